@@ -1,0 +1,82 @@
+//! What can go wrong, typed.
+
+/// Why a message, a get or a put was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No room now: poll, then try again.
+    #[error("no room towards the peer now; poll and try again")]
+    Busy,
+    /// The peer is gone or was cut off.
+    #[error("the peer failed: {0}")]
+    Failed(Fault),
+    /// The payload does not fit one message.
+    #[error("payload of {got} bytes, one message holds {limit}")]
+    TooLong {
+        /// Bytes asked for.
+        got: usize,
+        /// Bytes one message holds.
+        limit: usize,
+    },
+    /// This way of moving bytes is not to be had with that peer or key.
+    #[error(transparent)]
+    Denied(#[from] crate::Denied),
+}
+
+/// What became of a peer, or of one transfer with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The peer's process ended, or closed its connection, without saying goodbye.
+    #[error("its process ended")]
+    Died,
+    /// The peer closed its endpoint in good order.
+    #[error("it closed its endpoint")]
+    Closed,
+    /// The peer wrote something that the format does not allow; it was cut off.
+    #[error("it broke the protocol in {place}: expected {expected}, got {got}")]
+    Protocol {
+        /// Which field of which structure.
+        place: &'static str,
+        /// What would have been right.
+        expected: String,
+        /// What was there.
+        got: String,
+    },
+    /// The operating system refused a transfer.
+    #[error("{call} failed: {errno}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// Its error, as text.
+        errno: String,
+    },
+    /// The memory named by a key is not there any more, or never was.
+    #[error("no such memory: {0}")]
+    NoSuchMemory(String),
+}
+
+/// Why memory could not be registered or allocated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// Not enough of something.
+    #[error("{what}: {need} bytes needed, {have}; {remedy}")]
+    Short {
+        /// What ran out.
+        what: &'static str,
+        /// Bytes needed.
+        need: u64,
+        /// What there is, as text.
+        have: String,
+        /// What the user can do about it.
+        remedy: &'static str,
+    },
+    /// There is no such region, or the range lies outside of it.
+    #[error("no registered region {region} holds the byte at offset {offset}")]
+    Unknown {
+        /// The region asked for.
+        region: u32,
+        /// The offset asked for.
+        offset: u64,
+    },
+}

@@ -1,0 +1,256 @@
+//! What a byte mover under Taffrail can do, what it costs, and the suite that checks it.
+//!
+//! A [`Fabric`] moves messages of a bounded size to peers and, where it can, reads and writes
+//! registered memory of theirs. Everything that has to do with tags, ordering across contexts,
+//! protocols for long messages or logging is the engine's business above it; everything that has
+//! to do with rings, queue pairs, completion queues and system calls is the fabric's business
+//! below it. Capabilities and costs are data ([`Caps`], [`Cost`]), so that the engine chooses a
+//! protocol by arithmetic and can explain the choice.
+//!
+//! Dispatch is static: the engine is generic over the fabric, and a fabric's
+//! [`poll`](Fabric::poll) is generic over the [`Sink`] that receives what has arrived.
+
+#![warn(missing_docs)]
+
+mod cost;
+mod error;
+mod payload;
+
+pub use cost::{Caps, Cost, Denied};
+pub use error::{Fault, MemoryError, Refused};
+pub use payload::Payload;
+
+/// A peer of this fabric: its rank, `0..peers()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u32);
+
+impl PeerId {
+    /// The peer as an index into a table of peers.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for PeerId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The fixed 15 bytes that travel beside every payload. A fabric carries them unread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Head {
+    /// What the message is; the engine's numbering, below [`Head::KINDS`].
+    pub kind: u8,
+    /// The context (communicator) the message belongs to.
+    pub context: u16,
+    /// The low 32 bits of the sequence number of the channel (source, destination, context), or
+    /// whatever else `kind` says.
+    pub seq: u32,
+    /// The tag, or whatever else `kind` says.
+    pub tag: u64,
+}
+
+impl Head {
+    /// Kinds are below this number; a fabric may use the rest of the byte for messages of its own.
+    pub const KINDS: u8 = 64;
+}
+
+/// Names a get or put until it is [`completed`](Sink::completed). Chosen by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// Names memory registered with, or allocated by, one fabric of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegionId(pub u32);
+
+/// What a peer must hold to reach a region: plain bytes, meaningful to the same kind of fabric only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteKey(pub [u8; RemoteKey::LEN]);
+
+impl RemoteKey {
+    /// Length of a key in bytes.
+    pub const LEN: usize = 24;
+}
+
+/// Receives what [`Fabric::poll`] finds.
+pub trait Sink {
+    /// A message arrived. `payload` is valid during the call only; it may lie in memory that the
+    /// peer can still write, so it is copied first and believed afterwards.
+    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>);
+
+    /// The get or put named by `token` ended.
+    fn completed(&mut self, token: Token, result: Result<(), Fault>);
+
+    /// The peer will neither send nor receive any more. Said once for each peer, after every
+    /// message it had handed over whole.
+    fn failed(&mut self, peer: PeerId, why: Fault);
+}
+
+/// Whether a wait may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arming {
+    /// Something is there already: poll instead.
+    Ready,
+    /// Nothing is there; whatever arrives from now on ends the wait.
+    Armed,
+}
+
+/// A byte mover: what a backend implements and the engine runs on.
+///
+/// Contract, checked by the conformance suite for every backend:
+/// - Messages from one peer arrive in the order sent, if [`Caps::ordered`]; each exactly once and
+///   whole, or not at all.
+/// - [`send`](Self::send) never blocks, and after `Ok` the payload may be reused at once. After
+///   [`Refused::Busy`] nothing was sent; polling makes room.
+/// - A dead peer makes its own traffic fail and no other's.
+pub trait Fabric {
+    /// What this fabric can do, for all peers alike.
+    fn caps(&self) -> &Caps;
+
+    /// This process's own [`PeerId`].
+    fn me(&self) -> PeerId;
+
+    /// How many peers there are, this process included.
+    fn peers(&self) -> usize;
+
+    /// Sends one message of at most [`Caps::max_message`] bytes.
+    ///
+    /// # Errors
+    /// [`Refused::Busy`] when there is no room now, [`Refused::Failed`] when the peer is gone,
+    /// [`Refused::TooLong`] when the payload is longer than one message may be.
+    fn send(&mut self, to: PeerId, head: Head, payload: &[u8]) -> Result<(), Refused>;
+
+    /// As [`send`](Self::send), the payload gathered from several places.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn send_gather(&mut self, to: PeerId, head: Head, parts: &[&[u8]]) -> Result<(), Refused>;
+
+    /// Hands everything that arrived or ended to `sink`, up to some bounded number, and returns
+    /// how many things that were. Makes progress with gets and puts under way.
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> usize;
+
+    /// Slow checks that do not belong into every poll: whether peers live. To be called from time
+    /// to time (milliseconds) by whoever waits. Returns how many things it handed to `sink`.
+    fn check<S: Sink>(&mut self, sink: &mut S) -> usize;
+
+    /// What sending a long message to `to` in pieces costs.
+    fn send_cost(&self, to: PeerId) -> Cost;
+
+    /// What reading `len` bytes behind `key` costs, or why it cannot be done.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason, and what would help.
+    fn get_cost(&self, from: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied>;
+
+    /// What writing `len` bytes behind `key` costs, or why it cannot be done.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason, and what would help.
+    fn put_cost(&self, to: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied>;
+
+    /// Registers memory of the caller, so that peers may get from and put to it.
+    ///
+    /// # Errors
+    /// [`MemoryError`], saying what was asked for and what there is.
+    ///
+    /// # Safety
+    /// `len` bytes from `at` stay valid until [`deregister`](Self::deregister), and peers may read
+    /// and write them at any time until then.
+    unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, MemoryError>;
+
+    /// Allocates memory that peers reach at the lowest cost this fabric knows, zeroed, aligned to
+    /// a page at least. It is released by [`deregister`](Self::deregister).
+    ///
+    /// # Errors
+    /// [`MemoryError`], saying what was asked for and what there is.
+    fn alloc(&mut self, len: usize) -> Result<(RegionId, std::ptr::NonNull<u8>), MemoryError>;
+
+    /// Ends a registration. Gets and puts under way on it fail or finish; none touches it later.
+    ///
+    /// # Errors
+    /// [`MemoryError::Unknown`] when there is no such region.
+    fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError>;
+
+    /// The key under which `to` reaches `region` from byte `offset` on. Makes sure that the peer
+    /// can resolve it by the time a message sent after this call arrives.
+    ///
+    /// # Errors
+    /// [`MemoryError::Unknown`] when there is no such region or the offset lies outside.
+    fn remote_key(
+        &mut self,
+        to: PeerId,
+        region: RegionId,
+        offset: usize,
+    ) -> Result<RemoteKey, MemoryError>;
+
+    /// A key for memory that was never registered, if this fabric can reach such (shared memory
+    /// can, through the kernel). `None` where it cannot.
+    fn bare_key(&mut self, to: PeerId, at: *const u8, len: usize) -> Option<RemoteKey>;
+
+    /// Starts to read `len` bytes behind `key`, `offset` bytes in, into `into`.
+    /// [`Sink::completed`] tells the end of it.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was started then.
+    ///
+    /// # Safety
+    /// `into` is valid for writes of `len` bytes until completion.
+    unsafe fn get(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        into: *mut u8,
+        len: usize,
+        token: Token,
+    ) -> Result<(), Refused>;
+
+    /// Starts to write `len` bytes from `source` behind `key`, `offset` bytes in.
+    /// [`Sink::completed`] tells that the bytes are there, for the peer to see.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was started then.
+    ///
+    /// # Safety
+    /// `source` is valid for reads of `len` bytes until completion.
+    unsafe fn put(
+        &mut self,
+        to: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        source: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<(), Refused>;
+
+    /// Gives a view of `len` bytes of a peer's allocated memory without moving them, if this
+    /// fabric can. The view stays mapped until [`unmap`](Self::unmap).
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    fn map(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        len: usize,
+    ) -> Result<std::ptr::NonNull<u8>, Denied>;
+
+    /// Ends one use of a view given by [`map`](Self::map).
+    fn unmap(&mut self, from: PeerId, key: &RemoteKey);
+
+    /// Prepares a wait: after [`Arming::Armed`], anything that arrives makes
+    /// [`fd`](Self::fd) readable and ends [`sleep`](Self::sleep).
+    fn arm(&mut self) -> Arming;
+
+    /// Ends a wait's preparation. Polling does not need it.
+    fn disarm(&mut self);
+
+    /// Sleeps until something arrives or `limit` is over. To be called armed.
+    fn sleep(&mut self, limit: std::time::Duration);
+
+    /// A descriptor that polls readable while armed and something has arrived.
+    fn fd(&self) -> std::os::fd::BorrowedFd<'_>;
+}

@@ -1,0 +1,178 @@
+//! The payload of an arrived message, wherever it lies.
+
+use std::marker::PhantomData;
+
+/// Bytes of an arrived message, in memory that its sender may still be able to write.
+///
+/// No reference to the bytes is ever handed out: they are copied, and only the copy is believed.
+/// The bytes lie in one run, or in a first run of `lead` bytes followed by runs of `run` bytes
+/// with `gap` bytes between them (a ring whose slots each start with a word of their own).
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    at: *const u8,
+    len: usize,
+    lead: usize,
+    run: usize,
+    gap: usize,
+    life: PhantomData<&'a ()>,
+}
+
+impl<'a> Payload<'a> {
+    /// A payload of `len` bytes in one run.
+    ///
+    /// # Safety
+    /// `len` bytes from `at` are mapped and readable for `'a`.
+    #[inline]
+    pub unsafe fn contiguous(at: *const u8, len: usize) -> Self {
+        Payload { at, len, lead: len, run: 0, gap: 0, life: PhantomData }
+    }
+
+    /// A payload of `len` bytes: `lead` at `at`, then, `gap` bytes after the end of each run, runs
+    /// of `run` bytes.
+    ///
+    /// # Safety
+    /// All runs are mapped and readable for `'a`; `run` is not 0 if `len > lead`.
+    #[inline]
+    pub unsafe fn strided(at: *const u8, len: usize, lead: usize, run: usize, gap: usize) -> Self {
+        debug_assert!(len <= lead || run > 0);
+        Payload { at, len, lead: lead.min(len), run, gap, life: PhantomData }
+    }
+
+    /// A payload in private memory.
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        // SAFETY: a slice is readable for its lifetime.
+        unsafe { Payload::contiguous(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the first `min(len, room)` bytes to `to`, and returns how many that were.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `room` bytes.
+    #[inline]
+    pub unsafe fn copy_to(&self, to: *mut u8, room: usize) -> usize {
+        let len = self.len.min(room);
+        if len <= self.lead {
+            // SAFETY: `len` bytes are readable at `at` (constructor) and writable at `to` (caller).
+            unsafe { copy(self.at, to, len) };
+        } else {
+            // SAFETY: as above; more than one run.
+            unsafe { self.copy_runs(to, len) };
+        }
+        len
+    }
+
+    /// Copies the first `min(len, into.len())` bytes, and returns how many that were.
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        // SAFETY: a slice is writable.
+        unsafe { self.copy_to(into.as_mut_ptr(), into.len()) }
+    }
+
+    /// A private copy of all bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        // SAFETY: the vector has room for `len` bytes, all of which are written.
+        unsafe {
+            let len = self.copy_to(bytes.as_mut_ptr(), self.len);
+            bytes.set_len(len);
+        }
+        bytes
+    }
+
+    /// # Safety
+    /// As [`copy_to`](Self::copy_to), with `lead < len <= self.len`.
+    #[inline(never)]
+    unsafe fn copy_runs(&self, to: *mut u8, len: usize) {
+        // SAFETY: every run is readable (constructor) and `to` has room for `len` bytes (caller).
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.at, to, self.lead);
+            let mut done = self.lead;
+            let mut at = self.at.add(self.lead + self.gap);
+            while done < len {
+                let now = self.run.min(len - done);
+                std::ptr::copy_nonoverlapping(at, to.add(done), now);
+                done += now;
+                at = at.add(self.run + self.gap);
+            }
+        }
+    }
+}
+
+/// Copies `len` bytes; short lengths without a call.
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the two overlapping halves of each case lie within `len` bytes.
+    unsafe {
+        if len == 8 {
+            to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
+        } else if len > 32 {
+            std::ptr::copy_nonoverlapping(from, to, len);
+        } else if len >= 16 {
+            let head = from.cast::<[u64; 2]>().read_unaligned();
+            let tail = from.add(len - 16).cast::<[u64; 2]>().read_unaligned();
+            to.cast::<[u64; 2]>().write_unaligned(head);
+            to.add(len - 16).cast::<[u64; 2]>().write_unaligned(tail);
+        } else if len >= 8 {
+            let head = from.cast::<u64>().read_unaligned();
+            let tail = from.add(len - 8).cast::<u64>().read_unaligned();
+            to.cast::<u64>().write_unaligned(head);
+            to.add(len - 8).cast::<u64>().write_unaligned(tail);
+        } else if len >= 4 {
+            let head = from.cast::<u32>().read_unaligned();
+            let tail = from.add(len - 4).cast::<u32>().read_unaligned();
+            to.cast::<u32>().write_unaligned(head);
+            to.add(len - 4).cast::<u32>().write_unaligned(tail);
+        } else if len > 0 {
+            let (a, b, c) = (from.read(), from.add(len / 2).read(), from.add(len - 1).read());
+            to.write(a);
+            to.add(len / 2).write(b);
+            to.add(len - 1).write(c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_short_length_copies_exactly() {
+        let from: Vec<u8> = (0..80).map(|i| i as u8 ^ 0x5a).collect();
+        for len in 0..=80 {
+            let mut to = [0u8; 96];
+            assert_eq!(Payload::of(&from[..len]).read(&mut to[8..88]), len);
+            assert_eq!(to[8..8 + len], from[..len]);
+            assert!(to[..8].iter().chain(&to[8 + len..]).all(|&b| b == 0), "length {len}");
+        }
+    }
+
+    #[test]
+    fn strided_runs_are_joined() {
+        let memory: Vec<u8> = (0..=255).collect();
+        let expected: Vec<u8> = memory[20..64].iter().chain(&memory[72..128]).chain(&memory[136..192]).copied().collect();
+        for len in 0..=expected.len() {
+            // SAFETY: runs of 44, 56 and 56 bytes with gaps of 8 end at byte 192 of 256.
+            let payload = unsafe { Payload::strided(memory[20..].as_ptr(), len, 44, 56, 8) };
+            assert_eq!(payload.to_vec(), expected[..len]);
+            let mut short = vec![0; len / 2];
+            assert_eq!(payload.read(&mut short), len / 2);
+            assert_eq!(short, expected[..len / 2]);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What an operation can fail with: what was expected, what was there, what to do.
+
+use crate::{Rank, Request};
+use taffrail_fabric::{Denied, Fault, MemoryError};
+
+/// Why an operation failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The peer of the operation is gone.
+    #[error("rank {rank} failed: {fault}")]
+    PeerFailed {
+        /// The rank that failed.
+        rank: Rank,
+        /// What became of it.
+        fault: Fault,
+    },
+    /// The message was longer than the receive; the first `room` bytes were delivered.
+    #[error("message of {len} bytes from rank {source_rank} truncated: the receive has {room} bytes")]
+    Truncated {
+        /// Length of the message.
+        len: usize,
+        /// Length of the receive.
+        room: usize,
+        /// The sender.
+        source_rank: Rank,
+        /// The tag of the message.
+        tag: u64,
+    },
+    /// The operation was cancelled.
+    #[error("the operation was cancelled")]
+    Cancelled,
+    /// No such rank in this job.
+    #[error("no rank {rank} in a job of {size}")]
+    NoSuchRank {
+        /// The rank asked for.
+        rank: Rank,
+        /// How many there are.
+        size: u32,
+    },
+    /// The request was finished before, or never was.
+    #[error("{0:?} is finished already; a request is used up by the call that returns its result")]
+    StaleRequest(Request),
+    /// The endpoint was opened by a process that has forked since, and this is the child.
+    #[error("this endpoint belongs to the parent of this forked process; open one of your own")]
+    UsedAfterFork,
+    /// The payload of an active message is longer than such may be.
+    #[error("payload of {got} bytes; an active message holds {limit}: send the rest as a message")]
+    TooLong {
+        /// Bytes asked for.
+        got: usize,
+        /// Bytes possible.
+        limit: usize,
+    },
+    /// A context number that the library keeps for itself.
+    #[error("context {0} is reserved; use 0 to {max}", max = crate::CONTEXTS - 1)]
+    ReservedContext(u16),
+    /// Memory could not be registered, allocated or found.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A way of moving bytes is not to be had.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The start-up exchange with the launcher failed.
+    #[error("start-up of the job failed: {0}")]
+    Bootstrap(String),
+    /// The transport could not be set up.
+    #[error("set-up of the transport failed: {0}")]
+    Setup(String),
+}

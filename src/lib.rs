@@ -1,0 +1,17 @@
+//! Taffrail: tagged messages between the processes of a job, over shared memory.
+
+#![warn(missing_docs)]
+
+mod endpoint;
+mod error;
+mod job;
+mod names;
+
+pub use endpoint::{AmMessage, Endpoint, Scope, Settings};
+pub use error::Error;
+pub use job::Job;
+pub use names::{Dest, Pattern, Rank, Request, Status};
+pub use taffrail_fabric::{Denied, Fault, MemoryError};
+
+/// Contexts `0..CONTEXTS` are the user's; the rest is the library's own.
+pub const CONTEXTS: u16 = 0xff00;

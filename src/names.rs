@@ -1,0 +1,116 @@
+//! How messages are named: where they go, and which ones a receive takes.
+
+/// A process of the job, `0..size`.
+pub type Rank = u32;
+
+/// Where a message goes, and the tag it carries.
+///
+/// ```
+/// use taffrail::Dest;
+/// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7 });
+/// assert_eq!(Dest::new(3, 7).context(2).context, 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dest {
+    /// The receiving rank.
+    pub rank: Rank,
+    /// The context (communicator); messages and receives of different contexts never meet.
+    pub context: u16,
+    /// The tag.
+    pub tag: u64,
+}
+
+impl Dest {
+    /// A destination in context 0.
+    pub fn new(rank: Rank, tag: u64) -> Self {
+        Dest { rank, context: 0, tag }
+    }
+
+    /// The same destination in another context.
+    pub fn context(self, context: u16) -> Self {
+        Dest { context, ..self }
+    }
+}
+
+impl From<(Rank, u64)> for Dest {
+    fn from((rank, tag): (Rank, u64)) -> Self {
+        Dest::new(rank, tag)
+    }
+}
+
+/// Which messages a receive or a probe takes.
+///
+/// ```
+/// use taffrail::Pattern;
+/// let named = Pattern::from((1, 42));
+/// let any_source = Pattern::any_source(42);
+/// let anything = Pattern::any_source(0).ignore(u64::MAX);
+/// assert!(named.takes(1, 42) && !named.takes(0, 42));
+/// assert!(any_source.takes(5, 42) && !any_source.takes(5, 43));
+/// assert!(anything.takes(5, 43));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The sending rank, or any.
+    pub source: Option<Rank>,
+    /// The context.
+    pub context: u16,
+    /// The tag.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+}
+
+impl Pattern {
+    /// Messages of one rank with one tag, in context 0.
+    pub fn new(source: Rank, tag: u64) -> Self {
+        Pattern { source: Some(source), context: 0, tag, ignore: 0 }
+    }
+
+    /// Messages of any rank with one tag, in context 0.
+    pub fn any_source(tag: u64) -> Self {
+        Pattern { source: None, context: 0, tag, ignore: 0 }
+    }
+
+    /// The same pattern with these bits of the tag ignored.
+    pub fn ignore(self, ignore: u64) -> Self {
+        Pattern { ignore, ..self }
+    }
+
+    /// The same pattern in another context.
+    pub fn context(self, context: u16) -> Self {
+        Pattern { context, ..self }
+    }
+
+    /// Whether a message of the same context, from `source` with `tag`, fits.
+    pub fn takes(&self, source: Rank, tag: u64) -> bool {
+        self.source.is_none_or(|s| s == source) && (tag ^ self.tag) & !self.ignore == 0
+    }
+}
+
+impl From<(Rank, u64)> for Pattern {
+    fn from((source, tag): (Rank, u64)) -> Self {
+        Pattern::new(source, tag)
+    }
+}
+
+/// What a finished receive, or a successful probe, says of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The sending rank.
+    pub source: Rank,
+    /// The tag it was sent with.
+    pub tag: u64,
+    /// Its length in bytes (of a send: the bytes sent).
+    pub len: usize,
+}
+
+/// A non-blocking operation under way. A plain handle: it is good until a `test` or `wait` has
+/// returned its result, and stale from then on (using it again is [`Error::StaleRequest`]).
+///
+/// [`Error::StaleRequest`]: crate::Error::StaleRequest
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
