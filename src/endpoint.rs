@@ -32,6 +32,7 @@ pub struct Scope<'env> {
 
 #[allow(unused_variables)]
 impl Endpoint {
+    pub(crate) fn open(job: &mut Job, settings: Settings) -> Result<Endpoint, Error> { todo!() }
     /// Rank.
     pub fn rank(&self) -> Rank { todo!() }
     /// Size of the job.

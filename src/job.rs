@@ -1,38 +1,136 @@
 //! The job: who takes part, and how addresses are exchanged at the start.
 
+mod client;
+mod local;
+
 use crate::{Endpoint, Error, Settings};
 
-/// A process's membership of a job.
-pub struct Job {}
+/// A process's (or, in a [`local`](Job::local) job, a thread's) membership of a job.
+///
+/// Dropping it tells the launcher that this rank is done with the start-up exchange.
+#[derive(Debug)]
+pub struct Job {
+    rank: u32,
+    size: u32,
+    id: String,
+    link: Link,
+}
+
+/// How this rank reaches the others before there is a transport.
+#[derive(Debug)]
+enum Link {
+    Alone,
+    Local(local::Seat),
+    Pmi(client::Client),
+}
 
 impl Job {
-    /// Joins the job that the launcher described in the environment (PMI-1); without a launcher,
-    /// a job of one rank.
+    /// Joins the job that the launcher described in the environment (PMI-1: `PMI_FD`, `PMI_RANK`
+    /// and `PMI_SIZE`, or `PMI_PORT` and `PMI_ID`); without a launcher, a job of one rank.
+    ///
+    /// The connection to the launcher exists once in a process, so this succeeds once.
+    ///
+    /// # Errors
+    /// [`Error::Bootstrap`] when the launcher's description is incomplete, when it cannot be
+    /// reached, or when it is one that speaks something else than PMI-1.
     pub fn from_env() -> Result<Job, Error> {
-        todo!()
+        match client::from_env(|name| std::env::var(name).ok()).map_err(Error::Bootstrap)? {
+            Some(client) => Ok(Job {
+                rank: client.rank(),
+                size: client.size(),
+                id: client.kvsname().to_owned(),
+                link: Link::Pmi(client),
+            }),
+            None => Ok(Job { rank: 0, size: 1, id: random_id()?, link: Link::Alone }),
+        }
     }
+
     /// A job of `n` ranks inside this process, one for each thread that takes one.
-    pub fn local(_n: u32) -> Vec<Job> {
-        todo!()
+    ///
+    /// # Panics
+    /// When the system has no random numbers to name the job with.
+    pub fn local(n: u32) -> Vec<Job> {
+        let id = random_id().expect("random numbers for the name of the job");
+        let seats = local::table(n).into_iter().zip(0..);
+        seats
+            .map(|(seat, rank)| Job { rank, size: n, id: id.clone(), link: Link::Local(seat) })
+            .collect()
     }
+
     /// This process's rank.
     pub fn rank(&self) -> u32 {
-        todo!()
+        self.rank
     }
+
     /// How many ranks there are.
     pub fn size(&self) -> u32 {
-        todo!()
+        self.size
     }
+
     /// Opens an endpoint. Collective: every rank opens its endpoints in the same order.
+    ///
+    /// # Errors
+    /// As [`endpoint_with`](Self::endpoint_with), and when a `TAFFRAIL_*` variable makes no sense.
     pub fn endpoint(&mut self) -> Result<Endpoint, Error> {
         self.endpoint_with(Settings::from_env()?)
     }
-    /// As `endpoint`, with settings.
-    pub fn endpoint_with(&mut self, _settings: Settings) -> Result<Endpoint, Error> {
-        todo!()
+
+    /// As [`endpoint`](Self::endpoint), with settings.
+    ///
+    /// # Errors
+    /// [`Error::Bootstrap`] when the start-up exchange fails, [`Error::Setup`] when the transport
+    /// cannot be had.
+    pub fn endpoint_with(&mut self, settings: Settings) -> Result<Endpoint, Error> {
+        Endpoint::open(self, settings)
     }
+
     /// Waits until every rank is here.
+    ///
+    /// # Errors
+    /// [`Error::Bootstrap`] when a rank or the launcher is gone.
     pub fn barrier(&mut self) -> Result<(), Error> {
-        todo!()
+        match &mut self.link {
+            Link::Alone => Ok(()),
+            Link::Local(seat) => seat.exchange("barrier", "").map(drop),
+            Link::Pmi(client) => client.barrier(),
+        }
+        .map_err(Error::Bootstrap)
     }
+
+    /// A name that no other job has at the same time: plain ASCII without spaces.
+    #[allow(dead_code)]
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Gives every rank's `mine` to every rank, in the order of the ranks. Collective; `label`
+    /// says what is exchanged, and must be the same everywhere.
+    #[allow(dead_code)]
+    pub(crate) fn exchange(&mut self, label: &str, mine: &str) -> Result<Vec<String>, Error> {
+        match &mut self.link {
+            Link::Alone => Ok(vec![mine.to_owned()]),
+            Link::Local(seat) => seat.exchange(label, mine),
+            Link::Pmi(client) => client.exchange(label, mine),
+        }
+        .map_err(Error::Bootstrap)
+    }
+}
+
+fn random_id() -> Result<String, Error> {
+    let mut bytes = [0u8; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|e| Error::Bootstrap(format!("no random numbers (getrandom): {e}")))?;
+    }
+    Ok(format!("taffrail-{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// The error of an exchange whose ranks are not all at the same point of the program.
+fn out_of_step(rank: u32, theirs: &str, mine: &str) -> String {
+    format!(
+        "rank {rank} exchanges {theirs:?} while this rank exchanges {mine:?}; \
+         every rank must open its endpoints in the same order"
+    )
 }

@@ -6,6 +6,8 @@ mod endpoint;
 mod error;
 mod job;
 mod names;
+#[doc(hidden)]
+pub mod pmi;
 
 pub use endpoint::{AmMessage, Endpoint, Scope, Settings};
 pub use error::Error;
