@@ -1,0 +1,251 @@
+//! The engine: brings receives and messages together.
+
+use crate::names::lane;
+use crate::order::Order;
+use crate::posted::{Receives, Waiting};
+use crate::unexpected::Unexpected;
+use crate::{Arrival, Counts, Envelope, MessageId, PostId, Posted, Posting};
+use std::fmt;
+
+/// The match engine of one receiver.
+///
+/// `R` is the caller's token for a receive (an index into its requests), `U` its handle for the
+/// payload of a message that has to wait.
+///
+/// ```
+/// use taffrail_matching::{Arrival, Envelope, Matcher, Posted, Posting};
+/// let mut matcher: Matcher<u32, Vec<u8>> = Matcher::new();
+/// let envelope = Envelope { source: 3, tag: 7, len: 2, ..Envelope::default() };
+///
+/// // The receive is there first.
+/// let posting = Posting { source: Some(3), tag: 7, ..Posting::default() };
+/// let Posted::Queued(_) = matcher.post(posting, 100) else { panic!() };
+/// assert_eq!(matcher.arrive(&envelope), Arrival::Matched(100));
+///
+/// // The message is there first.
+/// let envelope = Envelope { seq: 1, ..envelope };
+/// assert_eq!(matcher.arrive(&envelope), Arrival::Unmatched);
+/// matcher.store_unexpected(&envelope, b"hi".to_vec());
+/// assert_eq!(matcher.post(posting, 101), Posted::Matched(envelope, b"hi".to_vec()));
+/// ```
+pub struct Matcher<R, U> {
+    receives: Receives<R>,
+    unexpected: Unexpected<U>,
+    order: Order<U>,
+}
+
+/// What a failed peer leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphans<R, U> {
+    /// The receives that named it, in the order they were posted; no longer posted.
+    pub receives: Vec<R>,
+    /// Its messages that waited for an earlier one, in no order; no longer stashed.
+    pub early: Vec<(Envelope, U)>,
+}
+
+impl<R: Copy, U> Matcher<R, U> {
+    /// An engine that holds nothing; every channel starts with number 0.
+    pub fn new() -> Self {
+        Matcher { receives: Receives::new(), unexpected: Unexpected::new(), order: Order::new() }
+    }
+
+    /// Posts a receive: gives it the earliest fitting message that waits, or lets it wait itself.
+    #[inline]
+    pub fn post(&mut self, posting: Posting, token: R) -> Posted<U> {
+        if self.unexpected.waiting() != 0
+            && let Some((envelope, payload)) = self.take(&posting)
+        {
+            return Posted::Matched(envelope, payload);
+        }
+        Posted::Queued(self.receives.push(&posting, token))
+    }
+
+    /// Takes in the envelope of a message: checks its number, and finds the receive that gets it,
+    /// the one posted first among those that fit.
+    ///
+    /// If [`has_early`](Self::has_early) says so, see afterwards whether
+    /// [`release`](Self::release) has the next message of the same channel.
+    #[inline]
+    pub fn arrive(&mut self, envelope: &Envelope) -> Arrival<R> {
+        match self.order.count(envelope) {
+            Ok(()) => match self.receives.take(envelope) {
+                Some(token) => Arrival::Matched(token),
+                None => Arrival::Unmatched,
+            },
+            Err(ahead) => self.out_of_order(envelope, ahead),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_order(&self, envelope: &Envelope, ahead: u32) -> Arrival<R> {
+        if (ahead as i32) < 0 {
+            Arrival::Old { behind: ahead.wrapping_neg() }
+        } else if self.order.is_stashed(envelope) {
+            Arrival::Old { behind: 0 }
+        } else {
+            Arrival::Early { ahead }
+        }
+    }
+
+    /// Stores a message whose arrival was [`Arrival::Unmatched`]. Nothing may be posted in between.
+    #[inline]
+    pub fn store_unexpected(&mut self, envelope: &Envelope, payload: U) -> MessageId {
+        self.unexpected.push(envelope, payload)
+    }
+
+    /// Whether any message waits for an earlier one of its channel.
+    #[inline]
+    pub fn has_early(&self) -> bool {
+        self.order.early() != 0
+    }
+
+    /// Keeps a message whose arrival was [`Arrival::Early`] until the gap before it is closed.
+    ///
+    /// # Panics
+    /// In debug builds, if the message is not early or is stashed already.
+    pub fn stash(&mut self, envelope: &Envelope, payload: U) {
+        debug_assert!(
+            envelope.seq.wrapping_sub(self.expected(envelope.source, envelope.context)) as i32 > 0
+                && !self.order.is_stashed(envelope),
+            "only what `arrive` called early can be stashed, got {envelope:?}"
+        );
+        self.order.stash(envelope, payload);
+    }
+
+    /// Hands back the stashed message that is now the next of this channel: let it
+    /// [`arrive`](Self::arrive), and ask again.
+    pub fn release(&mut self, source: u32, context: u16) -> Option<(Envelope, U)> {
+        if !self.has_early() {
+            return None;
+        }
+        self.order.release(lane(source, context))
+    }
+
+    /// The number that the next message of this channel must have.
+    pub fn expected(&self, source: u32, context: u16) -> u32 {
+        self.order.expected(lane(source, context))
+    }
+
+    /// Sets the number of the next message of this channel, as after a restart. Returns the stashed
+    /// messages that come before it, which are old now; [`release`](Self::release) may have the
+    /// next one.
+    pub fn set_expected(&mut self, source: u32, context: u16, seq: u32) -> Vec<(Envelope, U)> {
+        self.order.set_expected(lane(source, context), seq)
+    }
+
+    /// Cancels a receive that waits, or retires one that is `multi`. `None`: it is matched already,
+    /// or was cancelled before.
+    pub fn cancel(&mut self, id: PostId) -> Option<R> {
+        self.receives.cancel(id)
+    }
+
+    /// The earliest message that a receive posted now would get, which stays where it is. (Whether
+    /// the posting is `multi` does not matter, here and below.)
+    pub fn probe(&mut self, posting: &Posting) -> Option<(MessageId, &Envelope, &U)> {
+        let number = self.unexpected.find(posting)?;
+        self.unexpected.get(number)
+    }
+
+    /// As [`probe`](Self::probe), and keeps the message for the caller alone: no receive or probe
+    /// sees it any more, and [`take_message`](Self::take_message) takes it.
+    pub fn claim(&mut self, posting: &Posting) -> Option<(MessageId, Envelope)> {
+        let number = self.unexpected.find(posting)?;
+        let envelope = *self.unexpected.get(number)?.1;
+        Some((self.unexpected.claim(number)?, envelope))
+    }
+
+    /// Takes the message that a receive posted now would get: to receive it, or to discard it.
+    #[inline]
+    pub fn take(&mut self, posting: &Posting) -> Option<(Envelope, U)> {
+        let number = self.unexpected.find(posting)?;
+        self.unexpected.remove(number)
+    }
+
+    /// Takes this message out of the store, claimed or not. `None`: it has left already.
+    pub fn take_message(&mut self, id: MessageId) -> Option<(Envelope, U)> {
+        self.unexpected.remove_id(id)
+    }
+
+    /// Removes what can only be finished by `source`, which has failed: receives that name it, and
+    /// its messages that have a gap before them. Receives from any source stay, and so do its
+    /// messages that came whole and in order: see [`unexpected`](Self::unexpected) for these.
+    pub fn fail(&mut self, source: u32) -> Orphans<R, U> {
+        Orphans {
+            receives: self.receives.remove_source(source),
+            early: self.order.remove_early(|envelope| envelope.source == source),
+        }
+    }
+
+    /// How much is held.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            posted: self.receives.len(),
+            unexpected: self.unexpected.waiting(),
+            claimed: self.unexpected.claimed(),
+            unexpected_bytes: self.unexpected.bytes(),
+            early: self.order.early(),
+            early_bytes: self.order.early_bytes(),
+        }
+    }
+
+    /// The receives that wait, in the order they were posted. For reports: takes time and memory
+    /// for each.
+    pub fn posted(&self) -> Vec<Waiting<R>> {
+        self.receives.report()
+    }
+
+    /// The messages that wait for a receive, in the order of their arrival; without the claimed.
+    pub fn unexpected(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
+        self.unexpected.iter()
+    }
+
+    /// The messages that wait for a receive and come from this source, in the order of their
+    /// arrival.
+    pub fn unexpected_from(&self, source: u32) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
+        self.unexpected().filter(move |(_, envelope, _)| envelope.source == source)
+    }
+
+    /// The claimed messages, in no order.
+    pub fn claimed(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
+        self.unexpected.iter_claimed()
+    }
+
+    /// The messages that wait for an earlier one of their channel, in no order.
+    pub fn early(&self) -> impl Iterator<Item = (&Envelope, &U)> {
+        self.order.iter()
+    }
+
+    /// Gives back the memory that what is held now does not need. Memory otherwise grows to the
+    /// largest need and stays, so that nothing is allocated in steady state. Takes time for each
+    /// receive and message held: for idle moments.
+    pub fn trim(&mut self) {
+        self.receives.trim();
+        self.unexpected.trim();
+        self.order.trim();
+    }
+}
+
+impl<R: Copy, U> Default for Matcher<R, U> {
+    fn default() -> Self {
+        Matcher::new()
+    }
+}
+
+/// The counts, and the first of each queue.
+impl<R: Copy + fmt::Debug, U> fmt::Debug for Matcher<R, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 16;
+        let posted: Vec<_> = self.posted().into_iter().take(SHOWN).collect();
+        let unexpected: Vec<_> = self.unexpected().map(|(_, e, _)| e).take(SHOWN).collect();
+        let claimed: Vec<_> = self.claimed().map(|(_, e, _)| e).take(SHOWN).collect();
+        let early: Vec<_> = self.early().map(|(e, _)| e).take(SHOWN).collect();
+        f.debug_struct("Matcher")
+            .field("counts", &self.counts())
+            .field("posted", &posted)
+            .field("unexpected", &unexpected)
+            .field("claimed", &claimed)
+            .field("early", &early)
+            .finish()
+    }
+}

@@ -1,0 +1,130 @@
+//! What goes in and out of the engine: envelopes, postings, outcomes and handles.
+
+/// What a message says of itself, as it comes off the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Envelope {
+    /// The sending rank.
+    pub source: u32,
+    /// The context (communicator); messages and receives of different contexts never meet.
+    pub context: u16,
+    /// The tag.
+    pub tag: u64,
+    /// The number of the message in its channel (source, context): consecutive, wrapping.
+    pub seq: u32,
+    /// Length of the payload in bytes.
+    pub len: u64,
+    /// The identifier (pattern id and iteration id, packed), 0 if there is none.
+    pub ident: u64,
+}
+
+/// Which messages a receive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Posting {
+    /// The sending rank, or any.
+    pub source: Option<u32>,
+    /// The context.
+    pub context: u16,
+    /// The tag; its bits in `ignore` may have any value.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// The identifier that the message must carry; 0 takes only messages without one.
+    pub ident: u64,
+    /// Whether it stays posted when it has taken a message, until it is cancelled.
+    pub multi: bool,
+}
+
+impl Posting {
+    /// Whether this receive takes a message with this envelope.
+    pub fn takes(&self, envelope: &Envelope) -> bool {
+        self.source.is_none_or(|source| source == envelope.source)
+            && self.context == envelope.context
+            && self.ident == envelope.ident
+            && (self.tag ^ envelope.tag) & !self.ignore == 0
+    }
+}
+
+/// What became of a posting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Posted<U> {
+    /// The earliest fitting message had arrived already and was taken out of the store. Nothing was
+    /// queued, also for a `multi` posting: post it again until it is [`Posted::Queued`].
+    Matched(Envelope, U),
+    /// No message fits yet: the posting waits.
+    Queued(PostId),
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Arrival<R> {
+    /// The earliest fitting receive, which is no longer posted unless it is `multi`.
+    Matched(R),
+    /// The message is in order and counted, but nobody waits for it: hand it to
+    /// [`store_unexpected`](crate::Matcher::store_unexpected) before anything else is done with
+    /// the engine.
+    Unmatched,
+    /// The message came before others of its channel: hand it to
+    /// [`stash`](crate::Matcher::stash), or refuse it if it is further ahead than the peer may be.
+    Early {
+        /// How many messages of the channel are missing or stashed in between, at least 1.
+        ahead: u32,
+    },
+    /// The message was here before: drop it.
+    Old {
+        /// By how many the channel has passed it, at least 1; 0 if it is a second copy of a message
+        /// that waits in the stash.
+        behind: u32,
+    },
+}
+
+/// A receive that waits; goes stale when the receive is matched (unless `multi`) or cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PostId {
+    pub(crate) number: u32,
+    pub(crate) stamp: u32,
+}
+
+/// A message in the unexpected store, claimed or not; goes stale when the message leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageId {
+    pub(crate) number: u32,
+    pub(crate) stamp: u32,
+}
+
+/// How much the engine holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Receives that wait.
+    pub posted: usize,
+    /// Messages that wait for a receive.
+    pub unexpected: usize,
+    /// Messages claimed and not taken yet.
+    pub claimed: usize,
+    /// Payload bytes of the unexpected and claimed messages.
+    pub unexpected_bytes: u64,
+    /// Messages that wait for an earlier one of their channel.
+    pub early: usize,
+    /// Payload bytes of the early messages.
+    pub early_bytes: u64,
+}
+
+/// Source and context in one word, also the name of a channel. Never 0.
+pub(crate) fn lane(source: u32, context: u16) -> u64 {
+    1 << 48 | u64::from(source) << 16 | u64::from(context)
+}
+
+/// The lane of receives from any source. Differs from every [`lane`].
+pub(crate) fn any_lane(context: u16) -> u64 {
+    u64::from(context)
+}
+
+impl Posting {
+    pub(crate) fn lane(&self) -> u64 {
+        match self.source {
+            Some(source) => lane(source, self.context),
+            None => any_lane(self.context),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The order of each channel: which number comes next, and what came too early.
+
+use crate::Envelope;
+use crate::index::{Index, hash};
+use crate::names::lane;
+use crate::slab::Slab;
+
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    /// 0: none.
+    lane: u64,
+    expected: u32,
+}
+
+const VACANT: Channel = Channel { lane: 0, expected: 0 };
+const SMALLEST: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Order<U> {
+    /// A power of two of which at most half are in use; channels are never removed.
+    channels: Vec<Channel>,
+    used: usize,
+    /// The early messages, by lane and number.
+    early: Slab<(Envelope, U)>,
+    index: Index,
+    bytes: u64,
+}
+
+impl<U> Order<U> {
+    pub(crate) fn new() -> Self {
+        Order {
+            channels: vec![VACANT; SMALLEST],
+            used: 0,
+            early: Slab::new(),
+            index: Index::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Counts a message that is the next of its channel; if it is not, says how far it is ahead (as
+    /// a number that wraps).
+    #[inline]
+    pub(crate) fn count(&mut self, envelope: &Envelope) -> Result<(), u32> {
+        let channel = self.channel_mut(lane(envelope.source, envelope.context));
+        let ahead = envelope.seq.wrapping_sub(channel.expected);
+        if ahead != 0 {
+            return Err(ahead);
+        }
+        channel.expected = channel.expected.wrapping_add(1);
+        Ok(())
+    }
+
+    pub(crate) fn expected(&self, lane: u64) -> u32 {
+        self.channels.get(self.at(lane)).map_or(0, |channel| channel.expected)
+    }
+
+    /// Sets the next number; the early messages that have thereby become old.
+    pub(crate) fn set_expected(&mut self, lane: u64, seq: u32) -> Vec<(Envelope, U)> {
+        self.channel_mut(lane).expected = seq;
+        self.remove_early(|envelope| {
+            lane_of(envelope) == lane && (envelope.seq.wrapping_sub(seq) as i32) < 0
+        })
+    }
+
+    #[inline]
+    fn channel_mut(&mut self, lane: u64) -> &mut Channel {
+        let mut at = self.at(lane);
+        if self.channels[at].lane != lane {
+            at = self.add(lane);
+        }
+        &mut self.channels[at]
+    }
+
+    /// Where a channel is, or the vacancy where it would be.
+    #[inline]
+    fn at(&self, lane: u64) -> usize {
+        let mask = self.channels.len() - 1;
+        let mut at = (lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        while self.channels[at].lane != lane && self.channels[at].lane != 0 {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, lane: u64) -> usize {
+        self.used += 1;
+        if self.used * 2 > self.channels.len() {
+            let size = self.channels.len() * 2;
+            let old = std::mem::replace(&mut self.channels, vec![VACANT; size]);
+            for channel in old.into_iter().filter(|channel| channel.lane != 0) {
+                let at = self.at(channel.lane);
+                self.channels[at] = channel;
+            }
+        }
+        let at = self.at(lane);
+        self.channels[at] = Channel { lane, expected: 0 };
+        at
+    }
+
+    pub(crate) fn early(&self) -> usize {
+        self.early.len()
+    }
+
+    pub(crate) fn early_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn is_stashed(&self, envelope: &Envelope) -> bool {
+        self.find(lane_of(envelope), envelope.seq).is_some()
+    }
+
+    pub(crate) fn stash(&mut self, envelope: &Envelope, payload: U) {
+        let number = self.early.insert((*envelope, payload));
+        self.bytes = self.bytes.wrapping_add(envelope.len);
+        self.index.push(early_hash(lane_of(envelope), envelope.seq), number, |_| false);
+    }
+
+    /// Takes the early message that is now the next of its channel.
+    pub(crate) fn release(&mut self, lane: u64) -> Option<(Envelope, U)> {
+        let number = self.find(lane, self.expected(lane))?;
+        self.remove(number)
+    }
+
+    pub(crate) fn remove_early(&mut self, gone: impl Fn(&Envelope) -> bool) -> Vec<(Envelope, U)> {
+        let numbers: Vec<u32> = (self.early.iter())
+            .filter(|(_, (envelope, _))| gone(envelope))
+            .map(|(number, _)| number)
+            .collect();
+        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
+    }
+
+    fn find(&self, lane: u64, seq: u32) -> Option<u32> {
+        let same = |number| {
+            self.early.get(number).is_some_and(|(e, _)| lane_of(e) == lane && e.seq == seq)
+        };
+        self.index.find(early_hash(lane, seq), same).map(|found| found.head)
+    }
+
+    fn remove(&mut self, number: u32) -> Option<(Envelope, U)> {
+        self.index.remove(number);
+        let (envelope, payload) = self.early.remove(number)?;
+        self.bytes = self.bytes.wrapping_sub(envelope.len);
+        Some((envelope, payload))
+    }
+
+    /// The early messages, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Envelope, &U)> {
+        self.early.iter().map(|(_, (envelope, payload))| (envelope, payload))
+    }
+
+    pub(crate) fn trim(&mut self) {
+        self.early.trim();
+        self.index.trim(self.early.end());
+    }
+}
+
+fn lane_of(envelope: &Envelope) -> u64 {
+    lane(envelope.source, envelope.context)
+}
+
+fn early_hash(lane: u64, seq: u32) -> u32 {
+    hash(lane, u64::from(seq), 0, 0)
+}

@@ -1,0 +1,142 @@
+//! Numbered slots: a slot freed last is used first, so that few postings stay in few cache lines.
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+enum Slot<T> {
+    Used(T),
+    Free { next: u32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: u32,
+    used: usize,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Self {
+        Slab { slots: Vec::new(), free: NONE, used: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// The number below which all slots are.
+    pub(crate) fn end(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        self.used += 1;
+        let number = self.free;
+        match self.slots.get_mut(number as usize) {
+            Some(slot) => {
+                if let Slot::Free { next } = *slot {
+                    self.free = next;
+                }
+                *slot = Slot::Used(value);
+                number
+            }
+            None => self.push(value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push(&mut self, value: T) -> u32 {
+        let number = self.slots.len();
+        assert!(number < NONE as usize, "more than 2^32 - 2 receives or messages are waiting");
+        self.slots.push(Slot::Used(value));
+        number as u32
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        match self.slots.get(number as usize) {
+            Some(Slot::Used(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        match self.slots.get_mut(number as usize) {
+            Some(Slot::Used(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
+        let slot = self.slots.get_mut(number as usize)?;
+        if let Slot::Free { .. } = slot {
+            return None;
+        }
+        let Slot::Used(value) = std::mem::replace(slot, Slot::Free { next: self.free }) else {
+            return None;
+        };
+        self.free = number;
+        self.used -= 1;
+        Some(value)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
+            Slot::Used(value) => Some((number as u32, value)),
+            Slot::Free { .. } => None,
+        })
+    }
+
+    /// Gives back the memory behind the last used slot.
+    pub(crate) fn trim(&mut self) {
+        while let Some(Slot::Free { .. }) = self.slots.last() {
+            self.slots.pop();
+        }
+        self.slots.shrink_to_fit();
+        self.free = NONE;
+        for (number, slot) in self.slots.iter_mut().enumerate().rev() {
+            if let Slot::Free { next } = slot {
+                *next = self.free;
+                self.free = number as u32;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_freed_last_is_used_first() {
+        let mut slab = Slab::new();
+        let numbers: Vec<u32> = (0..4).map(|value| slab.insert(value)).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        assert_eq!((slab.remove(1), slab.remove(3)), (Some(1), Some(3)));
+        assert_eq!((slab.remove(1), slab.get(3)), (None, None));
+        assert_eq!((slab.insert(10), slab.insert(11), slab.insert(12)), (3, 1, 4));
+        assert_eq!(slab.len(), 5);
+    }
+
+    #[test]
+    fn trim_keeps_what_is_used_and_its_numbers() {
+        let mut slab = Slab::new();
+        for value in 0..1000 {
+            slab.insert(value);
+        }
+        for number in (0..1000).filter(|n| *n != 5) {
+            slab.remove(number);
+        }
+        slab.trim();
+        assert_eq!((slab.end(), slab.len(), slab.get(5)), (6, 1, Some(&5)));
+        assert!(slab.slots.capacity() < 16);
+        let reused: Vec<u32> = (0..6).map(|value| slab.insert(value)).collect();
+        assert_eq!(reused, [0, 1, 2, 3, 4, 6]);
+    }
+}

@@ -1,0 +1,326 @@
+//! The messages that nobody waited for.
+//!
+//! They stand in a list in the order of their arrival. As long as a search finds what it wants near
+//! the front, or the list is short, that is all. A search that has to go further makes an index for
+//! its class of patterns (a source or any, and these bits of the tag ignored), which is kept up
+//! until the store is empty; so each further search of that class takes constant time, wildcards
+//! included. The number of indexes is bounded, since each costs time whenever a message comes and
+//! goes; patterns of further classes walk the list.
+
+use crate::index::{Index, hash};
+use crate::names::{any_lane, lane};
+use crate::slab::{NONE, Slab};
+use crate::{Envelope, MessageId, Posting};
+
+#[derive(Debug)]
+struct Message<U> {
+    envelope: Envelope,
+    payload: U,
+    stamp: u64,
+    next: u32,
+    prev: u32,
+    claimed: bool,
+}
+
+#[derive(Debug)]
+struct ClassIndex {
+    named: bool,
+    keep: u64,
+    index: Index,
+    /// The number of the search that used it last.
+    used: u64,
+}
+
+/// How far a search without an index goes before it makes one.
+const WALK: usize = 16;
+const INDEXES: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Unexpected<U> {
+    /// Also holds the claimed messages, which are in no list and no index.
+    slab: Slab<Message<U>>,
+    first: u32,
+    last: u32,
+    claimed: usize,
+    bytes: u64,
+    stamp: u64,
+    searches: u64,
+    indexes: Vec<ClassIndex>,
+    /// Empty, with memory to use again.
+    spare: Vec<Index>,
+}
+
+impl<U> Unexpected<U> {
+    pub(crate) fn new() -> Self {
+        Unexpected {
+            slab: Slab::new(),
+            first: NONE,
+            last: NONE,
+            claimed: 0,
+            bytes: 0,
+            stamp: 0,
+            searches: 0,
+            indexes: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Messages that a receive could take.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        self.slab.len() - self.claimed
+    }
+
+    pub(crate) fn claimed(&self) -> usize {
+        self.claimed
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, envelope: &Envelope, payload: U) -> MessageId {
+        let stamp = self.stamp;
+        self.stamp += 1;
+        self.bytes = self.bytes.wrapping_add(envelope.len);
+        let prev = self.last;
+        let number = self.slab.insert(Message {
+            envelope: *envelope,
+            payload,
+            stamp,
+            next: NONE,
+            prev,
+            claimed: false,
+        });
+        self.last = number;
+        match self.slab.get_mut(prev) {
+            Some(before) => before.next = number,
+            None => self.first = number,
+        }
+        for class in &mut self.indexes {
+            class.enter(&self.slab, number, envelope);
+        }
+        MessageId { number, stamp: stamp as u32 }
+    }
+
+    /// The first message that fits.
+    #[inline]
+    pub(crate) fn find(&mut self, posting: &Posting) -> Option<u32> {
+        let mut at = self.first;
+        if self.indexes.is_empty() {
+            for _ in 0..WALK {
+                let message = self.slab.get(at)?;
+                if posting.takes(&message.envelope) {
+                    return Some(at);
+                }
+                at = message.next;
+            }
+            if at == NONE {
+                return None;
+            }
+        }
+        self.find_far(posting)
+    }
+
+    fn find_far(&mut self, posting: &Posting) -> Option<u32> {
+        self.searches += 1;
+        let (named, keep) = (posting.source.is_some(), !posting.ignore);
+        let class = self.indexes.iter().position(|c| c.named == named && c.keep == keep);
+        let class = match class {
+            Some(class) => class,
+            None => match self.walk(posting, WALK) {
+                Walked::Found(number) => return Some(number),
+                Walked::End => return None,
+                Walked::Further => match self.make_index(named, keep) {
+                    Some(class) => class,
+                    None => match self.walk(posting, usize::MAX) {
+                        Walked::Found(number) => return Some(number),
+                        Walked::End | Walked::Further => return None,
+                    },
+                },
+            },
+        };
+        let class = &mut self.indexes[class];
+        class.used = self.searches;
+        class.find(&self.slab, posting)
+    }
+
+    fn walk(&self, posting: &Posting, steps: usize) -> Walked {
+        let mut at = self.first;
+        for _ in 0..steps {
+            let Some(message) = self.slab.get(at) else { return Walked::End };
+            if posting.takes(&message.envelope) {
+                return Walked::Found(at);
+            }
+            at = message.next;
+        }
+        if at == NONE { Walked::End } else { Walked::Further }
+    }
+
+    /// Makes an index, if need be in place of one that was not used for as many searches as there
+    /// are messages: the work is then paid for by the searches in between.
+    #[cold]
+    fn make_index(&mut self, named: bool, keep: u64) -> Option<usize> {
+        if self.indexes.len() == INDEXES {
+            let (oldest, class) =
+                self.indexes.iter().enumerate().min_by_key(|(_, class)| class.used)?;
+            if self.searches - class.used <= self.waiting() as u64 {
+                return None;
+            }
+            let mut index = self.indexes.swap_remove(oldest).index;
+            index.clear();
+            self.spare.push(index);
+        }
+        let index = self.spare.pop().unwrap_or_default();
+        let mut class = ClassIndex { named, keep, index, used: self.searches };
+        let mut at = self.first;
+        while let Some(message) = self.slab.get(at) {
+            class.enter(&self.slab, at, &message.envelope);
+            at = message.next;
+        }
+        self.indexes.push(class);
+        Some(self.indexes.len() - 1)
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<(MessageId, &Envelope, &U)> {
+        let message = self.slab.get(number)?;
+        Some((message.id(number), &message.envelope, &message.payload))
+    }
+
+    /// Takes a message out, by its number.
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) -> Option<(Envelope, U)> {
+        if self.slab.get(number)?.claimed {
+            self.claimed -= 1;
+        } else {
+            self.unlink(number);
+        }
+        let message = self.slab.remove(number)?;
+        self.bytes = self.bytes.wrapping_sub(message.envelope.len);
+        if self.waiting() == 0 && !self.indexes.is_empty() {
+            self.drop_indexes();
+        }
+        Some((message.envelope, message.payload))
+    }
+
+    /// Takes a message out, claimed or not.
+    pub(crate) fn remove_id(&mut self, id: MessageId) -> Option<(Envelope, U)> {
+        if self.slab.get(id.number)?.stamp as u32 != id.stamp {
+            return None;
+        }
+        self.remove(id.number)
+    }
+
+    /// Hides a message from all searches.
+    pub(crate) fn claim(&mut self, number: u32) -> Option<MessageId> {
+        self.unlink(number);
+        let message = self.slab.get_mut(number)?;
+        message.claimed = true;
+        let id = message.id(number);
+        self.claimed += 1;
+        if self.waiting() == 0 {
+            self.drop_indexes();
+        }
+        Some(id)
+    }
+
+    fn unlink(&mut self, number: u32) {
+        for class in &mut self.indexes {
+            class.index.remove(number);
+        }
+        let Some(&Message { next, prev, .. }) = self.slab.get(number) else { return };
+        match self.slab.get_mut(prev) {
+            Some(before) => before.next = next,
+            None => self.first = next,
+        }
+        match self.slab.get_mut(next) {
+            Some(behind) => behind.prev = prev,
+            None => self.last = prev,
+        }
+    }
+
+    #[cold]
+    fn drop_indexes(&mut self) {
+        for mut class in self.indexes.drain(..) {
+            class.index.clear();
+            self.spare.push(class.index);
+        }
+    }
+
+    /// The messages that a receive could take, in the order of their arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let message = self.slab.get(at)?;
+            let number = std::mem::replace(&mut at, message.next);
+            Some((message.id(number), &message.envelope, &message.payload))
+        })
+    }
+
+    /// The claimed messages, in no order.
+    pub(crate) fn iter_claimed(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
+        (self.slab.iter())
+            .filter(|(_, message)| message.claimed)
+            .map(|(number, message)| (message.id(number), &message.envelope, &message.payload))
+    }
+
+    pub(crate) fn trim(&mut self) {
+        self.slab.trim();
+        self.spare = Vec::new();
+        for class in &mut self.indexes {
+            class.index.trim(self.slab.end());
+        }
+    }
+}
+
+enum Walked {
+    Found(u32),
+    End,
+    Further,
+}
+
+impl<U> Message<U> {
+    fn id(&self, number: u32) -> MessageId {
+        MessageId { number, stamp: self.stamp as u32 }
+    }
+}
+
+impl ClassIndex {
+    /// The key of a message: its lane, its tag.
+    fn key(&self, envelope: &Envelope) -> (u64, u64) {
+        let lane = match self.named {
+            true => lane(envelope.source, envelope.context),
+            false => any_lane(envelope.context),
+        };
+        (lane, envelope.tag & self.keep)
+    }
+
+    fn enter<U>(&mut self, slab: &Slab<Message<U>>, number: u32, envelope: &Envelope) {
+        let (lane, tag) = self.key(envelope);
+        let hash = hash(lane, tag, envelope.ident, self.keep);
+        let mut index = std::mem::take(&mut self.index);
+        index.push(hash, number, |head| self.has_key(slab, head, lane, tag, envelope.ident));
+        self.index = index;
+    }
+
+    fn find<U>(&self, slab: &Slab<Message<U>>, posting: &Posting) -> Option<u32> {
+        let (lane, tag) = (posting.lane(), posting.tag & self.keep);
+        let hash = hash(lane, tag, posting.ident, self.keep);
+        let same = |head| self.has_key(slab, head, lane, tag, posting.ident);
+        self.index.find(hash, same).map(|found| found.head)
+    }
+
+    fn has_key<U>(
+        &self,
+        slab: &Slab<Message<U>>,
+        number: u32,
+        lane: u64,
+        tag: u64,
+        ident: u64,
+    ) -> bool {
+        slab.get(number).is_some_and(|message| {
+            self.key(&message.envelope) == (lane, tag) && message.envelope.ident == ident
+        })
+    }
+}
