@@ -12,6 +12,11 @@
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
+#[cfg(feature = "conformance")]
+pub mod loopback;
+
 mod cost;
 mod error;
 mod payload;

@@ -1,0 +1,196 @@
+//! Some connected fabrics, stepped by one thread, and what each of them has seen.
+
+use super::Bench;
+use crate::{Fabric, Fault, Head, Payload, PeerId, Refused, RemoteKey, Sink, Token};
+use std::time::{Duration, Instant};
+
+/// What a fabric handed to its sink and nobody has taken yet.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) messages: Vec<(PeerId, Head, Vec<u8>)>,
+    pub(crate) completed: Vec<(Token, Result<(), Fault>)>,
+    pub(crate) failed: Vec<(PeerId, Fault)>,
+    calls: usize,
+}
+
+impl Sink for Seen {
+    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        assert!(
+            self.failed.iter().all(|&(peer, _)| peer != from),
+            "a message of {from} after it was reported as failed"
+        );
+        self.messages.push((from, head, payload.to_vec()));
+        self.calls += 1;
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+        self.completed.push((token, result));
+        self.calls += 1;
+    }
+
+    fn failed(&mut self, peer: PeerId, why: Fault) {
+        assert!(
+            self.failed.iter().all(|&(before, _)| before != peer),
+            "{peer} was reported as failed twice: the second time because {why}"
+        );
+        self.failed.push((peer, why));
+        self.calls += 1;
+    }
+}
+
+/// Polls once and checks that the fabric counts right.
+pub(crate) fn poll<F: Fabric>(fabric: &mut F, seen: &mut Seen) -> usize {
+    seen.calls = 0;
+    let count = fabric.poll(seen);
+    assert_eq!(count, seen.calls, "poll returned another number than it handed to the sink");
+    seen.calls = 0;
+    let checked = fabric.check(seen);
+    assert_eq!(checked, seen.calls, "check returned another number than it handed to the sink");
+    count + checked
+}
+
+/// When something is called stuck.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(Instant, Duration);
+
+impl Deadline {
+    pub(crate) fn after(patience: Duration) -> Self {
+        Deadline(Instant::now() + patience, patience)
+    }
+
+    /// Panics when the time is over.
+    pub(crate) fn check(&self, what: impl std::fmt::Display) {
+        assert!(Instant::now() < self.0, "stuck for {:?}: {what}", self.1);
+    }
+}
+
+/// Fabrics `0..n`, and what each has seen.
+pub(crate) struct Mesh<F> {
+    /// `None` once dropped.
+    pub(crate) fabrics: Vec<Option<F>>,
+    pub(crate) seen: Vec<Seen>,
+    patience: Duration,
+    tokens: u64,
+}
+
+impl<F: Fabric> Mesh<F> {
+    pub(crate) fn new<B: Bench<Fabric = F>>(bench: &B, n: usize) -> Self {
+        let fabrics = bench.mesh(n);
+        assert_eq!(fabrics.len(), n, "the bench was asked for a mesh of {n}");
+        Mesh {
+            fabrics: fabrics.into_iter().map(Some).collect(),
+            seen: (0..n).map(|_| Seen::default()).collect(),
+            patience: bench.patience(),
+            tokens: 0,
+        }
+    }
+
+    pub(crate) fn at(&mut self, rank: usize) -> &mut F {
+        self.fabrics[rank].as_mut().expect("this rank was not dropped")
+    }
+
+    /// Polls one rank.
+    pub(crate) fn poll(&mut self, rank: usize) -> usize {
+        match &mut self.fabrics[rank] {
+            Some(fabric) => poll(fabric, &mut self.seen[rank]),
+            None => 0,
+        }
+    }
+
+    /// Polls every rank once.
+    pub(crate) fn step(&mut self) -> usize {
+        (0..self.fabrics.len()).map(|rank| self.poll(rank)).sum()
+    }
+
+    /// Steps until `done`.
+    pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let deadline = Deadline::after(self.patience);
+        while !done(self) {
+            if self.step() == 0 {
+                deadline.check(what);
+            }
+        }
+    }
+
+    /// Steps until nothing has happened for a while.
+    pub(crate) fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < 200 {
+            quiet = if self.step() == 0 { quiet + 1 } else { 0 };
+        }
+    }
+
+    /// Sends, stepping everyone as long as there is no room.
+    pub(crate) fn send(&mut self, from: usize, to: usize, head: Head, payload: &[u8]) {
+        self.started("room for a message", |mesh| mesh.at(from).send(peer(to), head, payload))
+            .unwrap_or_else(|refused| panic!("send of {} bytes: {refused}", payload.len()));
+    }
+
+    /// Steps until a message has come to `rank`, and takes it out.
+    pub(crate) fn receive(&mut self, rank: usize) -> (PeerId, Head, Vec<u8>) {
+        self.until("a message that was sent", |mesh| !mesh.seen[rank].messages.is_empty());
+        self.seen[rank].messages.remove(0)
+    }
+
+    /// Hands a key over as users do, in a message, so that it can be resolved on arrival.
+    pub(crate) fn hand_over(&mut self, owner: usize, to: usize, key: RemoteKey) -> RemoteKey {
+        self.send(owner, to, Head::default(), &key.0);
+        let (from, _, bytes) = self.receive(to);
+        assert_eq!(from, peer(owner));
+        RemoteKey(bytes.try_into().expect("a key is as long when it arrives"))
+    }
+
+    /// A token that was not used before: first the extremes, then one after the other.
+    pub(crate) fn token(&mut self) -> Token {
+        self.tokens += 1;
+        Token(match self.tokens {
+            1 => u64::MAX,
+            2 => 1 << 63,
+            n => n - 3,
+        })
+    }
+
+    /// Starts something, stepping everyone as long as there is no room.
+    pub(crate) fn started(
+        &mut self,
+        what: &str,
+        mut start: impl FnMut(&mut Self) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let mut result = Err(Refused::Busy);
+        self.until(what, |mesh| {
+            result = start(mesh);
+            result != Err(Refused::Busy)
+        });
+        result
+    }
+
+    /// Steps until `token` has ended at `rank`, and takes its result out.
+    pub(crate) fn completion(&mut self, rank: usize, token: Token) -> Result<(), Fault> {
+        let mut result = None;
+        self.until("the end of a get or put", |mesh| {
+            let completed = &mut mesh.seen[rank].completed;
+            let at = completed.iter().position(|&(ended, _)| ended == token);
+            result = at.map(|at| completed.remove(at).1);
+            result.is_some()
+        });
+        result.expect("the loop ends with a result")
+    }
+
+    /// Panics if anything is left that no test has taken: duplicates, that is.
+    pub(crate) fn assert_nothing_more(&mut self) {
+        self.settle();
+        for (rank, seen) in self.seen.iter().enumerate() {
+            assert!(
+                seen.messages.is_empty(),
+                "{rank} got {} messages more than were sent",
+                seen.messages.len()
+            );
+            assert!(seen.completed.is_empty(), "{rank} got {:?} once more", seen.completed);
+        }
+    }
+}
+
+/// The peer of a rank.
+pub(crate) fn peer(rank: usize) -> PeerId {
+    PeerId(u32::try_from(rank).expect("few ranks"))
+}
