@@ -169,14 +169,3 @@ impl Index {
         }
     }
 }
-
-/// Mixes the words of a key. One wide multiplication spreads all of its input bits; the constants
-/// are odd and random, so that no key in use makes a factor 0.
-#[inline]
-pub(crate) fn hash(lane: u64, tag: u64, ident: u64, keep: u64) -> u32 {
-    let left =
-        (lane ^ 0x9b7c_1d5f_33a8_e6c1).wrapping_add(ident.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    let right = tag ^ keep.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7) ^ 0x5851_f42d_4c95_7f2d;
-    let product = u128::from(left) * u128::from(right);
-    (product as u64 ^ (product >> 64) as u64) as u32
-}

@@ -1,6 +1,6 @@
 //! The engine: brings receives and messages together.
 
-use crate::names::lane;
+use crate::names::{Key, lane};
 use crate::order::Order;
 use crate::posted::{Receives, Waiting};
 use crate::unexpected::Unexpected;
@@ -52,12 +52,27 @@ impl<R: Copy, U> Matcher<R, U> {
     /// Posts a receive: gives it the earliest fitting message that waits, or lets it wait itself.
     #[inline]
     pub fn post(&mut self, posting: Posting, token: R) -> Posted<U> {
-        if self.unexpected.waiting() != 0
-            && let Some((envelope, payload)) = self.take(&posting)
-        {
-            return Posted::Matched(envelope, payload);
+        let key = Key::of(&posting);
+        if self.unexpected.waiting() != 0 {
+            // Words, not a reference: the key then need not be in memory when nothing waits.
+            let taken = self.take_fitting(key.lane, key.tag, key.keep, key.ident);
+            if let Some((envelope, payload)) = taken {
+                return Posted::Matched(envelope, payload);
+            }
         }
-        Posted::Queued(self.receives.push(&posting, token))
+        Posted::Queued(self.receives.push(key, posting.multi, token))
+    }
+
+    #[inline(never)]
+    fn take_fitting(
+        &mut self,
+        lane: u64,
+        tag: u64,
+        keep: u64,
+        ident: u64,
+    ) -> Option<(Envelope, U)> {
+        let number = self.unexpected.find(&Key { lane, tag, keep, ident })?;
+        self.unexpected.remove(number)
     }
 
     /// Takes in the envelope of a message: checks its number, and finds the receive that gets it,
@@ -67,18 +82,17 @@ impl<R: Copy, U> Matcher<R, U> {
     /// [`release`](Self::release) has the next message of the same channel.
     #[inline]
     pub fn arrive(&mut self, envelope: &Envelope) -> Arrival<R> {
-        match self.order.count(envelope) {
-            Ok(()) => match self.receives.take(envelope) {
-                Some(token) => Arrival::Matched(token),
-                None => Arrival::Unmatched,
-            },
-            Err(ahead) => self.out_of_order(envelope, ahead),
+        if self.order.count(lane(envelope.source, envelope.context), envelope.seq) {
+            self.receives.take(envelope)
+        } else {
+            self.out_of_order(envelope)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn out_of_order(&self, envelope: &Envelope, ahead: u32) -> Arrival<R> {
+    fn out_of_order(&self, envelope: &Envelope) -> Arrival<R> {
+        let ahead = envelope.seq.wrapping_sub(self.expected(envelope.source, envelope.context));
         if (ahead as i32) < 0 {
             Arrival::Old { behind: ahead.wrapping_neg() }
         } else if self.order.is_stashed(envelope) {
@@ -143,22 +157,21 @@ impl<R: Copy, U> Matcher<R, U> {
     /// The earliest message that a receive posted now would get, which stays where it is. (Whether
     /// the posting is `multi` does not matter, here and below.)
     pub fn probe(&mut self, posting: &Posting) -> Option<(MessageId, &Envelope, &U)> {
-        let number = self.unexpected.find(posting)?;
+        let number = self.unexpected.find(&Key::of(posting))?;
         self.unexpected.get(number)
     }
 
     /// As [`probe`](Self::probe), and keeps the message for the caller alone: no receive or probe
     /// sees it any more, and [`take_message`](Self::take_message) takes it.
     pub fn claim(&mut self, posting: &Posting) -> Option<(MessageId, Envelope)> {
-        let number = self.unexpected.find(posting)?;
+        let number = self.unexpected.find(&Key::of(posting))?;
         let envelope = *self.unexpected.get(number)?.1;
         Some((self.unexpected.claim(number)?, envelope))
     }
 
     /// Takes the message that a receive posted now would get: to receive it, or to discard it.
-    #[inline]
     pub fn take(&mut self, posting: &Posting) -> Option<(Envelope, U)> {
-        let number = self.unexpected.find(posting)?;
+        let number = self.unexpected.find(&Key::of(posting))?;
         self.unexpected.remove(number)
     }
 

@@ -110,21 +110,86 @@ pub struct Counts {
     pub early_bytes: u64,
 }
 
-/// Source and context in one word, also the name of a channel. Never 0.
+/// Source and context in one word, also the name of a channel.
+#[inline]
 pub(crate) fn lane(source: u32, context: u16) -> u64 {
-    1 << 48 | u64::from(source) << 16 | u64::from(context)
+    u64::from(context) << 32 | u64::from(source)
 }
 
-/// The lane of receives from any source. Differs from every [`lane`].
+/// Set in the lane of receives from any source, instead of a source.
+pub(crate) const ANY_SOURCE: u64 = 1 << 48;
+
+#[inline]
 pub(crate) fn any_lane(context: u16) -> u64 {
-    u64::from(context)
+    ANY_SOURCE | u64::from(context) << 32
 }
 
-impl Posting {
-    pub(crate) fn lane(&self) -> u64 {
-        match self.source {
-            Some(source) => lane(source, self.context),
-            None => any_lane(self.context),
+/// What a posting looks for, in the form that is compared: a message fits if its own lane or the
+/// any-source lane of its context is `lane`, its tag without the ignored bits is `tag`, and its
+/// identifier is `ident`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) lane: u64,
+    pub(crate) tag: u64,
+    /// The bits of the tag that matter.
+    pub(crate) keep: u64,
+    pub(crate) ident: u64,
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn of(posting: &Posting) -> Key {
+        let lane = match posting.source {
+            Some(source) => lane(source, posting.context),
+            None => any_lane(posting.context),
+        };
+        let keep = !posting.ignore;
+        Key { lane, tag: posting.tag & keep, keep, ident: posting.ident }
+    }
+
+    /// The key that a receive of a certain class must have to take this message.
+    #[inline]
+    pub(crate) fn of_message(envelope: &Envelope, named: bool, keep: u64) -> Key {
+        let lane = match named {
+            true => lane(envelope.source, envelope.context),
+            false => any_lane(envelope.context),
+        };
+        Key { lane, tag: envelope.tag & keep, keep, ident: envelope.ident }
+    }
+
+    #[inline]
+    pub(crate) fn takes(&self, envelope: &Envelope) -> bool {
+        envelope.tag & self.keep == self.tag
+            && (self.lane == lane(envelope.source, envelope.context)
+                || self.lane == any_lane(envelope.context))
+            && self.ident == envelope.ident
+    }
+
+    #[inline]
+    pub(crate) fn is_named(&self) -> bool {
+        self.lane & ANY_SOURCE == 0
+    }
+
+    /// Mixes the words of the key. One wide multiplication spreads all of its input bits; the
+    /// constants are random, so that no key in use makes a factor 0.
+    #[inline]
+    pub(crate) fn hash(&self) -> u32 {
+        let left = (self.lane ^ 0x9b7c_1d5f_33a8_e6c1)
+            .wrapping_add(self.ident.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let right =
+            self.tag ^ self.keep.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7) ^ 0x5851_f42d_4c95_7f2d;
+        let product = u128::from(left) * u128::from(right);
+        (product as u64 ^ (product >> 64) as u64) as u32
+    }
+
+    pub(crate) fn posting(&self, multi: bool) -> Posting {
+        Posting {
+            source: self.is_named().then_some(self.lane as u32),
+            context: (self.lane >> 32) as u16,
+            tag: self.tag,
+            ignore: !self.keep,
+            ident: self.ident,
+            multi,
         }
     }
 }

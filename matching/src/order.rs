@@ -1,18 +1,18 @@
 //! The order of each channel: which number comes next, and what came too early.
 
 use crate::Envelope;
-use crate::index::{Index, hash};
-use crate::names::lane;
+use crate::index::Index;
+use crate::names::{Key, lane};
 use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug)]
 struct Channel {
-    /// 0: none.
+    /// All ones: none.
     lane: u64,
     expected: u32,
 }
 
-const VACANT: Channel = Channel { lane: 0, expected: 0 };
+const VACANT: Channel = Channel { lane: u64::MAX, expected: 0 };
 const SMALLEST: usize = 16;
 
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Order<U> {
     /// A power of two of which at most half are in use; channels are never removed.
     channels: Vec<Channel>,
     used: usize,
+    /// Where the channel of the last arrival is (or anything): messages of a channel come in bursts.
+    recent: usize,
     /// The early messages, by lane and number.
     early: Slab<(Envelope, U)>,
     index: Index,
@@ -31,23 +33,35 @@ impl<U> Order<U> {
         Order {
             channels: vec![VACANT; SMALLEST],
             used: 0,
+            recent: 0,
             early: Slab::new(),
             index: Index::default(),
             bytes: 0,
         }
     }
 
-    /// Counts a message that is the next of its channel; if it is not, says how far it is ahead (as
-    /// a number that wraps).
+    /// Counts a message if it is the next of its channel.
     #[inline]
-    pub(crate) fn count(&mut self, envelope: &Envelope) -> Result<(), u32> {
-        let channel = self.channel_mut(lane(envelope.source, envelope.context));
-        let ahead = envelope.seq.wrapping_sub(channel.expected);
-        if ahead != 0 {
-            return Err(ahead);
+    pub(crate) fn count(&mut self, lane: u64, seq: u32) -> bool {
+        match self.channels.get_mut(self.recent) {
+            Some(channel) if channel.lane == lane && channel.expected == seq => {
+                channel.expected = channel.expected.wrapping_add(1);
+                true
+            }
+            _ => self.count_other(lane, seq),
         }
-        channel.expected = channel.expected.wrapping_add(1);
-        Ok(())
+    }
+
+    /// As `count`, also for another channel than the last time.
+    #[inline(never)]
+    fn count_other(&mut self, lane: u64, seq: u32) -> bool {
+        self.recent = self.at_or_new(lane);
+        let channel = &mut self.channels[self.recent];
+        let is_next = channel.expected == seq;
+        if is_next {
+            channel.expected = channel.expected.wrapping_add(1);
+        }
+        is_next
     }
 
     pub(crate) fn expected(&self, lane: u64) -> u32 {
@@ -56,19 +70,11 @@ impl<U> Order<U> {
 
     /// Sets the next number; the early messages that have thereby become old.
     pub(crate) fn set_expected(&mut self, lane: u64, seq: u32) -> Vec<(Envelope, U)> {
-        self.channel_mut(lane).expected = seq;
+        let at = self.at_or_new(lane);
+        self.channels[at].expected = seq;
         self.remove_early(|envelope| {
             lane_of(envelope) == lane && (envelope.seq.wrapping_sub(seq) as i32) < 0
         })
-    }
-
-    #[inline]
-    fn channel_mut(&mut self, lane: u64) -> &mut Channel {
-        let mut at = self.at(lane);
-        if self.channels[at].lane != lane {
-            at = self.add(lane);
-        }
-        &mut self.channels[at]
     }
 
     /// Where a channel is, or the vacancy where it would be.
@@ -76,10 +82,16 @@ impl<U> Order<U> {
     fn at(&self, lane: u64) -> usize {
         let mask = self.channels.len() - 1;
         let mut at = (lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        while self.channels[at].lane != lane && self.channels[at].lane != 0 {
+        while self.channels[at].lane != lane && self.channels[at].lane != VACANT.lane {
             at = (at + 1) & mask;
         }
         at
+    }
+
+    #[inline]
+    fn at_or_new(&mut self, lane: u64) -> usize {
+        let at = self.at(lane);
+        if self.channels[at].lane == lane { at } else { self.add(lane) }
     }
 
     #[cold]
@@ -89,7 +101,7 @@ impl<U> Order<U> {
         if self.used * 2 > self.channels.len() {
             let size = self.channels.len() * 2;
             let old = std::mem::replace(&mut self.channels, vec![VACANT; size]);
-            for channel in old.into_iter().filter(|channel| channel.lane != 0) {
+            for channel in old.into_iter().filter(|channel| channel.lane != VACANT.lane) {
                 let at = self.at(channel.lane);
                 self.channels[at] = channel;
             }
@@ -161,5 +173,5 @@ fn lane_of(envelope: &Envelope) -> u64 {
 }
 
 fn early_hash(lane: u64, seq: u32) -> u32 {
-    hash(lane, u64::from(seq), 0, 0)
+    Key { lane, tag: u64::from(seq), keep: u64::MAX, ident: 0 }.hash()
 }

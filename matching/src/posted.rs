@@ -8,19 +8,22 @@
 //!
 //! A receive posted when nothing else is stays outside of the table until it gets company.
 
-use crate::index::{Found, Index, hash};
-use crate::names::{any_lane, lane};
-use crate::slab::{NONE, Slab};
-use crate::{Envelope, PostId, Posting};
+use crate::index::{Found, Index};
+use crate::names::Key;
+use crate::slab::Slab;
+use crate::{Arrival, Envelope, PostId, Posting};
 
 #[derive(Debug)]
 struct Receive<R> {
-    lane: u64,
-    /// Without the ignored bits.
-    tag: u64,
-    keep: u64,
-    ident: u64,
+    key: Key,
     stamp: u64,
+    token: R,
+    multi: bool,
+}
+
+#[derive(Debug)]
+struct Solo<R> {
+    key: Key,
     token: R,
     multi: bool,
 }
@@ -38,11 +41,14 @@ const IDLE_CLASSES: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Receives<R> {
+    /// The only receive, if it was posted when there was no other; then the rest is empty. It is
+    /// also the last one posted, so its stamp is known. Its number is the one that it gets when it
+    /// is moved to the slab.
+    solo: Option<Solo<R>>,
     slab: Slab<Receive<R>>,
-    /// The receive that is not in the index, if there is one: the only one.
-    solo: u32,
     index: Index,
     classes: Vec<Class>,
+    /// Of the next receive.
     stamp: u64,
 }
 
@@ -60,8 +66,8 @@ pub struct Waiting<R> {
 impl<R: Copy> Receives<R> {
     pub(crate) fn new() -> Self {
         Receives {
+            solo: None,
             slab: Slab::new(),
-            solo: NONE,
             index: Index::default(),
             classes: Vec::new(),
             stamp: 0,
@@ -69,138 +75,89 @@ impl<R: Copy> Receives<R> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slab.len()
+        self.slab.len() + usize::from(self.solo.is_some())
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, posting: &Posting, token: R) -> PostId {
-        let stamp = self.stamp;
+    pub(crate) fn push(&mut self, key: Key, multi: bool, token: R) -> PostId {
+        if self.solo.is_some() {
+            self.move_solo();
+        }
+        let id = PostId { number: self.slab.next(), stamp: self.stamp as u32 };
         self.stamp += 1;
-        let keep = !posting.ignore;
-        let alone = self.slab.len() == 0;
-        let number = self.slab.insert(Receive {
-            lane: posting.lane(),
-            tag: posting.tag & keep,
-            keep,
-            ident: posting.ident,
-            stamp,
-            token,
-            multi: posting.multi,
-        });
-        if alone {
-            self.solo = number;
-        } else {
-            self.enter_behind_solo(number);
+        self.solo = Some(Solo { key, token, multi });
+        if self.slab.len() != 0 {
+            self.move_solo();
         }
-        PostId { number, stamp: stamp as u32 }
+        id
     }
 
-    fn enter_behind_solo(&mut self, number: u32) {
-        if self.solo != NONE {
-            self.enter(self.solo);
-            self.solo = NONE;
-        }
-        self.enter(number);
-    }
-
-    /// Puts a receive into the index and counts it in its class.
-    fn enter(&mut self, number: u32) {
-        let Some(receive) = self.slab.get(number) else { return };
-        let &Receive { lane, tag, keep, ident, .. } = receive;
+    /// Moves the receive in `solo` into slab and index, and counts it in its class.
+    #[inline(never)]
+    fn move_solo(&mut self) {
+        let Some(Solo { key, token, multi }) = self.solo.take() else { return };
+        let number = self.slab.insert(Receive { key, stamp: self.stamp - 1, token, multi });
         let slab = &self.slab;
-        self.index.push(hash(lane, tag, ident, keep), number, |other| {
-            slab.get(other).is_some_and(|other| other.has_key(lane, tag, ident, keep))
-        });
-        let named = lane != any_lane(lane as u16);
-        match self.classes.iter_mut().find(|class| class.keep == keep && class.named == named) {
+        self.index.push(key.hash(), number, |other| slab.get(other).is_some_and(|o| o.key == key));
+        let named = key.is_named();
+        match self.classes.iter_mut().find(|class| class.keep == key.keep && class.named == named) {
             Some(class) => class.posted += 1,
-            None => self.classes.push(Class { keep, named, posted: 1 }),
+            None => self.classes.push(Class { keep: key.keep, named, posted: 1 }),
         }
     }
 
     /// Takes the receive posted first among those that fit.
     #[inline]
-    pub(crate) fn take(&mut self, envelope: &Envelope) -> Option<R> {
-        if self.solo != NONE {
-            return self.take_solo(envelope);
+    pub(crate) fn take(&mut self, envelope: &Envelope) -> Arrival<R> {
+        if let Some(solo) = &self.solo {
+            if !solo.key.takes(envelope) {
+                return Arrival::Unmatched;
+            }
+            let token = solo.token;
+            if !solo.multi {
+                self.solo = None;
+            }
+            return Arrival::Matched(token);
         }
         if self.slab.len() == 0 {
-            return None;
+            return Arrival::Unmatched;
         }
         self.take_from_index(envelope)
     }
 
-    #[inline]
-    fn take_solo(&mut self, envelope: &Envelope) -> Option<R> {
-        let receive = self.slab.get(self.solo)?;
-        let named = lane(envelope.source, envelope.context);
-        let fits = envelope.tag & receive.keep == receive.tag
-            && (receive.lane == named || receive.lane == any_lane(envelope.context))
-            && receive.ident == envelope.ident;
-        if !fits {
-            return None;
-        }
-        let token = receive.token;
-        if !receive.multi {
-            self.slab.remove(self.solo);
-            self.solo = NONE;
-        }
-        Some(token)
-    }
-
-    fn take_from_index(&mut self, envelope: &Envelope) -> Option<R> {
-        let mut best: Option<(usize, Found, u64)> = None;
+    #[inline(never)]
+    fn take_from_index(&mut self, envelope: &Envelope) -> Arrival<R> {
+        let mut best: Option<(usize, Found)> = None;
+        let mut earliest = u64::MAX;
         for (number, class) in self.classes.iter().enumerate() {
             if class.posted == 0 {
                 continue;
             }
-            let lane = match class.named {
-                true => lane(envelope.source, envelope.context),
-                false => any_lane(envelope.context),
-            };
-            let (tag, ident, keep) = (envelope.tag & class.keep, envelope.ident, class.keep);
+            let key = Key::of_message(envelope, class.named, class.keep);
             let mut stamp = 0;
-            let found = self.index.find(hash(lane, tag, ident, keep), |head| {
+            let found = self.index.find(key.hash(), |head| {
                 self.slab.get(head).is_some_and(|receive| {
                     stamp = receive.stamp;
-                    receive.has_key(lane, tag, ident, keep)
+                    receive.key == key
                 })
             });
             if let Some(found) = found
-                && best.is_none_or(|(_, _, earliest)| stamp < earliest)
+                && stamp < earliest
             {
-                best = Some((number, found, stamp));
+                best = Some((number, found));
+                earliest = stamp;
             }
         }
-        let (class, found, _) = best?;
-        let &Receive { token, multi, .. } = self.slab.get(found.head)?;
+        let Some((class, found)) = best else { return Arrival::Unmatched };
+        let Some(&Receive { token, multi, .. }) = self.slab.get(found.head) else {
+            return Arrival::Unmatched;
+        };
         if !multi {
             self.index.remove_found(found);
             self.slab.remove(found.head);
             self.uncount(class);
         }
-        Some(token)
-    }
-
-    pub(crate) fn cancel(&mut self, id: PostId) -> Option<R> {
-        let receive = self.slab.get(id.number)?;
-        if receive.stamp as u32 != id.stamp {
-            return None;
-        }
-        self.remove(id.number)
-    }
-
-    fn remove(&mut self, number: u32) -> Option<R> {
-        let receive = self.slab.remove(number)?;
-        if self.solo == number {
-            self.solo = NONE;
-            return Some(receive.token);
-        }
-        self.index.remove(number);
-        let named = receive.is_named();
-        let class = self.classes.iter().position(|c| c.keep == receive.keep && c.named == named);
-        self.uncount(class?);
-        Some(receive.token)
+        Arrival::Matched(token)
     }
 
     #[inline]
@@ -211,54 +168,53 @@ impl<R: Copy> Receives<R> {
         }
     }
 
+    pub(crate) fn cancel(&mut self, id: PostId) -> Option<R> {
+        if self.solo.is_some() {
+            let is_solo = (self.stamp - 1) as u32 == id.stamp;
+            return self.solo.take_if(|_| is_solo).map(|solo| solo.token);
+        }
+        if self.slab.get(id.number)?.stamp as u32 != id.stamp {
+            return None;
+        }
+        self.remove(id.number)
+    }
+
+    fn remove(&mut self, number: u32) -> Option<R> {
+        let Receive { key, token, .. } = self.slab.remove(number)?;
+        self.index.remove(number);
+        let named = key.is_named();
+        let class = self.classes.iter().position(|c| c.keep == key.keep && c.named == named);
+        self.uncount(class?);
+        Some(token)
+    }
+
     /// Removes the receives that name this source, in the order they were posted.
     pub(crate) fn remove_source(&mut self, source: u32) -> Vec<R> {
-        let mut gone: Vec<(u64, u32)> = (self.slab.iter())
-            .filter(|(_, receive)| receive.posting().source == Some(source))
-            .map(|(number, receive)| (receive.stamp, number))
-            .collect();
-        gone.sort_unstable();
-        gone.into_iter().filter_map(|(_, number)| self.remove(number)).collect()
+        let gone = self.report().into_iter().filter(|line| line.posting.source == Some(source));
+        gone.filter_map(|line| self.cancel(line.id)).collect()
     }
 
     /// All receives in the order they were posted.
     pub(crate) fn report(&self) -> Vec<Waiting<R>> {
+        let line = |number, stamp, key: &Key, token, multi| Waiting {
+            id: PostId { number, stamp: stamp as u32 },
+            posting: key.posting(multi),
+            token,
+        };
+        if let Some(solo) = &self.solo {
+            return vec![line(self.slab.next(), self.stamp - 1, &solo.key, solo.token, solo.multi)];
+        }
         let mut all: Vec<_> = self.slab.iter().collect();
         all.sort_unstable_by_key(|(_, receive)| receive.stamp);
-        let line = |(number, receive): (u32, &Receive<R>)| Waiting {
-            id: PostId { number, stamp: receive.stamp as u32 },
-            posting: receive.posting(),
-            token: receive.token,
-        };
-        all.into_iter().map(line).collect()
+        let lines = all.into_iter().map(|(n, r)| line(n, r.stamp, &r.key, r.token, r.multi));
+        lines.collect()
     }
 
     pub(crate) fn trim(&mut self) {
+        self.move_solo();
         self.slab.trim();
         self.index.trim(self.slab.end());
         self.classes.retain(|class| class.posted > 0);
         self.classes.shrink_to_fit();
-    }
-}
-
-impl<R> Receive<R> {
-    #[inline]
-    fn has_key(&self, lane: u64, tag: u64, ident: u64, keep: u64) -> bool {
-        self.tag == tag && self.lane == lane && self.ident == ident && self.keep == keep
-    }
-
-    fn is_named(&self) -> bool {
-        self.lane != any_lane(self.lane as u16)
-    }
-
-    fn posting(&self) -> Posting {
-        Posting {
-            source: self.is_named().then_some((self.lane >> 16) as u32),
-            context: self.lane as u16,
-            tag: self.tag,
-            ignore: !self.keep,
-            ident: self.ident,
-            multi: self.multi,
-        }
     }
 }

@@ -12,13 +12,14 @@ enum Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    free: u32,
+    /// The number that the next value gets: a free slot, or the end.
+    next: u32,
     used: usize,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Slab { slots: Vec::new(), free: NONE, used: 0 }
+        Slab { slots: Vec::new(), next: 0, used: 0 }
     }
 
     #[inline]
@@ -31,29 +32,34 @@ impl<T> Slab<T> {
         self.slots.len()
     }
 
+    /// The number that the next value will get.
+    #[inline]
+    pub(crate) fn next(&self) -> u32 {
+        self.next
+    }
+
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        self.used += 1;
-        let number = self.free;
-        match self.slots.get_mut(number as usize) {
-            Some(slot) => {
-                if let Slot::Free { next } = *slot {
-                    self.free = next;
-                }
-                *slot = Slot::Used(value);
-                number
-            }
-            None => self.push(value),
+        let number = self.next;
+        if number as usize >= self.slots.len() {
+            self.grow();
         }
+        // There is a slot now; `value` goes nowhere else, so that it is built there.
+        let slot = &mut self.slots[number as usize];
+        if let Slot::Free { next } = *slot {
+            self.next = next;
+        }
+        *slot = Slot::Used(value);
+        self.used += 1;
+        number
     }
 
     #[cold]
     #[inline(never)]
-    fn push(&mut self, value: T) -> u32 {
-        let number = self.slots.len();
-        assert!(number < NONE as usize, "more than 2^32 - 2 receives or messages are waiting");
-        self.slots.push(Slot::Used(value));
-        number as u32
+    fn grow(&mut self) {
+        let next = self.slots.len() + 1;
+        assert!(next < NONE as usize, "more than 2^32 - 2 receives or messages are waiting");
+        self.slots.push(Slot::Free { next: next as u32 });
     }
 
     #[inline]
@@ -78,10 +84,10 @@ impl<T> Slab<T> {
         if let Slot::Free { .. } = slot {
             return None;
         }
-        let Slot::Used(value) = std::mem::replace(slot, Slot::Free { next: self.free }) else {
+        let Slot::Used(value) = std::mem::replace(slot, Slot::Free { next: self.next }) else {
             return None;
         };
-        self.free = number;
+        self.next = number;
         self.used -= 1;
         Some(value)
     }
@@ -99,11 +105,11 @@ impl<T> Slab<T> {
             self.slots.pop();
         }
         self.slots.shrink_to_fit();
-        self.free = NONE;
+        self.next = self.slots.len() as u32;
         for (number, slot) in self.slots.iter_mut().enumerate().rev() {
             if let Slot::Free { next } = slot {
-                *next = self.free;
-                self.free = number as u32;
+                *next = self.next;
+                self.next = number as u32;
             }
         }
     }

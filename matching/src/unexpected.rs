@@ -7,10 +7,10 @@
 //! included. The number of indexes is bounded, since each costs time whenever a message comes and
 //! goes; patterns of further classes walk the list.
 
-use crate::index::{Index, hash};
-use crate::names::{any_lane, lane};
+use crate::index::Index;
+use crate::names::Key;
 use crate::slab::{NONE, Slab};
-use crate::{Envelope, MessageId, Posting};
+use crate::{Envelope, MessageId};
 
 #[derive(Debug)]
 struct Message<U> {
@@ -41,6 +41,7 @@ pub(crate) struct Unexpected<U> {
     slab: Slab<Message<U>>,
     first: u32,
     last: u32,
+    waiting: usize,
     claimed: usize,
     bytes: u64,
     stamp: u64,
@@ -56,6 +57,7 @@ impl<U> Unexpected<U> {
             slab: Slab::new(),
             first: NONE,
             last: NONE,
+            waiting: 0,
             claimed: 0,
             bytes: 0,
             stamp: 0,
@@ -68,7 +70,7 @@ impl<U> Unexpected<U> {
     /// Messages that a receive could take.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
-        self.slab.len() - self.claimed
+        self.waiting
     }
 
     pub(crate) fn claimed(&self) -> usize {
@@ -93,6 +95,7 @@ impl<U> Unexpected<U> {
             prev,
             claimed: false,
         });
+        self.waiting += 1;
         self.last = number;
         match self.slab.get_mut(prev) {
             Some(before) => before.next = number,
@@ -106,56 +109,49 @@ impl<U> Unexpected<U> {
 
     /// The first message that fits.
     #[inline]
-    pub(crate) fn find(&mut self, posting: &Posting) -> Option<u32> {
-        let mut at = self.first;
+    pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
         if self.indexes.is_empty() {
-            for _ in 0..WALK {
-                let message = self.slab.get(at)?;
-                if posting.takes(&message.envelope) {
-                    return Some(at);
-                }
-                at = message.next;
-            }
-            if at == NONE {
-                return None;
-            }
-        }
-        self.find_far(posting)
-    }
-
-    fn find_far(&mut self, posting: &Posting) -> Option<u32> {
-        self.searches += 1;
-        let (named, keep) = (posting.source.is_some(), !posting.ignore);
-        let class = self.indexes.iter().position(|c| c.named == named && c.keep == keep);
-        let class = match class {
-            Some(class) => class,
-            None => match self.walk(posting, WALK) {
+            match self.walk(key, self.first, WALK) {
                 Walked::Found(number) => return Some(number),
                 Walked::End => return None,
-                Walked::Further => match self.make_index(named, keep) {
+                Walked::Further(_) => {}
+            }
+        }
+        self.find_far(key)
+    }
+
+    fn find_far(&mut self, key: &Key) -> Option<u32> {
+        self.searches += 1;
+        let (named, keep) = (key.is_named(), key.keep);
+        let class = match self.indexes.iter().position(|c| c.named == named && c.keep == keep) {
+            Some(class) => class,
+            None => match self.walk(key, self.first, WALK) {
+                Walked::Found(number) => return Some(number),
+                Walked::End => return None,
+                Walked::Further(at) => match self.make_index(named, keep) {
                     Some(class) => class,
-                    None => match self.walk(posting, usize::MAX) {
+                    None => match self.walk(key, at, usize::MAX) {
                         Walked::Found(number) => return Some(number),
-                        Walked::End | Walked::Further => return None,
+                        Walked::End | Walked::Further(_) => return None,
                     },
                 },
             },
         };
         let class = &mut self.indexes[class];
         class.used = self.searches;
-        class.find(&self.slab, posting)
+        class.find(&self.slab, key)
     }
 
-    fn walk(&self, posting: &Posting, steps: usize) -> Walked {
-        let mut at = self.first;
+    #[inline]
+    fn walk(&self, key: &Key, mut at: u32, steps: usize) -> Walked {
         for _ in 0..steps {
             let Some(message) = self.slab.get(at) else { return Walked::End };
-            if posting.takes(&message.envelope) {
+            if key.takes(&message.envelope) {
                 return Walked::Found(at);
             }
             at = message.next;
         }
-        if at == NONE { Walked::End } else { Walked::Further }
+        if at == NONE { Walked::End } else { Walked::Further(at) }
     }
 
     /// Makes an index, if need be in place of one that was not used for as many searches as there
@@ -226,6 +222,7 @@ impl<U> Unexpected<U> {
     }
 
     fn unlink(&mut self, number: u32) {
+        self.waiting -= 1;
         for class in &mut self.indexes {
             class.index.remove(number);
         }
@@ -277,7 +274,8 @@ impl<U> Unexpected<U> {
 enum Walked {
     Found(u32),
     End,
-    Further,
+    /// Not found so far; the list goes on here.
+    Further(u32),
 }
 
 impl<U> Message<U> {
@@ -287,40 +285,18 @@ impl<U> Message<U> {
 }
 
 impl ClassIndex {
-    /// The key of a message: its lane, its tag.
-    fn key(&self, envelope: &Envelope) -> (u64, u64) {
-        let lane = match self.named {
-            true => lane(envelope.source, envelope.context),
-            false => any_lane(envelope.context),
-        };
-        (lane, envelope.tag & self.keep)
-    }
-
     fn enter<U>(&mut self, slab: &Slab<Message<U>>, number: u32, envelope: &Envelope) {
-        let (lane, tag) = self.key(envelope);
-        let hash = hash(lane, tag, envelope.ident, self.keep);
-        let mut index = std::mem::take(&mut self.index);
-        index.push(hash, number, |head| self.has_key(slab, head, lane, tag, envelope.ident));
-        self.index = index;
+        let ClassIndex { named, keep, ref mut index, .. } = *self;
+        let key = Key::of_message(envelope, named, keep);
+        index.push(key.hash(), number, |head| has_key(slab, head, &key));
     }
 
-    fn find<U>(&self, slab: &Slab<Message<U>>, posting: &Posting) -> Option<u32> {
-        let (lane, tag) = (posting.lane(), posting.tag & self.keep);
-        let hash = hash(lane, tag, posting.ident, self.keep);
-        let same = |head| self.has_key(slab, head, lane, tag, posting.ident);
-        self.index.find(hash, same).map(|found| found.head)
+    fn find<U>(&self, slab: &Slab<Message<U>>, key: &Key) -> Option<u32> {
+        self.index.find(key.hash(), |head| has_key(slab, head, key)).map(|found| found.head)
     }
+}
 
-    fn has_key<U>(
-        &self,
-        slab: &Slab<Message<U>>,
-        number: u32,
-        lane: u64,
-        tag: u64,
-        ident: u64,
-    ) -> bool {
-        slab.get(number).is_some_and(|message| {
-            self.key(&message.envelope) == (lane, tag) && message.envelope.ident == ident
-        })
-    }
+/// Whether a message has the key, in the class of the key.
+fn has_key<U>(slab: &Slab<Message<U>>, number: u32, key: &Key) -> bool {
+    slab.get(number).is_some_and(|message| key.takes(&message.envelope))
 }
