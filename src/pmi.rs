@@ -82,16 +82,19 @@ impl Message {
     /// # Errors
     /// [`WireError`] when a key or value holds something a line cannot carry, or all is too long.
     pub fn to_line(&self) -> Result<String, WireError> {
-        writable("command", &self.cmd, &[' ', '='])?;
+        writable("command", &self.cmd, &[' ', '=', '\\'])?;
         let mut line = format!("cmd={}", self.cmd);
         for (key, value) in &self.pairs {
-            writable("key", key, &[' ', '='])?;
+            writable("key", key, &[' ', '=', '\\'])?;
             writable("value", value, &[])?;
             if value.starts_with(' ') || value.ends_with(' ') || value.contains("  ") {
                 return Err(unwritable("value", value, "spaces at an end or side by side"));
             }
-            if value.split(' ').skip(1).any(|word| word.contains('=')) {
+            if words(value).skip(1).any(|word| word.contains('=')) {
                 return Err(unwritable("value", value, "'=' after a space begins a new argument"));
+            }
+            if open(value) {
+                return Err(unwritable("value", value, "its last '\\' would hide a space"));
             }
             line.extend([" ", key, "=", value]);
         }
@@ -117,11 +120,28 @@ fn unwritable(what: &'static str, text: &str, why: &'static str) -> WireError {
     WireError::Unwritable { what, text: text.to_owned(), why }
 }
 
+/// The words of a line. A space after a backslash (MPICH writes it so) belongs to its word.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    let ends = move |c: char| {
+        let ends = c == ' ' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    };
+    text.split(ends).filter(|word| !word.is_empty())
+}
+
+/// Whether the text ends in a backslash that escapes whatever comes next.
+fn open(text: &str) -> bool {
+    text.bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1
+}
+
 fn is_text(c: u32) -> bool {
     (0x20..0x7f).contains(&c)
 }
 
-/// Reads one line, with or without its newline. A word without `=` belongs to the value before it.
+/// Reads one line, with or without its newline. A word without `=` belongs to the value before
+/// it. Backslashes are kept as they are, so that values pass through unchanged.
 ///
 /// # Errors
 /// [`WireError`]: what a line should be, and what this one is.
@@ -135,7 +155,7 @@ pub fn parse(line: &[u8]) -> Result<Message, WireError> {
         return Err(WireError::NotText { offset, byte: line[offset] });
     }
     let text = std::str::from_utf8(line).expect("ASCII, checked above");
-    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    let mut words = words(text);
     let first = words.next().unwrap_or("");
     let cmd = first.strip_prefix("cmd=").filter(|cmd| !cmd.is_empty() && !cmd.contains('='));
     let cmd = cmd.ok_or_else(|| WireError::NoCommand(text.chars().take(40).collect()))?;
@@ -185,6 +205,8 @@ mod tests {
         assert_eq!(m.get("none"), None);
         let m = parse(b"cmd=abort exitcode=3 message=out of luck").unwrap();
         assert_eq!((m.number("exitcode"), m.get("message")), (Some(3), Some("out of luck")));
+        let m = parse(br"cmd=put key=a value=two\ words=x\\ b=c").unwrap();
+        assert_eq!((m.get("value"), m.get("b")), (Some(r"two\ words=x\\"), Some("c")));
         assert_eq!(parse(b"cmd=get key= value=x").unwrap().get("key"), Some(""));
     }
 
@@ -202,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_would_be_read_as_something_else_is_not_written() {
-        for value in ["a\nb", "a b=c", " a", "a ", "a  b", "\u{e9}", "\0"] {
+        for value in ["a\nb", "a b=c", " a", "a ", "a  b", "a\\", "\u{e9}", "\0"] {
             let line = Message::new("put").with("value", value).to_line();
             assert!(matches!(line, Err(WireError::Unwritable { .. })), "{value:?} gave {line:?}");
         }
@@ -225,11 +247,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(
-            cmd in "[!-<>-~]{1,12}",
-            pairs in prop::collection::vec(("[!-<>-~]{1,20}", "[!-~]{0,60}( [!-<>-~]{1,9}){0,2}"), 0..10),
+            cmd in "[!-<>-Z^-~]{1,12}",
+            pairs in prop::collection::vec(("[!-<>-Z^-~]{1,20}", "[!-~]{0,60}( [!-<>-~]{1,9}){0,2}"), 0..10),
         ) {
             let message = Message { cmd, pairs };
-            prop_assume!(message.pairs.iter().all(|(_, v)| !v.starts_with(' ')));
+            prop_assume!(message.pairs.iter().all(|(_, v)| !v.starts_with(' ') && !open(v)));
             let line = message.to_line().unwrap();
             prop_assert_eq!(parse(line.as_bytes()), Ok(message));
         }
@@ -237,7 +259,7 @@ mod tests {
         #[test]
         fn anything_is_read_without_panic_and_what_is_understood_can_be_written(
             head in prop::sample::select(vec!["", "cmd=", "cmd=put "]),
-            tail in prop::collection::vec(prop_oneof![4 => prop::sample::select(b" =ab\n\r".to_vec()), 1 => any::<u8>()], 0..80),
+            tail in prop::collection::vec(prop_oneof![4 => prop::sample::select(b" =ab\\\n\r".to_vec()), 1 => any::<u8>()], 0..80),
         ) {
             let line = [head.as_bytes(), &tail].concat();
             if let Ok(message) = parse(&line)

@@ -1,1 +1,33 @@
-fn main() {}
+//! The `taffrail` command: starts jobs, and tells what a machine offers them.
+
+mod info;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Starts a program as a job of N ranks, and ends with its status
+    Run(run::Args),
+    /// Tells what this machine offers, and why what is missing is missing
+    Info(info::Args),
+    /// Ends the ranks of a launcher that died; started by `run`
+    #[command(hide = true)]
+    Guard,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Info(args) => info::info(&args),
+        Command::Guard => run::guard(),
+    }
+}

@@ -1,0 +1,76 @@
+//! `taffrail run`: starts the ranks, serves PMI-1 to them, watches them, and ends them.
+
+mod cpus;
+mod guard;
+mod keyboard;
+mod line;
+mod output;
+mod ranks;
+mod server;
+mod signals;
+mod watch;
+
+pub use guard::guard;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// How to start a job.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How many ranks to start
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+    /// Give each rank a CPU of its own, round robin, or none [default: core, if there are enough]
+    #[arg(long, value_enum)]
+    bind: Option<Bind>,
+    /// Put `[rank] ` before each line of output
+    #[arg(long)]
+    label: bool,
+    /// End the job after this many seconds, with status 124
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// The program, looked up in PATH
+    program: OsString,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+/// Where ranks run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Bind {
+    /// Each on one CPU of those allowed here
+    Core,
+    /// Wherever the system puts them
+    None,
+}
+
+/// Runs the job and returns its status.
+pub fn run(args: Args) -> ExitCode {
+    match watch::job(&args) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            say(&failure.why);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// Why a job could not be started, and the status to end with.
+struct Failure {
+    status: u8,
+    why: String,
+}
+
+impl Failure {
+    fn new(why: String) -> Self {
+        Failure { status: 1, why }
+    }
+}
+
+/// One line on standard error, for one event. When nobody listens there is nobody to tell.
+fn say(what: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
+}

@@ -1,0 +1,156 @@
+//! One rank: how its process is started, what of it is watched, how it is ended.
+
+use super::guard::{self, Guard};
+use super::line::Line;
+use super::output::Labelled;
+use super::{Args, Failure, keyboard, signals};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::thread::CpuSet;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+pub struct Rank {
+    process: Child,
+    /// Until the process has ended.
+    pub pidfd: Option<OwnedFd>,
+    /// Until the rank closes it, or breaks the protocol.
+    pub line: Option<Line>,
+    pub out: Option<Labelled<ChildStdout>>,
+    pub err: Option<Labelled<ChildStderr>>,
+}
+
+impl Rank {
+    /// Starts rank `number`, on `cpu` if given.
+    pub fn start(
+        args: &Args,
+        number: usize,
+        cpu: Option<usize>,
+        guard: &Guard,
+    ) -> Result<(Rank, Option<ChildStdin>), Failure> {
+        let program = args.program.to_string_lossy();
+        let failed = |e: std::io::Error| Failure {
+            status: match e.kind() {
+                ErrorKind::NotFound => 127,
+                ErrorKind::PermissionDenied => 126,
+                _ => 1,
+            },
+            why: format!("cannot start {program:?} as rank {number}: {e}"),
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut command = Command::new(&args.program);
+        command
+            .args(&args.args)
+            .env("PMI_FD", theirs.as_raw_fd().to_string())
+            .env("PMI_RANK", number.to_string())
+            .env("PMI_SIZE", args.ranks.to_string())
+            .stdin(keyboard::stdin_of(number))
+            .process_group(0);
+        // A launcher that started us, if any, is not the one of the ranks.
+        for name in ["PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE"] {
+            command.env_remove(name);
+        }
+        if args.label {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        before_exec(&mut command, theirs.into(), cpu, guard).map_err(failed)?;
+        let mut process = command.spawn().map_err(failed)?;
+        let keyboard = process.stdin.take();
+        Ok((Rank::watched(process, number, ours).map_err(failed)?, keyboard))
+    }
+
+    fn watched(mut process: Child, number: usize, line: UnixStream) -> std::io::Result<Rank> {
+        let (out, err) = (process.stdout.take(), process.stderr.take());
+        if let Some(out) = &out {
+            rustix::io::ioctl_fionbio(out, true)?;
+        }
+        if let Some(err) = &err {
+            rustix::io::ioctl_fionbio(err, true)?;
+        }
+        let pidfd = rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+        Ok(Rank {
+            pidfd: Some(pidfd),
+            line: Some(Line::new(line)?),
+            out: out.map(|out| Labelled::new(out, number)),
+            err: err.map(|err| Labelled::new(err, number)),
+            process,
+        })
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    pub fn runs(&self) -> bool {
+        self.pidfd.is_some()
+    }
+
+    /// Sends a signal to the rank and all that it has started.
+    pub fn signal(&self, signal: Signal) {
+        if self.runs() {
+            // Not reaped yet, so the number is still its own; a group without anyone is no harm.
+            let _ = rustix::process::kill_process_group(self.pid(), signal);
+        }
+    }
+
+    /// The process has ended: ends what it has left behind and returns its status.
+    pub fn reap(&mut self, guard: &Guard) -> std::io::Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        guard.forget(self.pid());
+        self.pidfd = None;
+        self.line = None;
+        self.process.wait()
+    }
+}
+
+/// What the child does between fork and exec.
+fn before_exec(
+    command: &mut Command,
+    line: OwnedFd,
+    cpu: Option<usize>,
+    guard: &Guard,
+) -> std::io::Result<()> {
+    let launcher = rustix::process::getpid();
+    let guard = guard.pipe().try_clone_to_owned()?;
+    let place = cpu.map(|cpu| {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        set
+    });
+    let prepare = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The launcher may have died before that call; then the signal never comes.
+        if rustix::process::getppid() != Some(launcher) {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+        guard::announce(guard.as_fd())?;
+        if let Some(place) = &place {
+            rustix::thread::sched_setaffinity(None, place)?;
+        }
+        rustix::io::fcntl_setfd(&line, rustix::io::FdFlags::empty())?;
+        Ok(())
+    };
+    // SAFETY: the closure runs in the forked child. It only makes system calls on values that are
+    // there already: no allocation, no lock, nothing that another thread could hold.
+    unsafe { command.pre_exec(prepare) };
+    Ok(())
+}
+
+/// The status to end with for a rank that ended so, and what to say of it; `None` for success.
+pub fn failure(status: ExitStatus) -> Option<(u8, String)> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some((low(code), format!("exited with status {code}"))),
+        (_, Some(signal)) => {
+            Some((low(128 + signal), format!("killed by signal {}", signals::name(signal))))
+        }
+        _ => Some((1, format!("ended in an unknown way: {status}"))),
+    }
+}
+
+/// The part of a status that the shell sees; never 0, since this is about failures.
+pub fn low(status: i32) -> u8 {
+    (status & 0xff).max(1) as u8
+}

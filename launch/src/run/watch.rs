@@ -1,0 +1,311 @@
+//! The job from its start to its end: one thread, one poll, every event.
+
+use super::guard::Guard;
+use super::keyboard::Keyboard;
+use super::line::Heard;
+use super::ranks::{self, Rank};
+use super::server::{Deed, Server};
+use super::signals::{self, Signals};
+use super::{Args, Failure, cpus, say};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal};
+use std::io::{stderr, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How long ranks have to end by themselves once asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The status of a job that took too long, as of timeout(1).
+const TIMED_OUT: u8 = 124;
+
+/// Starts the job, watches it to its end, and returns its status.
+pub fn job(args: &Args) -> Result<u8, Failure> {
+    let places = cpus::places(args)?;
+    let signals = Signals::catch()?;
+    let guard = Guard::start()?;
+    // What a rank leaves behind becomes our child, so that it can be found and ended.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+
+    let mut job = Job {
+        server: Server::new(args.ranks as usize, unique_name()?),
+        ranks: Vec::new(),
+        keyboard: Keyboard::new(None),
+        signals,
+        guard,
+        verdict: None,
+        kill_at: None,
+        timeout: args.timeout.map(Duration::from_secs),
+        started: Instant::now(),
+    };
+    for number in 0..args.ranks as usize {
+        let cpu = places.as_ref().map(|places| places[number]);
+        // If this fails, dropping the job ends those that run already.
+        let (rank, keyboard) = Rank::start(args, number, cpu, &job.guard)?;
+        job.ranks.push(rank);
+        if number == 0 {
+            job.keyboard = Keyboard::new(keyboard);
+        }
+    }
+    while job.ranks.iter().any(Rank::runs) {
+        for source in job.wait()? {
+            job.handle(source);
+        }
+        job.check_clock();
+    }
+    job.finish_output();
+    Ok(job.verdict.unwrap_or(0))
+}
+
+struct Job {
+    server: Server,
+    ranks: Vec<Rank>,
+    keyboard: Keyboard,
+    signals: Signals,
+    guard: Guard,
+    /// The status to end with, set by the first failure.
+    verdict: Option<u8>,
+    /// Set once the ranks were asked to end.
+    kill_at: Option<Instant>,
+    timeout: Option<Duration>,
+    started: Instant,
+}
+
+/// Something that became ready.
+#[derive(Clone, Copy)]
+enum Source {
+    Signal(i32),
+    Line(usize),
+    Out(usize),
+    Err(usize),
+    Keyboard,
+    Rank0Input,
+    Exit(usize),
+}
+
+impl Job {
+    /// Waits until something is ready or due.
+    fn wait(&self) -> Result<Vec<Source>, Failure> {
+        let watched = self.watched();
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let limit = self.due().map(|at| at.saturating_duration_since(Instant::now()));
+        let limit = limit
+            .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
+        match rustix::event::poll(&mut fds, limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Failure::new(format!("cannot watch the job (poll): {e}"))),
+        }
+        let ready = fds.iter().zip(&watched).filter(|(fd, _)| !fd.revents().is_empty());
+        Ok(ready.map(|(_, (source, ..))| *source).collect())
+    }
+
+    /// Exits come last: what a rank said before it ended is heard first.
+    fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut all = Vec::with_capacity(8 + 4 * self.ranks.len());
+        let signals = self.signals.watched();
+        all.extend(signals.map(|(signal, fd)| (Source::Signal(signal), fd, PollFlags::IN)));
+        for (number, rank) in self.ranks.iter().enumerate() {
+            if let Some((fd, busy)) = rank.line.as_ref().map(|line| line.watched()) {
+                let flags = if busy { PollFlags::OUT } else { PollFlags::IN };
+                all.push((Source::Line(number), fd, flags));
+            }
+            if let Some(fd) = rank.out.as_ref().and_then(|out| out.source()) {
+                all.push((Source::Out(number), fd.as_fd(), PollFlags::IN));
+            }
+            if let Some(fd) = rank.err.as_ref().and_then(|err| err.source()) {
+                all.push((Source::Err(number), fd.as_fd(), PollFlags::IN));
+            }
+        }
+        let keyboard = self.keyboard.source();
+        all.extend(keyboard.map(|fd| (Source::Keyboard, fd, PollFlags::IN)));
+        all.extend(self.keyboard.sink().map(|fd| (Source::Rank0Input, fd, PollFlags::OUT)));
+        for (number, rank) in self.ranks.iter().enumerate() {
+            let pidfd = rank.pidfd.as_ref();
+            all.extend(pidfd.map(|fd| (Source::Exit(number), fd.as_fd(), PollFlags::IN)));
+        }
+        all
+    }
+
+    fn handle(&mut self, source: Source) {
+        match source {
+            Source::Signal(signal) => self.signalled(signal),
+            Source::Line(rank) => self.listen(rank),
+            Source::Out(_) | Source::Err(_) => self.pass_on(source),
+            Source::Keyboard => self.keyboard.read(),
+            Source::Rank0Input => self.keyboard.write(),
+            Source::Exit(rank) => self.ended(rank),
+        }
+    }
+
+    /// Hands a signal on, and ends the job. The second one is obeyed at once.
+    fn signalled(&mut self, number: i32) {
+        self.signals.clear(number);
+        let Some(signal) = Signal::from_named_raw(number).filter(|s| *s != Signal::CONT) else {
+            return;
+        };
+        if self.kill_at.is_some() {
+            self.kill_at = Some(Instant::now());
+        } else {
+            say(&format!("signal {}: ending the job", signals::name(number)));
+            self.end(ranks::low(128 + number), signal);
+        }
+    }
+
+    fn listen(&mut self, number: usize) {
+        let Some(line) = &mut self.ranks[number].line else { return };
+        line.flush();
+        let mut lines = Vec::new();
+        let mut heard = line.listen(&mut lines);
+        for line in lines {
+            match self.server.hear(number, &line) {
+                Ok(deeds) => deeds.into_iter().for_each(|deed| self.act(number, deed)),
+                Err(e) => heard = Err(e),
+            }
+        }
+        match heard {
+            Ok(Heard::More) => {}
+            Ok(Heard::End) => self.ranks[number].line = None,
+            Err(e) => {
+                self.ranks[number].line = None;
+                self.fail(1, &format!("{} broke the start-up protocol: {e}", self.who(number)));
+            }
+        }
+    }
+
+    fn act(&mut self, from: usize, deed: Deed) {
+        match deed {
+            Deed::Say { to, message } => {
+                let said = self.ranks[to].line.as_mut().map(|line| line.say(&message));
+                if let Some(Err(e)) = said {
+                    self.fail(1, &format!("cannot answer {}: {e}", self.who(to)));
+                }
+            }
+            Deed::Abort { code, message } => {
+                let status = ranks::low(i32::try_from(code).unwrap_or(1));
+                let why = message.map(|m| format!(": {m}")).unwrap_or_default();
+                self.fail(status, &format!("{} aborted the job with code {code}{why}", self.who(from)));
+            }
+            Deed::Stuck { waiting, gone } => self.fail(
+                1,
+                &format!("rank {waiting} waits in a start-up barrier that rank {gone}, which ended, never entered"),
+            ),
+        }
+    }
+
+    fn ended(&mut self, number: usize) {
+        let who = self.who(number);
+        let status = match self.ranks[number].reap(&self.guard) {
+            Ok(status) => status,
+            Err(e) => return self.fail(1, &format!("{who}: its status cannot be had: {e}")),
+        };
+        if let Some((status, how)) = ranks::failure(status) {
+            self.fail(status, &format!("{who} {how}"));
+        }
+        if let Some(deed) = self.server.gone(number) {
+            self.act(number, deed);
+        }
+    }
+
+    fn pass_on(&mut self, source: Source) {
+        let passed = match source {
+            Source::Out(rank) => self.ranks[rank].out.as_mut().map(|out| out.pump(&mut stdout())),
+            Source::Err(rank) => self.ranks[rank].err.as_mut().map(|err| err.pump(&mut stderr())),
+            _ => None,
+        };
+        if let Some(Err(e)) = passed {
+            let status = ranks::low(128 + Signal::PIPE.as_raw());
+            self.fail(status, &format!("cannot pass on the output of ranks: {e}"));
+        }
+    }
+
+    /// The first failure decides the status, is told, and ends the job. What comes after it is
+    /// mostly its consequence.
+    fn fail(&mut self, status: u8, what: &str) {
+        if self.kill_at.is_none() {
+            say(what);
+            self.end(status, Signal::TERM);
+        }
+    }
+
+    fn end(&mut self, status: u8, signal: Signal) {
+        self.verdict.get_or_insert(status);
+        self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
+        for rank in &self.ranks {
+            rank.signal(signal);
+            // A stopped process ends only when it goes on.
+            rank.signal(Signal::CONT);
+        }
+    }
+
+    /// When the job must be ended, or killed, if nothing happens before.
+    fn due(&self) -> Option<Instant> {
+        self.kill_at.or_else(|| self.timeout.map(|limit| self.started + limit))
+    }
+
+    fn check_clock(&mut self) {
+        let now = Instant::now();
+        match (self.kill_at, self.timeout) {
+            (Some(at), _) if now >= at => {
+                for rank in &self.ranks {
+                    rank.signal(Signal::KILL);
+                }
+                self.kill_at = Some(now + GRACE);
+            }
+            (None, Some(limit)) if now >= self.started + limit => {
+                self.fail(TIMED_OUT, &format!("the job did not end within {} s", limit.as_secs()));
+            }
+            _ => {}
+        }
+    }
+
+    /// All ranks have ended; a process they left behind may still hold their output open.
+    fn finish_output(&mut self) {
+        for number in 0..self.ranks.len() {
+            self.pass_on(Source::Out(number));
+            self.pass_on(Source::Err(number));
+            let rank = &mut self.ranks[number];
+            let _ = rank.out.as_mut().map(|out| out.finish(&mut stdout()));
+            let _ = rank.err.as_mut().map(|err| err.finish(&mut stderr()));
+        }
+    }
+
+    fn who(&self, rank: usize) -> String {
+        format!("rank {rank} (pid {})", self.ranks[rank].pid())
+    }
+}
+
+impl Drop for Job {
+    /// However the job ends, nobody of it is left.
+    fn drop(&mut self) {
+        for rank in self.ranks.iter_mut().filter(|rank| rank.runs()) {
+            let _ = rank.reap(&self.guard);
+        }
+        end_left_behind(self.guard.pid());
+    }
+}
+
+/// Ends what became our child because its own parent, a rank, is gone.
+fn end_left_behind(guard: Pid) {
+    loop {
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let pids = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        let mut left = pids.filter(|pid| *pid != guard).peekable();
+        if left.peek().is_none() {
+            return;
+        }
+        for pid in left {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        }
+    }
+}
+
+/// A name no other job has: programs make file names of it.
+fn unique_name() -> Result<String, Failure> {
+    let mut bytes = [0u8; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Failure::new(format!("no random numbers (getrandom): {e}")))?;
+    let pid = rustix::process::getpid();
+    Ok(format!("taffrail-{pid}-{:016x}", u64::from_ne_bytes(bytes)))
+}
