@@ -218,3 +218,97 @@ impl<R: Copy> Receives<R> {
         self.classes.shrink_to_fit();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps that the search for each key takes: at the most, and on average.
+    fn steps(receives: &Receives<u32>) -> (usize, f64) {
+        let all = receives.index.displacements();
+        let sum: usize = all.iter().sum();
+        (all.iter().max().copied().unwrap_or(0) + 1, 1.0 + sum as f64 / all.len().max(1) as f64)
+    }
+
+    type Pattern = (&'static str, fn(u64) -> Posting);
+
+    /// The patterns of keys that programs have: consecutive, strided, in high bits.
+    fn patterns() -> Vec<Pattern> {
+        vec![
+            ("tags", |n| Posting { source: Some(1), tag: n, ..Posting::default() }),
+            ("tags by 4096", |n| Posting { source: Some(1), tag: n << 12, ..Posting::default() }),
+            ("tags by 2^32", |n| Posting { source: Some(1), tag: n << 32, ..Posting::default() }),
+            ("tags by 2^50", |n| Posting { source: Some(1), tag: n << 50, ..Posting::default() }),
+            ("any source", |n| Posting { source: None, tag: n, ..Posting::default() }),
+            ("masked", |n| Posting {
+                source: Some(1),
+                tag: n,
+                ignore: !0 << 40,
+                ..Posting::default()
+            }),
+            ("sources", |n| Posting { source: Some(n as u32), ..Posting::default() }),
+            ("sources and tags", |n| Posting {
+                source: Some(n as u32 % 100),
+                tag: n / 100,
+                ..Posting::default()
+            }),
+            ("contexts", |n| Posting { source: Some(1), context: n as u16, ..Posting::default() }),
+            ("identifiers", |n| Posting { source: Some(1), ident: n << 32, ..Posting::default() }),
+        ]
+    }
+
+    #[test]
+    fn a_search_is_short_at_any_depth() {
+        for (name, posting) in patterns() {
+            let mut receives = Receives::new();
+            for n in 0..10_000 {
+                receives.push(Key::of(&posting(n)), false, n as u32);
+                if (n + 1).is_power_of_two() || n == 9_999 {
+                    let (most, average) = steps(&receives);
+                    assert!(most <= 40, "{name}: {most} steps among {}", n + 1);
+                    assert!(n < 255 || average <= 1.8, "{name}: {average} steps among {}", n + 1);
+                }
+            }
+            assert_eq!(receives.classes.len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn receives_with_one_key_are_one_entry() {
+        let mut receives = Receives::new();
+        let key = Key::of(&Posting::default());
+        (0..10_000).for_each(|token| _ = receives.push(key, false, token));
+        assert_eq!(receives.index.displacements(), [0]);
+    }
+
+    #[test]
+    fn classes_out_of_use_are_forgotten() {
+        let mut receives = Receives::new();
+        let posting = |bits: u32| Posting { ignore: !(u64::MAX << bits), ..Posting::default() };
+        let ids: Vec<_> =
+            (0..60).map(|bits| receives.push(Key::of(&posting(bits)), false, bits)).collect();
+        assert_eq!(receives.classes.len(), 60);
+        for (id, token) in ids.into_iter().zip(0..) {
+            assert_eq!(receives.cancel(id), Some(token));
+        }
+        assert_eq!(receives.classes.len(), IDLE_CLASSES);
+        assert_eq!(receives.len(), 0);
+    }
+
+    #[test]
+    fn a_receive_matched_in_steady_state_leaves_nothing() {
+        let mut receives = Receives::new();
+        let envelope = Envelope::default();
+        let key = Key::of(&Posting { source: Some(0), ..Posting::default() });
+        for round in 0..1000 {
+            for token in 0..20 {
+                receives.push(key, false, round * 20 + token);
+            }
+            for token in 0..20 {
+                assert_eq!(receives.take(&envelope), Arrival::Matched(round * 20 + token));
+            }
+        }
+        assert_eq!((receives.slab.end(), receives.slab.len()), (20, 0));
+        assert!(receives.index.is_empty());
+    }
+}
