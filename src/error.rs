@@ -27,6 +27,19 @@ pub enum Error {
         /// The tag of the message.
         tag: u64,
     },
+    /// Ranks called a collective operation with different lengths.
+    #[error(
+        "rank {source_rank} brought {got} bytes to a collective operation, this rank expected \
+         {expected}; every rank must pass the same length"
+    )]
+    Uneven {
+        /// Bytes this rank's slice calls for.
+        expected: usize,
+        /// Bytes that came.
+        got: usize,
+        /// Where they came from.
+        source_rank: Rank,
+    },
     /// The operation was cancelled.
     #[error("the operation was cancelled")]
     Cancelled,

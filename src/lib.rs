@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+pub mod collectives;
 mod endpoint;
 mod error;
 mod job;
