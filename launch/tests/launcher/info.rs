@@ -1,0 +1,1 @@
+//! `taffrail info`

@@ -1,0 +1,80 @@
+//! How ranks are started: environment, output, input, CPUs.
+
+use super::*;
+use std::io::Write;
+
+#[test]
+fn each_rank_knows_itself() {
+    let job = script(3, "echo $PMI_RANK of $PMI_SIZE");
+    assert_eq!((job.status, sorted(&job.out)), (0, vec!["0 of 3", "1 of 3", "2 of 3"]));
+    assert_eq!(job.err, "");
+}
+
+#[test]
+fn lines_are_labelled_and_never_mixed() {
+    let lines = "for i in {1..200}; do printf 'rank %s ' $PMI_RANK; echo line $i; done; \
+                 echo wrong >&2; printf 'no newline'";
+    let job = run(&["run", "-n", "3", "--label", "bash", "-c", lines]);
+    assert_eq!(job.status, 0);
+    for rank in 0..3 {
+        let label = format!("[{rank}] ");
+        let of_rank: Vec<_> = job.out.lines().filter_map(|l| l.strip_prefix(&label)).collect();
+        let expected = (1..=200).map(|i| format!("rank {rank} line {i}"));
+        let expected: Vec<_> = expected.chain(["no newline".to_owned()]).collect();
+        assert_eq!(of_rank, expected);
+    }
+    assert_eq!(sorted(&job.err), ["[0] wrong", "[1] wrong", "[2] wrong"]);
+}
+
+#[test]
+fn input_goes_to_rank_0_only() {
+    let mut command = taffrail(&["run", "-n", "2", "--label", "cat"]);
+    let mut job = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    job.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let out = job.wait_with_output().unwrap();
+    assert!(out.status.success());
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), "[0] one\n[0] two\n");
+}
+
+fn allowed() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+const CPUS: &str = "echo $PMI_RANK $(grep Cpus_allowed_list /proc/self/status | cut -f2)";
+
+#[test]
+fn ranks_get_cpus_of_their_own_while_there_are_enough() {
+    let cpus = allowed();
+    let n = cpus.len().min(8);
+    let expected: Vec<_> = (0..n).map(|rank| format!("{rank} {}", cpus[rank])).collect();
+    assert_eq!(sorted(&script(n as u32, CPUS).out), expected);
+}
+
+#[test]
+fn more_ranks_than_cpus_share_them_only_when_told() {
+    let cpus = allowed();
+    let n = cpus.len() + 1;
+    let script = |bind: &[&str]| {
+        let n = n.to_string();
+        run(&[&["run", "-n", n.as_str()], bind, &["bash", "-c", CPUS]].concat())
+    };
+    let last = |job: &Ended| {
+        let prefix = format!("{} ", n - 1);
+        job.out.lines().find_map(|l| l.strip_prefix(&prefix)).unwrap().to_owned()
+    };
+    assert_eq!(last(&script(&["--bind", "core"])), cpus[0].to_string());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let free = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:\t")).unwrap();
+    assert_eq!(last(&script(&[])), free);
+    assert_eq!(last(&script(&["--bind", "none"])), free);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named() {
+    let job = run(&["run", "-n", "2", "no-such-program-anywhere"]);
+    assert_eq!(job.status, 127);
+    assert!(job.err.contains("cannot start \"no-such-program-anywhere\" as rank 0"), "{}", job.err);
+    assert_eq!(run(&["run", "-n", "1", "/etc/passwd"]).status, 126);
+    assert_eq!(run(&["run", "-n", "0", "true"]).status, 2);
+}
