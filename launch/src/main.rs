@@ -1,10 +1,8 @@
 //! The `taffrail` command: starts jobs, and tells what a machine offers them.
 
-mod info;
-mod run;
-
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use taffrail_launch::{info, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]

@@ -37,16 +37,27 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
+impl Args {
+    /// `ranks` ranks of a program, looked up in `PATH`; no labels, no time limit.
+    pub fn new(ranks: u32, bind: Bind, program: OsString, args: Vec<OsString>) -> Self {
+        Args { ranks, bind: Some(bind), label: false, timeout: None, program, args }
+    }
+}
+
 /// Where ranks run.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Bind {
+pub enum Bind {
     /// Each on one CPU of those allowed here
     Core,
     /// Wherever the system puts them
     None,
 }
 
-/// Runs the job and returns its status.
+/// Runs the job and returns its status; what goes wrong is told on standard error.
+///
+/// To be called on a thread that outlives the job, of a program that has no other child processes,
+/// and that does nothing but call [`guard`] when it is itself started with the one argument
+/// `guard`.
 pub fn run(args: Args) -> ExitCode {
     match watch::job(&args) {
         Ok(status) => ExitCode::from(status),

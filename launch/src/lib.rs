@@ -1,0 +1,8 @@
+//! The launcher as a library: what the `taffrail` command is made of, for programs that start
+//! their own ranks.
+
+#[doc(hidden)]
+pub mod info;
+pub mod run;
+
+pub use run::{Args, Bind, guard, run};
