@@ -74,6 +74,16 @@ pub enum Error {
     /// A way of moving bytes is not to be had.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// A setting in the environment makes no sense.
+    #[error("{name}={got}: expected {expected}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// What would have been right.
+        expected: String,
+        /// What was there.
+        got: String,
+    },
     /// The start-up exchange with the launcher failed.
     #[error("start-up of the job failed: {0}")]
     Bootstrap(String),

@@ -1,20 +1,46 @@
-//! Taffrail: tagged messages between the processes of a job, over shared memory.
+//! Taffrail: tagged messages between the processes of a job, over lock-free shared memory.
+//!
+//! A program joins a [`Job`] and opens an [`Endpoint`]; the endpoint sends and receives messages
+//! that are named by rank, context and tag ([`Dest`], [`Pattern`]). Started by `taffrail run`, by an
+//! MPI launcher that speaks PMI-1, or alone.
+//!
+//! - Blocking: [`Endpoint::send`], [`Endpoint::recv`] and their like.
+//! - Non-blocking: [`Endpoint::scope`] on borrowed buffers; `*_raw` calls on pointers, for runtimes.
+//! - Without copies: [`Endpoint::alloc`], [`Endpoint::loan`], [`Endpoint::recv_view`].
+//! - One-sided: [`Endpoint::register`], [`Endpoint::get`], [`Endpoint::put`].
+//! - Active messages: [`Endpoint::send_am`], [`Endpoint::on_am`].
+//! - [`collectives`] on top of these.
+//!
+//! Nothing happens behind the program's back: no thread, no signal handler, no memory hook.
+//! Progress is made in calls.
 
 #![warn(missing_docs)]
 
 pub mod collectives;
 mod endpoint;
+mod engine;
 mod error;
+mod explain;
 mod job;
 mod names;
 #[doc(hidden)]
 pub mod pmi;
+mod scope;
+mod settings;
 
-pub use endpoint::{AmMessage, Endpoint, Scope, Settings};
+pub use endpoint::Endpoint;
+pub use engine::active::AmMessage;
+pub use engine::loan::Buffer;
+pub use engine::multi::Landed;
+pub use engine::one_sided::RemoteMemory;
+pub use engine::receive::Claimed;
+pub use engine::view::View;
 pub use error::Error;
 pub use job::Job;
 pub use names::{Dest, Pattern, Rank, Request, Status};
-pub use taffrail_fabric::{Denied, Fault, MemoryError};
+pub use scope::Scope;
+pub use settings::Settings;
+pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
 
-/// Contexts `0..CONTEXTS` are the user's; the rest is the library's own.
+/// Contexts from here on are the library's own; programs use `0..CONTEXTS`.
 pub const CONTEXTS: u16 = 0xff00;

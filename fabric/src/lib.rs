@@ -17,6 +17,12 @@ pub mod conformance;
 #[cfg(feature = "conformance")]
 pub mod loopback;
 
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
 mod cost;
 mod error;
 mod payload;
@@ -78,6 +84,9 @@ impl RemoteKey {
     /// Length of a key in bytes.
     pub const LEN: usize = 24;
 }
+
+/// Keeps memory mapped as long as it, or a clone of it, is there.
+pub type Keep = Arc<dyn Any + Send + Sync>;
 
 /// Receives what [`Fabric::poll`] finds.
 pub trait Sink {
@@ -141,6 +150,10 @@ pub trait Fabric {
     /// to time (milliseconds) by whoever waits. Returns how many things it handed to `sink`.
     fn check<S: Sink>(&mut self, sink: &mut S) -> usize;
 
+    /// Ends all traffic with a peer that has broken a rule of those above the fabric.
+    /// [`Sink::failed`] is still said, with this fault, unless it was before.
+    fn cut_off(&mut self, peer: PeerId, fault: Fault);
+
     /// What sending a long message to `to` in pieces costs.
     fn send_cost(&self, to: PeerId) -> Cost;
 
@@ -167,11 +180,12 @@ pub trait Fabric {
     unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, MemoryError>;
 
     /// Allocates memory that peers reach at the lowest cost this fabric knows, zeroed, aligned to
-    /// a page at least. It is released by [`deregister`](Self::deregister).
+    /// a page at least. It is given up by [`deregister`](Self::deregister), and unmapped when the
+    /// last clone of its [`Keep`] is dropped as well.
     ///
     /// # Errors
     /// [`MemoryError`], saying what was asked for and what there is.
-    fn alloc(&mut self, len: usize) -> Result<(RegionId, std::ptr::NonNull<u8>), MemoryError>;
+    fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError>;
 
     /// Ends a registration. Gets and puts under way on it fail or finish; none touches it later.
     ///
@@ -232,7 +246,8 @@ pub trait Fabric {
     ) -> Result<(), Refused>;
 
     /// Gives a view of `len` bytes of a peer's allocated memory without moving them, if this
-    /// fabric can. The view stays mapped until [`unmap`](Self::unmap).
+    /// fabric can. The view stays mapped until the last clone of its [`Keep`] is dropped, whatever
+    /// becomes of the peer or of this fabric.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -241,10 +256,7 @@ pub trait Fabric {
         from: PeerId,
         key: &RemoteKey,
         len: usize,
-    ) -> Result<std::ptr::NonNull<u8>, Denied>;
-
-    /// Ends one use of a view given by [`map`](Self::map).
-    fn unmap(&mut self, from: PeerId, key: &RemoteKey);
+    ) -> Result<(NonNull<u8>, Keep), Denied>;
 
     /// Prepares a wait: after [`Arming::Armed`], anything that arrives makes
     /// [`fd`](Self::fd) readable and ends [`sleep`](Self::sleep).
@@ -254,8 +266,8 @@ pub trait Fabric {
     fn disarm(&mut self);
 
     /// Sleeps until something arrives or `limit` is over. To be called armed.
-    fn sleep(&mut self, limit: std::time::Duration);
+    fn sleep(&mut self, limit: Duration);
 
     /// A descriptor that polls readable while armed and something has arrived.
-    fn fd(&self) -> std::os::fd::BorrowedFd<'_>;
+    fn fd(&self) -> BorrowedFd<'_>;
 }

@@ -81,6 +81,26 @@ impl<'a> Payload<'a> {
         unsafe { self.copy_to(into.as_mut_ptr(), into.len()) }
     }
 
+    /// Copies `len` bytes from byte `skip` on to `to`.
+    ///
+    /// # Panics
+    /// If the payload ends before `skip + len`.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `len` bytes.
+    #[inline]
+    pub unsafe fn copy_part(&self, skip: usize, to: *mut u8, len: usize) {
+        assert!(skip <= self.len && len <= self.len - skip, "{skip} + {len} of {} bytes", self.len);
+        if skip + len <= self.lead {
+            // SAFETY: the range lies in the first run, and `to` has room (caller).
+            unsafe { copy(self.at.add(skip), to, len) };
+        } else {
+            let bytes = self.to_vec();
+            // SAFETY: as above, out of the copy.
+            unsafe { copy(bytes.as_ptr().add(skip), to, len) };
+        }
+    }
+
     /// A private copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len);
@@ -170,6 +190,12 @@ mod tests {
             // SAFETY: runs of 44, 56 and 56 bytes with gaps of 8 end at byte 192 of 256.
             let payload = unsafe { Payload::strided(memory[20..].as_ptr(), len, 44, 56, 8) };
             assert_eq!(payload.to_vec(), expected[..len]);
+            for skip in [0, len / 3, len / 2, len] {
+                let mut part = vec![0; len - skip];
+                // SAFETY: the vector has room for what is asked.
+                unsafe { payload.copy_part(skip, part.as_mut_ptr(), part.len()) };
+                assert_eq!(part, expected[skip..len]);
+            }
             let mut short = vec![0; len / 2];
             assert_eq!(payload.read(&mut short), len / 2);
             assert_eq!(short, expected[..len / 2]);

@@ -1,1 +1,47 @@
-//! x
+//! Taffrail between the processes of one node: lock-free rings over shared memory.
+//!
+//! Each process owns an *inbox* (a ring for each peer that writes to it) and an *outbox* (the
+//! memory that long payloads leave from); the formats are in `docs/wire.md`. [`Setup`] makes a
+//! [`Line`], and the line is the [`Fabric`](taffrail_fabric::Fabric).
+
+#![warn(missing_docs)]
+
+#[cfg(not(loom))]
+mod cma;
+#[cfg(not(loom))]
+mod copy;
+#[cfg(not(loom))]
+mod fork_guard;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod line;
+#[cfg(not(loom))]
+mod membarrier;
+#[cfg(not(loom))]
+mod memory;
+mod outbox;
+#[cfg(not(loom))]
+mod pair;
+#[cfg(not(loom))]
+mod regions;
+mod ring;
+#[cfg(not(loom))]
+mod setup;
+#[cfg(not(loom))]
+mod socket;
+mod sync;
+#[cfg(not(loom))]
+mod transfer;
+#[cfg(not(loom))]
+mod wait;
+#[cfg(not(loom))]
+mod watch;
+mod assist;
+
+#[cfg(not(loom))]
+pub use line::{Costs, Line};
+#[cfg(not(loom))]
+pub use setup::{Config, Setup};
+#[cfg(not(loom))]
+pub use socket::SetupError;

@@ -1,0 +1,188 @@
+//! A peer's shared memory, mapped here.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, ProtFlags};
+use taffrail_fabric::Fault;
+
+use super::Space;
+
+/// File system type of memfds of ordinary pages. Others (huge pages) can fault where a hole was
+/// punched into them.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// What a mapping may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading; a write ends the process.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// How long a file must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// As long as this: what the owner's [`Shared::len`](super::Shared::len) says.
+    Exactly(usize),
+    /// At most as long as this, ever; the owner may grow it up to there.
+    AtMost(usize),
+}
+
+/// Why a peer's memory was not mapped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The peer could shorten it and so end whoever has mapped it.
+    #[error("the peer's memory is not sealed against shrinking (expected a sealed memfd, got {got})")]
+    NotSealed {
+        /// What was found.
+        got: String,
+    },
+    /// Its length is not what was announced.
+    #[error("the peer's memory should be {expected} bytes long, it is {got}")]
+    Size {
+        /// The length announced, as text.
+        expected: String,
+        /// The length found, in bytes.
+        got: u64,
+    },
+    /// The operating system refused.
+    #[error("{call} of a peer's memory failed: {errno}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        errno: Errno,
+    },
+}
+
+impl From<OpenError> for Fault {
+    fn from(error: OpenError) -> Self {
+        let place = "shared memory";
+        match error {
+            OpenError::NotSealed { got } => {
+                Fault::Protocol { place, expected: "a memfd sealed against shrinking".into(), got }
+            }
+            OpenError::Size { expected, got } => {
+                Fault::Protocol { place, expected, got: format!("{got} bytes") }
+            }
+            OpenError::Os { call, errno } => Fault::Os { call, errno: errno.to_string() },
+        }
+    }
+}
+
+/// Memory that a peer owns.
+///
+/// Nothing that lies in it can be trusted, but touching the bytes that [`covers`](Self::covers)
+/// grants is safe, whatever the peer does.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    /// The file and its limit, while its length may change.
+    growing: Option<(OwnedFd, usize)>,
+    space: Space,
+    len: usize,
+}
+
+impl Mapped {
+    /// Checks and maps a file that a peer sent.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the file is not sealed or not as long as it should be, or cannot be mapped.
+    pub fn open(file: OwnedFd, access: Access, expected: Expected) -> Result<Self, OpenError> {
+        check_kind(&file)?;
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let (Expected::Exactly(limit) | Expected::AtMost(limit)) = expected;
+        let len = length(&file, expected)?;
+        let space = Space::map(file.as_fd(), limit, protection)
+            .map_err(|errno| OpenError::Os { call: "mmap", errno })?;
+        let growing = match expected {
+            Expected::Exactly(_) => None,
+            Expected::AtMost(limit) => Some((file, limit)),
+        };
+        let mut mapped = Mapped { growing, space, len: 0 };
+        mapped.take_in(len)?;
+        Ok(mapped)
+    }
+
+    /// Address of the first byte; never changes.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.space.at.as_ptr()
+    }
+
+    /// Bytes that may be touched: how long the file was when it was last looked at.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether `len` bytes from `offset` on may be touched. If not, they may be there all the same
+    /// when the owner grew the file: [`extend`](Self::extend), then ask again.
+    #[inline]
+    pub fn covers(&self, offset: u64, len: usize) -> bool {
+        offset.checked_add(len as u64).is_some_and(|end| end <= self.len as u64)
+    }
+
+    /// Looks again how long the file is, if that can change.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] when it grew beyond its limit, [`OpenError::Os`] when its new part cannot
+    /// be had; what was covered stays covered.
+    pub fn extend(&mut self) -> Result<(), OpenError> {
+        let Some((file, limit)) = &self.growing else { return Ok(()) };
+        let len = length(file, Expected::AtMost(*limit))?;
+        self.take_in(len)
+    }
+
+    /// Makes the file's part up to `len` usable. Filling the page tables here turns a shortage of
+    /// memory (holes in a hostile peer's file) into an error instead of a signal.
+    fn take_in(&mut self, len: usize) -> Result<(), OpenError> {
+        if len <= self.len {
+            return Ok(());
+        }
+        // The kernel wants a whole page to start from; the owner's lengths are whole pages, others
+        // are only ever met once, at 0.
+        let from = self.len / rustix::param::page_size() * rustix::param::page_size();
+        // SAFETY: the range lies inside our own mapping and inside the file.
+        let filled = rustix::io::retry_on_intr(|| unsafe {
+            rustix::mm::madvise(self.as_ptr().add(from).cast(), len - from, Advice::LinuxPopulateRead)
+        });
+        match filled {
+            // Before Linux 5.14 there is no such call.
+            Ok(()) | Err(Errno::INVAL) => {
+                self.len = len;
+                Ok(())
+            }
+            Err(errno) => Err(OpenError::Os { call: "madvise(MADV_POPULATE_READ)", errno }),
+        }
+    }
+}
+
+fn check_kind(file: &OwnedFd) -> Result<(), OpenError> {
+    let kind = rustix::fs::fstatfs(file)
+        .map_err(|errno| OpenError::Os { call: "fstatfs", errno })?
+        .f_type as u64;
+    if kind != TMPFS_MAGIC {
+        return Err(OpenError::NotSealed { got: format!("a file of file system {kind:#x}") });
+    }
+    match rustix::fs::fcntl_get_seals(file) {
+        Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
+        Ok(seals) => Err(OpenError::NotSealed { got: format!("seals {:#x}", seals.bits()) }),
+        Err(errno) => Err(OpenError::Os { call: "fcntl(F_GET_SEALS)", errno }),
+    }
+}
+
+fn length(file: &OwnedFd, expected: Expected) -> Result<usize, OpenError> {
+    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::Os { call: "fstat", errno })?;
+    let got = u64::try_from(stat.st_size).unwrap_or(0);
+    let (fits, expected) = match expected {
+        Expected::Exactly(len) => (got == len as u64, format!("exactly {len}")),
+        Expected::AtMost(limit) => (got <= limit as u64, format!("at most {limit}")),
+    };
+    if fits { Ok(got as usize) } else { Err(OpenError::Size { expected, got }) }
+}

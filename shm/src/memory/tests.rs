@@ -1,0 +1,249 @@
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::Command;
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::ProtFlags;
+use taffrail_fabric::{Fault, MemoryError};
+
+use super::*;
+
+const PAGE: usize = 4096;
+
+fn shared(len: usize, limit: usize, seal: Seal) -> Shared {
+    Shared::create("taffrail-test", len, limit, seal).unwrap()
+}
+
+fn open(shared: &Shared, access: Access, expected: Expected) -> Result<Mapped, OpenError> {
+    Mapped::open(shared.fd().try_clone_to_owned().unwrap(), access, expected)
+}
+
+/// The byte at `offset` of a mapping.
+fn byte(at: *mut u8, offset: usize) -> u8 {
+    // SAFETY: the tests only look at bytes that are mapped.
+    unsafe { at.add(offset).read_volatile() }
+}
+
+fn set(at: *mut u8, offset: usize, value: u8) {
+    // SAFETY: the tests only write bytes that are mapped.
+    unsafe { at.add(offset).write_volatile(value) };
+}
+
+#[test]
+fn both_sides_see_the_same_bytes() {
+    let mine = shared(10_000, 0, Seal::Fixed);
+    assert_eq!((mine.len(), mine.limit()), (3 * PAGE, 3 * PAGE));
+    let theirs = open(&mine, Access::ReadWrite, Expected::Exactly(3 * PAGE)).unwrap();
+    assert_ne!(mine.as_ptr(), theirs.as_ptr());
+    set(mine.as_ptr(), 5, 7);
+    set(theirs.as_ptr(), 3 * PAGE - 1, 9);
+    assert_eq!((byte(theirs.as_ptr(), 5), byte(mine.as_ptr(), 3 * PAGE - 1)), (7, 9));
+    assert!(theirs.covers(0, 3 * PAGE) && theirs.covers(3 * PAGE as u64, 0));
+    assert!(!theirs.covers(1, 3 * PAGE) && !theirs.covers(u64::MAX, 2));
+}
+
+#[test]
+fn growing_moves_nothing_and_is_seen_after_a_look() {
+    let mut mine = shared(PAGE, 64 * PAGE, Seal::Growing);
+    let file = mine.read_only_fd().unwrap();
+    let mut theirs = Mapped::open(file, Access::Read, Expected::AtMost(64 * PAGE)).unwrap();
+    let (here, there) = (mine.as_ptr(), theirs.as_ptr());
+    set(here, 0, 1);
+    mine.grow(40 * PAGE).unwrap();
+    mine.grow(PAGE).unwrap();
+    assert_eq!(mine.len(), 40 * PAGE);
+    set(here, 40 * PAGE - 1, 2);
+    assert!(!theirs.covers(39 * PAGE as u64, PAGE));
+    theirs.extend().unwrap();
+    assert!(theirs.covers(39 * PAGE as u64, PAGE) && !theirs.covers(40 * PAGE as u64, 1));
+    assert_eq!((mine.as_ptr(), theirs.as_ptr()), (here, there));
+    assert_eq!((byte(there, 0), byte(there, 40 * PAGE - 1)), (1, 2));
+}
+
+#[test]
+fn a_file_grows_to_its_limit_and_not_beyond() {
+    let mut mine = shared(PAGE, 4 * PAGE, Seal::Growing);
+    mine.grow(4 * PAGE).unwrap();
+    let error = mine.grow(4 * PAGE + 1).unwrap_err();
+    let MemoryError::Short { need, have, .. } = error else { panic!("{error}") };
+    assert_eq!(need, 5 * PAGE as u64);
+    assert_eq!(have, "its limit is 16384 bytes");
+    assert_eq!(mine.len(), 4 * PAGE);
+    let mut fixed = shared(PAGE, 4 * PAGE, Seal::Fixed);
+    fixed.grow(2 * PAGE).unwrap_err();
+}
+
+#[test]
+fn seals_hold_against_whoever_has_the_descriptor() {
+    let fixed = shared(2 * PAGE, 0, Seal::Fixed);
+    assert_eq!(rustix::fs::ftruncate(fixed.fd(), 0), Err(Errno::PERM));
+    assert_eq!(rustix::fs::ftruncate(fixed.fd(), 1 << 20), Err(Errno::PERM));
+    let against_others = rustix::fs::fcntl_add_seals(fixed.fd(), SealFlags::FUTURE_WRITE);
+    assert_eq!(against_others, Err(Errno::PERM));
+
+    let growing = shared(PAGE, 8 * PAGE, Seal::Growing);
+    assert_eq!(rustix::fs::ftruncate(growing.fd(), 0), Err(Errno::PERM));
+    assert!(growing.future_write, "this kernel has no F_SEAL_FUTURE_WRITE");
+    let file = growing.read_only_fd().unwrap();
+    let error = Mapped::open(file, Access::ReadWrite, Expected::AtMost(8 * PAGE)).unwrap_err();
+    assert!(matches!(error, OpenError::Os { call: "mmap", .. }), "{error}");
+    // Not even with the owner's own descriptor.
+    open(&growing, Access::ReadWrite, Expected::AtMost(8 * PAGE)).unwrap_err();
+    assert_eq!(rustix::io::pwrite(growing.fd(), b"x", 0), Err(Errno::PERM));
+}
+
+#[test]
+fn the_read_only_descriptor_does_not_write() {
+    let growing = shared(PAGE, PAGE, Seal::Growing);
+    let file = growing.read_only_fd().unwrap();
+    assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::BADF));
+}
+
+fn memfd(len: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("hostile", flags).unwrap();
+    rustix::fs::ftruncate(&file, len).unwrap();
+    rustix::fs::fcntl_add_seals(&file, seals).unwrap();
+    file
+}
+
+#[test]
+fn files_that_a_peer_could_shorten_are_refused() {
+    let open = |file| Mapped::open(file, Access::Read, Expected::Exactly(PAGE)).unwrap_err();
+    let error = open(memfd(PAGE as u64, SealFlags::GROW));
+    assert!(matches!(&error, OpenError::NotSealed { got } if got == "seals 0x4"), "{error}");
+    assert!(matches!(Fault::from(error), Fault::Protocol { place: "shared memory", .. }));
+    let program = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+    assert!(matches!(open(program.into()), OpenError::NotSealed { .. } | OpenError::Os { .. }));
+    let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
+    assert!(matches!(open(pipe), OpenError::NotSealed { .. }));
+}
+
+#[test]
+fn files_of_another_length_are_refused() {
+    for len in [0, PAGE as u64 - 1, PAGE as u64 + 1, 1 << 40] {
+        let file = memfd(len, SealFlags::SHRINK);
+        let error = Mapped::open(file, Access::Read, Expected::Exactly(PAGE)).unwrap_err();
+        assert_eq!(error, OpenError::Size { expected: "exactly 4096".into(), got: len });
+    }
+    let file = memfd(PAGE as u64, SealFlags::SHRINK);
+    let hostile = file.try_clone().unwrap();
+    let mut mapped = Mapped::open(file, Access::Read, Expected::AtMost(2 * PAGE)).unwrap();
+    rustix::fs::ftruncate(&hostile, 3 * PAGE as u64).unwrap();
+    let error = mapped.extend().unwrap_err();
+    assert_eq!(error, OpenError::Size { expected: "at most 8192".into(), got: 3 * PAGE as u64 });
+    assert!(mapped.covers(0, PAGE) && !mapped.covers(0, PAGE + 1));
+}
+
+#[test]
+fn a_limit_beyond_the_address_space_is_an_error() {
+    let file = memfd(PAGE as u64, SealFlags::SHRINK);
+    let error = Mapped::open(file, Access::Read, Expected::AtMost(usize::MAX / 2)).unwrap_err();
+    assert!(matches!(error, OpenError::Os { call: "mmap", errno: Errno::NOMEM }), "{error}");
+    let error = Shared::create("taffrail-test", PAGE, usize::MAX, Seal::Growing).unwrap_err();
+    assert!(error.to_string().starts_with("address space: "), "{error}");
+}
+
+#[test]
+fn too_much_memory_is_an_error_and_takes_nothing() {
+    let mut mine = shared(PAGE, 1 << 46, Seal::Growing);
+    let error = mine.grow(1 << 45).unwrap_err();
+    let MemoryError::Short { what, need, .. } = &error else { panic!("{error}") };
+    assert_eq!((*what, *need), ("shared memory", (1 << 45) - PAGE as u64));
+    assert_eq!(rustix::fs::fstat(mine.fd()).unwrap().st_size, PAGE as i64);
+    mine.grow(3 * PAGE).unwrap();
+}
+
+#[test]
+fn the_whole_length_has_memory_behind_it() {
+    let mut mine = shared(PAGE, 64 * PAGE, Seal::Growing);
+    let blocks = |shared: &Shared| rustix::fs::fstat(shared.fd()).unwrap().st_blocks as usize * 512;
+    assert_eq!(blocks(&mine), PAGE);
+    mine.grow(64 * PAGE).unwrap();
+    assert_eq!(blocks(&mine), 64 * PAGE);
+    mine.release_from(32 * PAGE as u64, 64 * PAGE as u64);
+    assert_eq!(blocks(&mine), 32 * PAGE);
+}
+
+#[test]
+fn unmapping_leaves_no_mapping_and_no_descriptor() {
+    let maps = |name: &str| {
+        std::fs::read_to_string("/proc/self/maps").unwrap().matches(name).count()
+    };
+    let mine = Shared::create("taffrail-unmapped", PAGE, 0, Seal::Fixed).unwrap();
+    assert_eq!(maps("taffrail-unmapped"), 1);
+    let number = mine.fd().as_raw_fd();
+    drop(mine);
+    assert_eq!(maps("taffrail-unmapped"), 0);
+    let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
+    assert!(link.is_err() || !link.unwrap().to_string_lossy().contains("taffrail-unmapped"));
+}
+
+#[test]
+fn holes_that_a_peer_makes_read_as_zeros() {
+    let mine = shared(4 * PAGE, 0, Seal::Fixed);
+    let theirs = open(&mine, Access::ReadWrite, Expected::Exactly(4 * PAGE)).unwrap();
+    set(mine.as_ptr(), PAGE, 1);
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(mine.fd(), punch, 0, 4 * PAGE as u64).unwrap();
+    assert_eq!(byte(theirs.as_ptr(), PAGE), 0);
+    set(mine.as_ptr(), PAGE, 2);
+    assert_eq!(byte(theirs.as_ptr(), PAGE), 2);
+}
+
+#[test]
+fn mapping_what_is_not_there_is_an_error() {
+    let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
+    Space::map(pipe.as_fd(), PAGE, ProtFlags::READ).unwrap_err();
+}
+
+/// Runs the named test of this file in a process of its own, with a resource limit of a shell.
+fn in_limited_child(test: &str, limit: &str) {
+    let exe = std::env::current_exe().unwrap();
+    let script = format!("{limit} && exec \"$0\" --exact --ignored --test-threads=1 \"$1\"");
+    let path = module_path!().split_once("::").unwrap().1;
+    let name = format!("{path}::{test}");
+    let output = Command::new("sh").args(["-c", &script]).arg(exe).arg(name).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{limit}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn limits_of_the_process_are_errors_that_name_the_remedy() {
+    in_limited_child("child_with_short_files", "ulimit -f 1024");
+    in_limited_child("child_with_little_address_space", "ulimit -v 1048576");
+    in_limited_child("child_with_few_descriptors", "ulimit -n 64");
+}
+
+#[test]
+#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
+fn child_with_short_files() {
+    let limit = getrlimit(Resource::Fsize).current.expect("run under ulimit -f");
+    shared(limit as usize, 0, Seal::Fixed);
+    let error = Shared::create("taffrail-test", limit as usize + 1, 0, Seal::Fixed).unwrap_err();
+    assert!(error.to_string().contains("ulimit -f"), "{error}");
+    let mut growing = shared(PAGE, 4 * limit as usize, Seal::Growing);
+    growing.grow(2 * limit as usize).unwrap_err();
+    growing.grow(limit as usize).unwrap();
+}
+
+#[test]
+#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
+fn child_with_little_address_space() {
+    let error = Shared::create("taffrail-test", PAGE, 2 << 30, Seal::Growing).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("2147483648 bytes needed") && text.contains("ulimit -v"), "{text}");
+    assert!(text.contains("the limit is 1073741824"), "{text}");
+}
+
+#[test]
+#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
+fn child_with_few_descriptors() {
+    let files: Vec<_> = (0..64)
+        .map_while(|_| Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).ok())
+        .collect();
+    let error = Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).unwrap_err();
+    assert!(error.to_string().contains("the limit is 64; raise"), "{error}");
+    drop(files);
+}

@@ -1,0 +1,198 @@
+//! The memory that payloads leave from: segments of one file, taken in the order in which they
+//! became free.
+//!
+//! A segment is filled front to back, and is free again when every peer has consumed its last ring
+//! position that points into it. Taking the segment that became free the longest ago keeps the
+//! window moving: the lines written next are those that have long since fallen out of the reader's
+//! private cache, and those are the cheap ones to write (DESIGN section 3; `docs/performance.md`).
+//! The bookkeeping here touches no memory but its own.
+
+use std::collections::VecDeque;
+use taffrail_fabric::PeerId;
+
+/// Bytes of a segment, and so the longest payload.
+pub(crate) const SEGMENT: usize = 64 * 1024;
+
+/// A segment in use: who was sent what from it, last.
+#[derive(Default)]
+struct Segment {
+    index: u32,
+    /// The last position of each peer's ring that points in here.
+    uses: Vec<(PeerId, u64)>,
+}
+
+impl Segment {
+    fn is_free(&self, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        self.uses.iter().all(|&(peer, position)| consumed(peer) >= position)
+    }
+}
+
+/// Which bytes of the outbox are in use.
+pub(crate) struct Window {
+    /// Segments that exist.
+    count: u32,
+    current: Segment,
+    /// Bytes of the current segment in use.
+    fill: usize,
+    /// Filled segments, the oldest first.
+    busy: VecDeque<Segment>,
+    /// Free segments, the longest free first. Their lists of uses are empty but keep their memory.
+    free: VecDeque<Segment>,
+}
+
+impl Window {
+    /// A window of `count >= 1` segments.
+    pub(crate) fn new(count: u32) -> Self {
+        let mut window = Window {
+            count: 0,
+            current: Segment::default(),
+            fill: SEGMENT,
+            busy: VecDeque::new(),
+            free: VecDeque::new(),
+        };
+        window.add(count);
+        window.current = window.free.pop_front().expect("a window has a segment");
+        window.fill = 0;
+        window
+    }
+
+    /// Segments that exist.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Adds segments.
+    pub(crate) fn add(&mut self, segments: u32) {
+        for index in self.count..self.count + segments {
+            self.free.push_front(Segment { index, uses: Vec::with_capacity(4) });
+        }
+        self.free.make_contiguous()[..segments as usize].reverse();
+        self.count += segments;
+    }
+
+    /// The offset of `len <= SEGMENT` free bytes, aligned to a cache line, which are in use from
+    /// now until `peer` has consumed `position`. `None` when there are none now.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        len: usize,
+        peer: PeerId,
+        position: u64,
+        consumed: impl Fn(PeerId) -> u64,
+    ) -> Option<u64> {
+        debug_assert!(len <= SEGMENT);
+        if self.fill + len > SEGMENT && !self.turn(consumed) {
+            return None;
+        }
+        let offset = self.current.index as u64 * SEGMENT as u64 + self.fill as u64;
+        self.fill += len.next_multiple_of(64);
+        match self.current.uses.last_mut() {
+            Some((last, at)) if *last == peer => *at = position,
+            _ => self.use_by(peer, position),
+        }
+        Some(offset)
+    }
+
+    fn use_by(&mut self, peer: PeerId, position: u64) {
+        match self.current.uses.iter_mut().find(|(p, _)| *p == peer) {
+            Some((_, at)) => *at = position,
+            None => self.current.uses.push((peer, position)),
+        }
+    }
+
+    /// Closes the current segment and opens the next.
+    #[inline(never)]
+    fn turn(&mut self, consumed: impl Fn(PeerId) -> u64) -> bool {
+        while self.busy.front().is_some_and(|s| s.is_free(&consumed)) {
+            let segment = self.busy.pop_front().expect("just seen");
+            self.release(segment);
+        }
+        if self.free.is_empty() {
+            // One slow peer holds the oldest; those behind it may be free all the same.
+            while let Some(at) = self.busy.iter().position(|s| s.is_free(&consumed)) {
+                let segment = self.busy.remove(at).expect("just seen");
+                self.release(segment);
+            }
+        }
+        if self.free.is_empty() && self.current.is_free(&consumed) {
+            self.current.uses.clear();
+            self.fill = 0;
+            return true;
+        }
+        let Some(next) = self.free.pop_front() else { return false };
+        self.busy.push_back(std::mem::replace(&mut self.current, next));
+        self.fill = 0;
+        true
+    }
+
+    fn release(&mut self, mut segment: Segment) {
+        segment.uses.clear();
+        self.free.push_back(segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn segments_are_reused_in_the_order_they_became_free() {
+        let mut window = Window::new(3);
+        let consumed = |_| u64::MAX;
+        let turns: Vec<u64> = (1..=7)
+            .map(|p| window.take(SEGMENT, PeerId(0), p, consumed).unwrap() / SEGMENT as u64)
+            .collect();
+        assert_eq!(turns, [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_slow_peer_blocks_only_its_own_segments() {
+        let mut window = Window::new(2);
+        assert!(window.take(SEGMENT, PeerId(7), 1, |_| 0).is_some());
+        let consumed = |peer: PeerId| if peer == PeerId(7) { 0 } else { u64::MAX };
+        for position in 1..10 {
+            let offset = window.take(SEGMENT, PeerId(1), position, consumed);
+            assert_eq!(offset, Some(SEGMENT as u64));
+        }
+        assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), None);
+        window.add(1);
+        assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), Some(2 * SEGMENT as u64));
+    }
+
+    proptest! {
+        /// No byte is handed out twice before every earlier holder has consumed it.
+        #[test]
+        fn live_ranges_never_overlap(
+            steps in prop::collection::vec((1..=SEGMENT, 0u32..3, any::<bool>(), 0u64..40), 1..400),
+            segments in 1u32..5,
+        ) {
+            let mut window = Window::new(segments);
+            let mut sent = [0u64; 3];
+            let mut consumed = [0u64; 3];
+            let mut live: Vec<(u64, u64, usize, u64)> = Vec::new();
+            for (len, peer, consume, many) in steps {
+                if consume {
+                    let p = peer as usize;
+                    consumed[p] = sent[p].min(consumed[p] + many);
+                }
+                live.retain(|&(_, _, peer, position)| consumed[peer] < position);
+                let peer = peer as usize;
+                let position = sent[peer] + 1;
+                match window.take(len, PeerId(peer as u32), position, |p| consumed[p.index()]) {
+                    Some(at) => {
+                        sent[peer] = position;
+                        let end = at + len as u64;
+                        prop_assert!(at % 64 == 0 && end <= window.count() as u64 * SEGMENT as u64);
+                        prop_assert_eq!(at / SEGMENT as u64, (end - 1) / SEGMENT as u64);
+                        for &(from, to, ..) in &live {
+                            prop_assert!(end <= from || to <= at);
+                        }
+                        live.push((at, end, peer, position));
+                    }
+                    None => prop_assert!(!live.is_empty(), "an idle window always has room"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Everything a process holds of one peer.
+
+use crate::layout::Layout;
+use crate::memory::Mapped;
+use crate::ring::{MappedSlots, Reader, Writer};
+use crate::socket::Link;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use taffrail_fabric::{Denied, Fault};
+
+/// One peer: the words of the hot path first, the rest behind a pointer.
+pub(crate) struct Pair {
+    pub(crate) writer: Writer<MappedSlots>,
+    pub(crate) reader: Reader<MappedSlots>,
+    /// The peer still takes messages.
+    pub(crate) open: bool,
+    /// The peer cannot put a fence into this process, so this one fences itself.
+    pub(crate) fence: bool,
+    /// Copy long payloads past the caches.
+    pub(crate) streaming: bool,
+    /// This process polls the peer's ring all the time.
+    pub(crate) hot: bool,
+    theirs: Desk,
+    ours: Desk,
+    /// The peer's outbox, as far as it is mapped.
+    pub(crate) outbox: *const u8,
+    pub(crate) outbox_len: u64,
+    pub(crate) cold: Box<Cold>,
+}
+
+/// The part of a peer that the hot path does not touch.
+pub(crate) struct Cold {
+    /// `None` for this process itself.
+    pub(crate) mapped: Option<Maps>,
+    /// Its process, as this one sees it; 0 if it does not.
+    pub(crate) pid: i32,
+    /// Whether the kernel lets this process read the peer's memory.
+    pub(crate) cma: Result<(), Denied>,
+    /// What became of it.
+    pub(crate) fault: Option<Fault>,
+    /// Memory that it allocated and we know of.
+    pub(crate) regions: HashMap<u32, Arc<Mapped>>,
+    /// Our regions that it was told of.
+    pub(crate) told: HashSet<u32>,
+    /// Messages it sent while its ring was not hot.
+    pub(crate) heat: u32,
+    /// The reader's position when idleness was last looked at.
+    pub(crate) seen: u64,
+    /// The serial of our last get that both sides move.
+    pub(crate) serial: u32,
+    /// Whether such a get is under way.
+    pub(crate) pulling: bool,
+}
+
+/// The mappings of a peer and the way to reach it.
+pub(crate) struct Maps {
+    pub(crate) link: Link,
+    pub(crate) inbox: Mapped,
+    pub(crate) outbox: Mapped,
+    pub(crate) doorbell: OwnedFd,
+}
+
+/// The words about one ring in its reader's inbox, and the reader's words about itself.
+#[derive(Clone, Copy)]
+struct Desk {
+    consumed: *const AtomicU64,
+    watched: *const AtomicU32,
+    cell: *mut u8,
+    armed: *const AtomicU32,
+    dirty: *const AtomicU64,
+    bit: u64,
+}
+
+impl Desk {
+    /// # Safety
+    /// `inbox` is a mapping of the whole layout, and stays as long as the value is used.
+    unsafe fn at(inbox: *mut u8, layout: &Layout, writer: usize) -> Self {
+        // SAFETY: all offsets lie inside the layout (caller).
+        unsafe {
+            Desk {
+                consumed: inbox.add(layout.consumed(writer)).cast(),
+                watched: inbox.add(layout.watched(writer)).cast(),
+                cell: inbox.add(layout.cell(writer)),
+                armed: inbox.add(layout.armed()).cast(),
+                dirty: inbox.add(layout.dirty(writer / 64)).cast(),
+                bit: 1 << (writer % 64),
+            }
+        }
+    }
+}
+
+/// Where a peer's memory is, to make a [`Pair`] of.
+pub(crate) struct Place {
+    pub(crate) me: usize,
+    pub(crate) peer: usize,
+    /// This process's inbox.
+    pub(crate) inbox: *mut u8,
+    /// The peer's inbox.
+    pub(crate) their_inbox: *mut u8,
+    /// The peer's outbox.
+    pub(crate) their_outbox: *const u8,
+    pub(crate) their_outbox_len: u64,
+}
+
+impl Pair {
+    /// # Safety
+    /// Both inboxes are mapped with this layout, and the outbox with its length; all stay mapped as
+    /// long as the pair is used.
+    pub(crate) unsafe fn new(place: Place, layout: &Layout, cold: Cold) -> Self {
+        let Place { me, peer, inbox, their_inbox, their_outbox, their_outbox_len } = place;
+        // SAFETY: rings and words lie inside the layout (caller).
+        unsafe {
+            Pair {
+                writer: Writer::new(MappedSlots::new(
+                    their_inbox.add(layout.ring(me)),
+                    layout.slots(),
+                )),
+                reader: Reader::new(MappedSlots::new(
+                    inbox.add(layout.ring(peer)),
+                    layout.slots(),
+                )),
+                open: true,
+                fence: false,
+                streaming: false,
+                hot: false,
+                theirs: Desk::at(their_inbox, layout, me),
+                ours: Desk::at(inbox, layout, peer),
+                outbox: their_outbox,
+                outbox_len: their_outbox_len,
+                cold: Box::new(cold),
+            }
+        }
+    }
+
+    /// How far the peer has read our ring.
+    #[inline]
+    pub(crate) fn credit(&self) -> &AtomicU64 {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.theirs.consumed }
+    }
+
+    /// How far we have read the peer's ring, for it to see.
+    #[inline]
+    pub(crate) fn consumed(&self) -> &'static AtomicU64 {
+        // SAFETY: mapped as long as the pair lives (constructor); the caller keeps the reference no
+        // longer than that.
+        unsafe { &*self.ours.consumed }
+    }
+
+    /// The last of our positions that the peer has consumed, for memory to be used again.
+    pub(crate) fn released(&self) -> u64 {
+        if self.open { self.credit().load(Ordering::Acquire) } else { u64::MAX }
+    }
+
+    /// Tells the peer whether its ring is polled.
+    pub(crate) fn watch(&mut self, watched: bool) {
+        self.hot = watched;
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.ours.watched }.store(watched as u32, Ordering::SeqCst);
+    }
+
+    /// Sets our own dirty bit for the peer's ring.
+    pub(crate) fn mark_dirty(&self) {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.ours.dirty }.fetch_or(self.ours.bit, Ordering::SeqCst);
+    }
+
+    /// The cell of gets from the peer.
+    pub(crate) fn pull_cell(&self) -> *mut u8 {
+        self.ours.cell
+    }
+
+    /// The cell of the peer's gets from us.
+    pub(crate) fn push_cell(&self) -> *mut u8 {
+        self.theirs.cell
+    }
+
+    /// After storing a slot: makes sure that the peer looks (`docs/wire.md`, "Being seen").
+    #[inline(always)]
+    pub(crate) fn notify(&self) {
+        if self.fence {
+            crate::sync::fence(Ordering::SeqCst);
+        } else {
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        }
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe {
+            if (*self.theirs.watched).load(Ordering::Relaxed) == 0 {
+                self.raise();
+            }
+            if (*self.theirs.armed).load(Ordering::Relaxed) != 0 {
+                self.ring_bell();
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn raise(&self) {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.theirs.dirty }.fetch_or(self.theirs.bit, Ordering::SeqCst);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_bell(&self) {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        let armed = unsafe { &*self.theirs.armed };
+        match armed.swap(0, Ordering::SeqCst) {
+            0 => {}
+            crate::wait::ON_FUTEX => crate::wait::wake(armed),
+            _ => {
+                if let Some(maps) = &self.cold.mapped {
+                    // The descriptor's count cannot overflow: only an armed owner is rung, once.
+                    let _ = rustix::io::write(&maps.doorbell, &1u64.to_ne_bytes());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Memory that peers may reach: registered, allocated, or simply there.
+//!
+//! The format of keys and of the packets that carry descriptors is in `docs/wire.md`, section 4.
+
+use crate::memory::{Access, Expected, Mapped, Seal, Shared};
+use crate::pair::{Cold, Pair};
+use crate::socket::{LinkError, Packet};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use taffrail_fabric::{Fault, Keep, MemoryError, RegionId, RemoteKey};
+
+/// What a key says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Where the memory lies in its owner's address space.
+    pub(crate) addr: u64,
+    /// The allocation it belongs to, 0 for none.
+    pub(crate) region: u32,
+    /// Where in that allocation.
+    pub(crate) offset: u64,
+}
+
+impl Key {
+    pub(crate) fn encode(self) -> RemoteKey {
+        let mut bytes = [0; RemoteKey::LEN];
+        bytes[..8].copy_from_slice(&self.addr.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.region.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.offset.to_le_bytes());
+        RemoteKey(bytes)
+    }
+
+    pub(crate) fn decode(key: &RemoteKey) -> Self {
+        let word = |at: usize| u64::from_le_bytes(key.0[at..at + 8].try_into().expect("8 bytes"));
+        Key { addr: word(0), region: word(8) as u32, offset: word(16) }
+    }
+}
+
+/// The key of memory that was never registered.
+pub(crate) fn bare_key(at: *const u8) -> RemoteKey {
+    Key { addr: at.addr() as u64, region: 0, offset: 0 }.encode()
+}
+
+enum Own {
+    Registered { at: *mut u8, len: usize },
+    Allocated(Arc<Shared>),
+}
+
+/// The regions of this process.
+#[derive(Default)]
+pub(crate) struct Regions {
+    last: u32,
+    own: HashMap<u32, Own>,
+    /// Peers (by index) that could not be told yet that a region is gone.
+    untold: Vec<(usize, u32)>,
+}
+
+impl Regions {
+    /// Bytes allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        let bytes = |own: &Own| match own {
+            Own::Registered { .. } => 0,
+            Own::Allocated(memory) => memory.len(),
+        };
+        self.own.values().map(bytes).sum()
+    }
+
+    pub(crate) fn register(&mut self, at: *mut u8, len: usize) -> RegionId {
+        self.last += 1;
+        self.own.insert(self.last, Own::Registered { at, len });
+        RegionId(self.last)
+    }
+
+    pub(crate) fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
+        let memory = Shared::create("taffrail-region", len.max(1), len.max(1), Seal::Fixed)?;
+        let memory = Arc::new(memory);
+        let at = NonNull::new(memory.as_ptr()).expect("a mapping is not at address 0");
+        self.last += 1;
+        self.own.insert(self.last, Own::Allocated(memory.clone()));
+        Ok((RegionId(self.last), at, memory))
+    }
+
+    pub(crate) fn deregister(
+        &mut self,
+        region: RegionId,
+        pairs: &mut [Pair],
+    ) -> Result<(), MemoryError> {
+        let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
+        if let Own::Allocated(_) = self.own.remove(&region.0).ok_or(unknown)? {
+            for (peer, pair) in pairs.iter_mut().enumerate() {
+                if pair.cold.told.remove(&region.0) {
+                    self.untold.push((peer, region.0));
+                }
+            }
+            self.retry(pairs);
+        }
+        Ok(())
+    }
+
+    /// The allocation with this number.
+    pub(crate) fn allocation(&self, region: u32) -> Option<&Arc<Shared>> {
+        match self.own.get(&region)? {
+            Own::Registered { .. } => None,
+            Own::Allocated(memory) => Some(memory),
+        }
+    }
+
+    /// The range of a region, to find transfers that read from it.
+    pub(crate) fn range(&self, region: RegionId) -> Option<std::ops::Range<u64>> {
+        let (at, len) = match self.own.get(&region.0)? {
+            Own::Registered { at, len } => (*at, *len),
+            Own::Allocated(memory) => (memory.as_ptr(), memory.len()),
+        };
+        Some(at.addr() as u64..(at.addr() + len) as u64)
+    }
+
+    /// Tells peers of regions that are gone, as far as their sockets take it.
+    pub(crate) fn retry(&mut self, pairs: &mut [Pair]) {
+        self.untold.retain(|&(peer, region)| {
+            let Some(maps) = &pairs[peer].cold.mapped else { return false };
+            matches!(maps.link.send_forget(region), Err(LinkError::Full))
+        });
+    }
+
+    pub(crate) fn key(
+        &self,
+        region: RegionId,
+        offset: usize,
+        pair: &mut Pair,
+    ) -> Result<RemoteKey, MemoryError> {
+        let unknown = MemoryError::Unknown { region: region.0, offset: offset as u64 };
+        let own = self.own.get(&region.0).ok_or(unknown.clone())?;
+        let (at, len, memory) = match own {
+            Own::Registered { at, len } => (*at, *len, None),
+            Own::Allocated(memory) => (memory.as_ptr(), memory.len(), Some(memory)),
+        };
+        if offset > len {
+            return Err(unknown);
+        }
+        let addr = at.addr() as u64 + offset as u64;
+        let told = memory.is_some_and(|memory| tell(region.0, memory, &mut pair.cold));
+        let key = match told {
+            true => Key { addr, region: region.0, offset: offset as u64 },
+            // The peer can still reach the memory through the kernel.
+            false => Key { addr, region: 0, offset: 0 },
+        };
+        Ok(key.encode())
+    }
+}
+
+/// Makes sure that the peer has the region's descriptor. Whether it has.
+fn tell(region: u32, memory: &Shared, cold: &mut Cold) -> bool {
+    // This process knows its own regions.
+    let Some(maps) = &cold.mapped else { return true };
+    if cold.told.contains(&region) {
+        return true;
+    }
+    let addr = memory.as_ptr().addr() as u64;
+    let sent = maps.link.send_region(region, memory.len() as u64, addr, memory.fd()).is_ok();
+    if sent {
+        cold.told.insert(region);
+    }
+    sent
+}
+
+/// Takes in what the peer says of its regions.
+pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
+    loop {
+        let Some(maps) = &cold.mapped else { return Ok(()) };
+        match maps.link.receive() {
+            Ok(None) => return Ok(()),
+            // The end of the connection is the watch's to tell.
+            Err(LinkError::Closed) => return Ok(()),
+            Err(error) => return Err(error.into()),
+            Ok(Some(Packet::Region { region, len, fd, .. })) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
+                let memory = Mapped::open(fd, Access::ReadWrite, Expected::Exactly(len))?;
+                if cold.regions.insert(region, Arc::new(memory)).is_some() {
+                    return Err(Fault::Protocol {
+                        place: "REGION.region",
+                        expected: "a number not used before".into(),
+                        got: region.to_string(),
+                    });
+                }
+            }
+            Ok(Some(Packet::Forget { region })) => {
+                // Views that were handed out keep it mapped.
+                cold.regions.remove(&region);
+            }
+        }
+    }
+}
+
+/// The mapped bytes behind a key, if the peer's region is known here and holds them.
+pub(crate) fn resolve<'a>(
+    cold: &'a Cold,
+    key: &Key,
+    offset: u64,
+    len: usize,
+) -> Option<(NonNull<u8>, &'a Arc<Mapped>)> {
+    let at = key.offset.checked_add(offset)?;
+    let memory = cold.regions.get(&key.region)?;
+    if !memory.covers(at, len) {
+        return None;
+    }
+    // SAFETY: the mapping covers the range.
+    Some((NonNull::new(unsafe { memory.as_ptr().add(at as usize) })?, memory))
+}

@@ -1,0 +1,497 @@
+//! The ring between two processes: one writes, one reads, and a slot says itself whether it is full.
+//!
+//! Format: `docs/wire.md`, section 2. The invariant is that a slot's word holds the stamp of
+//! position `p` only while the slot, and the slots its message goes on in, hold message `p`: the
+//! writer stores the first word last (release), the reader believes nothing before it has seen that
+//! word (acquire), and the writer fills `p + s` only after it has seen `consumed >= p` (acquire),
+//! which the reader stores after its last look at `p` (release).
+
+use crate::sync::{AtomicU64, Ordering};
+use taffrail_fabric::{Fault, Head, Payload};
+
+/// Bytes of a slot: a cache line.
+pub(crate) const SLOT: usize = 64;
+/// Payload bytes in the first slot of a message.
+pub(crate) const LEAD: usize = 44;
+/// Payload bytes in each further slot.
+pub(crate) const RUN: usize = 56;
+/// The longest payload that travels in slots.
+pub(crate) const INLINE: usize = LEAD + 4 * RUN;
+/// The size field of a message whose payload lies in the outbox.
+pub(crate) const POOLED: usize = 511;
+
+/// Slots that a payload of `len <= INLINE` bytes takes.
+#[inline]
+pub(crate) fn slots_for(len: usize) -> u64 {
+    if len <= LEAD { 1 } else { 1 + (len - LEAD).div_ceil(RUN) as u64 }
+}
+
+/// The memory of a ring: `count` slots of a word and 56 bytes.
+pub(crate) trait Slots {
+    /// How many slots, a power of two.
+    fn count(&self) -> u64;
+    /// The word of slot `i < count`.
+    fn word(&self, i: u64) -> &AtomicU64;
+    /// Lets the writer write the bytes behind the word.
+    fn write<R>(&self, i: u64, f: impl FnOnce(*mut u8) -> R) -> R;
+    /// Lets the reader read the bytes behind the word.
+    fn read<R>(&self, i: u64, f: impl FnOnce(*const u8) -> R) -> R;
+}
+
+/// What the first word of a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub stamp: u32,
+    pub context: u16,
+    pub size: u16,
+    pub kind: u8,
+}
+
+impl Word {
+    #[inline]
+    fn pack(position: u64, context: u16, size: usize, kind: u8) -> u64 {
+        position as u32 as u64 | (context as u64) << 32 | (size as u64) << 48 | (kind as u64) << 57
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Word {
+        Word {
+            stamp: word as u32,
+            context: (word >> 32) as u16,
+            size: (word >> 48) as u16 & 0x1ff,
+            kind: (word >> 57) as u8,
+        }
+    }
+}
+
+/// The writing end.
+pub(crate) struct Writer<S> {
+    slots: S,
+    /// The position to fill next, from 1.
+    next: u64,
+    /// The last position that may be filled.
+    limit: u64,
+}
+
+impl<S: Slots> Writer<S> {
+    pub(crate) fn new(slots: S) -> Self {
+        let limit = slots.count();
+        Writer { slots, next: 1, limit }
+    }
+
+    /// The position that the next message gets.
+    #[inline]
+    pub(crate) fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether `need` slots can be filled without asking.
+    #[inline]
+    pub(crate) fn has_room(&self, need: u64) -> bool {
+        self.next + need <= self.limit + 1
+    }
+
+    /// Looks at what the reader has consumed by now.
+    pub(crate) fn refresh(&mut self, credit: &AtomicU64) -> Result<u64, Fault> {
+        let consumed = credit.load(Ordering::Acquire);
+        let known = self.limit - self.slots.count();
+        if consumed < known || consumed >= self.next {
+            return Err(Fault::Protocol {
+                place: "inbox.consumed",
+                expected: format!("{known}..{}", self.next),
+                got: consumed.to_string(),
+            });
+        }
+        self.limit = consumed + self.slots.count();
+        Ok(consumed)
+    }
+
+    /// Writes a message of one slot. There must be room.
+    #[inline]
+    pub(crate) fn put_short(&mut self, head: Head, payload: &[u8]) {
+        debug_assert!(payload.len() <= LEAD && self.has_room(1));
+        let i = self.next & (self.slots.count() - 1);
+        self.slots.write(i, |body| {
+            // SAFETY: a body has 56 bytes: 8 of tag, 4 of sequence number, 44 of payload.
+            unsafe {
+                body.cast::<u64>().write(head.tag);
+                body.add(8).cast::<u32>().write(head.seq);
+                Payload::of(payload).copy_to(body.add(12), LEAD);
+            }
+        });
+        let word = Word::pack(self.next, head.context, payload.len(), head.kind);
+        self.slots.word(i).store(word, Ordering::Release);
+        self.next += 1;
+    }
+
+    /// Writes a message of up to [`INLINE`] bytes, gathered. There must be room.
+    pub(crate) fn put_parts(&mut self, head: Head, parts: &[&[u8]], len: usize) {
+        debug_assert!(len <= INLINE && self.has_room(slots_for(len)));
+        let mask = self.slots.count() - 1;
+        let first = self.next & mask;
+        let mut source = Gather { parts, at: 0 };
+        self.slots.write(first, |body| {
+            // SAFETY: as in `put_short`; `take` writes no more than it is told.
+            unsafe {
+                body.cast::<u64>().write(head.tag);
+                body.add(8).cast::<u32>().write(head.seq);
+                source.take(body.add(12), len.min(LEAD));
+            }
+        });
+        let mut done = len.min(LEAD);
+        let mut position = self.next + 1;
+        while done < len {
+            let i = position & mask;
+            let now = (len - done).min(RUN);
+            // SAFETY: a body has 56 bytes.
+            self.slots.write(i, |body| unsafe { source.take(body, now) });
+            self.slots.word(i).store(position as u32 as u64, Ordering::Relaxed);
+            done += now;
+            position += 1;
+        }
+        let word = Word::pack(self.next, head.context, len, head.kind);
+        self.slots.word(first).store(word, Ordering::Release);
+        self.next = position;
+    }
+
+    /// Writes the descriptor of a payload in the outbox. There must be room for one slot.
+    #[inline]
+    pub(crate) fn put_pooled(&mut self, head: Head, offset: u64, len: u32) {
+        debug_assert!(self.has_room(1));
+        let i = self.next & (self.slots.count() - 1);
+        self.slots.write(i, |body| {
+            // SAFETY: a body has 56 bytes; the descriptor ends at byte 24.
+            unsafe {
+                body.cast::<u64>().write(head.tag);
+                body.add(8).cast::<u32>().write(head.seq);
+                body.add(12).cast::<u64>().write_unaligned(offset);
+                body.add(20).cast::<u32>().write(len);
+            }
+        });
+        let word = Word::pack(self.next, head.context, POOLED, head.kind);
+        self.slots.word(i).store(word, Ordering::Release);
+        self.next += 1;
+    }
+}
+
+/// Reads a sequence of parts front to back.
+struct Gather<'a> {
+    parts: &'a [&'a [u8]],
+    at: usize,
+}
+
+impl Gather<'_> {
+    /// # Safety
+    /// `to` is valid for writes of `len` bytes, and the parts hold as many still.
+    unsafe fn take(&mut self, to: *mut u8, len: usize) {
+        let mut done = 0;
+        while done < len {
+            let part = &self.parts[0][self.at..];
+            let now = part.len().min(len - done);
+            // SAFETY: `now` bytes are left in the part and at `to`.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(done), now) };
+            done += now;
+            self.at += now;
+            if self.at == self.parts[0].len() {
+                self.parts = &self.parts[1..];
+                self.at = 0;
+            }
+        }
+    }
+}
+
+/// Where an arrived payload lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this many bytes of the slots.
+    Slots(usize),
+    /// In the writer's outbox; not validated.
+    Outbox { offset: u64, len: u32 },
+}
+
+/// The reading end.
+pub(crate) struct Reader<S> {
+    slots: S,
+    /// The position to read next, from 1.
+    next: u64,
+    /// What the writer was last told.
+    published: u64,
+}
+
+impl<S: Slots> Reader<S> {
+    pub(crate) fn new(slots: S) -> Self {
+        Reader { slots, next: 1, published: 0 }
+    }
+
+    /// The position that the next message will have.
+    pub(crate) fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether a message is there.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        let i = self.next & (self.slots.count() - 1);
+        self.slots.word(i).load(Ordering::Acquire) as u32 == self.next as u32
+    }
+
+    /// The message at the head of the ring, if one is there, validated but for what its
+    /// [`Place::Outbox`] says.
+    #[inline]
+    pub(crate) fn peek(&self) -> Result<Option<(Head, Place)>, Fault> {
+        let i = self.next & (self.slots.count() - 1);
+        let word = self.slots.word(i).load(Ordering::Acquire);
+        if word as u32 != self.next as u32 {
+            return Ok(None);
+        }
+        let word = Word::unpack(word);
+        let (tag, seq) = self.slots.read(i, |body| {
+            // SAFETY: a body has 56 bytes.
+            unsafe { (body.cast::<u64>().read(), body.add(8).cast::<u32>().read()) }
+        });
+        let head = Head { kind: word.kind, context: word.context, seq, tag };
+        let size = word.size as usize;
+        if size <= INLINE {
+            return Ok(Some((head, Place::Slots(size))));
+        }
+        if size == POOLED {
+            let (offset, len) = self.slots.read(i, |body| {
+                // SAFETY: a body has 56 bytes.
+                unsafe {
+                    (
+                        body.add(12).cast::<u64>().read_unaligned(),
+                        body.add(20).cast::<u32>().read(),
+                    )
+                }
+            });
+            return Ok(Some((head, Place::Outbox { offset, len })));
+        }
+        Err(Fault::Protocol {
+            place: "slot.size",
+            expected: format!("0..={INLINE} or {POOLED}"),
+            got: size.to_string(),
+        })
+    }
+
+    /// Steps over the message at the head, which took `slots` slots. The writer is told at once if
+    /// `tell` is set, else when a quarter of the ring was read since it last was.
+    #[inline]
+    pub(crate) fn advance(&mut self, slots: u64, tell: bool, credit: &AtomicU64) {
+        self.next += slots;
+        if tell || self.next - 1 - self.published >= self.slots.count() / 4 {
+            self.published = self.next - 1;
+            credit.store(self.published, Ordering::Release);
+        }
+    }
+}
+
+/// A ring in mapped memory.
+#[derive(Clone, Copy)]
+#[cfg(not(loom))]
+pub(crate) struct MappedSlots {
+    base: *mut u8,
+    count: u64,
+}
+
+#[cfg(not(loom))]
+impl MappedSlots {
+    /// # Safety
+    /// `base` is aligned to a slot, and `count` (a power of two, at least 16) slots from there stay
+    /// mapped, readable and writable, as long as this value or a copy of it is used.
+    pub(crate) unsafe fn new(base: *mut u8, count: u64) -> Self {
+        debug_assert!(count.is_power_of_two() && count >= 16 && base.addr() % SLOT == 0);
+        MappedSlots { base, count }
+    }
+}
+
+#[cfg(not(loom))]
+impl Slots for MappedSlots {
+    #[inline(always)]
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    #[inline(always)]
+    fn word(&self, i: u64) -> &AtomicU64 {
+        // SAFETY: slot `i < count` is mapped and aligned (constructor).
+        unsafe { &*self.base.add(i as usize * SLOT).cast::<AtomicU64>() }
+    }
+
+    #[inline(always)]
+    fn write<R>(&self, i: u64, f: impl FnOnce(*mut u8) -> R) -> R {
+        // SAFETY: slot `i < count` is mapped (constructor).
+        f(unsafe { self.base.add(i as usize * SLOT + 8) })
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, i: u64, f: impl FnOnce(*const u8) -> R) -> R {
+        // SAFETY: slot `i < count` is mapped (constructor).
+        f(unsafe { self.base.add(i as usize * SLOT + 8) })
+    }
+}
+
+#[cfg(not(loom))]
+impl Reader<MappedSlots> {
+    /// The payload of the message at the head, `len` bytes in slots. It may run over the end of the
+    /// ring to its beginning: then, and only then, it is put together in `joint`.
+    #[inline]
+    pub(crate) fn payload<'a>(&'a self, len: usize, joint: &'a mut [u8; INLINE]) -> Payload<'a> {
+        let count = self.slots.count;
+        let i = self.next & (count - 1);
+        // SAFETY: payload bytes of slot `i` start 20 bytes in.
+        let at = unsafe { self.slots.base.add(i as usize * SLOT + 20) };
+        if i + slots_for(len) <= count {
+            // SAFETY: the slots of the message lie one after the other inside the ring.
+            return unsafe { Payload::strided(at, len, LEAD, RUN, 8) };
+        }
+        let lead = (count - i) as usize * RUN - 12;
+        // SAFETY: `lead` bytes lie in the slots up to the end of the ring.
+        let front = unsafe { Payload::strided(at, lead, LEAD, RUN, 8) };
+        front.read(&mut joint[..lead]);
+        // SAFETY: the rest lies from slot 0 on, 8 bytes into each slot.
+        let back = unsafe { Payload::strided(self.slots.base.add(8), len - lead, RUN, RUN, 8) };
+        back.read(&mut joint[lead..len]);
+        Payload::of(&joint[..len])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Memory(Vec<[u64; 8]>);
+
+    impl Memory {
+        fn ring(count: u64) -> (Memory, MappedSlots) {
+            let mut memory = vec![[0u64; 8]; count as usize + 1];
+            let base = memory.as_mut_ptr().cast::<u8>();
+            let base = base.wrapping_add(base.align_offset(SLOT));
+            // SAFETY: the vector has one slot more than the ring, for the alignment.
+            let slots = unsafe { MappedSlots::new(base, count) };
+            (Memory(memory), slots)
+        }
+    }
+
+    fn pattern(len: usize, salt: u64) -> Vec<u8> {
+        (0..len).map(|i| (i as u64 * 7 + salt * 13) as u8).collect()
+    }
+
+    #[test]
+    fn every_size_at_every_position_of_the_ring() {
+        let (_memory, slots) = Memory::ring(16);
+        let (mut writer, mut reader) = (Writer::new(slots), Reader::new(slots));
+        let credit = AtomicU64::new(0);
+        let mut salt = 0;
+        for _ in 0..17 {
+            for len in 0..=INLINE {
+                salt += 1;
+                let bytes = pattern(len, salt);
+                let head = Head { kind: 5, context: 9, seq: salt as u32, tag: salt << 40 | 3 };
+                while !writer.has_room(slots_for(len)) {
+                    writer.refresh(&credit).unwrap();
+                }
+                if len <= LEAD && salt % 2 == 0 {
+                    writer.put_short(head, &bytes);
+                } else {
+                    let cut = len / 3;
+                    writer.put_parts(head, &[&bytes[..cut], &[], &bytes[cut..]], len);
+                }
+                assert_eq!(reader.peek().unwrap(), Some((head, Place::Slots(len))));
+                let mut joint = [0; INLINE];
+                assert_eq!(reader.payload(len, &mut joint).to_vec(), bytes);
+                reader.advance(slots_for(len), false, &credit);
+                assert_eq!(reader.peek().unwrap(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_credit_reopens_it() {
+        let (_memory, slots) = Memory::ring(16);
+        let (mut writer, mut reader) = (Writer::new(slots), Reader::new(slots));
+        let credit = AtomicU64::new(0);
+        for _ in 0..16 {
+            assert!(writer.has_room(1));
+            writer.put_pooled(Head::default(), 64, 1000);
+        }
+        assert!(!writer.has_room(1));
+        for read in 1..=4 {
+            assert_eq!(
+                reader.peek().unwrap().unwrap().1,
+                Place::Outbox { offset: 64, len: 1000 }
+            );
+            reader.advance(1, false, &credit);
+            writer.refresh(&credit).unwrap();
+            assert_eq!(writer.has_room(1), read == 4, "credit comes by quarters");
+        }
+        assert!(writer.has_room(4) && !writer.has_room(5));
+        reader.advance(1, true, &credit);
+        writer.refresh(&credit).unwrap();
+        assert!(writer.has_room(5) && !writer.has_room(6));
+    }
+
+    #[test]
+    fn impossible_credit_is_a_fault() {
+        let (_memory, slots) = Memory::ring(16);
+        let mut writer = Writer::new(slots);
+        writer.put_pooled(Head::default(), 0, 0);
+        for bad in [2, u64::MAX, 1 << 40] {
+            assert!(matches!(
+                writer.refresh(&AtomicU64::new(bad)),
+                Err(Fault::Protocol { place: "inbox.consumed", .. })
+            ));
+        }
+        assert_eq!(writer.refresh(&AtomicU64::new(1)), Ok(1));
+        assert!(writer.refresh(&AtomicU64::new(0)).is_err(), "credit never shrinks");
+    }
+
+    #[test]
+    fn impossible_sizes_are_faults() {
+        let (_memory, slots) = Memory::ring(16);
+        let reader = Reader::new(slots);
+        for size in INLINE + 1..POOLED {
+            slots.word(1).store(Word::pack(1, 0, size, 0), Ordering::Relaxed);
+            assert!(matches!(reader.peek(), Err(Fault::Protocol { place: "slot.size", .. })));
+        }
+    }
+
+    #[test]
+    fn two_threads_stream_in_order() {
+        let (_memory, slots) = Memory::ring(32);
+        struct Carry(MappedSlots);
+        // SAFETY: writer and reader keep to the protocol under test.
+        unsafe impl Send for Carry {}
+        let carry = Carry(slots);
+        let credit = std::sync::Arc::new(AtomicU64::new(0));
+        let theirs = credit.clone();
+        const N: u64 = 200_000;
+        let thread = std::thread::spawn(move || {
+            let carry = carry;
+            let mut writer = Writer::new(carry.0);
+            for n in 0..N {
+                let bytes = pattern((n % 269) as usize, n);
+                let head = Head { tag: n, ..Head::default() };
+                while !writer.has_room(slots_for(bytes.len())) {
+                    writer.refresh(&theirs).unwrap();
+                    std::hint::spin_loop();
+                }
+                writer.put_parts(head, &[&bytes], bytes.len());
+            }
+        });
+        let mut reader = Reader::new(slots);
+        for n in 0..N {
+            let (head, place) = loop {
+                if let Some(found) = reader.peek().unwrap() {
+                    break found;
+                }
+                std::thread::yield_now();
+            };
+            let len = (n % 269) as usize;
+            assert_eq!((head.tag, place), (n, Place::Slots(len)));
+            let mut joint = [0; INLINE];
+            assert_eq!(reader.payload(len, &mut joint).to_vec(), pattern(len, n));
+            reader.advance(slots_for(len), false, &credit);
+        }
+        thread.join().unwrap();
+    }
+}

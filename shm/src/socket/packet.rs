@@ -1,0 +1,338 @@
+//! What travels over the sockets: `docs/wire.md`, section 4. Bytes in, a validated copy out.
+
+use taffrail_fabric::Fault;
+
+const HELLO: u64 = u64::from_le_bytes(*b"TAFFHELO");
+const REGION: u64 = u64::from_le_bytes(*b"TAFFREGN");
+const FORGET: u64 = u64::from_le_bytes(*b"TAFFFORG");
+const VERSION: u32 = 1;
+
+/// No packet is longer, in bytes.
+pub(crate) const LONGEST: usize = 256;
+
+/// A field that is not what the format says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: expected {expected}, got {got}")]
+pub struct Malformed {
+    /// Which field of which structure.
+    pub place: &'static str,
+    /// What would have been right.
+    pub expected: String,
+    /// What was there.
+    pub got: String,
+}
+
+impl From<Malformed> for Fault {
+    fn from(bad: Malformed) -> Self {
+        Fault::Protocol { place: bad.place, expected: bad.expected, got: bad.got }
+    }
+}
+
+/// What a process tells every other one when they meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The sender's rank.
+    pub rank: u32,
+    /// Which life of that rank this is.
+    pub incarnation: u32,
+    /// Ranks in the job.
+    pub ranks: u32,
+    /// Digest of the job's identity.
+    pub job: [u64; 2],
+    /// Address of the cookie, in the sender's memory.
+    pub cookie_at: u64,
+    /// What must be found there.
+    pub cookie: u64,
+    /// Length of the inbox in bytes.
+    pub inbox_len: u64,
+    /// Bytes beyond which the outbox never grows.
+    pub outbox_max: u64,
+    /// The sender cannot be fenced from outside.
+    pub fenced: bool,
+}
+
+impl Hello {
+    /// Length of the packet in bytes.
+    pub const LEN: usize = 96;
+
+    /// The packet.
+    pub fn encode(&self) -> [u8; Hello::LEN] {
+        let mut bytes = [0; Hello::LEN];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &HELLO.to_le_bytes());
+        put(8, &VERSION.to_le_bytes());
+        put(12, &self.rank.to_le_bytes());
+        put(16, &self.incarnation.to_le_bytes());
+        put(20, &self.ranks.to_le_bytes());
+        put(24, &self.job[0].to_le_bytes());
+        put(32, &self.job[1].to_le_bytes());
+        put(40, &self.cookie_at.to_le_bytes());
+        put(48, &self.cookie.to_le_bytes());
+        put(56, &self.inbox_len.to_le_bytes());
+        put(64, &self.outbox_max.to_le_bytes());
+        put(72, &u32::from(self.fenced).to_le_bytes());
+        bytes
+    }
+}
+
+/// Reads a HELLO.
+///
+/// # Errors
+/// [`Malformed`], naming the first field that is wrong. What depends on the reader (its job, the
+/// rank it expects) is the reader's business.
+pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
+    same("HELLO, length", Hello::LEN, bytes.len())?;
+    magic("HELLO, magic", HELLO, word(bytes, 0))?;
+    same("HELLO, version", VERSION, half(bytes, 8))?;
+    let (rank, ranks) = (half(bytes, 12), half(bytes, 20));
+    if rank >= ranks {
+        return Err(Malformed {
+            place: "HELLO, rank",
+            expected: format!("less than {ranks}, the number of ranks"),
+            got: rank.to_string(),
+        });
+    }
+    let fenced = half(bytes, 72);
+    if fenced > 1 {
+        return Err(Malformed {
+            place: "HELLO, fenced",
+            expected: "0 or 1".into(),
+            got: fenced.to_string(),
+        });
+    }
+    zero("HELLO, last bytes", &bytes[76..])?;
+    Ok(Hello {
+        rank,
+        incarnation: half(bytes, 16),
+        ranks,
+        job: [word(bytes, 24), word(bytes, 32)],
+        cookie_at: word(bytes, 40),
+        cookie: word(bytes, 48),
+        inbox_len: word(bytes, 56),
+        outbox_max: word(bytes, 64),
+        fenced: fenced == 1,
+    })
+}
+
+/// What a peer says after its HELLO, without the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Memory that the receiver may map from now on; a descriptor comes with it.
+    Region {
+        /// Its name in keys.
+        region: u32,
+        /// Its length in bytes.
+        len: u64,
+        /// Where it lies in the sender's memory.
+        addr: u64,
+    },
+    /// A region's name is not valid any more.
+    Forget {
+        /// Its name in keys.
+        region: u32,
+    },
+}
+
+impl Notice {
+    /// Descriptors that come with the packet.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Notice::Region { .. } => 1,
+            Notice::Forget { .. } => 0,
+        }
+    }
+
+    /// The packet.
+    pub fn encode(&self) -> Vec<u8> {
+        match *self {
+            Notice::Region { region, len, addr } => {
+                let front = [REGION, u64::from(region), len, addr];
+                front.iter().flat_map(|word| word.to_le_bytes()).collect()
+            }
+            Notice::Forget { region } => {
+                [FORGET, u64::from(region)].iter().flat_map(|word| word.to_le_bytes()).collect()
+            }
+        }
+    }
+}
+
+/// Reads a REGION or a FORGET.
+///
+/// # Errors
+/// [`Malformed`], naming the first field that is wrong.
+pub fn decode_notice(bytes: &[u8]) -> Result<Notice, Malformed> {
+    if bytes.len() < 8 {
+        return Err(Malformed {
+            place: "packet, length",
+            expected: "32 (REGION) or 16 (FORGET)".into(),
+            got: bytes.len().to_string(),
+        });
+    }
+    match word(bytes, 0) {
+        REGION => {
+            same("REGION, length", 32, bytes.len())?;
+            zero("REGION, bytes 12 to 16", &bytes[12..16])?;
+            let (region, len, addr) = (name(bytes)?, word(bytes, 16), word(bytes, 24));
+            if len == 0 || addr.checked_add(len).is_none() {
+                return Err(Malformed {
+                    place: "REGION, len",
+                    expected: "at least 1, and an end inside the address space".into(),
+                    got: format!("{len} at {addr:#x}"),
+                });
+            }
+            Ok(Notice::Region { region, len, addr })
+        }
+        FORGET => {
+            same("FORGET, length", 16, bytes.len())?;
+            zero("FORGET, bytes 12 to 16", &bytes[12..16])?;
+            Ok(Notice::Forget { region: name(bytes)? })
+        }
+        other => Err(Malformed {
+            place: "packet, magic",
+            expected: "TAFFREGN or TAFFFORG".into(),
+            got: ascii(other),
+        }),
+    }
+}
+
+fn name(bytes: &[u8]) -> Result<u32, Malformed> {
+    match half(bytes, 8) {
+        0 => Err(Malformed { place: "packet, region", expected: "not 0".into(), got: "0".into() }),
+        region => Ok(region),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+/// # Errors
+/// [`Malformed`] when the two differ.
+pub(super) fn same<T: PartialEq + std::fmt::Display>(
+    place: &'static str,
+    expected: T,
+    got: T,
+) -> Result<(), Malformed> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Malformed { place, expected: expected.to_string(), got: got.to_string() })
+}
+
+fn magic(place: &'static str, expected: u64, got: u64) -> Result<(), Malformed> {
+    same(place, ascii(expected), ascii(got))
+}
+
+fn ascii(magic: u64) -> String {
+    magic.to_le_bytes().escape_ascii().to_string()
+}
+
+fn zero(place: &'static str, bytes: &[u8]) -> Result<(), Malformed> {
+    if bytes.iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    Err(Malformed { place, expected: "zeros".into(), got: format!("{bytes:02x?}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            rank: 3,
+            incarnation: 2,
+            ranks: 9,
+            job: [11, 12],
+            cookie_at: 13,
+            cookie: 14,
+            inbox_len: 15,
+            outbox_max: 16,
+            fenced: true,
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_hello_lie_where_the_format_says() {
+        let bytes = hello().encode();
+        assert_eq!(&bytes[..8], b"TAFFHELO");
+        let fields = [(8, 1), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
+        let more = [(48, 14), (56, 15), (64, 16), (72, 1)];
+        for (at, value) in fields.into_iter().chain(more) {
+            assert_eq!(bytes[at], value, "byte {at}");
+        }
+        assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 8 + 11);
+    }
+
+    #[test]
+    fn the_bytes_of_notices_lie_where_the_format_says() {
+        let region = Notice::Region { region: 7, len: 8, addr: 9 }.encode();
+        assert_eq!(region.len(), 32);
+        assert_eq!((&region[..8], region[8], region[16], region[24]), (&b"TAFFREGN"[..], 7, 8, 9));
+        let forget = Notice::Forget { region: 7 }.encode();
+        assert_eq!(forget, *b"TAFFFORG\x07\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn each_wrong_field_is_named() {
+        let wrong = |at: usize, value: u8| {
+            let mut bytes = hello().encode();
+            bytes[at] = value;
+            decode_hello(&bytes).unwrap_err()
+        };
+        assert_eq!(wrong(0, b'X').to_string(), "HELLO, magic: expected TAFFHELO, got XAFFHELO");
+        assert_eq!(wrong(8, 2).to_string(), "HELLO, version: expected 1, got 2");
+        assert_eq!(wrong(12, 9).place, "HELLO, rank");
+        assert_eq!(wrong(20, 3).place, "HELLO, rank");
+        assert_eq!(wrong(72, 2).place, "HELLO, fenced");
+        assert_eq!(wrong(95, 1).place, "HELLO, last bytes");
+        let region = Notice::Region { region: 7, len: 8, addr: 9 }.encode();
+        let wrong = |at: usize, value: u8| {
+            let mut bytes = region.clone();
+            bytes[at] = value;
+            decode_notice(&bytes).unwrap_err().place
+        };
+        assert_eq!(wrong(3, b'x'), "packet, magic");
+        assert_eq!(wrong(8, 0), "packet, region");
+        assert_eq!(wrong(13, 1), "REGION, bytes 12 to 16");
+        assert_eq!(wrong(16, 0), "REGION, len");
+        let endless = Notice::Region { region: 7, len: u64::MAX, addr: 9 }.encode();
+        assert_eq!(decode_notice(&endless).unwrap_err().place, "REGION, len");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_decodes_is_what_was_encoded(bytes in prop::collection::vec(any::<u8>(), 0..200),
+                                                magic in 0..4usize) {
+            let magics: [&[u8]; 4] = [b"", b"TAFFHELO\x01\0\0\0", b"TAFFREGN", b"TAFFFORG"];
+            let packet = [magics[magic], &bytes].concat();
+            if let Ok(hello) = decode_hello(&packet) {
+                prop_assert_eq!(&hello.encode()[..], &packet[..]);
+            }
+            if let Ok(notice) = decode_notice(&packet) {
+                prop_assert_eq!(notice.encode(), packet);
+            }
+        }
+
+        #[test]
+        fn every_hello_survives_the_journey(rank in any::<u32>(), above in 1..1000u32,
+                                            words in any::<[u64; 6]>(), incarnation in any::<u32>(),
+                                            fenced in any::<bool>()) {
+            prop_assume!(rank.checked_add(above).is_some());
+            let [a, b, cookie_at, cookie, inbox_len, outbox_max] = words;
+            let hello = Hello { rank, incarnation, ranks: rank + above, job: [a, b], cookie_at,
+                                cookie, inbox_len, outbox_max, fenced };
+            prop_assert_eq!(decode_hello(&hello.encode()), Ok(hello));
+        }
+    }
+}

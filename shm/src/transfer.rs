@@ -1,0 +1,393 @@
+//! Gets and puts: by mapping, by the kernel, or by the kernel with both sides moving.
+
+use crate::assist::{Cell, Pull, PullError, Push, PushStep, Step};
+use crate::copy;
+use crate::line::{ASSIST, Line};
+use crate::pair::Pair;
+use crate::regions::{self, Key};
+use crate::ring::slots_for;
+use crate::{cma, ring};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use taffrail_fabric::{
+    Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token,
+};
+
+/// Bytes moved through the kernel in one step.
+const STEP: usize = 256 * 1024;
+/// Gets of at least this many bytes are worth announcing to the owner.
+const ASSIST_FROM: usize = 256 * 1024;
+
+/// A transfer through the kernel.
+struct Move {
+    peer: PeerId,
+    token: Token,
+    remote: u64,
+    local: *mut u8,
+    len: usize,
+    done: usize,
+    /// Towards the peer.
+    write: bool,
+    /// Both sides move.
+    pull: Option<Pull>,
+    /// What to report once the owner's last piece has landed.
+    failing: Option<Fault>,
+}
+
+/// Our part of a peer's get.
+struct Pushing {
+    peer: PeerId,
+    push: Push,
+    addr: u64,
+    into: u64,
+    len: u64,
+}
+
+/// Gets and puts under way.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    moves: VecDeque<Move>,
+    pushes: Vec<Pushing>,
+    pub(crate) ended: VecDeque<(Token, Result<(), Fault>)>,
+}
+
+impl Transfers {
+    #[inline]
+    pub(crate) fn busy(&self) -> bool {
+        !(self.moves.is_empty() && self.pushes.is_empty() && self.ended.is_empty())
+    }
+
+    /// Takes up a peer's announcement of a get from us.
+    pub(crate) fn assist(
+        &mut self,
+        from: PeerId,
+        pair: &Pair,
+        body: &[u8],
+    ) -> Result<(), Fault> {
+        let wrong = |expected: &str, got: String| Fault::Protocol {
+            place: "assist",
+            expected: expected.into(),
+            got,
+        };
+        let Ok(body) = <[u8; 28]>::try_from(body) else {
+            return Err(wrong("28 bytes", body.len().to_string()));
+        };
+        let word = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
+        let (addr, into, len) = (word(0), word(8), word(16));
+        let serial = u32::from_le_bytes(body[24..].try_into().expect("4 bytes"));
+        if len == 0 || serial == 0 || addr.checked_add(len).is_none() || into.checked_add(len).is_none() {
+            return Err(wrong("a range of memory and a serial", format!("{body:?}")));
+        }
+        // Where the kernel does not let us write, the reader goes on alone.
+        if pair.cold.cma.is_ok() {
+            self.pushes.retain(|p| p.peer != from);
+            self.pushes.push(Pushing { peer: from, push: Push::new(serial, len), addr, into, len });
+        }
+        Ok(())
+    }
+
+    /// A peer is gone: nothing more is moved for it, and what it moved for us ends.
+    pub(crate) fn peer_failed(&mut self, peer: PeerId, pair: &mut Pair, fault: &Fault) {
+        self.pushes.retain(|p| p.peer != peer);
+        let cell = pair.pull_cell();
+        // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
+        let cell = unsafe { Cell::at(cell) };
+        for m in self.moves.iter_mut().filter(|m| m.peer == peer) {
+            m.failing = Some(fault.clone());
+            match &mut m.pull {
+                Some(pull) if *fault != Fault::Died => pull.stop(cell),
+                pull => *pull = None,
+            }
+        }
+    }
+
+    /// Drops our part in gets from memory that is being deregistered.
+    pub(crate) fn forget(&mut self, range: &std::ops::Range<u64>) {
+        self.pushes.retain(|p| p.addr >= range.end || p.addr + p.len <= range.start);
+    }
+
+    /// Moves one piece of everything under way. Returns how much was moved.
+    pub(crate) fn step(line: &mut Line) -> usize {
+        let mut moved = 0;
+        let mut k = 0;
+        while k < line.transfers.pushes.len() {
+            moved += 1;
+            k += line.step_push(k) as usize;
+        }
+        for _ in 0..line.transfers.moves.len() {
+            let Some(mut m) = line.transfers.moves.pop_front() else { break };
+            match line.step_move(&mut m) {
+                Some(result) => line.transfers.ended.push_back((m.token, result)),
+                None => line.transfers.moves.push_back(m),
+            }
+            moved += 1;
+        }
+        moved
+    }
+}
+
+impl Line {
+    /// How memory behind `key` is reached, and what that costs.
+    pub(crate) fn way(&self, peer: PeerId, key: &RemoteKey) -> Result<Cost, Denied> {
+        if Key::decode(key).region != 0 || peer == self.me() {
+            return Ok(self.costs.mapped);
+        }
+        self.pairs[peer.index()].cold.cma.clone().map(|()| self.costs.kernel)
+    }
+
+    /// # Safety
+    /// As [`Fabric::get`].
+    pub(crate) unsafe fn start_get(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        into: *mut u8,
+        len: usize,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let Some(remote) = self.reachable(from, key, offset, len, token)? else { return Ok(()) };
+        if let Remote::Mapped(at) = remote {
+            // SAFETY: `at` is mapped for `len` bytes, `into` is the caller's promise.
+            unsafe { copy::plain(into, at.as_ptr(), len) };
+            self.transfers.ended.push_back((token, Ok(())));
+            return Ok(());
+        }
+        let Remote::Kernel(remote) = remote else { unreachable!("just matched") };
+        let pull = if len >= ASSIST_FROM { self.announce(from, remote, into, len) } else { None };
+        self.queue(Move {
+            peer: from,
+            token,
+            remote,
+            local: into,
+            len,
+            done: 0,
+            write: false,
+            pull,
+            failing: None,
+        });
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Fabric::put`].
+    pub(crate) unsafe fn start_put(
+        &mut self,
+        to: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        source: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let Some(remote) = self.reachable(to, key, offset, len, token)? else { return Ok(()) };
+        match remote {
+            Remote::Mapped(at) => {
+                // SAFETY: `at` is mapped for `len` bytes, `source` is the caller's promise.
+                unsafe { copy::plain(at.as_ptr(), source, len) };
+                // Whoever is told of the bytes by a later message sees them: stores are ordered.
+                self.transfers.ended.push_back((token, Ok(())));
+            }
+            Remote::Kernel(remote) => self.queue(Move {
+                peer: to,
+                token,
+                remote,
+                local: source.cast_mut(),
+                len,
+                done: 0,
+                write: true,
+                pull: None,
+                failing: None,
+            }),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn start_map(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        len: usize,
+    ) -> Result<(NonNull<u8>, Keep), Denied> {
+        let key = Key::decode(key);
+        if from == self.me() {
+            let memory = self.regions.allocation(key.region).ok_or_else(|| unmapped(key.region))?;
+            let end = key.offset.checked_add(len as u64);
+            if end.is_none_or(|end| end > memory.len() as u64) {
+                return Err(unmapped(key.region));
+            }
+            // SAFETY: the range was just found inside the mapping.
+            let at = unsafe { memory.as_ptr().add(key.offset as usize) };
+            return Ok((NonNull::new(at).expect("a mapping"), memory.clone()));
+        }
+        self.meet_region(from, key.region);
+        let cold = &self.pairs[from.index()].cold;
+        let found = regions::resolve(cold, &key, 0, len).ok_or_else(|| unmapped(key.region))?;
+        Ok((found.0, found.1.clone()))
+    }
+
+    /// Takes in the descriptor of a region that a key names for the first time.
+    fn meet_region(&mut self, from: PeerId, region: u32) {
+        if region != 0 && !self.pairs[from.index()].cold.regions.contains_key(&region) {
+            self.read_socket(from);
+        }
+    }
+
+    /// Finds the memory behind a key. `None` when there is nothing to do.
+    fn reachable(
+        &mut self,
+        peer: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        len: usize,
+        token: Token,
+    ) -> Result<Option<Remote>, Refused> {
+        let pair = &self.pairs[peer.index()];
+        if !pair.open {
+            let fault = pair.cold.fault.clone().unwrap_or(Fault::Closed);
+            return Err(Refused::Failed(fault));
+        }
+        if len == 0 {
+            self.transfers.ended.push_back((token, Ok(())));
+            return Ok(None);
+        }
+        let key = Key::decode(key);
+        let addr = key.addr.wrapping_add(offset);
+        if peer == self.me() {
+            let at = std::ptr::with_exposed_provenance_mut(addr as usize);
+            return Ok(NonNull::new(at).map(Remote::Mapped));
+        }
+        if key.region != 0 {
+            self.meet_region(peer, key.region);
+            let found = regions::resolve(&self.pairs[peer.index()].cold, &key, offset, len);
+            if let Some((at, _)) = found {
+                return Ok(Some(Remote::Mapped(at)));
+            }
+            // Given up by its owner, or never as long as that.
+            let what = format!("{len} bytes at {offset} behind region {}", key.region);
+            self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
+            return Ok(None);
+        }
+        self.pairs[peer.index()].cold.cma.clone().map_err(Refused::Denied)?;
+        Ok(Some(Remote::Kernel(addr)))
+    }
+
+    /// Tells the owner of the memory that it may move pieces of the get as well.
+    fn announce(&mut self, from: PeerId, remote: u64, into: *mut u8, len: usize) -> Option<Pull> {
+        let pair = &mut self.pairs[from.index()];
+        let mut body = [0; 28];
+        if pair.cold.pulling || !pair.writer.has_room(slots_for(body.len())) {
+            return None;
+        }
+        pair.cold.serial = pair.cold.serial.wrapping_add(1).max(1);
+        // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
+        let cell = unsafe { Cell::at(pair.pull_cell()) };
+        let pull = Pull::start(cell, pair.cold.serial, len as u64);
+        body[..8].copy_from_slice(&remote.to_le_bytes());
+        body[8..16].copy_from_slice(&(into.expose_provenance() as u64).to_le_bytes());
+        body[16..24].copy_from_slice(&(len as u64).to_le_bytes());
+        body[24..].copy_from_slice(&pair.cold.serial.to_le_bytes());
+        const { assert!(28 <= ring::LEAD) };
+        pair.writer.put_short(Head { kind: ASSIST, ..Head::default() }, &body);
+        pair.notify();
+        pair.cold.pulling = true;
+        Some(pull)
+    }
+
+    /// Starts a move; a short one ends at once.
+    fn queue(&mut self, mut m: Move) {
+        match self.step_move(&mut m) {
+            Some(result) => self.transfers.ended.push_back((m.token, result)),
+            None => self.transfers.moves.push_back(m),
+        }
+    }
+
+    /// Moves one piece; the result when that was the last.
+    fn step_move(&mut self, m: &mut Move) -> Option<Result<(), Fault>> {
+        let pair = &mut self.pairs[m.peer.index()];
+        let pid = pair.cold.pid;
+        let Some(pull) = &mut m.pull else {
+            if let Some(fault) = m.failing.take() {
+                return Some(Err(fault));
+            }
+            let now = STEP.min(m.len - m.done);
+            // SAFETY: the local range is valid until the transfer is reported ended (`get`, `put`).
+            let moved = unsafe {
+                let (remote, local) = (m.remote + m.done as u64, m.local.add(m.done));
+                if m.write { cma::write(pid, remote, local, now) } else { cma::read(pid, remote, local, now) }
+            };
+            m.done += now;
+            return match moved {
+                Err(error) => Some(Err(error.into())),
+                Ok(()) if m.done == m.len => Some(Ok(())),
+                Ok(()) => None,
+            };
+        };
+        // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
+        let cell = unsafe { Cell::at(pair.pull_cell()) };
+        let step = pull.step(cell, |offset, len| {
+            // SAFETY: pieces lie inside the range that is valid until the end is reported.
+            unsafe { cma::read(pid, m.remote + offset, m.local.add(offset as usize), len) }
+        });
+        let result = match step {
+            Ok(Step::Moved) => return None,
+            Ok(Step::Waiting) => {
+                if pair.cold.mapped.as_ref().is_none_or(|maps| maps.link.is_closed()) {
+                    pull.owner_died();
+                }
+                return None;
+            }
+            Ok(Step::Done) => m.failing.take().map_or(Ok(()), Err),
+            Err(PullError::Move(error)) => Err(m.failing.take().unwrap_or(error.into())),
+            Err(PullError::Protocol(malformed)) => Err(malformed.into()),
+        };
+        pair.cold.pulling = false;
+        if let Err(fault @ Fault::Protocol { .. }) = &result {
+            self.cut(m.peer, fault.clone());
+        }
+        Some(result)
+    }
+
+    /// Moves one piece of a peer's get. Whether it goes on.
+    fn step_push(&mut self, k: usize) -> bool {
+        let Transfers { pushes, .. } = &mut self.transfers;
+        let Pushing { peer, push, addr, into, .. } = &mut pushes[k];
+        let pair = &self.pairs[peer.index()];
+        // SAFETY: the cell lies in the peer's inbox, mapped as long as the pair lives.
+        let cell = unsafe { Cell::at(pair.push_cell()) };
+        let pid = pair.cold.pid;
+        let step = push.step(cell, |offset, len| {
+            let local = std::ptr::with_exposed_provenance((*addr + offset) as usize);
+            // SAFETY: the kernel checks our range; the peer vouches for its own.
+            unsafe { cma::write(pid, *into + offset, local, len) }
+        });
+        let goes_on = matches!(step, Ok(PushStep::Moved));
+        if !goes_on {
+            pushes.swap_remove(k);
+        }
+        goes_on
+    }
+
+    /// See [`Fabric::deregister`].
+    pub(crate) fn give_up(&mut self, region: RegionId) {
+        if let Some(range) = self.regions.range(region) {
+            self.transfers.forget(&range);
+        }
+    }
+}
+
+enum Remote {
+    Mapped(NonNull<u8>),
+    Kernel(u64),
+}
+
+fn unmapped(region: u32) -> Denied {
+    Denied {
+        what: "a view of the peer's memory",
+        why: match region {
+            0 => "the memory was not allocated by its endpoint".into(),
+            _ => format!("region {region} was given up, or the range lies outside of it"),
+        },
+        remedy: "send from memory of `alloc`, or receive a copy",
+    }
+}

@@ -1,0 +1,79 @@
+//! Active messages: a handler's number, eight bytes, and a payload; the handler runs at the target.
+
+use super::core::Active;
+use super::kind;
+use crate::{Dest, Endpoint, Error, Rank};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+
+/// An active message that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct AmMessage<'a> {
+    /// The sender.
+    pub source: Rank,
+    /// The eight bytes sent with it.
+    pub header: u64,
+    /// The payload, a private copy.
+    pub payload: &'a [u8],
+}
+
+/// What runs when an active message arrives.
+pub(crate) type Handler = Box<dyn FnMut(&mut Endpoint, AmMessage<'_>) + Send>;
+
+impl Endpoint {
+    /// Sends an active message, waiting for room if need be.
+    pub(crate) fn send_active(
+        &mut self,
+        to: Rank,
+        handler: u16,
+        header: u64,
+        payload: &[u8],
+    ) -> Result<(), Error> {
+        self.check_dest(&Dest::new(to, 0))?;
+        let limit = self.line.caps().max_message;
+        if payload.len() > limit {
+            return Err(Error::TooLong { got: payload.len(), limit });
+        }
+        let head = Head { kind: kind::ACTIVE, context: handler, seq: 0, tag: header };
+        let mut idle = super::wait::Idle::default();
+        loop {
+            if self.core.peers[to as usize].queue.is_empty() {
+                match self.line.send(PeerId(to), head, payload) {
+                    Ok(()) => return Ok(()),
+                    Err(Refused::Failed(fault)) => {
+                        return Err(Error::PeerFailed { rank: to, fault });
+                    }
+                    Err(_) => {}
+                }
+            }
+            if self.turn() == 0 {
+                self.pass(&mut idle);
+            } else {
+                idle.over();
+            }
+            self.check_dest(&Dest::new(to, 0))?;
+        }
+    }
+
+    /// Runs the handlers of what has arrived. A handler that turns the wheel itself does not get
+    /// into another: those messages wait until it returns.
+    #[cold]
+    pub(crate) fn handle_active(&mut self) -> usize {
+        if std::mem::replace(&mut self.handling, true) {
+            return 0;
+        }
+        let mut handled = 0;
+        while let Some(Active { from, handler, header, entry }) = self.core.active.pop_front() {
+            let payload = self.core.store.take(entry);
+            match self.handlers.remove(&handler) {
+                Some(mut run) => {
+                    run(self, AmMessage { source: from, header, payload: &payload });
+                    self.handlers.entry(handler).or_insert(run);
+                }
+                None => tracing::warn!(handler, source = from, "active message without a handler"),
+            }
+            handled += 1;
+        }
+        self.handling = false;
+        handled
+    }
+}

@@ -1,0 +1,160 @@
+//! How an announced message is moved: read out of its sender's memory, or sent in pieces.
+//!
+//! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
+
+use super::core::{Action, Announcement};
+use super::kind;
+use super::loan::{Borrowed, Offer, Return};
+use super::request::Stage;
+use super::view::Landing;
+use crate::{Endpoint, Error, Rank};
+use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Refused, RemoteKey, Token};
+
+impl Endpoint {
+    /// Begins to move the message that `request` has matched.
+    pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
+        let slot = self.core.requests.get(request);
+        let want = slot.status.len.min(slot.len);
+        if let Some(fault) = self.core.peers[from as usize].fault.clone() {
+            return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+        }
+        if want == 0 {
+            self.core.acknowledge(from, announcement.name);
+            return self.core.complete(request);
+        }
+        let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
+        let key = announcement.key.filter(|_| !scattered);
+        if let Some(key) = key.filter(|key| self.reads(from, key, want).is_ok()) {
+            let token = Token(self.core.requests.get(request).name(request));
+            let slot = self.core.requests.get(request);
+            slot.extra().source = Some((key, announcement.name));
+            let at = slot.at;
+            // SAFETY: whoever posted the receive vouches for its memory until the request is
+            // finished, and it is finished only when the fabric has reported the end.
+            match unsafe { self.line.get(PeerId(from), &key, 0, at, want, token) } {
+                Ok(()) => return,
+                Err(Refused::Busy) => {
+                    self.core.actions.push_back(Action::Fetch { request, from, announcement });
+                    return;
+                }
+                Err(Refused::Failed(fault)) => {
+                    return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+                }
+                Err(_) => {}
+            }
+        }
+        self.ask_for_pieces(request, from, announcement.name, want);
+    }
+
+    /// Whether `len` bytes behind `key` are better read than sent in pieces; the reason if not.
+    pub(crate) fn reads(&self, from: Rank, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
+        let read = self.line.get_cost(PeerId(from), key, len)?;
+        let pieces = self.line.send_cost(PeerId(from));
+        if read.of(len) <= pieces.of(len) {
+            return Ok(read);
+        }
+        Err(Denied {
+            what: "reading the sender's memory",
+            why: format!(
+                "{len} bytes would take {:.0} ns, in pieces {:.0} ns",
+                read.of(len),
+                pieces.of(len)
+            ),
+            remedy: "measure again with `taffrail-perf tune` if that is not so",
+        })
+    }
+
+    fn ask_for_pieces(&mut self, request: u32, from: Rank, name: u64, want: usize) {
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::Arriving;
+        slot.peer = from;
+        slot.moved = 0;
+        if let Some(extra) = &mut slot.extra {
+            extra.source = None;
+        }
+        let mut body = [0; 16];
+        body[..8].copy_from_slice(&(want as u64).to_le_bytes());
+        body[8..].copy_from_slice(&slot.name(request).to_le_bytes());
+        self.post_small(from, Head { kind: kind::CLEAR, tag: name, ..Head::default() }, &body);
+    }
+
+    /// A read or write by the fabric ended.
+    pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+        let request = token.0 as u32;
+        let Some(slot) = self.core.requests.find(request) else { return };
+        if slot.generation != (token.0 >> 32) as u32 {
+            return;
+        }
+        let peer = slot.peer;
+        let source = slot.extra.as_mut().and_then(|e| e.source.take());
+        match (slot.stage, result) {
+            (Stage::Reading, Ok(())) => {
+                if let Some((_, name)) = source {
+                    self.core.acknowledge(peer, name);
+                }
+                self.core.complete(request);
+            }
+            (Stage::OneSided, Ok(())) => slot.stage = Stage::Done,
+            (Stage::Reading, Err(fault)) => {
+                let dead = self.core.peers[peer as usize].fault.is_some() || fault == Fault::Died;
+                match source {
+                    Some((_, name)) if !dead => {
+                        tracing::warn!(rank = peer, %fault, "could not read a message; asking for pieces");
+                        let slot = self.core.requests.get(request);
+                        let want = slot.status.len.min(slot.len);
+                        self.ask_for_pieces(request, peer, name, want);
+                    }
+                    _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
+                }
+            }
+            (Stage::OneSided, Err(fault)) => {
+                self.core.fail(request, Error::PeerFailed { rank: peer, fault });
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
+    pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
+        let len = self.core.requests.get(request).status.len;
+        let (at, keep) = match self.line.map(PeerId(from), &offer.key, len) {
+            Ok(mapped) => mapped,
+            Err(denied) => {
+                let _ = self.core.land(request);
+                return self.core.fail(request, denied.into());
+            }
+        };
+        let back = self.back.clone();
+        let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
+        let slot = self.core.requests.get(request);
+        if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
+            *view = Landing::Borrowed(borrowed);
+            (slot.at, slot.len) = (at.as_ptr(), len);
+            return self.core.complete(request);
+        }
+        self.core.deliver_private(request, borrowed.bytes());
+    }
+
+    /// Brings back what was dropped since the last look.
+    #[cold]
+    pub(crate) fn bring_back(&mut self) {
+        for thing in self.back.take() {
+            match thing {
+                Return::Block(block) => self.pool.put(block),
+                Return::Loan { owner, loan } => {
+                    let head = Head { kind: kind::RETURNED, tag: loan, ..Head::default() };
+                    self.post_small(owner, head, &[]);
+                }
+            }
+        }
+    }
+
+    /// A loan of ours has come back.
+    pub(crate) fn returned(&mut self, loan: u64, from: Rank) {
+        if self.loans.get(&loan).is_some_and(|(to, _)| *to == from) {
+            if let Some((_, block)) = self.loans.remove(&loan) {
+                self.pool.put(block);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The engine's messages (`docs/wire.md`, section 5).
+
+/// A whole message.
+pub(crate) const EAGER: u8 = 1;
+/// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
+pub(crate) const EAGER_SYNC: u8 = 2;
+/// The first piece of a message: `len u64`, then the piece.
+pub(crate) const FIRST: u8 = 3;
+/// The next piece of the message that a `FIRST` of the same peer began.
+pub(crate) const MORE: u8 = 4;
+/// The announcement of a message: `len u64`, `name u64`, and the key of its memory, if any.
+pub(crate) const ANNOUNCE: u8 = 5;
+/// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
+/// `name u64`.
+pub(crate) const CLEAR: u8 = 6;
+/// A piece: tag = the receive's name; payload = the piece.
+pub(crate) const PIECE: u8 = 7;
+/// The announced message was read, or the synchronous one matched: tag = its name.
+pub(crate) const FINISHED: u8 = 8;
+/// An active message: context = handler, tag = header.
+pub(crate) const ACTIVE: u8 = 9;
+/// A loan: `len u64`, `loan u32`, zero `u32`, key.
+pub(crate) const LOAN: u8 = 10;
+/// A loan comes back: tag = its number.
+pub(crate) const RETURNED: u8 = 11;
+/// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// `offset u64`, `len u64`. Answered by pieces.
+pub(crate) const ASK: u8 = 12;
+/// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `FINISHED`.
+pub(crate) const TELL: u8 = 13;
+/// An `ASK` or `TELL` that names no memory: tag = the requester's name.
+pub(crate) const NO_MEMORY: u8 = 14;
+/// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
+pub(crate) const THROTTLE: u8 = 15;

@@ -1,0 +1,169 @@
+//! Loans: messages that are handed over in place.
+//!
+//! The sender gives its buffer away, the receiver gets a view of it, and when the view is dropped
+//! the buffer goes back to the sender's pool. No byte is copied, so the time does not depend on the
+//! length.
+
+use super::core::read_u64;
+use super::pool::Block;
+use crate::Rank;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use taffrail_fabric::{Keep, Payload, RemoteKey};
+
+/// What a loan's message says.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer {
+    /// The loan, as its owner numbers it.
+    pub(crate) loan: u64,
+    pub(crate) key: RemoteKey,
+}
+
+impl Offer {
+    pub(crate) fn encode(&self, len: u64) -> [u8; 40] {
+        let mut body = [0; 40];
+        body[..8].copy_from_slice(&len.to_le_bytes());
+        body[8..16].copy_from_slice(&self.loan.to_le_bytes());
+        body[16..].copy_from_slice(&self.key.0);
+        body
+    }
+
+    /// The length of the message, and the offer.
+    pub(crate) fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
+        if payload.len() != 40 {
+            return None;
+        }
+        let mut key = [0; RemoteKey::LEN];
+        // SAFETY: the array has room for what is asked, and the payload holds it.
+        unsafe { payload.copy_part(16, key.as_mut_ptr(), key.len()) };
+        let offer = Offer { loan: read_u64(payload, 8)?, key: RemoteKey(key) };
+        Some((read_u64(payload, 0)?, offer))
+    }
+}
+
+/// Memory of a peer, as long as it is borrowed.
+pub(crate) struct Borrowed {
+    pub(crate) at: NonNull<u8>,
+    pub(crate) len: usize,
+    pub(crate) _keep: Keep,
+    pub(crate) owner: Rank,
+    pub(crate) loan: u64,
+    pub(crate) back: Arc<Back>,
+}
+
+// SAFETY: the memory stays mapped with `_keep` and is only read here.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl Borrowed {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `len` bytes are mapped as long as `_keep` is there, and their owner has lent them:
+        // it does not write to them before they go back.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        self.back.put(Return::Loan { owner: self.owner, loan: self.loan });
+    }
+}
+
+/// Something on its way back to an endpoint.
+pub(crate) enum Return {
+    /// A borrowed message, to its owner.
+    Loan { owner: Rank, loan: u64 },
+    /// A buffer, to the endpoint's pool.
+    Block(Block),
+}
+
+/// Where things are put that are on their way back, by any thread.
+#[derive(Default)]
+pub(crate) struct Back {
+    any: AtomicBool,
+    things: Mutex<Vec<Return>>,
+}
+
+impl Back {
+    fn put(&self, thing: Return) {
+        self.things.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether there may be something.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Takes all there is.
+    pub(crate) fn take(&self) -> Vec<Return> {
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.things.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Memory of an endpoint that peers reach without a copy: for loans, for one-sided access, and for
+/// long messages. It returns to the endpoint's pool when dropped.
+pub struct Buffer {
+    block: Option<Block>,
+    len: usize,
+    back: Arc<Back>,
+}
+
+impl Buffer {
+    pub(crate) fn new(block: Block, len: usize, back: Arc<Back>) -> Self {
+        debug_assert!(len <= block.len);
+        Buffer { block: Some(block), len, back }
+    }
+
+    pub(crate) fn block(&self) -> &Block {
+        self.block.as_ref().expect("a buffer has its block until it is dropped")
+    }
+
+    /// The block, and the length in use.
+    pub(crate) fn into_parts(mut self) -> (Block, usize) {
+        (self.block.take().expect("a buffer has its block until it is dropped"), self.len)
+    }
+
+    /// Uses only the first `len` bytes from now on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        assert!(len <= self.len, "{len} of {} bytes", self.len);
+        self.len = len;
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block is mapped for at least `len` bytes as long as it is kept.
+        unsafe { std::slice::from_raw_parts(self.block().at.as_ptr(), self.len) }
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; the buffer is the only one in this process that has the block.
+        unsafe { std::slice::from_raw_parts_mut(self.block().at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.back.put(Return::Block(block));
+        }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,26 @@
+//! The engine: protocols over a fabric. `impl Endpoint`, a piece in each file.
+//!
+//! Down: [`send`] decides how a message leaves; up: [`core`] matches what arrives, and [`fetch`]
+//! moves what was only announced. [`progress`] turns the wheel, [`wait`] decides how to pass the
+//! time.
+
+pub(crate) mod active;
+pub(crate) mod channels;
+pub(crate) mod core;
+pub(crate) mod fetch;
+pub(crate) mod kind;
+pub(crate) mod loan;
+pub(crate) mod multi;
+pub(crate) mod one_sided;
+pub(crate) mod peer;
+pub(crate) mod pool;
+pub(crate) mod progress;
+pub(crate) mod receive;
+pub(crate) mod request;
+pub(crate) mod send;
+pub(crate) mod store;
+pub(crate) mod view;
+pub(crate) mod wait;
+
+/// No eager message is longer than this, whatever the settings say.
+pub(crate) const EAGER_LIMIT: usize = 1 << 20;

@@ -1,0 +1,216 @@
+//! One-sided access: get and put on memory that a peer has registered.
+//!
+//! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
+//! engine does it, when the target makes progress.
+
+use super::kind;
+use super::peer::{Queued, Stream};
+use super::request::{Extra, Stage};
+use crate::{Dest, Endpoint, Error, Rank, Status};
+use taffrail_fabric::{Fabric, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token};
+
+/// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMemory {
+    key: RemoteKey,
+    region: u32,
+    offset: u64,
+    len: u64,
+}
+
+impl RemoteMemory {
+    /// Length of the encoded form.
+    pub const ENCODED: usize = RemoteKey::LEN + 20;
+
+    /// Bytes of the memory.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The encoded form.
+    pub fn to_bytes(&self) -> [u8; Self::ENCODED] {
+        let mut bytes = [0; Self::ENCODED];
+        bytes[..24].copy_from_slice(&self.key.0);
+        bytes[24..28].copy_from_slice(&self.region.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[36..].copy_from_slice(&self.len.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
+    pub fn from_bytes(bytes: &[u8; Self::ENCODED]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        RemoteMemory {
+            key: RemoteKey(bytes[..24].try_into().expect("24 bytes")),
+            region: word(24) as u32,
+            offset: word(28),
+            len: word(36),
+        }
+    }
+}
+
+/// Which way an access goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Get,
+    Put,
+}
+
+impl Endpoint {
+    /// What rank `to` needs to reach `len` bytes of a region from `offset` on.
+    pub(crate) fn remote(
+        &mut self,
+        to: Rank,
+        region: RegionId,
+        offset: usize,
+        len: usize,
+    ) -> Result<RemoteMemory, Error> {
+        self.check_dest(&Dest::new(to, 0))?;
+        let key = self.line.remote_key(PeerId(to), region, offset)?;
+        Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
+    }
+
+    /// Starts a get or put.
+    ///
+    /// # Safety
+    /// `len` bytes at `at` stay valid (for writes, of a get) until the request is finished.
+    pub(crate) unsafe fn start_one_sided(
+        &mut self,
+        way: Way,
+        rank: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        at: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        self.check_dest(&Dest::new(rank, 0))?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > memory.len) {
+            return Err(MemoryError::Unknown { region: memory.region, offset }.into());
+        }
+        let request = self.core.requests.start(Stage::OneSided, rank, at, len);
+        let slot = self.core.requests.get(request);
+        slot.status = Status { source: rank, tag: 0, len };
+        if len == 0 {
+            slot.stage = Stage::Done;
+            return Ok(request);
+        }
+        let token = Token(slot.name(request));
+        slot.extra().source = Some((memory.key, 0));
+        // SAFETY: the caller's promise; the request is finished only after the fabric's report.
+        let started = unsafe {
+            match way {
+                Way::Get => self.line.get(PeerId(rank), &memory.key, offset, at, len, token),
+                Way::Put => self.line.put(PeerId(rank), &memory.key, offset, at, len, token),
+            }
+        };
+        match started {
+            Ok(()) => {}
+            Err(Refused::Failed(fault)) => {
+                self.core.fail(request, Error::PeerFailed { rank, fault });
+            }
+            Err(_) => {
+                self.core.requests.get(request).extra().source = None;
+                self.ask_target(way, rank, request, memory, offset);
+            }
+        }
+        Ok(request)
+    }
+
+    /// Lets the target do it.
+    fn ask_target(&mut self, way: Way, to: Rank, request: u32, memory: &RemoteMemory, offset: u64) {
+        let slot = self.core.requests.get(request);
+        let (at, len, name) = (slot.at, slot.len, slot.name(request));
+        let place = |offset: u64, last: u64| {
+            let mut body = (memory.region as u64).to_le_bytes().to_vec();
+            body.extend_from_slice(&(memory.offset + offset).to_le_bytes());
+            body.extend_from_slice(&last.to_le_bytes());
+            body
+        };
+        if way == Way::Get {
+            let head = Head { kind: kind::ASK, tag: name, ..Head::default() };
+            return self.post_small(to, head, &place(offset, len as u64));
+        }
+        let head = Head { kind: kind::TELL, tag: name, ..Head::default() };
+        let step = self.line.caps().max_message - 24;
+        for from in (0..len).step_by(step) {
+            let now = step.min(len - from);
+            let mut body = place(offset + from as u64, (from + now == len) as u64);
+            // SAFETY: the caller of `start_one_sided` vouches for the range.
+            body.extend_from_slice(unsafe { std::slice::from_raw_parts(at.add(from), now) });
+            self.post_small(to, head, &body);
+        }
+    }
+
+    /// Does a get or put on our memory for a peer.
+    pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
+        let Some((place, data)) = body.split_first_chunk::<24>() else { return };
+        let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
+        let (region, offset, third) = (word(0), word(8), word(16));
+        let asked = head.kind == kind::ASK;
+        let len = if asked { third } else { data.len() as u64 };
+        let Some(at) = self.own_memory(region, offset, len) else {
+            let head = Head { kind: kind::NO_MEMORY, tag: head.tag, ..Head::default() };
+            return self.post_small(from, head, &[]);
+        };
+        if asked {
+            let request =
+                self.core.requests.start(Stage::Streaming, from, at, len as usize);
+            self.core.requests.get(request).extra =
+                Some(Box::new(Extra { detached: true, ..Extra::default() }));
+            return self.start_stream(
+                from,
+                Stream { request, want: len as usize, to_name: head.tag },
+            );
+        }
+        // SAFETY: `own_memory` has found the range inside registered memory, whose owner has agreed
+        // that peers write to it.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), at, data.len()) };
+        if third != 0 {
+            self.core.acknowledge(from, head.tag);
+            self.act();
+        }
+    }
+
+    /// Registered memory of ours, if there is such.
+    fn own_memory(&self, region: u64, offset: u64, len: u64) -> Option<*mut u8> {
+        let (at, whole) = *self.registered.get(&u32::try_from(region).ok()?)?;
+        let end = offset.checked_add(len)?;
+        // SAFETY: the offset lies inside the registered range.
+        (len > 0 && end <= whole as u64).then(|| unsafe { at.0.add(offset as usize) })
+    }
+
+    /// Ends a registration.
+    pub(crate) fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
+        let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
+        let (at, len) = self.registered.remove(&region.0).ok_or(unknown)?;
+        self.line.deregister(region)?;
+        // Answers that still read from it end early.
+        let range = at.0.addr()..at.0.addr() + len;
+        for peer in 0..self.core.peers.len() {
+            let streams = std::mem::take(&mut self.core.peers[peer].streams);
+            for stream in streams {
+                let slot = self.core.requests.get(stream.request);
+                let detached = slot.extra.as_ref().is_some_and(|e| e.detached);
+                if detached && range.contains(&slot.at.addr()) {
+                    slot.stage = Stage::Done;
+                    let _ = self.core.requests.finish(stream.request);
+                    let head =
+                        Head { kind: kind::NO_MEMORY, tag: stream.to_name, ..Head::default() };
+                    self.core.peers[peer].queue.push_back(Queued::Small {
+                        head,
+                        body: Vec::new(),
+                        request: None,
+                    });
+                } else {
+                    self.core.peers[peer].streams.push_back(stream);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! What the engine holds of one peer.
+
+use std::collections::VecDeque;
+use taffrail_fabric::{Fault, Head};
+
+/// One peer.
+#[derive(Default)]
+pub(crate) struct Peer {
+    /// What became of it.
+    pub(crate) fault: Option<Fault>,
+    /// It asked for announcements instead of long eager messages.
+    pub(crate) announce_all: bool,
+    /// What waits for room, in order.
+    pub(crate) queue: VecDeque<Queued>,
+    /// Announced messages whose pieces the peer wants.
+    pub(crate) streams: VecDeque<Stream>,
+    /// The message of several pieces that is arriving.
+    pub(crate) inflow: Option<Inflow>,
+    /// Bytes of its messages in the store.
+    pub(crate) unexpected_bytes: usize,
+    /// We asked it for announcements.
+    pub(crate) throttled: bool,
+}
+
+/// Something that waits for room towards a peer.
+pub(crate) enum Queued {
+    /// A message that is complete in itself.
+    Small { head: Head, body: Vec<u8>, request: Option<u32> },
+    /// An eager message of a request, `sent` bytes of which have left.
+    Eager { head: Head, request: u32, sent: usize },
+}
+
+/// The pieces of an announced message.
+pub(crate) struct Stream {
+    pub(crate) request: u32,
+    /// Bytes the peer wants.
+    pub(crate) want: usize,
+    /// The receive, as the peer names it.
+    pub(crate) to_name: u64,
+}
+
+/// A message of several pieces that is arriving.
+pub(crate) struct Inflow {
+    pub(crate) landing: Landing,
+    /// Bytes that are here.
+    pub(crate) here: usize,
+    /// Bytes in all.
+    pub(crate) len: usize,
+}
+
+/// Where the pieces go.
+#[derive(Clone, Copy)]
+pub(crate) enum Landing {
+    /// To the receive that matched.
+    Request(u32),
+    /// To the store, since none did.
+    Store(u32),
+}

@@ -1,0 +1,85 @@
+//! The wheel: poll the fabric, do what follows, send what waits.
+
+use super::core::Action;
+use super::peer::Stream;
+use crate::{Endpoint, Error};
+use taffrail_fabric::{Fabric, PeerId};
+
+impl Endpoint {
+    /// One turn. Returns how many things happened.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> usize {
+        let mut events = self.line.poll(&mut self.core);
+        if !self.core.actions.is_empty() {
+            self.act();
+        }
+        if !self.owing.is_empty() {
+            events += self.flush();
+        }
+        if self.back.any() {
+            self.bring_back();
+        }
+        if !self.core.active.is_empty() {
+            events += self.handle_active();
+        }
+        events
+    }
+
+    /// Looks whether the peers are alive, and whatever else takes a system call.
+    #[cold]
+    pub(crate) fn check(&mut self) -> usize {
+        let events = self.line.check(&mut self.core);
+        self.act();
+        events
+    }
+
+    /// Does what the last poll has left to do.
+    #[inline(never)]
+    pub(crate) fn act(&mut self) {
+        // What an action puts off is for the next turn.
+        for _ in 0..self.core.actions.len() {
+            let Some(action) = self.core.actions.pop_front() else { return };
+            match action {
+                Action::Answer { to, head } => self.post_small(to, head, &[]),
+                Action::Fetch { request, from, announcement } => {
+                    self.fetch(request, from, announcement);
+                }
+                Action::Stream { request, want, to_name } => {
+                    let to = self.core.requests.get(request).peer;
+                    self.start_stream(to, Stream { request, want, to_name });
+                }
+                Action::Borrow { request, from, offer } => self.borrow(request, from, offer),
+                Action::Read { token, result } => self.moved(token, result),
+                Action::OneSided { from, head, body } => self.serve(from, head, &body),
+                Action::Returned { loan, from } => self.returned(loan, from),
+                Action::Failed { rank } => self.mourn(rank),
+            }
+        }
+    }
+
+    /// Ends what the core could not end by itself when `rank` failed.
+    fn mourn(&mut self, rank: u32) {
+        self.owing.retain(|&r| r != rank);
+        // A failure found above the fabric has to be told to the fabric.
+        let fault = self.core.peers[rank as usize].fault.clone();
+        if let Some(fault) = fault {
+            self.line.cut_off(PeerId(rank), fault);
+        }
+        let lent: Vec<u64> =
+            self.loans.iter().filter(|(_, (to, _))| *to == rank).map(|(&loan, _)| loan).collect();
+        for loan in lent {
+            self.returned(loan, rank);
+        }
+        for request in self.core.detached_of(rank) {
+            let _ = self.core.requests.finish(request);
+        }
+        if self.core.everybody_is_gone(self.rank()) {
+            for request in self.core.any_source_receives() {
+                let fault = self.core.peers[rank as usize].fault.clone();
+                let fault = fault.unwrap_or(taffrail_fabric::Fault::Died);
+                self.core.cancel_post(request);
+                self.core.fail(request, Error::PeerFailed { rank, fault });
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How a receive is posted, and how messages are looked for without one.
+
+use super::multi::{Landed, Multi};
+use super::request::{ANY, Stage};
+use super::view::{Landing, View};
+use crate::{Endpoint, Error, Pattern, Request, Status};
+use std::io::IoSliceMut;
+use taffrail_matching::{MessageId, Posted, Posting};
+
+/// A message taken out of the queue by [`Endpoint::claim`], to be received with
+/// [`Endpoint::recv_claimed`].
+#[derive(Debug)]
+#[must_use = "a claimed message is received by nobody else"]
+pub struct Claimed {
+    id: MessageId,
+    status: Status,
+}
+
+impl Claimed {
+    /// What the message says of itself.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl Endpoint {
+    #[inline]
+    fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
+        if !self.line.is_parent() {
+            return Err(Error::UsedAfterFork);
+        }
+        match from.source {
+            Some(rank) if rank >= self.size() => Err(Error::NoSuchRank { rank, size: self.size() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a receive.
+    ///
+    /// # Safety
+    /// `len` bytes at `into` stay writable, and are used by nobody else, until the request is
+    /// finished.
+    #[inline]
+    pub(crate) unsafe fn start_recv(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, into, len);
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    #[inline]
+    fn post(&mut self, request: u32, from: &Pattern) {
+        match self.core.matcher.post(posting(from), request) {
+            Posted::Queued(post) => {
+                self.core.requests.get(request).post = Some(post);
+                if let Some(rank) = from.source {
+                    if self.core.peers[rank as usize].fault.is_some() {
+                        self.nobody_sends(request, rank);
+                    }
+                }
+            }
+            Posted::Matched(env, found) => {
+                self.core.receive_unexpected(request, env, found);
+                self.act();
+            }
+        }
+    }
+
+    /// Ends a receive from a rank that is gone and has sent nothing that fits.
+    #[cold]
+    fn nobody_sends(&mut self, request: u32, rank: u32) {
+        let slot = self.core.requests.get(request);
+        if let Some(post) = slot.post.take() {
+            self.core.matcher.cancel(post);
+        }
+        let fault = self.core.peers[rank as usize].fault.clone().expect("just seen");
+        self.core.fail(request, Error::PeerFailed { rank, fault });
+    }
+
+    /// Starts a receive into several places.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv), for each slice; the list itself is not kept.
+    pub(crate) unsafe fn start_recv_vectored(
+        &mut self,
+        from: Pattern,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let len = into.iter().map(|i| i.len()).sum();
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, std::ptr::null_mut(), len);
+        self.core.requests.get(request).extra().parts =
+            into.iter_mut().map(|i| (i.as_mut_ptr(), i.len())).collect();
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    /// Starts a receive that finds its own memory.
+    pub(crate) fn start_recv_view(&mut self, from: Pattern) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, std::ptr::null_mut(), 0);
+        self.core.requests.get(request).extra().view = Some(Landing::Bytes(Vec::new()));
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    /// Waits for a receive that finds its own memory.
+    pub(crate) fn wait_view(&mut self, request: u32) -> Result<View, Error> {
+        self.wait_over(request);
+        let landing = self.core.requests.get(request).extra().view.take();
+        let status = self.core.requests.finish(request)?;
+        Ok(View::new(landing.unwrap_or(Landing::Bytes(Vec::new())), status))
+    }
+
+    /// Starts a receive of many messages into one buffer.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv).
+    pub(crate) unsafe fn start_multi(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+        least: usize,
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, into, len);
+        self.core.requests.get(request).extra().multi = Some(Multi::new(least));
+        loop {
+            let posting = Posting { multi: true, ..posting(&from) };
+            match self.core.matcher.post(posting, request) {
+                Posted::Queued(post) => {
+                    self.core.requests.get(request).post = Some(post);
+                    break;
+                }
+                Posted::Matched(env, found) => {
+                    self.core.receive_unexpected(request, env, found);
+                    self.act();
+                    let multi = self.core.requests.get(request).extra().multi.as_ref();
+                    if multi.is_some_and(|m| m.closed) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(request)
+    }
+
+    /// The next message that a multi-receive has got.
+    pub(crate) fn next_landed(
+        &mut self,
+        request: Request,
+    ) -> Result<Option<Landed>, Error> {
+        let slot = self.core.requests.look(request)?;
+        let Some(multi) = slot.extra().multi.as_mut() else {
+            return Err(Error::StaleRequest(request));
+        };
+        multi.next().transpose()
+    }
+
+    /// Cancels a receive that no message has matched. `false` when it is too late.
+    pub(crate) fn cancel_request(&mut self, request: Request) -> Result<bool, Error> {
+        let slot = self.core.requests.look(request)?;
+        let Some(post) = slot.post.filter(|_| slot.stage == Stage::Posted) else {
+            return Ok(false);
+        };
+        slot.post = None;
+        if self.core.matcher.cancel(post).is_none() {
+            return Ok(false);
+        }
+        let slot = self.core.requests.get(request.index);
+        if let Some(multi) = slot.extra.as_mut().and_then(|e| e.multi.as_mut()) {
+            // Messages that it has matched are received all the same.
+            multi.closed = true;
+            if !multi.is_idle() || !multi.is_told() {
+                slot.stage = if multi.is_idle() { Stage::Done } else { Stage::Posted };
+                return Ok(true);
+            }
+        }
+        self.core.fail(request.index, Error::Cancelled);
+        Ok(true)
+    }
+
+    /// Looks for a message without receiving it.
+    pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
+        self.check_pattern(from)?;
+        let found = |core: &mut super::core::Core| {
+            core.matcher.probe(&posting(from)).map(|(_, env, _)| status(env))
+        };
+        if let Some(status) = found(&mut self.core) {
+            return Ok(Some(status));
+        }
+        self.turn();
+        Ok(found(&mut self.core))
+    }
+
+    /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
+    pub(crate) fn claim_message(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
+        if self.look_for(from)?.is_none() {
+            return Ok(None);
+        }
+        let claimed = self.core.matcher.claim(&posting(from));
+        Ok(claimed.map(|(id, env)| Claimed { id, status: status(&env) }))
+    }
+
+    /// Starts to receive a claimed message.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv).
+    pub(crate) unsafe fn receive_claimed(
+        &mut self,
+        claimed: Claimed,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        if !self.line.is_parent() {
+            return Err(Error::UsedAfterFork);
+        }
+        let source = claimed.status.source;
+        let request = self.core.requests.start(Stage::Posted, source, into, len);
+        match self.core.matcher.take_message(claimed.id) {
+            Some((env, found)) => {
+                self.core.receive_unexpected(request, env, found);
+                self.act();
+            }
+            None => self.core.fail(request, Error::Cancelled),
+        }
+        Ok(request)
+    }
+}
+
+pub(crate) fn posting(from: &Pattern) -> Posting {
+    Posting {
+        source: from.source,
+        context: from.context,
+        tag: from.tag,
+        ignore: from.ignore,
+        ident: 0,
+        multi: false,
+    }
+}
+
+fn status(env: &taffrail_matching::Envelope) -> Status {
+    Status { source: env.source, tag: env.tag, len: env.len as usize }
+}

@@ -1,0 +1,188 @@
+//! Operations under way.
+
+use crate::{Error, Rank, Request, Status};
+use taffrail_fabric::RemoteKey;
+use taffrail_matching::PostId;
+
+/// Stands for "no particular rank".
+pub(crate) const ANY: u32 = u32::MAX;
+
+/// What an operation is, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The slot is not in use.
+    Free,
+    /// A receive that no message has matched yet.
+    Posted,
+    /// A receive whose message arrives piece by piece.
+    Arriving,
+    /// A receive that reads its message out of the sender's memory.
+    Reading,
+    /// A send whose message waits for room.
+    Queued,
+    /// A send that was announced, or waits to be acknowledged.
+    Announced,
+    /// A send whose receiver has asked for the pieces.
+    Streaming,
+    /// A one-sided get or put.
+    OneSided,
+    /// Ended, with a status.
+    Done,
+    /// Ended, with an error.
+    Failed,
+}
+
+impl Stage {
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, Stage::Done | Stage::Failed)
+    }
+}
+
+/// One operation.
+pub(crate) struct Slot {
+    pub(crate) stage: Stage,
+    pub(crate) generation: u32,
+    /// The other side, or [`ANY`].
+    pub(crate) peer: Rank,
+    /// The user's memory: `len` bytes. Null for memory yet to be found, see [`Extra`].
+    pub(crate) at: *mut u8,
+    pub(crate) len: usize,
+    /// Bytes moved so far.
+    pub(crate) moved: usize,
+    /// Of a receive: what its message says of itself; of a send: what it says at the end.
+    pub(crate) status: Status,
+    pub(crate) post: Option<PostId>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What few operations need.
+#[derive(Default)]
+pub(crate) struct Extra {
+    pub(crate) error: Option<Error>,
+    /// Several places instead of one.
+    pub(crate) parts: Vec<(*mut u8, usize)>,
+    /// Where the sender's memory is, and its request, for a receive that reads.
+    pub(crate) source: Option<(RemoteKey, u64)>,
+    /// Nobody holds a handle: the slot is given back when the operation ends.
+    pub(crate) detached: bool,
+    /// The receive makes its own memory when it knows how much.
+    pub(crate) view: Option<super::view::Landing>,
+    /// A receive of many messages into one buffer.
+    pub(crate) multi: Option<super::multi::Multi>,
+    /// A receive of one message into the buffer of the [`Multi`](super::multi::Multi) at this index.
+    pub(crate) part_of: Option<u32>,
+}
+
+/// All operations of an endpoint.
+#[derive(Default)]
+pub(crate) struct Requests {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    /// Takes a slot for an operation.
+    #[inline]
+    pub(crate) fn start(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
+        let Some(index) = self.free.pop() else { return self.grow(stage, peer, at, len) };
+        let slot = &mut self.slots[index as usize];
+        slot.stage = stage;
+        slot.peer = peer;
+        slot.at = at;
+        slot.len = len;
+        slot.moved = 0;
+        index
+    }
+
+    #[cold]
+    fn grow(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
+        self.slots.push(Slot {
+            stage,
+            generation: 0,
+            peer,
+            at,
+            len,
+            moved: 0,
+            status: Status { source: peer, tag: 0, len: 0 },
+            post: None,
+            extra: None,
+        });
+        self.free.reserve(self.slots.len());
+        self.slots.len() as u32 - 1
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    /// The slot with this index, if there is one, for numbers that a peer has sent.
+    pub(crate) fn find(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(index as usize)
+    }
+
+    /// The handle of a slot.
+    #[inline]
+    pub(crate) fn handle(&self, index: u32) -> Request {
+        Request { index, generation: self.slots[index as usize].generation }
+    }
+
+    /// The slot behind a handle, unless it is finished and gone.
+    #[inline]
+    pub(crate) fn look(&mut self, request: Request) -> Result<&mut Slot, Error> {
+        match self.slots.get_mut(request.index as usize) {
+            Some(slot) if slot.generation == request.generation && slot.stage != Stage::Free => {
+                Ok(slot)
+            }
+            _ => Err(Error::StaleRequest(request)),
+        }
+    }
+
+    /// Gives a slot back, and returns how its operation ended.
+    #[inline]
+    pub(crate) fn finish(&mut self, index: u32) -> Result<Status, Error> {
+        let slot = &mut self.slots[index as usize];
+        debug_assert!(slot.stage.is_over());
+        let failed = slot.stage == Stage::Failed;
+        slot.stage = Stage::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.post = None;
+        let status = slot.status;
+        let extra = if slot.extra.is_some() { slot.extra.take() } else { None };
+        self.free.push(index);
+        match failed {
+            false => Ok(status),
+            true => Err(extra.and_then(|e| e.error).unwrap_or(Error::Cancelled)),
+        }
+    }
+
+    /// Ends an operation with an error.
+    #[cold]
+    pub(crate) fn fail(&mut self, index: u32, error: Error) {
+        let slot = &mut self.slots[index as usize];
+        slot.extra().error = Some(error);
+        slot.stage = Stage::Failed;
+    }
+
+    /// The operations that are over and whose result nobody has taken.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.stage.is_over())
+    }
+
+    /// The operations that are not over.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        let open = |slot: &Slot| !slot.stage.is_over() && slot.stage != Stage::Free;
+        (0..).zip(&self.slots).filter(move |(_, slot)| open(slot))
+    }
+}
+
+impl Slot {
+    pub(crate) fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// What a peer must say to mean this very operation and no later one in the same slot.
+    pub(crate) fn name(&self, index: u32) -> u64 {
+        index as u64 | (self.generation as u64) << 32
+    }
+}

@@ -1,0 +1,403 @@
+//! How a message leaves.
+
+use super::kind;
+use super::loan::{Buffer, Offer};
+use super::peer::{Queued, Stream};
+use super::request::{Slot, Stage};
+use crate::{Dest, Endpoint, Error, Rank, Request, Status};
+use std::io::IoSlice;
+use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+
+impl Endpoint {
+    /// Checks that a message may go to `to`.
+    #[inline]
+    pub(crate) fn check_dest(&self, to: &Dest) -> Result<(), Error> {
+        if !self.line.is_parent() {
+            return Err(Error::UsedAfterFork);
+        }
+        match self.core.peers.get(to.rank as usize) {
+            Some(peer) if peer.fault.is_none() => Ok(()),
+            _ => Err(self.no_dest(to.rank)),
+        }
+    }
+
+    #[cold]
+    fn no_dest(&self, rank: Rank) -> Error {
+        match self.core.peers.get(rank as usize).and_then(|p| p.fault.clone()) {
+            Some(fault) => Error::PeerFailed { rank, fault },
+            None => Error::NoSuchRank { rank, size: self.size() },
+        }
+    }
+
+    /// Whether a message of `len` bytes may leave whole, at once.
+    #[inline]
+    fn is_short(&self, to: &Dest, len: usize) -> bool {
+        let peer = &self.core.peers[to.rank as usize];
+        len <= self.piece
+            && peer.queue.is_empty()
+            && (!peer.announce_all || len <= self.line.caps().inline)
+    }
+
+    /// Hands a short message to the fabric. `false` when there is no room now.
+    #[inline]
+    pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
+        if !self.is_short(to, data.len()) {
+            return Ok(false);
+        }
+        let seq = self.channels.next(to.rank, to.context);
+        let head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+        match self.line.send(PeerId(to.rank), head, data) {
+            Ok(()) => {
+                *seq = seq.wrapping_add(1);
+                Ok(true)
+            }
+            Err(refused) => self.not_now(to.rank, refused),
+        }
+    }
+
+    #[cold]
+    fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<bool, Error> {
+        match refused {
+            Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
+            _ => Ok(false),
+        }
+    }
+
+    /// Starts a send.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` stay readable and unchanged until the request is finished.
+    pub(crate) unsafe fn start_send(
+        &mut self,
+        to: Dest,
+        data: *const u8,
+        len: usize,
+        sync: bool,
+    ) -> Result<u32, Error> {
+        self.check_dest(&to)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { bytes(data, len) };
+        if !sync && self.send_now(&to, bytes)? {
+            return Ok(self.sent(&to, len));
+        }
+        let request =
+            self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
+        self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
+        self.queue_send(request, to, sync);
+        Ok(request)
+    }
+
+    /// Starts a send gathered from several places.
+    ///
+    /// # Safety
+    /// As [`start_send`](Self::start_send), for each slice; the list itself is not kept.
+    pub(crate) unsafe fn start_send_vectored(
+        &mut self,
+        to: Dest,
+        data: &[IoSlice<'_>],
+    ) -> Result<u32, Error> {
+        self.check_dest(&to)?;
+        let len = data.iter().map(|d| d.len()).sum();
+        if self.is_short(&to, len) {
+            let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
+            let seq = self.channels.next(to.rank, to.context);
+            let head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+            match self.line.send_gather(PeerId(to.rank), head, &parts) {
+                Ok(()) => {
+                    *seq = seq.wrapping_add(1);
+                    return Ok(self.sent(&to, len));
+                }
+                Err(refused) => drop(self.not_now(to.rank, refused)?),
+            }
+        }
+        let request =
+            self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
+        let slot = self.core.requests.get(request);
+        slot.status = Status { source: to.rank, tag: to.tag, len };
+        slot.extra().parts = data.iter().map(|d| (d.as_ptr().cast_mut(), d.len())).collect();
+        self.queue_send(request, to, false);
+        Ok(request)
+    }
+
+    /// A request for a message that has left already.
+    fn sent(&mut self, to: &Dest, len: usize) -> u32 {
+        let request = self.core.requests.start(Stage::Done, to.rank, std::ptr::null_mut(), len);
+        self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
+        request
+    }
+
+    /// Gives a message its number and its protocol, and puts it in the queue.
+    #[inline(never)]
+    fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
+        let seq = self.channels.next(to.rank, to.context);
+        let mut head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+        *seq = seq.wrapping_add(1);
+        let inline = self.line.caps().inline;
+        let slot = self.core.requests.get(request);
+        let (len, at) = (slot.len, slot.at);
+        let eager_max = match self.core.peers[to.rank as usize].announce_all {
+            true => inline - 8,
+            false if sync => self.piece - 8,
+            false => self.settings.eager_max,
+        };
+        if len <= eager_max {
+            let body = if sync {
+                head.kind = kind::EAGER_SYNC;
+                let slot = self.core.requests.get(request);
+                slot.stage = Stage::Announced;
+                let mut body = slot.name(request).to_le_bytes().to_vec();
+                gather(slot, 0, len, |part| body.extend_from_slice(part));
+                Some(body)
+            } else {
+                None
+            };
+            let queued = match body {
+                Some(body) => Queued::Small { head, body, request: None },
+                None => Queued::Eager { head, request, sent: 0 },
+            };
+            return self.enqueue(to.rank, queued);
+        }
+        head.kind = kind::ANNOUNCE;
+        let key = if at.is_null() { None } else { self.key_for(to.rank, at, len) };
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::Announced;
+        let mut body = (len as u64).to_le_bytes().to_vec();
+        body.extend_from_slice(&slot.name(request).to_le_bytes());
+        if let Some(key) = key {
+            body.extend_from_slice(&key.0);
+        }
+        self.enqueue(to.rank, Queued::Small { head, body, request: None });
+    }
+
+    /// The key of a message's memory: of a region, if it is in one of the pool's.
+    fn key_for(&mut self, to: Rank, at: *const u8, len: usize) -> Option<taffrail_fabric::RemoteKey> {
+        if let Some((region, offset)) = self.pool.find(at, len) {
+            if let Ok(key) = self.line.remote_key(PeerId(to), region, offset) {
+                return Some(key);
+            }
+        }
+        self.line.bare_key(PeerId(to), at, len)
+    }
+
+    /// Sends a buffer away.
+    pub(crate) fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
+        self.check_dest(&to)?;
+        let (block, len) = buffer.into_parts();
+        let key = self.line.remote_key(PeerId(to.rank), block.region, block.offset)?;
+        self.last_loan += 1;
+        let loan = self.last_loan;
+        let body = Offer { loan, key }.encode(len as u64);
+        self.loans.insert(loan, (to.rank, block));
+        let seq = self.channels.next(to.rank, to.context);
+        let head = Head { kind: kind::LOAN, context: to.context, seq: *seq, tag: to.tag };
+        *seq = seq.wrapping_add(1);
+        self.post_small(to.rank, head, &body);
+        Ok(())
+    }
+
+    /// Sends a message that is complete in itself, now or when there is room.
+    pub(crate) fn post_small(&mut self, to: Rank, head: Head, body: &[u8]) {
+        let peer = &self.core.peers[to as usize];
+        if peer.fault.is_some() {
+            return;
+        }
+        if peer.queue.is_empty() {
+            match self.line.send(PeerId(to), head, body) {
+                Ok(()) => return,
+                // The fabric reports the end of the peer by itself.
+                Err(Refused::Failed(_)) => return,
+                Err(_) => {}
+            }
+        }
+        self.enqueue(to, Queued::Small { head, body: body.to_vec(), request: None });
+    }
+
+    /// Puts something in a peer's queue, and sends what there is room for.
+    fn enqueue(&mut self, to: Rank, queued: Queued) {
+        self.core.peers[to as usize].queue.push_back(queued);
+        self.owe(to);
+        self.flush_peer(to);
+    }
+
+    /// Puts a peer on the list of those that something waits for.
+    fn owe(&mut self, to: Rank) {
+        if !self.owing.contains(&to) {
+            self.owing.push(to);
+        }
+    }
+
+    /// Begins to send the pieces of a message.
+    pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
+        self.core.peers[to as usize].streams.push_back(stream);
+        self.owe(to);
+        self.flush_peer(to);
+    }
+
+    /// Sends what waits, as far as there is room. Returns how many messages left.
+    pub(crate) fn flush(&mut self) -> usize {
+        let mut left = 0;
+        let mut k = 0;
+        while k < self.owing.len() {
+            let to = self.owing[k];
+            left += self.flush_peer(to);
+            let peer = &self.core.peers[to as usize];
+            if peer.queue.is_empty() && peer.streams.is_empty() {
+                self.owing.swap_remove(k);
+            } else {
+                k += 1;
+            }
+        }
+        left
+    }
+
+    fn flush_peer(&mut self, to: Rank) -> usize {
+        let mut left = 0;
+        while self.core.peers[to as usize].queue.front().is_some() {
+            if !self.send_front(to) {
+                return left;
+            }
+            left += 1;
+        }
+        while !self.core.peers[to as usize].streams.is_empty() {
+            if !self.send_piece(to) {
+                return left;
+            }
+            left += 1;
+        }
+        left
+    }
+
+    /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
+    fn send_front(&mut self, to: Rank) -> bool {
+        let piece = self.piece;
+        let core = &mut self.core;
+        let Some(front) = core.peers[to as usize].queue.front_mut() else { return false };
+        let (result, over, request) = match front {
+            Queued::Small { head, body, request } => {
+                (self.line.send(PeerId(to), *head, body), true, *request)
+            }
+            Queued::Eager { head, request, sent } => {
+                let slot = core.requests.get(*request);
+                let now = (slot.len - *sent).min(piece);
+                let whole = (slot.len as u64).to_le_bytes();
+                let over = *sent + now == slot.len;
+                let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
+                let head = match *sent {
+                    0 if over => *head,
+                    0 => {
+                        parts.push(&whole);
+                        Head { kind: kind::FIRST, ..*head }
+                    }
+                    _ => Head { kind: kind::MORE, ..Head::default() },
+                };
+                gather(slot, *sent, now, |part| parts.push(part));
+                let result = match parts[..] {
+                    [one] => self.line.send(PeerId(to), head, one),
+                    _ => self.line.send_gather(PeerId(to), head, &parts),
+                };
+                if result.is_ok() {
+                    *sent += now;
+                }
+                (result, over, Some(*request))
+            }
+        };
+        match result {
+            Ok(()) if over => {
+                core.peers[to as usize].queue.pop_front();
+                if let Some(request) = request {
+                    core.requests.get(request).stage = Stage::Done;
+                }
+                true
+            }
+            Ok(()) => true,
+            // A failed peer's queue is cleared when the fabric reports it.
+            Err(_) => false,
+        }
+    }
+
+    /// Sends the next piece of a peer's first stream. `false` when there is no room.
+    fn send_piece(&mut self, to: Rank) -> bool {
+        let piece = self.piece;
+        let core = &mut self.core;
+        let Some(&Stream { request, want, to_name }) = core.peers[to as usize].streams.front() else {
+            return false;
+        };
+        let slot = core.requests.get(request);
+        let now = (want - slot.moved).min(piece);
+        let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
+        let result = if slot.at.is_null() {
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
+            gather(slot, slot.moved, now, |part| parts.push(part));
+            self.line.send_gather(PeerId(to), head, &parts)
+        } else {
+            // SAFETY: whoever started the send vouches for its memory until it is finished.
+            let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
+            self.line.send(PeerId(to), head, bytes)
+        };
+        if result.is_err() {
+            return false;
+        }
+        let slot = self.core.requests.get(request);
+        slot.moved += now;
+        if slot.moved == want {
+            slot.stage = Stage::Done;
+            let detached = slot.extra.as_ref().is_some_and(|e| e.detached);
+            self.core.peers[to as usize].streams.pop_front();
+            if detached {
+                let _ = self.core.requests.finish(request);
+            }
+        }
+        true
+    }
+
+    /// Blocking send of a message that could not leave at once.
+    #[inline(never)]
+    pub(crate) fn send_slowly(&mut self, to: Dest, data: &[u8], sync: bool) -> Result<(), Error> {
+        // SAFETY: the borrow lasts until the wait is over, and the wait ends the request.
+        let request = unsafe { self.start_send(to, data.as_ptr(), data.len(), sync)? };
+        self.wait_for(request).map(drop)
+    }
+
+    /// The handle of a request.
+    pub(crate) fn handle(&self, request: u32) -> Request {
+        self.core.requests.handle(request)
+    }
+}
+
+/// The bytes at `at`; none for a null pointer.
+///
+/// # Safety
+/// As `slice::from_raw_parts`, but for `len` 0, with which any pointer is good.
+unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at, len) }
+}
+
+/// Shows `f` the `len` bytes from `from` on of what a send sends, in order.
+fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
+    let whole = [(slot.at, slot.len)];
+    let parts: &[(*mut u8, usize)] = match &slot.extra {
+        Some(extra) if !extra.parts.is_empty() => &extra.parts,
+        _ => &whole,
+    };
+    let (mut skip, mut left) = (from, len);
+    for &(at, room) in parts {
+        if skip >= room {
+            skip -= room;
+            continue;
+        }
+        let now = left.min(room - skip);
+        // SAFETY: whoever started the send vouches for each of its parts until it is finished.
+        f(unsafe { bytes(at.add(skip), now) });
+        (skip, left) = (0, left - now);
+        if left == 0 {
+            return;
+        }
+    }
+    if len == 0 {
+        f(&[]);
+    }
+}

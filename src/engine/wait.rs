@@ -1,0 +1,106 @@
+//! How the time passes until something happens: spin, then yield, then sleep.
+
+use super::request::Stage;
+use crate::{Endpoint, Error, Request, Status};
+use std::time::Duration;
+use taffrail_fabric::{Arming, Fabric};
+
+/// Idle turns between two looks at whether the peers are alive.
+const CHECK_EVERY: u32 = 4096;
+/// Times the processor is given away before sleeping.
+const YIELDS: u32 = 64;
+/// The longest sleep, after which the peers are looked at.
+const NAP: Duration = Duration::from_millis(5);
+
+/// How long this wait has been idle.
+#[derive(Default)]
+pub(crate) struct Idle {
+    turns: u32,
+}
+
+impl Idle {
+    /// Something happened.
+    #[inline]
+    pub(crate) fn over(&mut self) {
+        self.turns = 0;
+    }
+}
+
+impl Endpoint {
+    /// Passes a little time in which nothing happened.
+    #[inline]
+    pub(crate) fn pass(&mut self, idle: &mut Idle) {
+        idle.turns += 1;
+        if idle.turns < self.spin && idle.turns % CHECK_EVERY != 0 {
+            std::hint::spin_loop();
+        } else {
+            self.pass_slowly(idle);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_slowly(&mut self, idle: &mut Idle) {
+        if idle.turns % CHECK_EVERY == 0 {
+            self.check();
+        }
+        if idle.turns < self.spin {
+            return;
+        }
+        // Room towards a peer comes without a bell.
+        if idle.turns < self.spin + YIELDS || !self.owing.is_empty() {
+            std::thread::yield_now();
+            return;
+        }
+        if self.line.arm() == Arming::Armed {
+            self.line.sleep(NAP);
+            self.check();
+        }
+    }
+
+    /// Turns the wheel until an operation is over.
+    #[inline]
+    pub(crate) fn wait_over(&mut self, request: u32) {
+        let mut idle = Idle::default();
+        while !self.core.requests.get(request).stage.is_over() {
+            if self.turn() == 0 {
+                self.pass(&mut idle);
+            } else {
+                idle.over();
+            }
+        }
+    }
+
+    /// Waits for an operation, and gives its request back.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, request: u32) -> Result<Status, Error> {
+        self.wait_over(request);
+        self.core.requests.finish(request)
+    }
+
+    /// The result of an operation, if it is over.
+    #[inline]
+    pub(crate) fn try_finish(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        match self.core.requests.look(request)?.stage {
+            Stage::Done | Stage::Failed => self.core.requests.finish(request.index).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for the first of several operations.
+    pub(crate) fn wait_first(&mut self, requests: &[Request]) -> Result<(usize, Status), Error> {
+        let mut idle = Idle::default();
+        loop {
+            for (index, &request) in requests.iter().enumerate() {
+                if let Some(status) = self.try_finish(request)? {
+                    return Ok((index, status));
+                }
+            }
+            if self.turn() == 0 {
+                self.pass(&mut idle);
+            } else {
+                idle.over();
+            }
+        }
+    }
+}

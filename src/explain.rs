@@ -1,0 +1,77 @@
+//! Which protocol is used for each peer and size, and why each other is not.
+
+use crate::Endpoint;
+use std::fmt::Write;
+use taffrail_fabric::{Fabric, PeerId, RemoteKey};
+
+/// The sizes at which protocols are looked at.
+const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
+
+pub(crate) fn explain(endpoint: &Endpoint) -> String {
+    let mut text = String::new();
+    let caps = endpoint.line.caps();
+    let _ = writeln!(
+        text,
+        "rank {} of {}: {}, {} KiB of shared memory",
+        endpoint.rank(),
+        endpoint.size(),
+        caps.name,
+        endpoint.footprint() / 1024
+    );
+    for rank in 0..endpoint.size() {
+        let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
+        let _ = writeln!(text, "to rank {rank}{me}:");
+        if let Some(fault) = &endpoint.core.peers[rank as usize].fault {
+            let _ = writeln!(text, "  nothing: {fault}");
+            continue;
+        }
+        let eager = endpoint.settings.eager_max;
+        let _ = writeln!(text, "  0 B - {} B: eager, in slots of the ring", caps.inline);
+        let _ = writeln!(
+            text,
+            "  {} B - {} B: eager, one piece in the outbox",
+            caps.inline + 1,
+            endpoint.piece.min(eager)
+        );
+        if eager > endpoint.piece {
+            let _ = writeln!(
+                text,
+                "  {} B - {eager} B: eager, pieces of {} B in the outbox",
+                endpoint.piece + 1,
+                endpoint.piece
+            );
+        }
+        let bare = RemoteKey([0; RemoteKey::LEN]);
+        let mut mapped = bare;
+        mapped.0[8] = 1;
+        announced(endpoint, &mut text, rank, eager, &bare, "plain memory");
+        announced(endpoint, &mut text, rank, eager, &mapped, "memory of `alloc`");
+    }
+    text
+}
+
+/// What becomes of announced messages whose memory is behind keys like `key`.
+fn announced(
+    endpoint: &Endpoint,
+    text: &mut String,
+    rank: u32,
+    eager: usize,
+    key: &RemoteKey,
+    memory: &str,
+) {
+    let mut said: Option<String> = None;
+    for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
+        let choice = match endpoint.reads(rank, key, len) {
+            Ok(_) if endpoint.line.get_cost(PeerId(rank), key, len).is_ok() => {
+                "announced, read out of the sender's memory".to_owned()
+            }
+            Ok(_) => continue,
+            Err(denied) => format!("announced, in pieces (reading: {denied})"),
+        };
+        let kind = choice.split(" (").next().map(str::to_owned);
+        if said != kind {
+            let _ = writeln!(text, "  from {len} B on, {memory}: {choice}");
+            said = kind;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Settings of an endpoint.
+
+use crate::Error;
+use crate::engine::EAGER_LIMIT;
+use std::time::Duration;
+
+/// Settings of an endpoint. Each can be given in the environment, under the name said with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// `TAFFRAIL_EAGER_MAX`: messages of up to this many bytes are sent without asking the receiver.
+    pub eager_max: usize,
+    /// `TAFFRAIL_OUTBOX`: the memory that messages leave from grows up to this many bytes.
+    pub outbox: usize,
+    /// `TAFFRAIL_UNEXPECTED`: when more bytes of one sender wait for receives, it is asked to
+    /// announce its messages instead of sending them.
+    pub unexpected: usize,
+    /// `TAFFRAIL_SPIN`: idle turns before a waiting rank gives its processor away. Unset: many, if
+    /// the ranks have a processor each; else few.
+    pub spin: Option<u32>,
+    /// `TAFFRAIL_CONNECT_TIMEOUT`: seconds to wait for the other ranks at the start.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            eager_max: 64 * 1024,
+            outbox: 16 << 20,
+            unexpected: 64 << 20,
+            spin: None,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults, changed by what is in the environment. Sizes may end in `K`, `M` or `G`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when a value makes no sense.
+    pub fn from_env() -> Result<Settings, Error> {
+        Settings::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    fn from_lookup(look: impl Fn(&str) -> Option<String>) -> Result<Settings, Error> {
+        let mut settings = Settings::default();
+        let read = |name: &'static str, most: u64| -> Result<Option<u64>, Error> {
+            let Some(text) = look(name) else { return Ok(None) };
+            let wrong = || Error::Setting {
+                name,
+                expected: format!("a number up to {most}, with K, M or G for multiples of 1024"),
+                got: text.clone(),
+            };
+            let (digits, unit) = match text.trim().to_ascii_uppercase() {
+                t if t.ends_with('K') => (t[..t.len() - 1].to_owned(), 1 << 10),
+                t if t.ends_with('M') => (t[..t.len() - 1].to_owned(), 1 << 20),
+                t if t.ends_with('G') => (t[..t.len() - 1].to_owned(), 1 << 30),
+                t => (t, 1u64),
+            };
+            let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+            number.filter(|&n| n <= most).map(Some).ok_or_else(wrong)
+        };
+        if let Some(n) = read("TAFFRAIL_EAGER_MAX", EAGER_LIMIT as u64)? {
+            settings.eager_max = n as usize;
+        }
+        if let Some(n) = read("TAFFRAIL_OUTBOX", 1 << 40)? {
+            settings.outbox = n as usize;
+        }
+        if let Some(n) = read("TAFFRAIL_UNEXPECTED", 1 << 50)? {
+            settings.unexpected = n as usize;
+        }
+        if let Some(n) = read("TAFFRAIL_SPIN", u32::MAX as u64 / 2)? {
+            settings.spin = Some(n as u32);
+        }
+        if let Some(n) = read("TAFFRAIL_CONNECT_TIMEOUT", 1 << 20)? {
+            settings.patience = Duration::from_secs(n);
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> Result<Settings, Error> {
+        Settings::from_lookup(|n| (n == name).then(|| value.into()))
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(with("TAFFRAIL_OUTBOX", "4m").unwrap().outbox, 4 << 20);
+        assert_eq!(with("TAFFRAIL_EAGER_MAX", "8192").unwrap().eager_max, 8192);
+        assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));
+        assert_eq!(with("NOTHING", "x").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (name, value) in
+            [("TAFFRAIL_OUTBOX", "many"), ("TAFFRAIL_EAGER_MAX", "2G"), ("TAFFRAIL_SPIN", "-1")]
+        {
+            match with(name, value).unwrap_err() {
+                Error::Setting { name: said, got, .. } => assert_eq!((said, &*got), (name, value)),
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
