@@ -262,3 +262,76 @@ impl<R: Copy + fmt::Debug, U> fmt::Debug for Matcher<R, U> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Matcher<u32, u32> {
+        fn memory(&self) -> [[usize; 3]; 3] {
+            [self.receives.memory(), self.unexpected.memory(), self.order.memory()]
+        }
+
+        fn deliver(&mut self, envelope: &Envelope) {
+            match self.arrive(envelope) {
+                Arrival::Unmatched => _ = self.store_unexpected(envelope, 0),
+                Arrival::Early { .. } => self.stash(envelope, 0),
+                Arrival::Matched(_) => {}
+                Arrival::Old { .. } => panic!("{envelope:?} was sent once"),
+            }
+        }
+    }
+
+    /// 50 messages each from 5 sources, those of the last in swapped pairs; half of the receives posted
+    /// before, of three classes, and half afterwards in the opposite order.
+    fn round(matcher: &mut Matcher<u32, u32>, round: u32) {
+        let posting = |n: u32| Posting {
+            source: (!n.is_multiple_of(3)).then_some(n % 5),
+            tag: n.into(),
+            ignore: if n.is_multiple_of(7) { 1 << 40 } else { 0 },
+            ..Posting::default()
+        };
+        for n in 0..125 {
+            assert!(matches!(matcher.post(posting(n), n), Posted::Queued(_)));
+        }
+        for n in 0..250 {
+            let source = n % 5;
+            let at = (n / 5) ^ u32::from(source == 4);
+            let seq = round * 50 + at;
+            let tag = u64::from(at * 5 + source);
+            let envelope = Envelope { source, tag, seq, ..Envelope::default() };
+            matcher.deliver(&envelope);
+            while let Some((envelope, _)) = matcher.release(source, 0) {
+                matcher.deliver(&envelope);
+            }
+        }
+        for n in (125..250).rev() {
+            assert!(matches!(matcher.post(posting(n), n), Posted::Matched(..)), "receive {n}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_allocated_in_steady_state() {
+        let mut matcher = Matcher::new();
+        round(&mut matcher, 0);
+        let memory = matcher.memory();
+        for number in 1..100 {
+            round(&mut matcher, number);
+            assert_eq!(matcher.counts(), Counts::default());
+            assert_eq!(matcher.memory(), memory, "round {number}");
+        }
+    }
+
+    #[test]
+    fn the_report_names_what_waits() {
+        let mut matcher: Matcher<u32, u32> = Matcher::new();
+        let posting = Posting { source: Some(3), tag: 77, ..Posting::default() };
+        assert!(matches!(matcher.post(posting, 1), Posted::Queued(_)));
+        matcher.deliver(&Envelope { source: 4, tag: 88, ..Envelope::default() });
+        matcher.deliver(&Envelope { source: 5, tag: 99, seq: 9, ..Envelope::default() });
+        let report = format!("{matcher:?}");
+        for part in ["posted: 1", "unexpected: 1", "early: 1", "tag: 77", "tag: 88", "tag: 99"] {
+            assert!(report.contains(part), "no {part:?} in {report}");
+        }
+    }
+}

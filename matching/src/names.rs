@@ -175,10 +175,9 @@ impl Key {
     /// that no key in use makes a factor 0.
     #[inline]
     pub(crate) fn hash(&self) -> u32 {
-        let left = (self.lane ^ 0x9b7c_1d5f_33a8_e6c1)
+        let left = (self.lane ^ self.keep ^ 0x9b7c_1d5f_33a8_e6c1)
             .wrapping_add(self.ident.wrapping_mul(0xd1b5_4a32_d192_ed03));
-        let right =
-            self.tag ^ self.keep.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7) ^ 0x5851_f42d_4c95_7f2d;
+        let right = self.tag ^ 0x5851_f42d_4c95_7f2d;
         let product = u128::from(left) * u128::from(right);
         let folded = product as u64 ^ (product >> 64) as u64;
         (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32

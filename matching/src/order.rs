@@ -162,6 +162,12 @@ impl<U> Order<U> {
         self.early.iter().map(|(_, (envelope, payload))| (envelope, payload))
     }
 
+    /// Entries that there is memory for.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> [usize; 3] {
+        [self.channels.capacity(), self.early.memory(), self.index.memory()]
+    }
+
     pub(crate) fn trim(&mut self) {
         self.early.trim();
         self.index.trim(self.early.end());

@@ -127,37 +127,55 @@ impl<R: Copy> Receives<R> {
 
     #[inline(never)]
     fn take_from_index(&mut self, envelope: &Envelope) -> Arrival<R> {
-        let mut best: Option<(usize, Found)> = None;
+        let (class, found) = match self.classes[..] {
+            [class] => match self.find_in(class, envelope) {
+                Some((found, _)) => (0, found),
+                None => return Arrival::Unmatched,
+            },
+            _ => match self.find_earliest(envelope) {
+                Some(earliest) => earliest,
+                None => return Arrival::Unmatched,
+            },
+        };
+        let Some(receive) = self.slab.get(found.head) else { return Arrival::Unmatched };
+        let token = receive.token;
+        if !receive.multi {
+            self.index.remove_found(found);
+            self.slab.remove(found.head);
+            self.uncount(class);
+        }
+        Arrival::Matched(token)
+    }
+
+    /// Looks into all classes.
+    #[inline(never)]
+    fn find_earliest(&self, envelope: &Envelope) -> Option<(usize, Found)> {
+        let mut best = None;
         let mut earliest = u64::MAX;
         for (number, class) in self.classes.iter().enumerate() {
-            if class.posted == 0 {
-                continue;
-            }
-            let key = Key::of_message(envelope, class.named, class.keep);
-            let mut stamp = 0;
-            let found = self.index.find(key.hash(), |head| {
-                self.slab.get(head).is_some_and(|receive| {
-                    stamp = receive.stamp;
-                    receive.key == key
-                })
-            });
-            if let Some(found) = found
+            if class.posted != 0
+                && let Some((found, stamp)) = self.find_in(*class, envelope)
                 && stamp < earliest
             {
                 best = Some((number, found));
                 earliest = stamp;
             }
         }
-        let Some((class, found)) = best else { return Arrival::Unmatched };
-        let Some(&Receive { token, multi, .. }) = self.slab.get(found.head) else {
-            return Arrival::Unmatched;
-        };
-        if !multi {
-            self.index.remove_found(found);
-            self.slab.remove(found.head);
-            self.uncount(class);
-        }
-        Arrival::Matched(token)
+        best
+    }
+
+    /// The receive of a class posted first among those that fit, and its stamp.
+    #[inline]
+    fn find_in(&self, class: Class, envelope: &Envelope) -> Option<(Found, u64)> {
+        let key = Key::of_message(envelope, class.named, class.keep);
+        let mut stamp = 0;
+        let found = self.index.find(key.hash(), |head| {
+            self.slab.get(head).is_some_and(|receive| {
+                stamp = receive.stamp;
+                receive.key == key
+            })
+        });
+        Some((found?, stamp))
     }
 
     #[inline]
@@ -208,6 +226,12 @@ impl<R: Copy> Receives<R> {
         all.sort_unstable_by_key(|(_, receive)| receive.stamp);
         let lines = all.into_iter().map(|(n, r)| line(n, r.stamp, &r.key, r.token, r.multi));
         lines.collect()
+    }
+
+    /// Entries that there is memory for.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> [usize; 3] {
+        [self.slab.memory(), self.index.memory(), self.classes.capacity()]
     }
 
     pub(crate) fn trim(&mut self) {

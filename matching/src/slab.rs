@@ -92,6 +92,11 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.slots.capacity()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
             Slot::Used(value) => Some((number as u32, value)),

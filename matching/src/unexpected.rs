@@ -262,6 +262,14 @@ impl<U> Unexpected<U> {
             .map(|(number, message)| (message.id(number), &message.envelope, &message.payload))
     }
 
+    /// Entries that there is memory for.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> [usize; 3] {
+        let active: usize = self.indexes.iter().map(|class| class.index.memory()).sum();
+        let spare: usize = self.spare.iter().map(Index::memory).sum();
+        [self.slab.memory(), self.indexes.capacity() + self.spare.capacity(), active + spare]
+    }
+
     pub(crate) fn trim(&mut self) {
         self.slab.trim();
         self.spare = Vec::new();
