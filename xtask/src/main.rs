@@ -1,1 +1,57 @@
-fn main() {}
+//! Chores of the project. `cargo xtask test` is all that a contributor, and CI, needs.
+
+mod command;
+mod counts;
+mod place;
+mod report;
+mod steps;
+mod tools;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(about = "Chores of the project", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Installs what the tests need, and runs all of them.
+    Test {
+        /// Only these steps, in their usual order.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<steps::Step>,
+    },
+    /// Looks for inputs that break a parser or decoder.
+    Fuzz {
+        /// The target, a file of fuzz/fuzz_targets without its ending [default: all of them].
+        target: Option<String>,
+        /// How long to look, for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// Runs this input once instead.
+        #[arg(long, requires = "target")]
+        input: Option<PathBuf>,
+    },
+    /// Counts instructions for each message and compares them with xtask/instructions.toml.
+    Instructions,
+}
+
+fn main() -> ExitCode {
+    let place = place::Place::find();
+    let outcomes = match Arguments::parse().chore {
+        Chore::Test { only } => steps::run(&place, &only),
+        Chore::Fuzz { target, seconds, input } => {
+            let outcome = steps::fuzz::chore(&place, target.as_deref(), seconds, input.as_deref());
+            vec![report::timed("fuzz", || outcome)]
+        }
+        Chore::Instructions => {
+            vec![report::timed("instructions", || steps::instructions::step(&place))]
+        }
+    };
+    report::print(&outcomes)
+}

@@ -1,0 +1,66 @@
+//! The steps of `cargo xtask test`.
+
+pub mod deny;
+pub mod fuzz;
+pub mod instructions;
+pub mod lint;
+pub mod tests;
+
+use crate::place::Place;
+use crate::report::{Ended, Outcome, timed};
+use crate::tools;
+use clap::ValueEnum;
+
+/// The steps, in the order in which they run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Installs what the others need.
+    Tools,
+    /// Formatting.
+    Fmt,
+    /// Lints of every target; a warning is an error.
+    Clippy,
+    /// Documentation; a warning is an error.
+    Doc,
+    /// All tests of all packages.
+    Nextest,
+    /// Examples in the documentation.
+    Doctest,
+    /// All interleavings of small models of the lock-free parts.
+    Loom,
+    /// Tests of the packages with unsafe code, under AddressSanitizer.
+    Asan,
+    /// Every fuzz target for a short time.
+    Fuzz,
+    /// Instructions for each message against their limits.
+    Instructions,
+    /// Licences and sources of what we depend on.
+    Deny,
+}
+
+/// For how long a fuzz target runs as part of the tests.
+const FUZZ_SECONDS: u32 = 15;
+
+/// Runs the steps in `only`, or all.
+pub fn run(place: &Place, only: &[Step]) -> Vec<Ended> {
+    let wanted = |step: &Step| only.is_empty() || only.contains(step);
+    Step::value_variants().iter().copied().filter(wanted).map(|step| one(place, step)).collect()
+}
+
+fn one(place: &Place, step: Step) -> Ended {
+    type Run = fn(&Place) -> Outcome;
+    let (name, run): (&'static str, Run) = match step {
+        Step::Tools => ("tools", tools::step),
+        Step::Fmt => ("fmt", lint::fmt),
+        Step::Clippy => ("clippy", lint::clippy),
+        Step::Doc => ("doc", lint::doc),
+        Step::Nextest => ("nextest", tests::all),
+        Step::Doctest => ("doctest", tests::doctests),
+        Step::Loom => ("loom", tests::loom),
+        Step::Asan => ("asan", tests::asan),
+        Step::Fuzz => ("fuzz", |place| fuzz::chore(place, None, FUZZ_SECONDS, None)),
+        Step::Instructions => ("instructions", instructions::step),
+        Step::Deny => ("deny", deny::step),
+    };
+    timed(name, || run(place))
+}

@@ -1,0 +1,60 @@
+//! Test programs, as they are and instrumented.
+
+use crate::command::{cargo, run, succeeds};
+use crate::counts::Counts;
+use crate::place::Place;
+use crate::report::Outcome;
+use crate::tools;
+use std::process::Command;
+
+/// The packages with unsafe code worth a run under AddressSanitizer.
+const ASAN: &str = "-p taffrail-shm -p taffrail-matching";
+
+pub fn all(place: &Place) -> Outcome {
+    counted(&mut runner(place, "--workspace"))
+}
+
+pub fn doctests(place: &Place) -> Outcome {
+    counted(&mut cargo(place, "test --workspace --doc --locked"))
+}
+
+pub fn loom(place: &Place) -> Outcome {
+    let mut command = cargo(place, "test --release --locked -p taffrail-shm --lib loom_");
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", place.build("loom"))
+        // Models run for seconds; building them in full would take longer than that.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+    counted(&mut command)
+}
+
+pub fn asan(place: &Place) -> Outcome {
+    if !tools::has_asan() {
+        return Outcome::Skipped("this toolchain has no AddressSanitizer".into());
+    }
+    // With a target named, build scripts and macros are left alone.
+    let mut command = runner(place, &format!("{ASAN} --target {}", tools::host()));
+    command
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", place.build("asan"));
+    counted(&mut command)
+}
+
+/// `cargo nextest run` or, where that is not installed, `cargo test`.
+fn runner(place: &Place, arguments: &str) -> Command {
+    if succeeds(&mut cargo(place, "nextest --version")) {
+        return cargo(place, &format!("nextest run --no-fail-fast --locked {arguments}"));
+    }
+    println!("cargo-nextest is not installed; using cargo test, which runs one program at a time.");
+    println!("To have it: cargo install cargo-nextest --locked");
+    let targets = "--lib --bins --tests --examples";
+    cargo(place, &format!("test --no-fail-fast --locked {targets} {arguments}"))
+}
+
+fn counted(command: &mut Command) -> Outcome {
+    let ended = run(command);
+    Outcome::of_tests(ended.ok, Counts::read(&ended.output))
+}

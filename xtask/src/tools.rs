@@ -1,0 +1,87 @@
+//! Programs the tests need, installed when they are missing and we may.
+
+use crate::command::{answer, cargo, run, succeeds};
+use crate::place::Place;
+use crate::report::Outcome;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A program, the Debian or Ubuntu package it comes in, and the step that is left out without it.
+const PACKAGES: &[(&str, &str, &str)] = &[
+    ("cc", "gcc", "everything that links"),
+    ("c++", "g++", "fuzz"),
+    ("valgrind", "valgrind", "instructions"),
+];
+
+/// Components of the Rust toolchain.
+const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Installs what is missing. Where it may not, says what to type and what is left out.
+pub fn step(place: &Place) -> Outcome {
+    for (command, component) in COMPONENTS {
+        if !succeeds(&mut cargo(place, &format!("{command} --version"))) {
+            run(Command::new("rustup").args(["component", "add", component]));
+        }
+    }
+    let missing = || PACKAGES.iter().filter(|(program, ..)| find(program).is_none());
+    let packages: Vec<&str> = missing().map(|&(_, package, _)| package).collect();
+    if packages.is_empty() {
+        return Outcome::of_check(true, "");
+    }
+    install(&packages);
+    let left: Vec<&str> = missing().map(|&(_, _, without)| without).collect();
+    if left.is_empty() {
+        return Outcome::of_check(true, "");
+    }
+    let line = format!("sudo apt-get install {}", packages.join(" "));
+    println!("Not all packages could be installed. To have everything tested, type:\n    {line}");
+    Outcome::Skipped(format!("left out: {}; to have it, type: {line}", left.join(", ")))
+}
+
+fn install(packages: &[&str]) {
+    let root = answer(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
+    let may_ask = std::io::stdin().is_terminal();
+    let prefix: &[&str] = match root {
+        true => &[],
+        false if succeeds(Command::new("sudo").args(["-n", "true"])) => &["sudo", "-n"],
+        // It asks for the password at the terminal.
+        false if may_ask && find("sudo").is_some() => &["sudo"],
+        false => return,
+    };
+    if find("apt-get").is_none() {
+        return;
+    }
+    let apt = |words: &[&str]| {
+        let environment = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+        let all = [prefix, &environment, words].concat();
+        run(Command::new(all[0]).args(&all[1..])).ok
+    };
+    let words = [&["install", "-y", "--no-install-recommends"], packages].concat();
+    // The list of packages may be missing or old.
+    let _ = apt(&words) || (apt(&["update"]) && apt(&words));
+}
+
+/// The path of a program.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// The target triple of this machine.
+pub fn host() -> String {
+    let said = answer(Command::new("rustc").arg("-vV")).unwrap_or_default();
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.expect("rustc -vV says for which host it is").to_owned()
+}
+
+/// Whether this toolchain brings AddressSanitizer.
+pub fn has_asan() -> bool {
+    let libraries = answer(Command::new("rustc").args(["--print", "target-libdir"]));
+    let files = libraries.and_then(|folder| std::fs::read_dir(folder).ok());
+    files.is_some_and(|mut files| {
+        files.any(|file| {
+            file.is_ok_and(|file| file.file_name().to_string_lossy().ends_with("_rt.asan.a"))
+        })
+    })
+}
