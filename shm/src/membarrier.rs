@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn one_side_may_fence_for_both() {
         assert!(super::register(), "this kernel refuses membarrier");
-        const ROUNDS: u64 = 20_000;
+        const ROUNDS: u64 = 3000;
         let (mine, theirs, go, done) =
             (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let seen = AtomicU64::new(0);

@@ -66,7 +66,8 @@ impl Shared {
     /// it is. Does nothing when it is as long already.
     ///
     /// # Errors
-    /// [`MemoryError::Short`], when memory or the file's limit is exhausted; nothing changed then.
+    /// [`MemoryError::Short`], when memory or the file's limit is exhausted; the length is what
+    /// it was.
     pub fn grow(&mut self, new_len: usize) -> Result<(), MemoryError> {
         if new_len <= self.len {
             return Ok(());
@@ -144,29 +145,17 @@ impl Shared {
     }
 
     /// Allocates the new part beyond the end of the file, then moves the end: peers never see a
-    /// length that has no memory behind it.
+    /// length that has no memory behind it. What was allocated before memory ran out is kept for
+    /// the next try; a file sealed against new writers cannot give it back.
     fn allocate(&self, new_len: usize) -> Result<(), Errno> {
         let (mut at, end) = (self.len as u64, new_len as u64);
         while at < end {
             let step = STEP.min(end - at);
             let keep = FallocateFlags::KEEP_SIZE;
-            match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, keep, at, step)) {
-                Ok(()) => at += step,
-                Err(errno) => {
-                    self.release_from(self.len as u64, end);
-                    return Err(errno);
-                }
-            }
+            rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, keep, at, step))?;
+            at += step;
         }
         rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&self.file, end))
-    }
-
-    /// Gives memory beyond the end of the file back.
-    fn release_from(&self, from: u64, end: u64) {
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Err(errno) = rustix::fs::fallocate(&self.file, punch, from, end - from) {
-            tracing::debug!(%errno, "memory of a shared file that could not grow stays taken");
-        }
     }
 
     fn seal(&mut self, seal: Seal) -> Result<(), MemoryError> {
