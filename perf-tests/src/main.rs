@@ -1,1 +1,53 @@
-fn main() {}
+//! The `taffrail-perf` command.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use taffrail_perf::compare::Compare;
+use taffrail_perf::limits::Limits;
+use taffrail_perf::matching::Match;
+use taffrail_perf::netpipe::Netpipe;
+use taffrail_perf::overcommit::Overcommit;
+use taffrail_perf::poll::Poll;
+use taffrail_perf::rate::Rate;
+
+/// Measures Taffrail on this machine, beside what the machine allows and what others reach.
+///
+/// Every command starts the ranks it needs, each pinned to a CPU; started by a launcher, it
+/// measures between the ranks of that job. Figures are medians with their 1st and 99th percentile.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Netpipe(Netpipe),
+    Rate(Rate),
+    Match(Match),
+    Poll(Poll),
+    Overcommit(Overcommit),
+    Compare(Compare),
+    Limits(Limits),
+    /// Ends the ranks of a launcher that died; started by it
+    #[command(hide = true)]
+    Guard,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Netpipe(netpipe) => netpipe.run(),
+        Command::Rate(rate) => rate.run(),
+        Command::Match(matching) => matching.run(),
+        Command::Poll(poll) => poll.run(),
+        Command::Overcommit(overcommit) => overcommit.run(),
+        Command::Compare(compare) => compare.run(),
+        Command::Limits(limits) => limits.run(),
+        Command::Guard => return taffrail_launch::guard(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("taffrail-perf: {error}");
+        ExitCode::FAILURE
+    })
+}

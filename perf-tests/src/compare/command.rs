@@ -1,0 +1,196 @@
+//! Running the comparison.
+
+use super::results::{Results, What};
+use super::table::table;
+use super::targets::{Verdict, bytes, judge};
+use crate::outputs::Outputs;
+use crate::peers::{self, Peer};
+use crate::plot::{Curve, Panel};
+use crate::session::About;
+use crate::{Error, cpus, launching, limits, netpipe, progress, rate};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Bytes of the messages whose rate is compared.
+const RATE_SIZE: usize = 8;
+
+/// Taffrail, every other transport found here and the machine's limits, measured in turn
+#[derive(Clone, Debug, clap::Args)]
+pub struct Compare {
+    /// How often to measure everything; medians over the rounds are shown
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Message sizes in bytes
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+          default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub sizes: Vec<u64>,
+    /// A first impression: two rounds of four sizes
+    #[arg(long, conflicts_with_all = ["rounds", "sizes"])]
+    pub quick: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What is written beside the figures.
+#[derive(Serialize)]
+struct Comparison {
+    #[serde(flatten)]
+    about: About,
+    rounds: u32,
+    /// Messages of 8 bytes a second.
+    rates: BTreeMap<&'static str, crate::stats::Spread>,
+    targets: Vec<Verdict>,
+    /// What is missing, and why.
+    missing: BTreeMap<&'static str, String>,
+}
+
+impl Compare {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        if launching::in_a_job() {
+            let reason = "`compare` starts ranks and other programs itself; start it alone";
+            return Err(Error::Usage(reason.into()));
+        }
+        let (rounds, sizes) = match self.quick {
+            true => (2, vec![8, 4096, 65536, 1 << 20]),
+            false => (self.rounds, self.sizes.iter().map(|&size| size as usize).collect()),
+        };
+        let between = cpus::pair()?;
+        let mut results = Results::default();
+        let steps = u64::from(rounds) * (sizes.len() + 1) as u64 * (2 + peers::ALL.len()) as u64;
+        let bar = progress::bar(true, steps);
+        for _ in 0..rounds {
+            results.begin_round();
+            for &size in &sizes {
+                times(&mut results, between, size, &bar)?;
+            }
+            rates(&mut results, &bar);
+        }
+        bar.finish_and_clear();
+        self.report(&results, rounds)
+    }
+
+    fn report(&self, results: &Results, rounds: u32) -> Result<ExitCode, Error> {
+        println!("Half a round trip; medians of {rounds} rounds (1st-99th percentile):");
+        print!("{}", table(results));
+        let mut rates = BTreeMap::new();
+        for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
+            if let Some(rate) = results.rate(what) {
+                let (name, million) = (what.name(), rate.scaled(1e-6));
+                println!(
+                    "{name}: {:.2} million messages of {RATE_SIZE} B a second (p1 {:.2}, p99 {:.2})",
+                    million.median, million.p1, million.p99
+                );
+                rates.insert(name, rate);
+            }
+        }
+        if let Some(ns) = results.handover_ns() {
+            println!("handover {ns:.0} ns");
+        }
+        let targets = judge(results);
+        println!("Targets:");
+        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        for (what, reason) in &results.missing {
+            println!("{}: not (always) measured: {reason}", what.name());
+        }
+        let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
+        let missing = missing.collect();
+        let about = Comparison { about: About::new(None), rounds, rates, targets, missing };
+        self.outputs.write(&about, &results.rows(), &panels(results))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One size of one round: one thing after the other, since each needs both CPUs.
+fn times(
+    results: &mut Results,
+    between: (usize, usize),
+    size: usize,
+    bar: &ProgressBar,
+) -> Result<(), Error> {
+    let doing = |name: &str| {
+        bar.inc(1);
+        bar.set_message(format!("{}: {name}", bytes(size)));
+    };
+    doing("limits");
+    let handover = limits::handover(between)?;
+    results.add_time(size, What::Handover, Ok(handover.ns.median / 1e3));
+    let copy = limits::fresh_copy(between, size)?;
+    results.add_time(size, What::FreshCopy, Ok(copy.median * 1e6));
+    doing(What::Taffrail.name());
+    results.add_time(size, What::Taffrail, ours_us(size));
+    for Peer { name, time_us, .. } in peers::ALL {
+        doing(name);
+        results.add_time(size, What::Peer(name), time_us(size));
+    }
+    Ok(())
+}
+
+/// The message rates of one round.
+fn rates(results: &mut Results, bar: &ProgressBar) {
+    let doing = |name: &str| {
+        bar.inc(1);
+        bar.set_message(format!("message rate: {name}"));
+    };
+    doing(What::Taffrail.name());
+    results.add_rate(What::Taffrail, ours_a_second());
+    for Peer { name, rate, .. } in peers::ALL {
+        doing(name);
+        if let Some(rate) = rate {
+            results.add_rate(What::Peer(name), rate(RATE_SIZE));
+        }
+    }
+}
+
+/// NetPIPE's figure of this size over Taffrail, from a process of its own like that of the others.
+fn ours_us(size: usize) -> Result<f64, String> {
+    let arguments = format!("netpipe -p 0 -l {size} -u {size}");
+    let rows: Vec<netpipe::Row> = measure(&arguments)?;
+    rows.first().map(|row| row.time_us).ok_or_else(|| format!("`{arguments}` measured nothing"))
+}
+
+fn ours_a_second() -> Result<f64, String> {
+    let arguments = format!("rate --size {RATE_SIZE} --seconds 0.5");
+    let rows: Vec<rate::Row> = measure(&arguments)?;
+    let row = rows.first().ok_or_else(|| format!("`{arguments}` measured nothing"))?;
+    Ok(row.million_a_second.median * 1e6)
+}
+
+fn measure<R: serde::de::DeserializeOwned>(arguments: &str) -> Result<Vec<R>, String> {
+    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+    launching::measure(&arguments).map_err(|e| e.to_string())
+}
+
+fn panels(results: &Results) -> [Panel; 2] {
+    let curves = |y: fn(usize, f64) -> f64, leave_out: Option<What>| -> Vec<Curve> {
+        let whats = results.measured().into_iter().filter(|&what| Some(what) != leave_out);
+        whats
+            .map(|what| Curve {
+                name: what.name().into(),
+                points: results
+                    .sizes()
+                    .into_iter()
+                    .filter_map(|size| {
+                        Some((size as f64, y(size, results.time_us(size, what)?.median)))
+                    })
+                    .collect(),
+            })
+            .collect()
+    };
+    let panel = |title: &str, y: &str, curves| Panel {
+        title: title.into(),
+        x: "message size (bytes)".into(),
+        y: y.into(),
+        curves,
+    };
+    let mbps = |size: usize, us: f64| size as f64 * 8.0 / us;
+    [
+        panel("Half a round trip", "time (µs)", curves(|_, us| us, None)),
+        panel("Throughput", "megabits a second", curves(mbps, Some(What::Handover))),
+    ]
+}

@@ -1,0 +1,147 @@
+//! What Taffrail is meant to reach, and whether it does.
+
+use super::results::{Results, What};
+use crate::peers;
+use serde::Serialize;
+use std::fmt;
+
+/// A target and what was measured of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// What is compared.
+    pub target: String,
+    /// The bound.
+    pub wanted: Bound,
+    /// The median over the rounds; `None` if one side is missing.
+    pub got: Option<f64>,
+}
+
+/// A bound on a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Bound {
+    /// At most.
+    AtMost(f64),
+    /// At least.
+    AtLeast(f64),
+}
+
+impl Verdict {
+    /// Whether the target is met; `None` if it was not measured.
+    pub fn met(&self) -> Option<bool> {
+        Some(match self.wanted {
+            Bound::AtMost(bound) => self.got? <= bound,
+            Bound::AtLeast(bound) => self.got? >= bound,
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { target, wanted, got } = self;
+        let (relation, bound) = match wanted {
+            Bound::AtMost(bound) => ("<=", bound),
+            Bound::AtLeast(bound) => (">=", bound),
+        };
+        let result = match self.met() {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "not measured",
+        };
+        write!(f, "{target:48} {relation} {bound:4.2}x  ")?;
+        match got {
+            Some(got) => write!(f, "got {got:5.2}x  {result}"),
+            None => write!(f, "            {result}"),
+        }
+    }
+}
+
+/// Size and greatest time relative to Open MPI.
+const AGAINST_OPEN_MPI: [(usize, f64); 7] = [
+    (8, 0.65),
+    (256, 0.8),
+    (4 << 10, 0.2),
+    (16 << 10, 0.3),
+    (64 << 10, 0.3),
+    (1 << 20, 0.33),
+    (4 << 20, 0.5),
+];
+
+/// Every target, judged; those of sizes that were left out are left out.
+pub fn judge(results: &Results) -> Vec<Verdict> {
+    let sizes = results.sizes();
+    let mut verdicts = Vec::new();
+    if sizes.contains(&8) {
+        let got = results.ratio((8, What::Taffrail), (8, What::Handover));
+        verdicts.push(Verdict {
+            target: "8 B, relative to the handover of one cache line".into(),
+            wanted: Bound::AtMost(1.8),
+            got: got.map(|ratio| ratio.median),
+        });
+    }
+    let open_mpi = What::Peer(peers::OPEN_MPI.name);
+    for (size, bound) in AGAINST_OPEN_MPI.into_iter().filter(|(size, _)| sizes.contains(size)) {
+        let got = results.ratio((size, What::Taffrail), (size, open_mpi));
+        verdicts.push(Verdict {
+            target: format!("{}, relative to Open MPI", bytes(size)),
+            wanted: Bound::AtMost(bound),
+            got: got.map(|ratio| ratio.median),
+        });
+    }
+    let rate = results.rate_ratio(What::Taffrail, What::Peer(peers::UCX.name));
+    verdicts.push(Verdict {
+        target: "8 B messages a second, relative to UCX".into(),
+        wanted: Bound::AtLeast(2.5),
+        got: rate.map(|ratio| ratio.median),
+    });
+    verdicts
+}
+
+/// A number of bytes as it is spoken: `8 B`, `4 KiB`, `1 MiB`.
+pub fn bytes(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
+        size if size >= 1 << 10 && size.is_multiple_of(1 << 10) => format!("{} KiB", size >> 10),
+        size => format!("{size} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(ours_us: f64) -> Results {
+        let mut results = Results::default();
+        results.begin_round();
+        results.add_time(8, What::Handover, Ok(0.05));
+        results.add_time(8, What::Taffrail, Ok(ours_us));
+        results.add_time(8, What::Peer("Open MPI"), Ok(0.14));
+        results
+    }
+
+    #[test]
+    fn a_target_is_met_missed_or_not_measured() {
+        let verdicts = judge(&measured(0.08));
+        let met: Vec<_> = verdicts.iter().map(Verdict::met).collect();
+        assert_eq!(met, [Some(true), Some(true), None]);
+        let met: Vec<_> = judge(&measured(0.1)).iter().map(Verdict::met).collect();
+        assert_eq!(met, [Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn rates_are_bounded_from_below() {
+        for (ours, met) in [(24.0, false), (26.0, true)] {
+            let mut results = measured(0.08);
+            results.add_rate(What::Taffrail, Ok(ours));
+            results.add_rate(What::Peer("UCX"), Ok(10.0));
+            let verdict = judge(&results).pop().unwrap();
+            assert_eq!(verdict.met(), Some(met));
+            assert_eq!(verdict.to_string().contains("NOT MET"), !met, "{verdict}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_spoken() {
+        let sizes = [8, 1000, 1024, 65536, 1 << 20, 4 << 20];
+        assert_eq!(sizes.map(bytes), ["8 B", "1000 B", "1 KiB", "64 KiB", "1 MiB", "4 MiB"]);
+    }
+}

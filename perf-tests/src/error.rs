@@ -1,0 +1,92 @@
+//! What can go wrong while measuring.
+
+use std::path::PathBuf;
+
+/// An error of `taffrail-perf`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transport failed.
+    #[error(transparent)]
+    Transport(#[from] taffrail::Error),
+    /// A measurement run as a process of its own failed.
+    #[error("`taffrail-perf {arguments}` ended with {status}: {said}")]
+    Measurement {
+        /// What was run.
+        arguments: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// What it said.
+        said: String,
+    },
+    /// The job has the wrong size.
+    #[error(
+        "this measurement needs {needs} ranks but the job has {got}; start it without a launcher, \
+         or with -n {needs}"
+    )]
+    JobSize {
+        /// Ranks needed.
+        needs: String,
+        /// Ranks there are.
+        got: u32,
+    },
+    /// Two CPUs are needed and fewer are allowed.
+    #[error(
+        "two CPUs are needed to measure between them but this process may run on {got}; allow two \
+         (taskset, cgroup cpuset)"
+    )]
+    TooFewCpus {
+        /// CPUs allowed.
+        got: usize,
+    },
+    /// A message arrived changed.
+    #[error(
+        "a message of {size} bytes arrived changed: byte {at} should be {expected:#04x} and is \
+         {got:#04x}; please report this with the output of `taffrail info`"
+    )]
+    Changed {
+        /// Bytes of the message.
+        size: usize,
+        /// The first wrong byte.
+        at: usize,
+        /// What was sent.
+        expected: u8,
+        /// What arrived.
+        got: u8,
+    },
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Usage(String),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A plot could not be drawn.
+    #[error("{}: could not draw the plot: {reason}", path.display())]
+    Plot {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Wraps an I/O error with the file it concerns.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::File { path, source }
+    }
+}

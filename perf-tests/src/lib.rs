@@ -1,0 +1,22 @@
+//! Measurements of Taffrail and, beside it, of what else is installed: the parts of the
+//! `taffrail-perf` command.
+
+pub mod compare;
+pub mod cpus;
+pub mod error;
+pub mod launching;
+pub mod limits;
+pub mod matching;
+pub mod netpipe;
+pub mod outputs;
+pub mod overcommit;
+pub mod pair;
+pub mod peers;
+pub mod plot;
+pub mod poll;
+pub mod progress;
+pub mod rate;
+pub mod session;
+pub mod stats;
+
+pub use error::Error;

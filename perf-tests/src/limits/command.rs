@@ -1,0 +1,72 @@
+//! The `limits` command.
+
+use super::measure::{fresh_copy, handover, store_stream};
+use crate::outputs::Outputs;
+use crate::plot::{Curve, Panel};
+use crate::session::About;
+use crate::stats::Spread;
+use crate::{Error, cpus};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Bytes of a stream that is in no cache.
+const STREAM: usize = 256 << 20;
+
+/// The machine's own limits: handing over one cache line, copying fresh data, storing a stream
+#[derive(Clone, Debug, clap::Args)]
+pub struct Limits {
+    /// Bytes that are copied
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+          default_value = "64,256,4096,16384,65536,262144,1048576,4194304",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub sizes: Vec<u64>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// The limit of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Bytes copied.
+    pub size: usize,
+    /// One copy of what the other CPU has just written, and the handover, in microseconds.
+    pub copy_us: Spread,
+    /// The same in bytes a second, of the median.
+    pub bytes_a_second: f64,
+}
+
+impl Limits {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        let between = cpus::pair()?;
+        let handover = handover(between)?;
+        println!("{handover}, one cache line between CPUs {} and {}", between.0, between.1);
+        let mut rows = Vec::new();
+        for size in self.sizes.iter().map(|&size| size as usize) {
+            let copy_us = fresh_copy(between, size)?.scaled(1e6);
+            let bytes_a_second = size as f64 / (copy_us.median / 1e6);
+            let Spread { median, p1, p99, .. } = copy_us;
+            println!(
+                "{size:9} bytes written there, copied here: {median:10.3} us (p1 {p1:.3}, p99 \
+                 {p99:.3}), {:6.2} GB/s",
+                bytes_a_second / 1e9
+            );
+            rows.push(Row { size, copy_us, bytes_a_second });
+        }
+        let Spread { median, p1, p99, .. } = store_stream(STREAM).scaled(1e-9);
+        println!("storing a stream: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})");
+        self.outputs.write(&About::new(Some(handover)), &rows, &[panel(&rows)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn panel(rows: &[Row]) -> Panel {
+    let points = rows.iter().map(|row| (row.size as f64, row.copy_us.median));
+    Panel {
+        title: "One copy of what another CPU has just written".into(),
+        x: "bytes".into(),
+        y: "time (µs)".into(),
+        curves: vec![Curve { name: "copy and handover".into(), points: points.collect() }],
+    }
+}

@@ -1,0 +1,7 @@
+//! What the machine itself allows: the `limits` command and the measurements behind it.
+
+mod command;
+mod measure;
+
+pub use command::Limits;
+pub use measure::{Handover, fresh_copy, handover, store_stream};

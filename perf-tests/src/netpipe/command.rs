@@ -1,0 +1,234 @@
+//! The `netpipe` command.
+
+use super::format::MEGABIT;
+use super::run::{self, Mode};
+use super::*;
+use crate::outputs::Outputs;
+use crate::pair::Pair;
+use crate::plot::{Curve, Panel};
+use crate::progress;
+use crate::session::{Member, Placement, Session};
+use crate::stats::Spread;
+use crate::{Error, limits};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output
+#[derive(Clone, Debug, clap::Args)]
+pub struct Netpipe {
+    /// The least message size in bytes
+    #[arg(short = 'l', value_name = "BYTES", default_value_t = 1)]
+    pub lower: usize,
+    /// The greatest message size in bytes; a message that takes a second is the last in any case
+    #[arg(short = 'u', value_name = "BYTES", default_value_t = 10_000_000)]
+    pub upper: usize,
+    /// Measure each size also this many bytes below and above; 0: only the size itself
+    #[arg(short = 'p', value_name = "BYTES", default_value_t = 3)]
+    pub perturbation: usize,
+    /// Repeat each size this often, instead of for a tenth of a second
+    #[arg(short = 'n', value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub repetitions: Option<u64>,
+    /// Stream messages in one direction (says nothing of latency: they may be bundled)
+    #[arg(short = 's', conflicts_with = "bidirectional")]
+    pub streaming: bool,
+    /// Send in both directions at once; figures are for both together, receives are preposted
+    #[arg(short = '2')]
+    pub bidirectional: bool,
+    /// Invalidate the cache: walk through memory larger than it
+    #[arg(short = 'I')]
+    pub invalidate: bool,
+    /// Check that messages arrive unchanged, instead of measuring
+    #[arg(short = 'i', conflicts_with = "streaming")]
+    pub integrity: bool,
+    /// Synchronous sends: each ends when its message was matched
+    #[arg(short = 'S')]
+    pub synchronous: bool,
+    /// Asynchronous receives, posted before the message is sent
+    #[arg(short = 'a')]
+    pub preposted: bool,
+    /// Receive from any source
+    #[arg(short = 'z')]
+    pub any_source: bool,
+    /// NetPIPE's output file: bytes, Mbps and seconds
+    #[arg(short = 'o', value_name = "FILE", default_value = "np.out", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Print the spread of each size's time after NetPIPE's figures
+    #[arg(long, help_heading = "Output")]
+    pub spread: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What was measured of one size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// Bytes of a message.
+    pub size: usize,
+    /// Times it was sent there (and back) in each trial.
+    pub repetitions: u64,
+    /// NetPIPE's figure: the least trial's time of a message, in microseconds.
+    pub time_us: f64,
+    /// NetPIPE's figure: megabits (2^20) a second, of both directions together.
+    pub mbps: f64,
+    /// How the time lies over all parts of all trials, in microseconds.
+    pub spread_us: Spread,
+    /// Each trial's time, in microseconds.
+    pub trials_us: Vec<f64>,
+}
+
+impl Netpipe {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        if self.lower > self.upper {
+            let (lower, upper) = (self.lower, self.upper);
+            return Err(Error::Usage(format!("-l {lower} is above -u {upper}; swap them")));
+        }
+        match Session::start(2, Placement::Pinned)? {
+            Session::Done(code) => Ok(code),
+            Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+        }
+    }
+
+    fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
+        let before = member.handover()?;
+        if let Some(handover) = before {
+            println!("{handover}");
+        }
+        let last = member.job.size() - 1;
+        let rows = match Pair::of(&mut member.endpoint, 0, last) {
+            Some(mut pair) => self.sweep(&mut pair)?,
+            None => Vec::new(),
+        };
+        let after = member.handover()?;
+        if let Some(handover) = after {
+            println!("{handover} at the end");
+        }
+        if member.reports() {
+            self.outputs.write(&member.about(before), &rows, &panels(&rows, before))?;
+        }
+        Ok(member.job.barrier()?)
+    }
+
+    fn sweep(&self, pair: &mut Pair<'_>) -> Result<Vec<Row>, Error> {
+        let mode = self.mode();
+        let mut file = match pair.transmits() {
+            true => Some(File::create(&self.output).map_err(Error::file(&self.output))?),
+            false => None,
+        };
+        let sizes = Sizes::new(self.lower, self.upper, self.perturbation);
+        let bar = progress::bar(pair.transmits(), sizes.clone().count() as u64);
+        let mut last_size = self.lower.max(1);
+        let mut seconds = run::estimate(pair, mode, &mut self.buffers(last_size))?;
+        let mut rows = Vec::new();
+        for (index, Point { size, step }) in sizes.enumerate() {
+            // What takes this long once takes much longer in three trials.
+            if seconds >= STOP_SECONDS {
+                break;
+            }
+            let wanted = self.repetitions.unwrap_or_else(|| repetitions(last_size, step, seconds));
+            let times = pair.agree(wanted as f64)? as u64;
+            bar.set_message(format!("{size} bytes"));
+            let trials = run::measure(pair, mode, &mut self.buffers(size), times)?;
+            // A clock too coarse for a few messages may say 0.
+            seconds = pair.agree(trials.least().max(1e-9))?;
+            last_size = size;
+            let row = self.row(size, times, seconds, &trials);
+            if let Some(file) = &mut file {
+                bar.suspend(|| println!("{}", self.terminal_line(index, &row, seconds)));
+                writeln!(file, "{}", self.file_line(&row, seconds))
+                    .map_err(Error::file(&self.output))?;
+            }
+            bar.inc(1);
+            rows.push(row);
+        }
+        bar.finish_and_clear();
+        Ok(rows)
+    }
+
+    fn mode(&self) -> Mode {
+        Mode {
+            streaming: self.streaming,
+            bidirectional: self.bidirectional,
+            preposted: self.preposted,
+            synchronous: self.synchronous,
+            any_source: self.any_source,
+            integrity: self.integrity,
+        }
+    }
+
+    fn buffers(&self, size: usize) -> Buffers {
+        match (self.invalidate, self.bidirectional) {
+            (true, _) => Buffers::pools(size),
+            (false, true) => Buffers::two(size),
+            (false, false) => Buffers::one(size),
+        }
+    }
+
+    fn row(&self, size: usize, repetitions: u64, seconds: f64, trials: &Trials) -> Row {
+        let bits = (self.bytes_counted(size) * 8) as f64;
+        Row {
+            size,
+            repetitions,
+            time_us: seconds * 1e6,
+            mbps: bits / (seconds * MEGABIT),
+            spread_us: Spread::of(&trials.parts).scaled(1e6),
+            trials_us: trials.trials.iter().map(|seconds| seconds * 1e6).collect(),
+        }
+    }
+
+    fn bytes_counted(&self, size: usize) -> usize {
+        if self.bidirectional { 2 * size } else { size }
+    }
+
+    fn terminal_line(&self, index: usize, row: &Row, seconds: f64) -> String {
+        let mut line = line_start(index, row.size, row.repetitions);
+        line += &match self.integrity {
+            true => " Integrity check passed".into(),
+            false => line_end(row.mbps, seconds),
+        };
+        if self.spread {
+            let Spread { median, p1, p99, .. } = row.spread_us;
+            line += &format!("   median {median:.3} (p1 {p1:.3}, p99 {p99:.3})");
+        }
+        line
+    }
+
+    fn file_line(&self, row: &Row, seconds: f64) -> String {
+        let bytes = self.bytes_counted(row.size);
+        match self.integrity {
+            true => integrity_file_line(bytes, row.repetitions),
+            false => file_line(bytes, row.mbps, seconds),
+        }
+    }
+}
+
+fn panels(rows: &[Row], handover: Option<limits::Handover>) -> [Panel; 2] {
+    let curve = |name: &str, y: fn(&Row) -> f64| Curve {
+        name: name.into(),
+        points: rows.iter().map(|row| (row.size as f64, y(row))).collect(),
+    };
+    let mut times = vec![
+        curve("least trial (NetPIPE)", |row| row.time_us),
+        curve("median", |row| row.spread_us.median),
+        curve("99th percentile", |row| row.spread_us.p99),
+    ];
+    if let Some(handover) = handover {
+        let us = handover.ns.median / 1e3;
+        let points = rows.iter().map(|row| (row.size as f64, us)).collect();
+        times.push(Curve { name: "one cache line handed over".into(), points });
+    }
+    let panel = |title: &str, y: &str, curves| Panel {
+        title: title.into(),
+        x: "message size (bytes)".into(),
+        y: y.into(),
+        curves,
+    };
+    [
+        panel("Time of a message", "time (µs)", times),
+        panel("Throughput", "Mbps (2^20 bits a second)", vec![curve("Taffrail", |row| row.mbps)]),
+    ]
+}

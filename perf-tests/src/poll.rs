@@ -1,0 +1,110 @@
+//! The `poll` command: whether peers that say nothing cost anything.
+
+use crate::netpipe::{Buffers, Mode, measure};
+use crate::outputs::Outputs;
+use crate::pair::{DATA, Pair};
+use crate::plot::{Curve, Panel};
+use crate::session::{About, Member, Placement, Session};
+use crate::stats::Spread;
+use crate::{Error, launching};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+use taffrail::{Dest, Pattern};
+
+/// Bytes of a message.
+const SIZE: usize = 8;
+/// Messages of one trial.
+const MESSAGES: u64 = 100_000;
+
+/// Latency of 8 bytes against the number of idle peers
+#[derive(Clone, Debug, clap::Args)]
+pub struct Poll {
+    /// How many ranks have said something once and now sleep
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "0,1,2,4,8,16,32,62")]
+    pub idle: Vec<u32>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What was measured with one number of idle peers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// Idle peers of both ranks that ping-pong.
+    pub idle: u32,
+    /// Half a round trip, in nanoseconds.
+    pub ns: Spread,
+}
+
+impl Poll {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        let &[idle] = &self.idle[..] else { return self.one_by_one() };
+        match Session::start(2 + idle, Placement::Pinned)? {
+            Session::Done(code) => Ok(code),
+            Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+        }
+    }
+
+    fn one_by_one(&self) -> Result<ExitCode, Error> {
+        let rows: Vec<Row> =
+            launching::measure_each(&self.idle, |idle| format!("poll --idle {idle}"))?;
+        rows.iter().for_each(print);
+        self.outputs.write(&About::new(None), &rows, &[panel(&rows)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
+        let idle = member.job.size() - 2;
+        greet(&mut member)?;
+        let handover = member.handover()?;
+        let mut parts = Vec::new();
+        if let Some(mut pair) = Pair::of(&mut member.endpoint, 0, 1) {
+            let mut buffers = Buffers::one(SIZE);
+            parts = measure(&mut pair, Mode::default(), &mut buffers, MESSAGES)?.parts;
+        }
+        if member.reports() {
+            if let Some(handover) = handover {
+                println!("{handover}");
+            }
+            let row = Row { idle, ns: Spread::of(&parts).scaled(1e9) };
+            print(&row);
+            let rows = [row];
+            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+        }
+        // Here the idle ranks have been waiting all along, without polling.
+        Ok(member.job.barrier()?)
+    }
+}
+
+/// Every idle rank exchanges a few messages with both that will ping-pong, so that they know it.
+fn greet(member: &mut Member) -> Result<(), Error> {
+    const MESSAGES: u32 = 100;
+    let (rank, size) = (member.job.rank(), member.job.size());
+    let peers = if rank < 2 { 2..size } else { 0..2 };
+    for peer in peers {
+        for _ in 0..MESSAGES {
+            let (dest, pattern) = (Dest::new(peer, DATA), Pattern::new(peer, DATA));
+            member.endpoint.sendrecv(dest, &[0; SIZE], pattern, &mut [0; SIZE])?;
+        }
+    }
+    Ok(member.job.barrier()?)
+}
+
+fn print(row: &Row) {
+    let Spread { median, p1, p99, .. } = row.ns;
+    println!("{:4} idle peers: {median:6.0} ns (p1 {p1:.0}, p99 {p99:.0})", row.idle);
+}
+
+fn panel(rows: &[Row]) -> Panel {
+    let curve = |name: &str, y: fn(&Spread) -> f64| Curve {
+        name: name.into(),
+        points: rows.iter().map(|row| (f64::from(row.idle), y(&row.ns))).collect(),
+    };
+    Panel {
+        title: "8 bytes beside idle peers".into(),
+        x: "idle peers".into(),
+        y: "half a round trip (ns)".into(),
+        curves: vec![curve("median", |ns| ns.median), curve("99th percentile", |ns| ns.p99)],
+    }
+}
