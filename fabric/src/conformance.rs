@@ -72,9 +72,9 @@ macro_rules! conformance {
                 unknown_regions, garbage_keys
             }
             deregister { stale_keys, get_under_way, put_under_way }
-            views { shows_the_bytes, outlives_the_owner }
+            views { shows_the_bytes, outlives_everyone }
             waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
-            closing { after_all_messages, others_go_on, in_threads }
+            closing { after_all_messages, others_go_on, cut_off, in_threads }
         );
     };
     (@each $bench:expr; $($group:ident { $($name:ident),* })*) => {

@@ -4,12 +4,18 @@
 //! conformance suite is tested against: as it should be, and with each of its bad [`Manners`]. It
 //! is no transport: every message takes the one lock.
 
+mod manners;
+mod net;
+
+pub use manners::Manners;
+use net::{Event, Net, Pages, Region, Seat, parse};
+
 use crate::{
-    Arming, Caps, Cost, Denied, Fabric, Fault, Head, MemoryError, Payload, PeerId, Refused,
+    Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, Payload, PeerId, Refused,
     RegionId, RemoteKey, Sink, Token,
 };
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::collections::{HashMap, VecDeque};
+use std::alloc::{Layout, alloc_zeroed};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,105 +34,11 @@ const ROOM: usize = 64;
 const COST: Cost = Cost { latency_ns: 1000.0, bytes_per_ns: 5.0 };
 const PAGE: usize = 4096;
 
-/// What the network does wrong, to about one event in a hundred. A suite that does not notice is
-/// worth nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manners {
-    /// Nothing.
-    Good,
-    /// A message gets lost.
-    Lose,
-    /// A message overtakes the one before it.
-    Reorder,
-    /// A message arrives twice.
-    Duplicate,
-    /// A byte of a long message changes.
-    Corrupt,
-    /// A message loses its last byte.
-    Truncate,
-    /// The highest bit of a head's tag is not carried.
-    ForgetBit,
-    /// A message arrives although its sender was told that there is no room.
-    SendWhenBusy,
-    /// There is always room.
-    NeverBusy,
-    /// No room towards one peer means no room towards any.
-    AllBusy,
-    /// An armed sleeper is not woken.
-    LoseWakeUp,
-    /// Sleeping does not sleep.
-    NeverSleep,
-    /// A get or put ends twice.
-    CompleteTwice,
-    /// A get or put says that it has ended, and never began.
-    CompleteOnly,
-    /// A get or put moves a byte too many.
-    OneByteMore,
-    /// Memory can be reached after it was deregistered.
-    Linger,
-    /// The news of a peer's end overtakes its last message.
-    FailEarly,
-    /// A peer's end is told twice.
-    FailTwice,
-    /// A peer's end is not told.
-    FailNever,
-    /// Recycled memory is not zeroed.
-    Dirty,
-}
-
 /// A fabric for peers inside one process.
 pub struct Loopback {
     me: usize,
     net: Arc<Mutex<Net>>,
     alarm: Arc<OwnedFd>,
-}
-
-struct Net {
-    seats: Vec<Seat>,
-    next_region: u32,
-    manners: Manners,
-    events: usize,
-}
-
-struct Seat {
-    inbox: VecDeque<Event>,
-    waiting_from: Vec<usize>,
-    regions: HashMap<u32, Region>,
-    views: Vec<(u32, Arc<Pages>)>,
-    alarm: Arc<OwnedFd>,
-    armed: bool,
-    gone: bool,
-}
-
-enum Event {
-    Message(PeerId, Head, Vec<u8>),
-    Completed(Token, Result<(), Fault>),
-    Failed(PeerId, Fault),
-}
-
-#[derive(Clone)]
-struct Region {
-    at: *mut u8,
-    len: usize,
-    /// Keeps allocated memory; registered memory is the caller's.
-    pages: Option<Arc<Pages>>,
-}
-
-// SAFETY: the memory is reached under the lock of `Net` only, by raw copies.
-unsafe impl Send for Region {}
-
-struct Pages(NonNull<u8>, Layout);
-
-// SAFETY: plain memory, released by whoever drops the last reference.
-unsafe impl Send for Pages {}
-// SAFETY: as above; no reference to the bytes exists.
-unsafe impl Sync for Pages {}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `alloc` below with this very layout.
-        unsafe { dealloc(self.0.as_ptr(), self.1) };
-    }
 }
 
 /// `n` fabrics connected with each other.
@@ -136,7 +48,8 @@ pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
         inbox: VecDeque::new(),
         waiting_from: vec![0; n],
         regions: HashMap::new(),
-        views: Vec::new(),
+        cut: HashMap::new(),
+        told: HashSet::new(),
         alarm: Arc::new(
             eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a descriptor"),
         ),
@@ -148,97 +61,6 @@ pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
     let net = Arc::new(Mutex::new(Net { seats, next_region: 1, manners, events: 0 }));
     let join = |(me, alarm)| Loopback { me, net: net.clone(), alarm };
     alarms.into_iter().enumerate().map(join).collect()
-}
-
-impl Net {
-    /// Whether the next event is the one that these bad manners spoil.
-    fn spoils(&mut self, manners: Manners) -> bool {
-        self.events += usize::from(self.manners == manners);
-        self.manners == manners && self.events.is_multiple_of(97)
-    }
-
-    fn deliver(&mut self, to: usize, event: Event) {
-        self.seats[to].inbox.push_back(event);
-        if self.seats[to].armed && !self.spoils(Manners::LoseWakeUp) {
-            // It fails when the counter is full, and then the descriptor is readable anyway.
-            let _ = rustix::io::write(&*self.seats[to].alarm, &1u64.to_ne_bytes());
-        }
-    }
-
-    fn message(&mut self, from: usize, to: usize, mut head: Head, mut payload: Vec<u8>) {
-        if self.spoils(Manners::Lose) {
-            return;
-        }
-        let len = payload.len();
-        if len > 100 && self.spoils(Manners::Corrupt) {
-            payload[len / 2] ^= 0x10;
-        }
-        if len > 0 && self.spoils(Manners::Truncate) {
-            payload.pop();
-        }
-        if self.manners == Manners::ForgetBit {
-            head.tag &= u64::MAX >> 1;
-        }
-        let peer = PeerId(from as u32);
-        if self.spoils(Manners::Duplicate) {
-            self.deliver(to, Event::Message(peer, head, payload.clone()));
-            self.seats[to].waiting_from[from] += 1;
-        }
-        self.deliver(to, Event::Message(peer, head, payload));
-        self.seats[to].waiting_from[from] += 1;
-        let count = self.seats[to].inbox.len();
-        if count > 1 && self.spoils(Manners::Reorder) {
-            self.seats[to].inbox.swap(count - 1, count - 2);
-        }
-    }
-
-    /// Copies `len` bytes between `near` and the memory behind `key`.
-    ///
-    /// # Safety
-    /// `near` is valid for `len` bytes.
-    unsafe fn copy(
-        &mut self,
-        owner: usize,
-        key: &RemoteKey,
-        offset: u64,
-        (near, len, put): (*mut u8, usize, bool),
-    ) -> Result<(), Fault> {
-        let far = self.find(owner, key, offset, len)?;
-        if self.spoils(Manners::CompleteOnly) {
-            return Ok(());
-        }
-        let len = len + usize::from(self.manners == Manners::OneByteMore);
-        let (source, target) = if put { (near, far) } else { (far, near) };
-        // SAFETY: `near` as promised by the caller, `far` lies inside of a region (`find`).
-        unsafe { source.copy_to(target, len) };
-        Ok(())
-    }
-
-    /// Where the memory behind a key is, if `len` bytes from `offset` on lie inside of its region.
-    fn find(
-        &self,
-        owner: usize,
-        key: &RemoteKey,
-        offset: u64,
-        len: usize,
-    ) -> Result<*mut u8, Fault> {
-        let (id, start) = parse(key);
-        let no = |why: &str| Fault::NoSuchMemory(format!("region {id} of {owner}: {why}"));
-        let seat = self.seats.get(owner).ok_or_else(|| no("no such peer"))?;
-        let region = seat.regions.get(&id).ok_or_else(|| no("never was, or was deregistered"))?;
-        let from = start.checked_add(offset).filter(|&from| from <= region.len as u64);
-        let from = from.ok_or_else(|| no("the offset lies outside"))? as usize;
-        if len > region.len - from {
-            return Err(no(&format!("{len} bytes from {from} on, it has {}", region.len)));
-        }
-        Ok(region.at.wrapping_add(from))
-    }
-}
-
-fn parse(key: &RemoteKey) -> (u32, u64) {
-    let (id, start) = (&key.0[..4], &key.0[8..16]);
-    let id = u32::from_le_bytes(id.try_into().expect("four bytes"));
-    (id, u64::from_le_bytes(start.try_into().expect("eight bytes")))
 }
 
 impl Loopback {
@@ -266,8 +88,8 @@ impl Loopback {
         token: Token,
     ) -> Result<(), Refused> {
         let mut net = self.net();
-        if net.seats[peer.index()].gone {
-            return Err(Refused::Failed(Fault::Closed));
+        if let Some(fault) = net.apart(self.me, peer.index()) {
+            return Err(Refused::Failed(fault));
         }
         // SAFETY: as promised by the caller.
         let result = unsafe { net.copy(peer.index(), key, offset, near) };
@@ -302,8 +124,8 @@ impl Fabric for Loopback {
             return Err(Refused::TooLong { got, limit: CAPS.max_message });
         }
         let (me, to, mut net) = (self.me, to.index(), self.net());
-        if net.seats[to].gone {
-            return Err(Refused::Failed(Fault::Closed));
+        if let Some(fault) = net.apart(me, to) {
+            return Err(Refused::Failed(fault));
         }
         let full = |seat: &Seat| seat.waiting_from[me] >= ROOM;
         let busy = match net.manners {
@@ -346,6 +168,18 @@ impl Fabric for Loopback {
         0
     }
 
+    fn cut_off(&mut self, peer: PeerId, fault: Fault) {
+        let (me, peer, mut net) = (self.me, peer.index(), self.net());
+        if net.apart(me, peer).is_none() {
+            let seat = &mut net.seats[me];
+            seat.cut.insert(peer, fault.clone());
+            seat.inbox.retain(|e| !matches!(e, Event::Message(from, ..) if from.index() == peer));
+            seat.waiting_from[peer] = 0;
+            net.tell(me, peer, fault);
+            net.tell(peer, me, Fault::Closed);
+        }
+    }
+
     fn send_cost(&self, _: PeerId) -> Cost {
         COST
     }
@@ -362,7 +196,7 @@ impl Fabric for Loopback {
         Ok(self.add(Region { at, len, pages: None }))
     }
 
-    fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>), MemoryError> {
+    fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         let short = || MemoryError::Short {
             what: "memory",
             need: len as u64,
@@ -376,8 +210,9 @@ impl Fabric for Loopback {
             // SAFETY: at least one byte was allocated.
             unsafe { at.as_ptr().write(1) };
         }
-        let pages = Some(Arc::new(Pages(at, layout)));
-        Ok((self.add(Region { at: at.as_ptr(), len, pages }), at))
+        let pages = Arc::new(Pages(at, layout));
+        let region = Region { at: at.as_ptr(), len, pages: Some(pages.clone()) };
+        Ok((self.add(region), at, pages))
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
@@ -435,23 +270,20 @@ impl Fabric for Loopback {
         unsafe { self.transfer(to, key, offset, (source.cast_mut(), len, true), token) }
     }
 
-    fn map(&mut self, from: PeerId, key: &RemoteKey, len: usize) -> Result<NonNull<u8>, Denied> {
-        let mut net = self.net();
+    fn map(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        len: usize,
+    ) -> Result<(NonNull<u8>, Keep), Denied> {
+        let net = self.net();
         let denied = |why| Denied { what: "a view", why, remedy: "get the bytes instead" };
         let at = net.find(from.index(), key, 0, len).map_err(|fault| denied(fault.to_string()))?;
-        let id = parse(key).0;
-        let region = net.seats[from.index()].regions[&id].clone();
-        let pages = region.pages.ok_or_else(|| denied("the memory was not allocated".into()))?;
-        net.seats[self.me].views.push((id, pages));
-        NonNull::new(at).ok_or_else(|| denied("the region is at no address".into()))
-    }
-
-    fn unmap(&mut self, _: PeerId, key: &RemoteKey) {
-        let mut net = self.net();
-        let views = &mut net.seats[self.me].views;
-        if let Some(at) = views.iter().position(|&(id, _)| id == parse(key).0) {
-            views.swap_remove(at);
-        }
+        let region = &net.seats[from.index()].regions[&parse(key).0];
+        let pages = region.pages.clone();
+        let pages = pages.ok_or_else(|| denied("the memory was not allocated".into()))?;
+        let at = NonNull::new(at).ok_or_else(|| denied("the region is at no address".into()))?;
+        Ok((at, pages))
     }
 
     fn arm(&mut self) -> Arming {
@@ -487,16 +319,7 @@ impl Drop for Loopback {
         net.seats[me].gone = true;
         net.seats[me].regions.clear();
         for to in (0..net.seats.len()).filter(|&to| to != me) {
-            let news = || Event::Failed(PeerId(me as u32), Fault::Closed);
-            match net.manners {
-                Manners::FailNever => continue,
-                Manners::FailEarly => net.seats[to].inbox.push_front(news()),
-                Manners::FailTwice => net.deliver(to, news()),
-                _ => {}
-            }
-            if net.manners != Manners::FailEarly {
-                net.deliver(to, news());
-            }
+            net.tell(to, me, Fault::Closed);
         }
     }
 }

@@ -102,4 +102,5 @@ fn wrong_news_of_a_peer() {
     fails(Manners::FailNever, closing::after_all_messages, "the news that 2 has left");
     fails(Manners::FailNever, closing::in_threads, "");
     fails(Manners::FailEarly, closing::others_go_on, "");
+    fails(Manners::FailTwice, closing::cut_off, "twice");
 }

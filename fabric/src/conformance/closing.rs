@@ -1,4 +1,4 @@
-//! A peer that leaves in good order.
+//! A peer that leaves in good order, or is cut off.
 
 use super::mesh::{Deadline, Mesh, Seen, peer, poll};
 use super::{Bench, pattern};
@@ -64,6 +64,47 @@ pub fn others_go_on<B: Bench>(bench: &B) {
     mesh.until("the news that 0 has left", |mesh| {
         (1..4).all(|rank| mesh.seen[rank].failed == [(peer(0), Fault::Closed)])
     });
+}
+
+/// A peer that is cut off is told of as failed, once and with the fault given; nothing comes from it
+/// after that, and what is sent to it fails. Others are not concerned.
+pub fn cut_off<B: Bench>(bench: &B) {
+    let fault = |got: &str| Fault::Protocol {
+        place: "a header",
+        expected: "sense".into(),
+        got: got.to_owned(),
+    };
+    for waiting in [0, 1, 20] {
+        let mut mesh = Mesh::new(bench, 3);
+        for number in 0..waiting {
+            mesh.at(1).send(peer(0), numbered(number), b"unread").expect("room");
+        }
+        mesh.at(0).cut_off(peer(1), fault("nonsense"));
+        mesh.at(0).cut_off(peer(1), fault("nonsense again"));
+        let late = mesh.at(0).send(peer(1), Head::default(), &[]);
+        assert_eq!(late, Err(Refused::Failed(fault("nonsense"))));
+        mesh.until("the news of its end", |mesh| !mesh.seen[0].failed.is_empty());
+        // Whether messages from before come first is not laid down; `Seen` checks that none comes
+        // after the news.
+        mesh.seen[0].messages.clear();
+        for number in 0..500 {
+            // The one that was cut off may go on as if nothing had happened.
+            let _ = mesh.at(1).send(peer(0), numbered(number), b"nonsense");
+            for (from, to) in [(0, 2), (2, 0), (1, 2), (2, 1)] {
+                mesh.send(from, to, numbered(number), b"sense");
+                let (source, head, _) = mesh.receive(to);
+                assert_eq!((source, head), (peer(from), numbered(number)));
+            }
+        }
+        mesh.fabrics[1] = None;
+        mesh.until("the news at 2", |mesh| !mesh.seen[2].failed.is_empty());
+        mesh.assert_nothing_more();
+        assert_eq!(mesh.seen[0].failed, [(peer(1), fault("nonsense"))]);
+        // It had left already: nothing is said twice.
+        mesh.at(2).cut_off(peer(1), fault("nonsense"));
+        mesh.settle();
+        assert_eq!(mesh.seen[2].failed, [(peer(1), Fault::Closed)]);
+    }
 }
 
 /// Each of four threads leaves when it likes, while the others send to it.

@@ -87,8 +87,6 @@ fn take_back<F: Fabric>(
     let mut random = fastrand::Rng::with_seed(seed);
     let mut seen = Seen::default();
     for round in 0..ROUNDS {
-        // Registered memory stays ours, and what is in it is checked afterwards. Allocated memory
-        // is gone; that nobody touches it shows as no crash.
         let Exposed { ram, region } = expose(&mut fabric, kind, LEN);
         ram.fill(seed);
         let region = region.expect("a region");
@@ -103,19 +101,15 @@ fn take_back<F: Fabric>(
         }
         fabric.deregister(region).expect("a region is deregistered once");
         let ours = pattern::bytes(seed ^ 1, LEN);
-        if kind == Kind::Registered {
-            ram.write(0, &ours);
-        }
+        ram.write(0, &ours);
         let deadline = Deadline::after(patience);
         while seen.messages.is_empty() {
             deadline.check(format_args!("the other side's word after round {round}"));
             poll(&mut fabric, &mut seen);
         }
         seen.messages.clear();
-        if kind == Kind::Registered {
-            let what = format_args!("memory deregistered in round {round}, written since");
-            pattern::assert_same(&ram.read(), &ours, what);
-        }
+        let what = format_args!("{kind:?} memory, deregistered in round {round}, written since");
+        pattern::assert_same(&ram.read(), &ours, what);
     }
     stop.store(true, Ordering::SeqCst);
 }

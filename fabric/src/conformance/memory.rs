@@ -28,9 +28,10 @@ pub(crate) struct Exposed {
 /// Makes `len` bytes known as `kind` says.
 pub(crate) fn expose<F: Fabric>(fabric: &mut F, kind: Kind, len: usize) -> Exposed {
     if kind == Kind::Allocated {
-        let (region, at) = fabric.alloc(len).unwrap_or_else(|e| panic!("alloc of {len}: {e}"));
-        // SAFETY: allocated with this length; used by the tests until they deregister it only.
-        return Exposed { ram: unsafe { Ram::borrowed(at, len) }, region: Some(region) };
+        let got = fabric.alloc(len).unwrap_or_else(|e| panic!("alloc of {len}: {e}"));
+        let (region, at, keep) = got;
+        // SAFETY: allocated with this length, for as long as it is kept.
+        return Exposed { ram: unsafe { Ram::kept(at, len, keep) }, region: Some(region) };
     }
     let ram = Ram::new(len);
     let region = (kind == Kind::Registered).then(|| {
@@ -117,14 +118,21 @@ pub fn allocation<B: Bench>(bench: &B) {
         }
     }
     for len in [1 << 50, usize::MAX / 2, usize::MAX] {
-        let error = mesh.at(0).alloc(len).expect_err("more than any machine has");
+        let error = mesh.at(0).alloc(len).map(drop).expect_err("more than any machine has");
         assert!(
             matches!(error, MemoryError::Short { need, .. } if need >= len as u64),
             "{error:?}"
         );
     }
+    // What is kept outlives its registration, and the fabric.
+    let exposed = expose(mesh.at(0), Kind::Allocated, 8192);
+    exposed.ram.fill(9);
+    mesh.at(0).deregister(exposed.region.expect("allocated")).expect("it is there");
+    assert!(exposed.ram.read() == pattern::bytes(9, 8192));
     mesh.send(0, 1, Head::default(), b"well");
     assert_eq!(mesh.receive(1).2, b"well");
+    drop(mesh);
+    assert!(exposed.ram.read() == pattern::bytes(9, 8192));
 }
 
 /// Both ways, every kind of memory, at every boundary, with an offset in the key and in the call.

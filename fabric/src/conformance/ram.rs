@@ -1,6 +1,7 @@
 //! Memory that peers may read and write while we hold it.
 
 use super::pattern;
+use crate::Keep;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -8,7 +9,12 @@ use std::ptr::NonNull;
 pub(crate) struct Ram {
     at: NonNull<u8>,
     len: usize,
-    layout: Option<Layout>,
+    holder: Holder,
+}
+
+enum Holder {
+    Ours(Layout),
+    Theirs { _keep: Keep },
 }
 
 // SAFETY: the memory is reached by raw copies only; `Ram` has no tie to a thread.
@@ -21,15 +27,16 @@ impl Ram {
         // SAFETY: the layout is not of size 0.
         let at = unsafe { alloc_zeroed(layout) };
         let Some(at) = NonNull::new(at) else { handle_alloc_error(layout) };
-        Ram { at, len, layout: Some(layout) }
+        Ram { at, len, holder: Holder::Ours(layout) }
     }
 
-    /// `len` bytes that someone else holds.
+    /// `len` bytes that a fabric gave out.
     ///
     /// # Safety
-    /// `len` bytes from `at` stay readable and writable as long as this value is used.
-    pub(crate) unsafe fn borrowed(at: NonNull<u8>, len: usize) -> Self {
-        Ram { at, len, layout: None }
+    /// `len` bytes from `at` stay readable as long as `keep` is there, and writable if they are
+    /// written to.
+    pub(crate) unsafe fn kept(at: NonNull<u8>, len: usize, keep: Keep) -> Self {
+        Ram { at, len, holder: Holder::Theirs { _keep: keep } }
     }
 
     pub(crate) fn at(&self) -> *mut u8 {
@@ -62,7 +69,7 @@ impl Ram {
 
 impl Drop for Ram {
     fn drop(&mut self) {
-        if let Some(layout) = self.layout {
+        if let Holder::Ours(layout) = self.holder {
             // SAFETY: allocated in `new` with this very layout.
             unsafe { dealloc(self.at(), layout) };
         }

@@ -4,7 +4,8 @@ use super::memory::{self, Kind, expose};
 use super::mesh::{Mesh, peer};
 use super::ram::Ram;
 use super::{Bench, pattern};
-use crate::{Fabric, Head};
+use crate::{Fabric, Head, Keep};
+use std::ptr::NonNull;
 
 const LEN: usize = 3 * 4096 + 100;
 
@@ -23,10 +24,9 @@ pub fn shows_the_bytes<B: Bench>(bench: &B) {
             assert!(view.is_err(), "the capabilities say that this fabric does not map");
             continue;
         }
-        let at = view.unwrap_or_else(|denied| panic!("map of {len} bytes: {denied}"));
-        let again = mesh.at(1).map(peer(0), &key, len).expect("a second use of the same view");
-        // SAFETY: mapped with this length until the last unmap, below.
-        let view = unsafe { Ram::borrowed(at, len) };
+        let view = view.unwrap_or_else(|denied| panic!("map of {len} bytes: {denied}"));
+        let again = mesh.at(1).map(peer(0), &key, len).expect("a second view of the same");
+        let (view, again) = (ram(view, len), ram(again, len));
         for seed in 1..20 {
             far.ram.fill(seed);
             mesh.send(0, 1, Head::default(), &[]);
@@ -34,11 +34,8 @@ pub fn shows_the_bytes<B: Bench>(bench: &B) {
             let expected = &pattern::bytes(seed, LEN)[offset..];
             pattern::assert_same(&view.read(), expected, format_args!("a view from {offset} on"));
         }
-        // SAFETY: as above.
-        let again = unsafe { Ram::borrowed(again, len) };
-        mesh.at(1).unmap(peer(0), &key);
-        assert!(again.read() == far.ram.read()[offset..], "unmap of one use ended the other");
-        mesh.at(1).unmap(peer(0), &key);
+        drop(view);
+        assert!(again.read() == far.ram.read()[offset..], "the end of one view ended the other");
         assert!(mesh.at(1).map(peer(0), &key, len + 1).is_err(), "a view beyond the region");
         mesh.at(0).deregister(far.region.expect("a region")).expect("it is there");
         assert!(mesh.at(1).map(peer(0), &key, len).is_err(), "a view of memory that is gone");
@@ -46,28 +43,37 @@ pub fn shows_the_bytes<B: Bench>(bench: &B) {
     mesh.assert_nothing_more();
 }
 
-/// A view can be read until it is unmapped, even if its owner has deregistered the memory and left.
-pub fn outlives_the_owner<B: Bench>(bench: &B) {
+/// A view can be read as long as it is kept: when its owner has deregistered the memory and left,
+/// and when the fabric that gave it is gone.
+pub fn outlives_everyone<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 3);
     let far = expose(mesh.at(0), Kind::Allocated, LEN);
     far.ram.fill(1);
     let key = memory::key(mesh.at(0), peer(1), &far, 0).expect("a region has a key");
     let key = mesh.hand_over(0, 1, key);
+    let view = mesh.at(1).map(peer(0), &key, LEN);
     if !mesh.at(1).caps().maps {
-        assert!(mesh.at(1).map(peer(0), &key, LEN).is_err());
+        assert!(view.is_err(), "the capabilities say that this fabric does not map");
         return;
     }
-    let at = mesh.at(1).map(peer(0), &key, LEN).expect("a view");
-    // SAFETY: mapped with this length until unmap, below.
-    let view = unsafe { Ram::borrowed(at, LEN) };
-    assert!(view.read() == pattern::bytes(1, LEN));
+    let view = ram(view.expect("a view"), LEN);
+    let shown = |when: &str| {
+        pattern::assert_same(&view.read(), &pattern::bytes(1, LEN), format_args!("{when}"));
+    };
+    shown("at first");
     mesh.at(0).deregister(far.region.expect("a region")).expect("it is there");
-    assert_eq!(view.read().len(), LEN);
+    shown("deregistered");
+    drop(far);
     mesh.fabrics[0] = None;
     mesh.until("the news that 0 has left", |mesh| !mesh.seen[1].failed.is_empty());
-    // What it shows is nobody's business by now; that it can be read is.
-    assert_eq!(view.read().len(), LEN);
-    mesh.at(1).unmap(peer(0), &key);
+    shown("its owner has left");
     mesh.send(2, 1, Head::default(), b"well");
     assert_eq!(mesh.receive(1).2, b"well");
+    drop(mesh);
+    shown("without any fabric");
+}
+
+fn ram((at, keep): (NonNull<u8>, Keep), len: usize) -> Ram {
+    // SAFETY: mapped with this length, for as long as it is kept; the tests only read it.
+    unsafe { Ram::kept(at, len, keep) }
 }

@@ -1,0 +1,172 @@
+//! What all fabrics of a mesh share, under one lock.
+
+use super::Manners;
+use crate::{Fault, Head, PeerId, RemoteKey, Token};
+use std::alloc::{Layout, dealloc};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+pub(super) struct Net {
+    pub(super) seats: Vec<Seat>,
+    pub(super) next_region: u32,
+    pub(super) manners: Manners,
+    pub(super) events: usize,
+}
+
+pub(super) struct Seat {
+    pub(super) inbox: VecDeque<Event>,
+    pub(super) waiting_from: Vec<usize>,
+    pub(super) regions: HashMap<u32, Region>,
+    /// Peers it will have no more to do with, and why.
+    pub(super) cut: HashMap<usize, Fault>,
+    /// Peers whose end it was told of.
+    pub(super) told: HashSet<usize>,
+    pub(super) alarm: Arc<OwnedFd>,
+    pub(super) armed: bool,
+    pub(super) gone: bool,
+}
+
+pub(super) enum Event {
+    Message(PeerId, Head, Vec<u8>),
+    Completed(Token, Result<(), Fault>),
+    Failed(PeerId, Fault),
+}
+
+#[derive(Clone)]
+pub(super) struct Region {
+    pub(super) at: *mut u8,
+    pub(super) len: usize,
+    /// Keeps allocated memory; registered memory is the caller's.
+    pub(super) pages: Option<Arc<Pages>>,
+}
+
+// SAFETY: the memory is reached under the lock of `Net` only, by raw copies.
+unsafe impl Send for Region {}
+
+pub(super) struct Pages(pub(super) NonNull<u8>, pub(super) Layout);
+
+// SAFETY: plain memory, released by whoever drops the last reference.
+unsafe impl Send for Pages {}
+// SAFETY: as above; no reference to the bytes exists.
+unsafe impl Sync for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `alloc` with this very layout.
+        unsafe { dealloc(self.0.as_ptr(), self.1) };
+    }
+}
+
+impl Net {
+    /// Why there is no traffic between two ranks, if so.
+    pub(super) fn apart(&self, me: usize, peer: usize) -> Option<Fault> {
+        let cut = self.seats[me].cut.get(&peer).cloned();
+        let gone = self.seats[peer].gone || self.seats[peer].cut.contains_key(&me);
+        cut.or(gone.then_some(Fault::Closed))
+    }
+
+    /// Tells `me` that `peer` is gone, unless it knows.
+    pub(super) fn tell(&mut self, me: usize, peer: usize, why: Fault) {
+        if self.manners == Manners::FailNever || !self.seats[me].told.insert(peer) {
+            return;
+        }
+        let news = || Event::Failed(PeerId(peer as u32), why.clone());
+        match self.manners {
+            Manners::FailEarly => return self.seats[me].inbox.push_front(news()),
+            Manners::FailTwice => self.deliver(me, news()),
+            _ => {}
+        }
+        self.deliver(me, news());
+    }
+
+    /// Whether the next event is the one that these bad manners spoil.
+    pub(super) fn spoils(&mut self, manners: Manners) -> bool {
+        self.events += usize::from(self.manners == manners);
+        self.manners == manners && self.events.is_multiple_of(97)
+    }
+
+    pub(super) fn deliver(&mut self, to: usize, event: Event) {
+        self.seats[to].inbox.push_back(event);
+        if self.seats[to].armed && !self.spoils(Manners::LoseWakeUp) {
+            // It fails when the counter is full, and then the descriptor is readable anyway.
+            let _ = rustix::io::write(&*self.seats[to].alarm, &1u64.to_ne_bytes());
+        }
+    }
+
+    pub(super) fn message(&mut self, from: usize, to: usize, mut head: Head, mut payload: Vec<u8>) {
+        if self.spoils(Manners::Lose) {
+            return;
+        }
+        let len = payload.len();
+        if len > 100 && self.spoils(Manners::Corrupt) {
+            payload[len / 2] ^= 0x10;
+        }
+        if len > 0 && self.spoils(Manners::Truncate) {
+            payload.pop();
+        }
+        if self.manners == Manners::ForgetBit {
+            head.tag &= u64::MAX >> 1;
+        }
+        let peer = PeerId(from as u32);
+        if self.spoils(Manners::Duplicate) {
+            self.deliver(to, Event::Message(peer, head, payload.clone()));
+            self.seats[to].waiting_from[from] += 1;
+        }
+        self.deliver(to, Event::Message(peer, head, payload));
+        self.seats[to].waiting_from[from] += 1;
+        let count = self.seats[to].inbox.len();
+        if count > 1 && self.spoils(Manners::Reorder) {
+            self.seats[to].inbox.swap(count - 1, count - 2);
+        }
+    }
+
+    /// Copies `len` bytes between `near` and the memory behind `key`.
+    ///
+    /// # Safety
+    /// `near` is valid for `len` bytes.
+    pub(super) unsafe fn copy(
+        &mut self,
+        owner: usize,
+        key: &RemoteKey,
+        offset: u64,
+        (near, len, put): (*mut u8, usize, bool),
+    ) -> Result<(), Fault> {
+        let far = self.find(owner, key, offset, len)?;
+        if self.spoils(Manners::CompleteOnly) {
+            return Ok(());
+        }
+        let len = len + usize::from(self.manners == Manners::OneByteMore);
+        let (source, target) = if put { (near, far) } else { (far, near) };
+        // SAFETY: `near` as promised by the caller, `far` lies inside of a region (`find`).
+        unsafe { source.copy_to(target, len) };
+        Ok(())
+    }
+
+    /// Where the memory behind a key is, if `len` bytes from `offset` on lie inside of its region.
+    pub(super) fn find(
+        &self,
+        owner: usize,
+        key: &RemoteKey,
+        offset: u64,
+        len: usize,
+    ) -> Result<*mut u8, Fault> {
+        let (id, start) = parse(key);
+        let no = |why: &str| Fault::NoSuchMemory(format!("region {id} of {owner}: {why}"));
+        let seat = self.seats.get(owner).ok_or_else(|| no("no such peer"))?;
+        let region = seat.regions.get(&id).ok_or_else(|| no("never was, or was deregistered"))?;
+        let from = start.checked_add(offset).filter(|&from| from <= region.len as u64);
+        let from = from.ok_or_else(|| no("the offset lies outside"))? as usize;
+        if len > region.len - from {
+            return Err(no(&format!("{len} bytes from {from} on, it has {}", region.len)));
+        }
+        Ok(region.at.wrapping_add(from))
+    }
+}
+
+pub(super) fn parse(key: &RemoteKey) -> (u32, u64) {
+    let (id, start) = (&key.0[..4], &key.0[8..16]);
+    let id = u32::from_le_bytes(id.try_into().expect("four bytes"));
+    (id, u64::from_le_bytes(start.try_into().expect("eight bytes")))
+}
