@@ -327,9 +327,7 @@ impl Taken {
 }
 
 fn exchange(cell: &Cell, from: Taken, to: Taken) -> bool {
-    cell.taken
-        .compare_exchange(from.pack(), to.pack(), Ordering::AcqRel, Ordering::Relaxed)
-        .is_ok()
+    cell.taken.compare_exchange(from.pack(), to.pack(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// How a get is cut; both sides compute the same.

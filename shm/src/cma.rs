@@ -105,10 +105,8 @@ fn move_all(
         let now = (len - done).min(LIMIT);
         let here = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: now };
         let there_at = remote.wrapping_add(done as u64) as usize;
-        let there = libc::iovec {
-            iov_base: std::ptr::without_provenance_mut(there_at),
-            iov_len: now,
-        };
+        let there =
+            libc::iovec { iov_base: std::ptr::without_provenance_mut(there_at), iov_len: now };
         match transfer(&here, &there) {
             moved if moved > 0 => done += moved as usize,
             0 => return Err(CmaError { call, pid, errno: Errno::FAULT, done }),

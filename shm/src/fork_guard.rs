@@ -70,9 +70,13 @@ fn page() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::tests::alone;
 
     #[test]
     fn a_forked_child_knows_that_it_is_one() {
+        if !alone(module_path!(), "a_forked_child_knows_that_it_is_one", "true") {
+            return;
+        }
         let guard = ForkGuard::new().unwrap();
         assert!(guard.is_parent());
         // SAFETY: the child only loads, compares and leaves.

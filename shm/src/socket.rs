@@ -76,8 +76,6 @@ pub(crate) enum Packet {
         region: u32,
         /// Its length in bytes, as announced.
         len: u64,
-        /// Where it lies in the peer's memory.
-        addr: u64,
         /// The file, unchecked.
         fd: OwnedFd,
     },
@@ -158,9 +156,7 @@ impl Link {
         let notice = decode_notice(&bytes)?;
         packet::same("packet, descriptors", notice.descriptors(), files.len())?;
         Ok(Some(match (notice, files.into_iter().next()) {
-            (Notice::Region { region, len, addr }, Some(fd)) => {
-                Packet::Region { region, len, addr, fd }
-            }
+            (Notice::Region { region, len, .. }, Some(fd)) => Packet::Region { region, len, fd },
             (Notice::Region { region, .. } | Notice::Forget { region }, _) => {
                 Packet::Forget { region }
             }
@@ -213,8 +209,11 @@ fn send(socket: &OwnedFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), 
     }
 }
 
+/// A packet's bytes and descriptors.
+type Received = (Vec<u8>, Vec<OwnedFd>);
+
 /// Receives one packet and its descriptors, if there is one.
-fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, LinkError> {
+fn receive(socket: &OwnedFd) -> Result<Option<Received>, LinkError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; packet::LONGEST];
@@ -222,14 +221,14 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, LinkErro
     let received = loop {
         let mut into = [IoSliceMut::new(&mut bytes)];
         match rustix::net::recvmsg(socket, &mut into, &mut control, flags) {
-            Err(Errno::INTR) => {}
+            // A reset is said once, ahead of packets that arrived before it.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             other => break other,
         }
     };
     let message = match received {
         Ok(message) => message,
         Err(Errno::AGAIN) => return Ok(None),
-        Err(Errno::CONNRESET) => return Err(LinkError::Closed),
         Err(errno) => return Err(LinkError::Os { call: "recvmsg", errno }),
     };
     let mut files = Vec::new();
@@ -306,4 +305,4 @@ fn random() -> Result<[u8; 16], SetupError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

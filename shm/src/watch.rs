@@ -103,11 +103,6 @@ impl Watch {
             }
         }
     }
-
-    /// Polls readable when something is with a peer.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
 }
 
 fn data(rank: u32, is_process: bool) -> u64 {

@@ -3,7 +3,7 @@ use taffrail_fabric::Fault;
 use super::*;
 
 #[cfg(loom)]
-mod loom;
+mod model;
 #[cfg(not(loom))]
 mod threads;
 

@@ -1,6 +1,7 @@
 use std::process::{Child, Command, Stdio};
 
 use super::*;
+use crate::socket::tests::alone;
 
 fn me() -> i32 {
     std::process::id() as i32
@@ -53,6 +54,9 @@ fn sleeping_child(command: &mut Command) -> Child {
 /// A process without privileges must not read one of another user, and says what would help.
 #[test]
 fn another_users_process_is_denied() {
+    if !alone(module_path!(), "another_users_process_is_denied", "true") {
+        return;
+    }
     if !rustix::process::geteuid().is_root() {
         let denied = probe(1, 8, 1).unwrap_err();
         assert!(denied.why.contains("not permit"), "{denied}");
@@ -60,8 +64,7 @@ fn another_users_process_is_denied() {
     }
     let cookie = Box::new(77u64);
     let (pid, at) = (me(), address(&*cookie));
-    // SAFETY: the child makes system calls only, apart from what `probe` allocates; no other
-    // thread's lock can be held in its copy of the allocator that the C library does not reset.
+    // SAFETY: the child makes system calls only.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -95,7 +98,8 @@ fn every_errno_has_a_remedy() {
         let denied = refused(CmaError { call: "process_vm_readv", pid: 9, errno, done: 0 });
         assert!(denied.remedy.len() > 20 && !denied.why.is_empty(), "{denied}");
     }
-    let hidden = refused(CmaError { call: "process_vm_readv", pid: 9, errno: Errno::NOSYS, done: 0 });
+    let hidden =
+        refused(CmaError { call: "process_vm_readv", pid: 9, errno: Errno::NOSYS, done: 0 });
     assert!(hidden.remedy.contains("seccomp"), "{hidden}");
 }
 
@@ -126,10 +130,8 @@ fn a_hole_in_the_peers_memory_ends_a_transfer_after_what_was_before_it() {
         at
     };
     // SAFETY: `into` holds four pages.
-    let error = unsafe {
-        read(me(), at.expose_provenance() as u64, into.as_mut_ptr(), 4 * PAGE)
-    }
-    .unwrap_err();
+    let error = unsafe { read(me(), at.expose_provenance() as u64, into.as_mut_ptr(), 4 * PAGE) }
+        .unwrap_err();
     assert_eq!((error.errno, error.done), (Errno::FAULT, 2 * PAGE));
     assert!(into[..2 * PAGE].iter().all(|&byte| byte == 0));
     assert!(into[2 * PAGE..].iter().all(|&byte| byte == 0xff));

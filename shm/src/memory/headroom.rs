@@ -69,7 +69,8 @@ fn tightest(proc: &Path, groups: &Path) -> Option<Room> {
         .and_then(|text| field(&text, "MemAvailable:"))
         .map(|kib| Room { left: kib.saturating_mul(1024), group: None });
     let own = std::fs::read_to_string(proc.join("self/cgroup")).ok();
-    let own = own.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")));
+    let own =
+        own.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")));
     let levels = own.map(|path| groups.join(path)).unwrap_or_else(|| groups.to_path_buf());
     let levels = levels.ancestors().take_while(|level| level.starts_with(groups)).filter_map(group);
     machine.into_iter().chain(levels).min_by_key(|room| room.left)

@@ -35,7 +35,9 @@ pub(crate) enum Expected {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenError {
     /// The peer could shorten it and so end whoever has mapped it.
-    #[error("the peer's memory is not sealed against shrinking (expected a sealed memfd, got {got})")]
+    #[error(
+        "the peer's memory is not sealed against shrinking (expected a sealed memfd, got {got})"
+    )]
     NotSealed {
         /// What was found.
         got: String,
@@ -150,7 +152,11 @@ impl Mapped {
         let from = self.len / rustix::param::page_size() * rustix::param::page_size();
         // SAFETY: the range lies inside our own mapping and inside the file.
         let filled = rustix::io::retry_on_intr(|| unsafe {
-            rustix::mm::madvise(self.as_ptr().add(from).cast(), len - from, Advice::LinuxPopulateRead)
+            rustix::mm::madvise(
+                self.as_ptr().add(from).cast(),
+                len - from,
+                Advice::LinuxPopulateRead,
+            )
         });
         match filled {
             // Before Linux 5.14 there is no such call.

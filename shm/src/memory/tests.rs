@@ -1,5 +1,4 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::process::Command;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -7,6 +6,7 @@ use rustix::mm::ProtFlags;
 use taffrail_fabric::{Fault, MemoryError};
 
 use super::*;
+use crate::socket::tests::alone;
 
 const PAGE: usize = 4096;
 
@@ -166,9 +166,8 @@ fn the_whole_length_has_memory_behind_it() {
 
 #[test]
 fn unmapping_leaves_no_mapping_and_no_descriptor() {
-    let maps = |name: &str| {
-        std::fs::read_to_string("/proc/self/maps").unwrap().matches(name).count()
-    };
+    let maps =
+        |name: &str| std::fs::read_to_string("/proc/self/maps").unwrap().matches(name).count();
     let mine = Shared::create("taffrail-unmapped", PAGE, 0, Seal::Fixed).unwrap();
     assert_eq!(maps("taffrail-unmapped"), 1);
     let number = mine.fd().as_raw_fd();
@@ -196,28 +195,15 @@ fn mapping_what_is_not_there_is_an_error() {
     Space::map(pipe.as_fd(), PAGE, ProtFlags::READ).unwrap_err();
 }
 
-/// Runs the named test of this file in a process of its own, with a resource limit of a shell.
-fn in_limited_child(test: &str, limit: &str) {
-    let exe = std::env::current_exe().unwrap();
-    let script = format!("{limit} && exec \"$0\" --exact --ignored --test-threads=1 \"$1\"");
-    let path = module_path!().split_once("::").unwrap().1;
-    let name = format!("{path}::{test}");
-    let output = Command::new("sh").args(["-c", &script]).arg(exe).arg(name).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{limit}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{text}");
-}
-
 #[test]
-fn limits_of_the_process_are_errors_that_name_the_remedy() {
-    in_limited_child("child_with_short_files", "ulimit -f 1024");
-    in_limited_child("child_with_little_address_space", "ulimit -v 1048576");
-    in_limited_child("child_with_few_descriptors", "ulimit -n 64");
-}
-
-#[test]
-#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
-fn child_with_short_files() {
+fn the_limit_of_file_sizes_is_an_error_and_not_a_signal() {
+    if !alone(
+        module_path!(),
+        "the_limit_of_file_sizes_is_an_error_and_not_a_signal",
+        "ulimit -f 1024",
+    ) {
+        return;
+    }
     let limit = getrlimit(Resource::Fsize).current.expect("run under ulimit -f");
     shared(limit as usize, 0, Seal::Fixed);
     let error = Shared::create("taffrail-test", limit as usize + 1, 0, Seal::Fixed).unwrap_err();
@@ -228,8 +214,10 @@ fn child_with_short_files() {
 }
 
 #[test]
-#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
-fn child_with_little_address_space() {
+fn the_limit_of_address_space_is_an_error() {
+    if !alone(module_path!(), "the_limit_of_address_space_is_an_error", "ulimit -v 1048576") {
+        return;
+    }
     let error = Shared::create("taffrail-test", PAGE, 2 << 30, Seal::Growing).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("2147483648 bytes needed") && text.contains("ulimit -v"), "{text}");
@@ -237,11 +225,12 @@ fn child_with_little_address_space() {
 }
 
 #[test]
-#[ignore = "run by limits_of_the_process_are_errors_that_name_the_remedy"]
-fn child_with_few_descriptors() {
-    let files: Vec<_> = (0..64)
-        .map_while(|_| Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).ok())
-        .collect();
+fn the_limit_of_open_files_is_an_error() {
+    if !alone(module_path!(), "the_limit_of_open_files_is_an_error", "ulimit -n 64") {
+        return;
+    }
+    let files: Vec<_> =
+        (0..64).map_while(|_| Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).ok()).collect();
     let error = Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).unwrap_err();
     assert!(error.to_string().contains("the limit is 64; raise"), "{error}");
     drop(files);

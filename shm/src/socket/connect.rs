@@ -14,7 +14,7 @@ use rustix::net::{SocketAddrUnix, SocketFlags};
 
 use super::packet::same;
 use super::{
-    Hello, Link, Listener, LinkError, Malformed, SetupError, credentials, decode_hello, new_socket,
+    Hello, Link, LinkError, Listener, Malformed, SetupError, credentials, decode_hello, new_socket,
     receive, send,
 };
 
@@ -337,10 +337,8 @@ impl<'a> Meeting<'a> {
             Place::Greeted(link) => Some(PollFd::new(&link.socket, PollFlags::IN)),
             _ => None,
         }));
-        let limit = Timespec {
-            tv_sec: limit.as_secs() as i64,
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
+        let limit =
+            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(SetupError::Os { call: "poll", errno }),

@@ -90,7 +90,7 @@ proptest! {
             let small = taken(1, a % 7, b % 7);
             match which % 5 {
                 0 => cell.taken.store(if honest % 2 == 0 { small } else { a }, Ordering::Relaxed),
-                1 => cell.finished.store(1 << 32 | c % 8, Ordering::Relaxed),
+                1 => cell.finished.store((1 << 32) | (c % 8), Ordering::Relaxed),
                 2 => cell.finished.store(c, Ordering::Relaxed),
                 3 => cell.refused.store(c % 3, Ordering::Relaxed),
                 _ => {}
@@ -168,7 +168,8 @@ fn the_reader_waits_for_a_piece_under_way_even_after_its_own_failure() {
     push.step(&cell, |_, _| {
         // While the owner is inside its move:
         answers.push(pull.step(&cell, |_, _| Err(trouble())));
-        answers.push(pull.step(&cell, |_, _| -> Result<(), Fault> { panic!("moved after failing") }));
+        answers
+            .push(pull.step(&cell, |_, _| -> Result<(), Fault> { panic!("moved after failing") }));
         Ok::<(), Fault>(())
     })
     .unwrap();

@@ -55,7 +55,7 @@ fn owner_of(buffer: &Arc<Buffer>) -> thread::JoinHandle<()> {
 
 #[test]
 fn loom_assist_moves_every_piece_once_and_is_not_done_early() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(3);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = owner_of(&buffer);
@@ -67,7 +67,7 @@ fn loom_assist_moves_every_piece_once_and_is_not_done_early() {
 
 #[test]
 fn loom_assist_a_late_owner_leaves_the_next_get_alone() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(2);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = owner_of(&buffer);
@@ -82,7 +82,7 @@ fn loom_assist_a_late_owner_leaves_the_next_get_alone() {
 
 #[test]
 fn loom_assist_what_the_owner_could_not_move_is_moved_by_the_reader() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(3);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = buffer.clone();
@@ -103,7 +103,7 @@ fn loom_assist_what_the_owner_could_not_move_is_moved_by_the_reader() {
 
 #[test]
 fn loom_assist_a_stopped_get_ends_when_the_owner_touches_nothing_more() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(2);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = owner_of(&buffer);
@@ -116,7 +116,7 @@ fn loom_assist_a_stopped_get_ends_when_the_owner_touches_nothing_more() {
 
 #[test]
 fn loom_assist_a_failed_get_ends_when_the_owner_touches_nothing_more() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(2);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = owner_of(&buffer);
@@ -140,7 +140,7 @@ fn loom_assist_a_failed_get_ends_when_the_owner_touches_nothing_more() {
 
 #[test]
 fn loom_assist_a_dead_owners_piece_is_read_again() {
-    ::loom::model(|| {
+    loom::model(|| {
         let buffer = Buffer::of(2);
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = buffer.clone();
