@@ -136,7 +136,7 @@ impl<F: Fabric> Tester<F> {
                 assert_eq!(self.seen.failed, [], "a stopped process is not a dead one");
                 family.kill(1);
             }
-            End::InGoodOrder => family.finish(1, Deadline::after(self.patience)),
+            End::InGoodOrder => self.until("the leaver's end", |_| family.finished(1)),
         }
         self.until("the news of the victim's end", |tester| !tester.seen.failed.is_empty());
         self.until("the end of all gets and puts with it", |tester| tester.open.is_empty());
@@ -159,7 +159,7 @@ impl<F: Fabric> Tester<F> {
         self.asked = true;
         self.fabric.send(BYSTANDER, last, &[]).expect("room: nothing else is under way");
         self.until("the bystander's last word", |tester| tester.left);
-        family.finish(2, Deadline::after(self.patience));
+        self.until("the bystander's end", |_| family.finished(2));
     }
 
     /// Our memory, if the victim is to reach it.
@@ -184,7 +184,7 @@ impl<F: Fabric> Tester<F> {
         }
     }
 
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+    fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let deadline = Deadline::after(self.patience);
         while !done(self) {
             self.step();

@@ -38,15 +38,16 @@ impl Sink for Seen {
     }
 }
 
-/// Polls once and checks that the fabric counts right.
+/// Polls and checks once. The number returned may include the fabric's own business, so that whoever
+/// waits knows that something moved; but all that the sink was given is in it.
 pub(crate) fn poll<F: Fabric>(fabric: &mut F, seen: &mut Seen) -> usize {
     seen.calls = 0;
-    let count = fabric.poll(seen);
-    assert_eq!(count, seen.calls, "poll returned another number than it handed to the sink");
+    let polled = fabric.poll(seen);
+    assert!(polled >= seen.calls, "poll returned {polled} and handed over {}", seen.calls);
     seen.calls = 0;
     let checked = fabric.check(seen);
-    assert_eq!(checked, seen.calls, "check returned another number than it handed to the sink");
-    count + checked
+    assert!(checked >= seen.calls, "check returned {checked} and handed over {}", seen.calls);
+    polled + checked
 }
 
 /// When something is called stuck.
