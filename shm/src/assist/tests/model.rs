@@ -27,6 +27,10 @@ impl Buffer {
         Ok(())
     }
 
+    fn touch(&self, offset: u64) {
+        self.pieces[(offset / PIECE) as usize].with_mut(|_| ());
+    }
+
     fn counts(&self) -> Vec<u32> {
         // SAFETY: as in `fill`.
         self.pieces.iter().map(|piece| piece.with(|piece| unsafe { *piece })).collect()
@@ -90,7 +94,11 @@ fn loom_assist_what_the_owner_could_not_move_is_moved_by_the_reader() {
             let mut push = Push::new(1, owner.len());
             let first = push.step(&owner.cell, |offset, _| owner.fill(offset));
             if first == Ok(PushStep::Moved) {
-                let _ = push.step(&owner.cell, |_, _| Err(trouble()));
+                // A move that fails may have written a part of its piece.
+                let _ = push.step(&owner.cell, |offset, _| {
+                    owner.touch(offset);
+                    Err(trouble())
+                });
                 let after = push.step(&owner.cell, |offset, _| owner.fill(offset));
                 assert_eq!(after, Ok(PushStep::Over));
             }
