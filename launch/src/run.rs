@@ -10,6 +10,7 @@ mod server;
 mod signals;
 mod watch;
 
+pub use cpus::allowed as allowed_cpus;
 pub use guard::guard;
 
 use std::ffi::OsString;

@@ -4,6 +4,9 @@ use super::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 
+/// Waits until every rank is here, by the launcher's own barrier.
+const MEET: &str = "echo cmd=barrier_in >&$PMI_FD; read -r answer <&$PMI_FD;";
+
 #[test]
 fn the_first_failing_rank_decides_the_status_and_ends_the_others() {
     let job = script(3, "[ $PMI_RANK = 1 ] && exit 7; exec sleep 50");
@@ -25,7 +28,8 @@ fn a_rank_killed_by_a_signal_is_128_and_the_signal() {
 
 #[test]
 fn ranks_that_ignore_being_asked_are_killed() {
-    let job = script(2, "trap '' TERM; [ $PMI_RANK = 0 ] && exit 3; while :; do sleep 0.1; done");
+    let ignore = "[ $PMI_RANK = 0 ] && exit 3; while :; do sleep 0.1; done";
+    let job = script(2, &format!("trap '' TERM; {MEET} {ignore}"));
     assert_eq!(job.status, 3);
     assert!(
         (Duration::from_secs(1)..Duration::from_secs(15)).contains(&job.took),
@@ -36,9 +40,8 @@ fn ranks_that_ignore_being_asked_are_killed() {
 
 #[test]
 fn ranks_may_use_the_grace_to_clean_up() {
-    let clean = "trap 'echo clean; exit' TERM; [ $PMI_RANK = 0 ] && { sleep 0.5; exit 3; }; \
-                 while :; do sleep 0.05; done";
-    let job = script(2, clean);
+    let clean = "[ $PMI_RANK = 0 ] && exit 3; while :; do sleep 0.05; done";
+    let job = script(2, &format!("trap 'echo clean; exit' TERM; {MEET} {clean}"));
     assert_eq!((job.status, job.out.as_str()), (3, "clean\n"));
 }
 
