@@ -62,7 +62,8 @@ impl Compare {
         };
         let between = cpus::pair()?;
         let mut results = Results::default();
-        let steps = u64::from(rounds) * (sizes.len() + 1) as u64 * (2 + peers::ALL.len()) as u64;
+        let steps = sizes.len() * (4 + peers::ALL.len()) + 1 + peers::ALL.len();
+        let steps = u64::from(rounds) * steps as u64;
         let bar = progress::bar(true, steps);
         for _ in 0..rounds {
             results.begin_round();
@@ -122,8 +123,12 @@ fn times(
     results.add_time(size, What::Handover, Ok(handover.ns.median / 1e3));
     let copy = limits::fresh_copy(between, size)?;
     results.add_time(size, What::FreshCopy, Ok(copy.median * 1e6));
-    doing(What::Taffrail.name());
-    results.add_time(size, What::Taffrail, ours_us(size));
+    for (what, memory) in
+        [(What::Taffrail, ""), (What::Allocated, " --alloc"), (What::Loaned, " --loan")]
+    {
+        doing(what.name());
+        results.add_time(size, what, ours_us(size, memory));
+    }
     for Peer { name, time_us, .. } in peers::ALL {
         doing(name);
         results.add_time(size, What::Peer(name), time_us(size));
@@ -148,8 +153,8 @@ fn rates(results: &mut Results, bar: &ProgressBar) {
 }
 
 /// NetPIPE's figure of this size over Taffrail, from a process of its own like that of the others.
-fn ours_us(size: usize) -> Result<f64, String> {
-    let arguments = format!("netpipe -p 0 -l {size} -u {size}");
+fn ours_us(size: usize, memory: &str) -> Result<f64, String> {
+    let arguments = format!("netpipe -p 0 -l {size} -u {size}{memory}");
     let rows: Vec<netpipe::Row> = measure(&arguments)?;
     rows.first().map(|row| row.time_us).ok_or_else(|| format!("`{arguments}` measured nothing"))
 }

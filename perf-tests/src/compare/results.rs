@@ -13,6 +13,10 @@ pub enum What {
     FreshCopy,
     /// Taffrail, with buffers in plain memory.
     Taffrail,
+    /// Taffrail, with buffers in the endpoint's memory.
+    Allocated,
+    /// Taffrail, with messages given away.
+    Loaned,
     /// Another transport.
     Peer(&'static str),
 }
@@ -24,6 +28,8 @@ impl What {
             What::Handover => "handover",
             What::FreshCopy => "fresh copy",
             What::Taffrail => "Taffrail",
+            What::Allocated => "allocated",
+            What::Loaned => "loaned",
             What::Peer(name) => name,
         }
     }

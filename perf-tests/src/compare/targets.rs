@@ -66,6 +66,9 @@ const AGAINST_OPEN_MPI: [(usize, f64); 7] = [
     (4 << 20, 0.5),
 ];
 
+/// The size at which memory of the endpoint and loans have targets of their own.
+const LONG: usize = 4 << 20;
+
 /// Every target, judged; those of sizes that were left out are left out.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let sizes = results.sizes();
@@ -84,6 +87,22 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         verdicts.push(Verdict {
             target: format!("{}, relative to Open MPI", bytes(size)),
             wanted: Bound::AtMost(bound),
+            got: got.map(|ratio| ratio.median),
+        });
+    }
+    if sizes.contains(&LONG) {
+        let got = results.ratio((LONG, What::Allocated), (LONG, open_mpi));
+        verdicts.push(Verdict {
+            target: format!("{}, allocated, relative to Open MPI", bytes(LONG)),
+            wanted: Bound::AtMost(0.33),
+            got: got.map(|ratio| ratio.median),
+        });
+    }
+    if sizes.contains(&LONG) && sizes.contains(&64) {
+        let got = results.ratio((LONG, What::Loaned), (64, What::Loaned));
+        verdicts.push(Verdict {
+            target: format!("{}, loaned, relative to 64 B loaned", bytes(LONG)),
+            wanted: Bound::AtMost(1.3),
             got: got.map(|ratio| ratio.median),
         });
     }
@@ -125,6 +144,16 @@ mod tests {
         assert_eq!(met, [Some(true), Some(true), None]);
         let met: Vec<_> = judge(&measured(0.1)).iter().map(Verdict::met).collect();
         assert_eq!(met, [Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn loans_are_compared_with_small_ones() {
+        let mut results = measured(0.08);
+        results.add_time(64, What::Loaned, Ok(0.20));
+        results.add_time(4 << 20, What::Loaned, Ok(0.25));
+        let verdicts = judge(&results);
+        let loaned = verdicts.iter().find(|v| v.target.contains("loaned")).unwrap();
+        assert_eq!((loaned.got, loaned.met()), (Some(1.25), Some(true)));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The memory NetPIPE sends from and receives into.
 
+use std::ops::{Deref, DerefMut};
+use taffrail::{Buffer, Endpoint, Error};
+
 /// Buffers start on this boundary.
 const ALIGNMENT: usize = 16 * 1024;
 /// Without cache effects, messages walk through pools of at least this many bytes.
@@ -10,9 +13,9 @@ const POOL: usize = 10_000_000;
 /// With cache effects both are one piece of memory: what was just received is sent back, so its
 /// cache lines really change sides at every hop. Without, both walk through pools.
 pub struct Buffers {
-    receive: Aligned,
+    receive: Memory,
     /// `None`: sent from where it is received.
-    send: Option<Aligned>,
+    send: Option<Memory>,
     size: usize,
     stride: usize,
     /// Where in the pools the next message lies.
@@ -23,22 +26,29 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// One buffer for both directions.
+    /// One buffer for both directions, in plain memory.
     pub fn one(size: usize) -> Buffers {
-        Buffers {
-            receive: Aligned::filled(size, b'a'),
-            send: None,
-            size,
-            stride: 0,
-            receive_at: 0,
-            send_at: 0,
-            sweep: Vec::new(),
-        }
+        Buffers::of(Memory::plain(size, b'a'), None, size)
     }
 
-    /// One buffer for each direction, for messages that cross.
+    /// One buffer for each direction, for messages that cross, in plain memory.
     pub fn two(size: usize) -> Buffers {
-        Buffers { send: Some(Aligned::filled(size, b'b')), ..Buffers::one(size) }
+        Buffers::of(Memory::plain(size, b'a'), Some(Memory::plain(size, b'b')), size)
+    }
+
+    /// As [`one`](Self::one), or if `crossing` as [`two`](Self::two), but in memory of the endpoint
+    /// that peers reach.
+    ///
+    /// # Errors
+    /// Of [`Endpoint::alloc`].
+    pub fn allocated(
+        endpoint: &mut Endpoint,
+        size: usize,
+        crossing: bool,
+    ) -> Result<Buffers, Error> {
+        let receive = Memory::allocated(endpoint, size, b'a')?;
+        let send = crossing.then(|| Memory::allocated(endpoint, size, b'b')).transpose()?;
+        Ok(Buffers::of(receive, send, size))
     }
 
     /// Pools to walk through, larger than the caches near the core.
@@ -46,14 +56,15 @@ impl Buffers {
         let stride = size + ALIGNMENT - size % ALIGNMENT;
         let pool = POOL.max(2 * stride);
         Buffers {
-            receive: Aligned::filled(pool, b'a'),
-            send: Some(Aligned::filled(pool, b'b')),
-            size,
             stride,
-            receive_at: 0,
-            send_at: 0,
             sweep: vec![0; POOL / size_of::<u32>()],
+            ..Buffers::of(Memory::plain(pool, b'a'), Some(Memory::plain(pool, b'b')), size)
         }
+    }
+
+    fn of(receive: Memory, send: Option<Memory>, size: usize) -> Buffers {
+        let (stride, receive_at, send_at, sweep) = (0, 0, 0, Vec::new());
+        Buffers { receive, send, size, stride, receive_at, send_at, sweep }
     }
 
     /// Bytes of a message.
@@ -64,12 +75,12 @@ impl Buffers {
     /// What the next message is sent from.
     pub fn to_send(&mut self) -> &mut [u8] {
         let at = self.send_at;
-        &mut self.send.as_mut().unwrap_or(&mut self.receive).bytes()[at..at + self.size]
+        &mut self.send.as_mut().unwrap_or(&mut self.receive)[at..at + self.size]
     }
 
     /// What the next message is received into.
     pub fn to_receive(&mut self) -> &mut [u8] {
-        &mut self.receive.bytes()[self.receive_at..self.receive_at + self.size]
+        &mut self.receive[self.receive_at..self.receive_at + self.size]
     }
 
     /// After a message was sent.
@@ -95,26 +106,48 @@ impl Buffers {
 
     fn after(&self, at: usize) -> usize {
         let next = at + self.stride;
-        if next + self.stride < self.receive.length { next } else { 0 }
+        if next + self.stride < self.receive.len() { next } else { 0 }
     }
 }
 
-/// Plain memory of the allocator, from a boundary on.
-struct Aligned {
-    storage: Vec<u8>,
-    start: usize,
-    length: usize,
+enum Memory {
+    /// Of the allocator, from a boundary on.
+    Plain { storage: Vec<u8>, start: usize, length: usize },
+    /// Of the endpoint.
+    Allocated(Buffer),
 }
 
-impl Aligned {
-    fn filled(length: usize, with: u8) -> Aligned {
+impl Memory {
+    fn plain(length: usize, with: u8) -> Memory {
         let storage = vec![with; length + ALIGNMENT];
         let start = ALIGNMENT - storage.as_ptr().addr() % ALIGNMENT;
-        Aligned { storage, start, length }
+        Memory::Plain { storage, start, length }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.storage[self.start..self.start + self.length]
+    fn allocated(endpoint: &mut Endpoint, length: usize, with: u8) -> Result<Memory, Error> {
+        let mut buffer = endpoint.alloc(length)?;
+        buffer.fill(with);
+        Ok(Memory::Allocated(buffer))
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Plain { storage, start, length } => &storage[*start..*start + *length],
+            Memory::Allocated(buffer) => buffer,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Plain { storage, start, length } => &mut storage[*start..*start + *length],
+            Memory::Allocated(buffer) => buffer,
+        }
     }
 }
 

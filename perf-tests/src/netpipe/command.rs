@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use taffrail::Endpoint;
 
 /// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output
 #[derive(Clone, Debug, clap::Args)]
@@ -52,6 +53,13 @@ pub struct Netpipe {
     /// Receive from any source
     #[arg(short = 'z')]
     pub any_source: bool,
+    /// Buffers in the endpoint's own memory, which peers reach, instead of plain memory
+    #[arg(long, conflicts_with = "invalidate", help_heading = "Beyond NetPIPE")]
+    pub alloc: bool,
+    /// Give each message away and receive it as a view: no byte of it is copied (or touched)
+    #[arg(long, help_heading = "Beyond NetPIPE",
+          conflicts_with_all = ["alloc", "invalidate", "preposted", "bidirectional", "synchronous"])]
+    pub loan: bool,
     /// NetPIPE's output file: bytes, Mbps and seconds
     #[arg(short = 'o', value_name = "FILE", default_value = "np.out", help_heading = "Output")]
     pub output: PathBuf,
@@ -122,7 +130,7 @@ impl Netpipe {
         let sizes = Sizes::new(self.lower, self.upper, self.perturbation);
         let bar = progress::bar(pair.transmits(), sizes.clone().count() as u64);
         let mut last_size = self.lower.max(1);
-        let mut seconds = run::estimate(pair, mode, &mut self.buffers(last_size))?;
+        let mut seconds = self.estimate(pair, last_size)?;
         let mut rows = Vec::new();
         for (index, Point { size, step }) in sizes.enumerate() {
             // What takes this long once takes much longer in three trials.
@@ -132,7 +140,8 @@ impl Netpipe {
             let wanted = self.repetitions.unwrap_or_else(|| repetitions(last_size, step, seconds));
             let times = pair.agree(wanted as f64)? as u64;
             bar.set_message(format!("{size} bytes"));
-            let trials = run::measure(pair, mode, &mut self.buffers(size), times)?;
+            let mut buffers = self.buffers(pair.endpoint, size)?;
+            let trials = run::measure(pair, mode, &mut buffers, times)?;
             // A clock too coarse for a few messages may say 0.
             seconds = pair.agree(trials.least().max(1e-9))?;
             last_size = size;
@@ -157,15 +166,22 @@ impl Netpipe {
             synchronous: self.synchronous,
             any_source: self.any_source,
             integrity: self.integrity,
+            loan: self.loan,
         }
     }
 
-    fn buffers(&self, size: usize) -> Buffers {
-        match (self.invalidate, self.bidirectional) {
+    fn estimate(&self, pair: &mut Pair<'_>, size: usize) -> Result<f64, Error> {
+        let mut buffers = self.buffers(pair.endpoint, size)?;
+        run::estimate(pair, self.mode(), &mut buffers)
+    }
+
+    fn buffers(&self, endpoint: &mut Endpoint, size: usize) -> Result<Buffers, Error> {
+        Ok(match (self.invalidate, self.bidirectional) {
+            _ if self.alloc => Buffers::allocated(endpoint, size, self.bidirectional)?,
             (true, _) => Buffers::pools(size),
             (false, true) => Buffers::two(size),
             (false, false) => Buffers::one(size),
-        }
+        })
     }
 
     fn row(&self, size: usize, repetitions: u64, seconds: f64, trials: &Trials) -> Row {

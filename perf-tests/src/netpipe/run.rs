@@ -24,6 +24,8 @@ pub struct Mode {
     pub any_source: bool,
     /// Contents are checked; one trial.
     pub integrity: bool,
+    /// Each message is a buffer of the endpoint's that is given away, and received as a view.
+    pub loan: bool,
 }
 
 /// The times of one size, in seconds a message: half a round trip, or in streaming and
@@ -162,6 +164,9 @@ impl<'l, 'e> Line<'l, 'e> {
     }
 
     fn receive(&mut self) -> Result<(), Error> {
+        if self.mode.loan {
+            return self.receive_loan();
+        }
         match self.posted.take() {
             Some(request) => self.pair.endpoint.wait(request)?,
             None => self.pair.endpoint.recv(self.pattern, self.buffers.to_receive())?,
@@ -174,7 +179,28 @@ impl<'l, 'e> Line<'l, 'e> {
         Ok(())
     }
 
+    fn receive_loan(&mut self) -> Result<(), Error> {
+        let view = self.pair.endpoint.recv_view(self.pattern)?;
+        if self.mode.integrity {
+            check(&view, self.pair.role.other(), self.received)?;
+            self.received += 1;
+        }
+        Ok(())
+    }
+
+    fn send_loan(&mut self) -> Result<(), Error> {
+        let mut buffer = self.pair.endpoint.alloc(self.buffers.size())?;
+        if self.mode.integrity {
+            fill(&mut buffer, self.pair.role, self.sent);
+            self.sent += 1;
+        }
+        Ok(self.pair.endpoint.loan(self.dest, buffer)?)
+    }
+
     fn send(&mut self) -> Result<(), Error> {
+        if self.mode.loan {
+            return self.send_loan();
+        }
         let data = self.buffers.to_send();
         if self.mode.integrity {
             fill(data, self.pair.role, self.sent);
