@@ -718,9 +718,13 @@ impl Drop for Endpoint {
     }
 }
 
-/// Processors that this process may use.
+/// Processors that the ranks of this node may use: those of this process, unless it is bound to
+/// one, since then the others are bound to others.
 fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get())
+    match std::thread::available_parallelism().map_or(1, |n| n.get()) {
+        1 => online_processors(),
+        many => many,
+    }
 }
 
 /// A digest of the job's identity, to tell jobs apart (not to keep secrets).
@@ -731,3 +735,9 @@ fn digest(id: &str) -> [u64; 2] {
     [fnv(0xcbf2_9ce4_8422_2325), fnv(0x9ae1_6a3b_2f90_404f)]
 }
 
+
+/// Processors that this machine runs.
+fn online_processors() -> usize {
+    // SAFETY: the call has no preconditions.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}

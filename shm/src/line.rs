@@ -82,7 +82,7 @@ pub struct Line {
     /// Somebody asked for the descriptor, so waits have to make it readable.
     fd_wanted: Cell<bool>,
     fork_guard: ForkGuard,
-    _inbox: Shared,
+    inbox: Shared,
     /// What peers look for in our memory when they try whether they can read it.
     _cookie: Box<u64>,
 }
@@ -141,7 +141,7 @@ impl Line {
             doorbell,
             fd_wanted: Cell::new(false),
             fork_guard,
-            _inbox: inbox,
+            inbox,
             _cookie: cookie,
         };
         if line.pairs.len() <= HOT + 1 {
@@ -160,7 +160,7 @@ impl Line {
 
     /// Bytes of shared memory that this process provides: inbox, outbox, allocations.
     pub fn footprint(&self) -> usize {
-        self._inbox.len() + self.outbox.len() + self.regions.allocated()
+        self.inbox.len() + self.outbox.len() + self.regions.allocated()
     }
 
     /// What became of a peer; `None` while it lives.
@@ -231,12 +231,15 @@ impl Line {
         Ok(())
     }
 
-    /// Takes room in the outbox, which grows when nothing is free.
+    /// Takes room in the outbox, which grows when peers that do not read keep it from others.
     fn take(&mut self, len: usize, to: PeerId, position: u64) -> Option<u64> {
         let pairs = &self.pairs;
         let released = |peer: PeerId| pairs[peer.index()].released();
         if let Some(offset) = self.window.take(len, to, position, released) {
             return Some(offset);
+        }
+        if !self.window.held_by_others(to, released) {
+            return None;
         }
         let have = self.outbox.len();
         let want = (have * 2).min(self.outbox.limit());

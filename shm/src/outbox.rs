@@ -56,9 +56,11 @@ impl Window {
         window
     }
 
-    /// Segments that exist.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
+    /// Whether a peer other than `peer` keeps a segment from being free. If not, waiting for `peer`
+    /// is better than more memory: what it has not read yet is as much as it should be sent.
+    pub(crate) fn held_by_others(&self, peer: PeerId, consumed: impl Fn(PeerId) -> u64) -> bool {
+        let holds = |&(p, position): &(PeerId, u64)| p != peer && consumed(p) < position;
+        self.busy.iter().any(|segment| segment.uses.iter().any(holds))
     }
 
     /// Adds segments.
@@ -155,6 +157,8 @@ mod tests {
             let offset = window.take(SEGMENT, PeerId(1), position, consumed);
             assert_eq!(offset, Some(SEGMENT as u64));
         }
+        assert!(!window.held_by_others(PeerId(7), consumed));
+        assert!(window.held_by_others(PeerId(1), consumed));
         assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), None);
         window.add(1);
         assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), Some(2 * SEGMENT as u64));
@@ -183,7 +187,7 @@ mod tests {
                     Some(at) => {
                         sent[peer] = position;
                         let end = at + len as u64;
-                        prop_assert!(at % 64 == 0 && end <= window.count() as u64 * SEGMENT as u64);
+                        prop_assert!(at % 64 == 0 && end <= window.count as u64 * SEGMENT as u64);
                         prop_assert_eq!(at / SEGMENT as u64, (end - 1) / SEGMENT as u64);
                         for &(from, to, ..) in &live {
                             prop_assert!(end <= from || to <= at);

@@ -19,6 +19,9 @@ use taffrail_fabric::PeerId;
 /// Outboxes of all ranks of a node start within this many bytes together.
 const OUTBOXES: usize = 16 << 20;
 
+/// No outbox grows beyond this.
+const OUTBOX_LIMIT: usize = 64 << 30;
+
 /// What a line is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -60,7 +63,7 @@ impl Setup {
         let layout = Layout::new(config.ranks);
         let inbox = Shared::create("taffrail-inbox", layout.len(), layout.len(), Seal::Fixed)?;
         write_header(&inbox, &config, &layout);
-        let limit = config.outbox_max.max(2 * SEGMENT).next_multiple_of(SEGMENT);
+        let limit = config.outbox_max.clamp(2 * SEGMENT, OUTBOX_LIMIT).next_multiple_of(SEGMENT);
         let share = OUTBOXES / config.ranks.max(1) as usize / SEGMENT * SEGMENT;
         let start = share.clamp(2 * SEGMENT, limit.min(4 << 20));
         let outbox = Shared::create("taffrail-outbox", start, limit, Seal::Growing)?;
@@ -133,7 +136,8 @@ impl Setup {
     fn pair(&self, rank: usize, peer: Peer, watch: &mut Watch) -> Result<Pair, SetupError> {
         let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
         let inbox = Mapped::open(inbox, Access::ReadWrite, Expected::Exactly(self.layout.len()))?;
-        let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX);
+        // A peer's claim must not take our address space.
+        let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
         let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most))?;
         watch.add(rank as u32, &link).map_err(SetupError::watch)?;
         let place = Place {
