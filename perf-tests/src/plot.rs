@@ -11,6 +11,20 @@ const FAMILY: &str = "sans-serif";
 const WIDTH: u32 = 1000;
 const PANEL_HEIGHT: u32 = 560;
 
+/// Told apart on white, also next to each other.
+const COLOURS: [RGBColor; 10] = [
+    RGBColor(31, 119, 180),
+    RGBColor(214, 39, 40),
+    RGBColor(44, 160, 44),
+    RGBColor(255, 127, 14),
+    RGBColor(148, 103, 189),
+    RGBColor(140, 86, 75),
+    RGBColor(23, 190, 207),
+    RGBColor(227, 119, 194),
+    RGBColor(127, 127, 127),
+    RGBColor(188, 189, 34),
+];
+
 /// One coordinate system with its curves; both axes are logarithmic.
 #[derive(Clone, Debug)]
 pub struct Panel {
@@ -96,7 +110,7 @@ fn draw_panel<B: DrawingBackend>(
         .light_line_style(BLACK.mix(0.05))
         .draw()?;
     for (index, (name, points)) in shown.iter().enumerate() {
-        let colour = Palette99::pick(index).to_rgba();
+        let colour = COLOURS[index % COLOURS.len()];
         chart
             .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
             .label(*name)

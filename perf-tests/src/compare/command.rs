@@ -172,20 +172,17 @@ fn measure<R: serde::de::DeserializeOwned>(arguments: &str) -> Result<Vec<R>, St
 }
 
 fn panels(results: &Results) -> [Panel; 2] {
-    let curves = |y: fn(usize, f64) -> f64, leave_out: Option<What>| -> Vec<Curve> {
-        let whats = results.measured().into_iter().filter(|&what| Some(what) != leave_out);
-        whats
-            .map(|what| Curve {
-                name: what.name().into(),
-                points: results
-                    .sizes()
-                    .into_iter()
-                    .filter_map(|size| {
-                        Some((size as f64, y(size, results.time_us(size, what)?.median)))
-                    })
-                    .collect(),
-            })
-            .collect()
+    // The handover comes last, and only with times, so that colours mean the same in both.
+    let (limits, transports): (Vec<What>, Vec<What>) =
+        results.measured().into_iter().partition(|&what| what == What::Handover);
+    let curves = |whats: &[What], y: fn(f64, f64) -> f64| -> Vec<Curve> {
+        let point = |what, size| Some((size as f64, results.time_us(size, what)?.median));
+        let curve = |&what: &What| {
+            let points = results.sizes().into_iter().filter_map(|size| point(what, size));
+            let points = points.map(|(size, us)| (size, y(size, us))).collect();
+            Curve { name: what.name().into(), points }
+        };
+        whats.iter().map(curve).collect()
     };
     let panel = |title: &str, y: &str, curves| Panel {
         title: title.into(),
@@ -193,9 +190,10 @@ fn panels(results: &Results) -> [Panel; 2] {
         y: y.into(),
         curves,
     };
-    let mbps = |size: usize, us: f64| size as f64 * 8.0 / us;
+    let times = curves(&[transports.clone(), limits].concat(), |_, us| us);
+    let rates = curves(&transports, |bytes, us| bytes * 8.0 / us);
     [
-        panel("Half a round trip", "time (µs)", curves(|_, us| us, None)),
-        panel("Throughput", "megabits a second", curves(mbps, Some(What::Handover))),
+        panel("Half a round trip", "time (µs)", times),
+        panel("Throughput", "megabits a second", rates),
     ]
 }

@@ -3,7 +3,7 @@
 use super::running::{find, run_server_and_client};
 use std::process::Command;
 
-/// As NetPIPE does, the best of so many runs counts.
+/// As NetPIPE does, the best mean of so many runs counts.
 const RUNS: usize = 3;
 
 /// Half a round trip of tagged messages, in microseconds.

@@ -3,13 +3,18 @@
 use super::running::{find, run_server_and_client};
 use std::process::Command;
 
-/// Half a round trip with tag matching, in microseconds; the median, since its mean is of one run
-/// only, where NetPIPE takes the best of three.
+/// As NetPIPE does, the best mean of so many runs counts.
+const RUNS: usize = 3;
+
+/// Half a round trip with tag matching, in microseconds.
 pub fn time_us(size: usize) -> Result<f64, String> {
-    let messages = (200_000_000 / (size + 500)).clamp(100, 200_000);
+    (0..RUNS).try_fold(f64::INFINITY, |least, _| Ok(least.min(one_run_us(size)?)))
+}
+
+fn one_run_us(size: usize) -> Result<f64, String> {
+    let messages = (100_000_000 / (size + 500)).clamp(100, 100_000);
     let text = perftest("tag_lat", size, messages)?;
-    column(&text, "50.0_percentile_lat")
-        .ok_or_else(|| format!("ucx_perftest printed no latency: {text:?}"))
+    column(&text, "avg_lat").ok_or_else(|| format!("ucx_perftest printed no latency: {text:?}"))
 }
 
 /// Messages a second with tag matching.
@@ -48,7 +53,7 @@ mod tests {
     #[test]
     fn recorded_tables_are_read() {
         let latency = include_str!("../../tests/fixtures/ucx_perftest.tag_lat.csv");
-        assert_eq!(column(latency, "50.0_percentile_lat"), Some(0.307));
+        assert_eq!(column(latency, "avg_lat"), Some(3.906));
         let rate = include_str!("../../tests/fixtures/ucx_perftest.tag_bw.csv");
         assert_eq!(column(rate, "overall_mr"), Some(5_651_028.0));
     }
