@@ -109,7 +109,7 @@ impl Endpoint {
             registered: HashMap::new(),
             handlers: HashMap::new(),
             handling: false,
-            piece: line.caps().piece,
+            piece: settings.piece.map_or(line.caps().piece, |p| p.min(line.caps().max_message)),
             spin: settings.spin.unwrap_or(if crowded { 64 } else { 20_000 }),
             settings,
             line,
@@ -709,7 +709,8 @@ impl Drop for Endpoint {
             return;
         }
         let deadline = Instant::now() + Duration::from_secs(5);
-        while !self.owing.is_empty() && Instant::now() < deadline {
+        let owes = |ep: &Endpoint| !ep.owing.is_empty() || !ep.core.actions.is_empty();
+        while owes(self) && Instant::now() < deadline {
             if self.turn() == 0 {
                 self.check();
                 std::thread::yield_now();

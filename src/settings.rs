@@ -14,6 +14,9 @@ pub struct Settings {
     /// `TAFFRAIL_UNEXPECTED`: when more bytes of one sender wait for receives, it is asked to
     /// announce its messages instead of sending them.
     pub unexpected: usize,
+    /// `TAFFRAIL_PIECE`: longer messages are sent in pieces of this many bytes. Unset: what is best
+    /// for the transport.
+    pub piece: Option<usize>,
     /// `TAFFRAIL_SPIN`: idle turns before a waiting rank gives its processor away. Unset: many, if
     /// the ranks have a processor each; else few.
     pub spin: Option<u32>,
@@ -27,6 +30,7 @@ impl Default for Settings {
             eager_max: 64 * 1024,
             outbox: 16 << 20,
             unexpected: 64 << 20,
+            piece: None,
             spin: None,
             patience: Duration::from_secs(30),
         }
@@ -68,6 +72,9 @@ impl Settings {
         }
         if let Some(n) = read("TAFFRAIL_UNEXPECTED", 1 << 50)? {
             settings.unexpected = n as usize;
+        }
+        if let Some(n) = read("TAFFRAIL_PIECE", 1 << 20)? {
+            settings.piece = Some((n as usize).max(256));
         }
         if let Some(n) = read("TAFFRAIL_SPIN", u32::MAX as u64 / 2)? {
             settings.spin = Some(n as u32);

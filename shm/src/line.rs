@@ -41,8 +41,6 @@ pub struct Costs {
     pub kernel: Cost,
     /// Out of the peer's mapped memory.
     pub mapped: Cost,
-    /// Pieces of at least this many bytes are copied past the caches; 0 for never.
-    pub streaming_from: usize,
     /// Bytes of a piece of a long message.
     pub piece: usize,
 }
@@ -53,7 +51,6 @@ impl Default for Costs {
             outbox: Cost { latency_ns: 300.0, bytes_per_ns: 24.0 },
             kernel: Cost { latency_ns: 1500.0, bytes_per_ns: 20.0 },
             mapped: Cost { latency_ns: 200.0, bytes_per_ns: 28.0 },
-            streaming_from: 0,
             piece: 16 * 1024,
         }
     }
@@ -163,6 +160,18 @@ impl Line {
         self.inbox.len() + self.outbox.len() + self.regions.allocated()
     }
 
+    /// Whether memory behind this key is reached without the kernel.
+    pub fn is_mapped(&self, peer: PeerId, key: &RemoteKey) -> bool {
+        peer == self.me || crate::regions::Key::decode(key).region != 0
+    }
+
+    /// Whether the next long payload to a peer is copied past the caches: cheaper when the two
+    /// processors share none.
+    #[inline]
+    pub fn past_caches(&mut self, to: PeerId, yes: bool) {
+        self.pairs[to.index()].streaming = yes;
+    }
+
     /// What became of a peer; `None` while it lives.
     pub fn fault(&self, peer: PeerId) -> Option<&Fault> {
         self.pairs[peer.index()].cold.fault.as_ref()
@@ -226,6 +235,7 @@ impl Line {
                 at = at.add(part.len());
             }
         }
+        pair.streaming = false;
         pair.writer.put_pooled(head, offset, len as u32);
         pair.notify();
         Ok(())

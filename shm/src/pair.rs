@@ -18,7 +18,7 @@ pub(crate) struct Pair {
     pub(crate) open: bool,
     /// The peer cannot put a fence into this process, so this one fences itself.
     pub(crate) fence: bool,
-    /// Copy long payloads past the caches.
+    /// Copy the next long payload past the caches.
     pub(crate) streaming: bool,
     /// This process polls the peer's ring all the time.
     pub(crate) hot: bool,

@@ -39,7 +39,7 @@ pub(crate) enum Action {
     /// Begin to move an announced message that `request` has matched.
     Fetch { request: u32, from: Rank, announcement: Announcement },
     /// Begin to send the pieces of an announced message.
-    Stream { request: u32, want: usize, to_name: u64 },
+    Stream { request: u32, want: usize, to_name: u64, streaming: bool },
     /// Take a loan that `request` has matched.
     Borrow { request: u32, from: Rank, offer: super::loan::Offer },
     /// A read by the fabric ended.
@@ -68,6 +68,8 @@ pub(crate) struct Core {
     pub(crate) peers: Vec<Peer>,
     pub(crate) store: Store,
     pub(crate) actions: VecDeque<Action>,
+    /// Actions that there was no room for.
+    pub(crate) put_off: VecDeque<Action>,
     pub(crate) active: VecDeque<Active>,
     /// Idle turns of calls that do not wait.
     pub(crate) idle_turns: u32,
@@ -83,6 +85,7 @@ impl Core {
             peers: (0..size).map(|_| Peer::default()).collect(),
             store: Store::default(),
             actions: VecDeque::new(),
+            put_off: VecDeque::new(),
             active: VecDeque::new(),
             idle_turns: 0,
             unexpected_limit,
@@ -146,6 +149,10 @@ impl Core {
     pub(crate) fn complete(&mut self, request: u32) {
         let slot = self.requests.get(request);
         slot.stage = Stage::Done;
+        let peer = &mut self.peers[slot.status.source as usize];
+        if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
+            peer.ways.note(timed.len, timed.way, timed.since.elapsed().as_nanos() as f64);
+        }
         if slot.status.len > slot.len {
             self.truncated(request);
         }
@@ -166,6 +173,9 @@ impl Core {
     /// Ends an operation with an error; a part of a multi-receive tells its whole.
     pub(crate) fn fail(&mut self, request: u32, error: Error) {
         self.requests.fail(request, error);
+        for peer in &mut self.peers {
+            peer.timed.take_if(|t| t.request == request);
+        }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
             super::multi::part_done(self, request);
@@ -464,7 +474,8 @@ impl Core {
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
-        self.actions.push_back(Action::Stream { request, want: want as usize, to_name });
+        let (want, streaming) = (want as usize, head.seq != 0);
+        self.actions.push_back(Action::Stream { request, want, to_name, streaming });
         Ok(())
     }
 

@@ -5,9 +5,12 @@
 use super::core::{Action, Announcement};
 use super::kind;
 use super::loan::{Borrowed, Offer, Return};
+use super::peer::Timed;
 use super::request::Stage;
 use super::view::Landing;
+use super::ways::Way;
 use crate::{Endpoint, Error, Rank};
+use std::time::Instant;
 use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Refused, RemoteKey, Token};
 
 impl Endpoint {
@@ -24,7 +27,12 @@ impl Endpoint {
         }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
         let key = announcement.key.filter(|_| !scattered);
-        if let Some(key) = key.filter(|key| self.reads(from, key, want).is_ok()) {
+        let way = self.choose(from, key.as_ref(), want);
+        let peer = &mut self.core.peers[from as usize];
+        if peer.timed.is_none() {
+            peer.timed = Some(Timed { request, len: want, way, since: Instant::now() });
+        }
+        if let (Way::Read, Some(key)) = (way, key) {
             let token = Token(self.core.requests.get(request).name(request));
             let slot = self.core.requests.get(request);
             slot.extra().source = Some((key, announcement.name));
@@ -34,7 +42,7 @@ impl Endpoint {
             match unsafe { self.line.get(PeerId(from), &key, 0, at, want, token) } {
                 Ok(()) => return,
                 Err(Refused::Busy) => {
-                    self.core.actions.push_back(Action::Fetch { request, from, announcement });
+                    self.core.put_off.push_back(Action::Fetch { request, from, announcement });
                     return;
                 }
                 Err(Refused::Failed(fault)) => {
@@ -43,7 +51,21 @@ impl Endpoint {
                 Err(_) => {}
             }
         }
-        self.ask_for_pieces(request, from, announcement.name, want);
+        self.ask_for_pieces(request, from, announcement.name, want, way == Way::Streaming);
+    }
+
+    /// How to move `len` bytes that lie behind `key`.
+    fn choose(&mut self, from: Rank, key: Option<&RemoteKey>, len: usize) -> Way {
+        let peer = PeerId(from);
+        let read = key.and_then(|key| self.line.get_cost(peer, key, len).ok());
+        // What was measured holds for memory that the kernel reads; mapped memory has its price.
+        if let Some(read) = read.filter(|_| key.is_some_and(|key| self.line.is_mapped(peer, key))) {
+            let pieces = self.line.send_cost(peer).of(len);
+            return if read.of(len) <= pieces { Way::Read } else { Way::Pieces };
+        }
+        let pieces = self.line.send_cost(peer).of(len);
+        let expected = [read.map(|cost| cost.of(len)), Some(pieces), Some(pieces * 1.5)];
+        self.core.peers[from as usize].ways.choose(len, expected)
     }
 
     /// Whether `len` bytes behind `key` are better read than sent in pieces; the reason if not.
@@ -60,11 +82,18 @@ impl Endpoint {
                 read.of(len),
                 pieces.of(len)
             ),
-            remedy: "measure again with `taffrail-perf tune` if that is not so",
+            remedy: "nothing to do: it is tried now and then, and taken when it is faster",
         })
     }
 
-    fn ask_for_pieces(&mut self, request: u32, from: Rank, name: u64, want: usize) {
+    fn ask_for_pieces(
+        &mut self,
+        request: u32,
+        from: Rank,
+        name: u64,
+        want: usize,
+        streaming: bool,
+    ) {
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Arriving;
         slot.peer = from;
@@ -75,7 +104,8 @@ impl Endpoint {
         let mut body = [0; 16];
         body[..8].copy_from_slice(&(want as u64).to_le_bytes());
         body[8..].copy_from_slice(&slot.name(request).to_le_bytes());
-        self.post_small(from, Head { kind: kind::CLEAR, tag: name, ..Head::default() }, &body);
+        let head = Head { kind: kind::CLEAR, tag: name, seq: streaming as u32, context: 0 };
+        self.post_small(from, head, &body);
     }
 
     /// A read or write by the fabric ended.
@@ -102,7 +132,7 @@ impl Endpoint {
                         tracing::warn!(rank = peer, %fault, "could not read a message; asking for pieces");
                         let slot = self.core.requests.get(request);
                         let want = slot.status.len.min(slot.len);
-                        self.ask_for_pieces(request, peer, name, want);
+                        self.ask_for_pieces(request, peer, name, want, false);
                     }
                     _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
                 }

@@ -21,6 +21,7 @@ pub(crate) mod send;
 pub(crate) mod store;
 pub(crate) mod view;
 pub(crate) mod wait;
+pub(crate) mod ways;
 
 /// No eager message is longer than this, whatever the settings say.
 pub(crate) const EAGER_LIMIT: usize = 1 << 20;

@@ -164,7 +164,7 @@ impl Endpoint {
                 Some(Box::new(Extra { detached: true, ..Extra::default() }));
             return self.start_stream(
                 from,
-                Stream { request, want: len as usize, to_name: head.tag },
+                Stream { request, want: len as usize, to_name: head.tag, streaming: false },
             );
         }
         // SAFETY: `own_memory` has found the range inside registered memory, whose owner has agreed

@@ -1,6 +1,8 @@
 //! What the engine holds of one peer.
 
+use super::ways::{Way, Ways};
 use std::collections::VecDeque;
+use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
 
 /// One peer.
@@ -20,6 +22,18 @@ pub(crate) struct Peer {
     pub(crate) unexpected_bytes: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
+    /// What long messages from it have cost lately.
+    pub(crate) ways: Ways,
+    /// The message from it that is being timed.
+    pub(crate) timed: Option<Timed>,
+}
+
+/// A message that is being timed.
+pub(crate) struct Timed {
+    pub(crate) request: u32,
+    pub(crate) len: usize,
+    pub(crate) way: Way,
+    pub(crate) since: Instant,
 }
 
 /// Something that waits for room towards a peer.
@@ -37,6 +51,8 @@ pub(crate) struct Stream {
     pub(crate) want: usize,
     /// The receive, as the peer names it.
     pub(crate) to_name: u64,
+    /// Copy the pieces past the caches.
+    pub(crate) streaming: bool,
 }
 
 /// A message of several pieces that is arriving.

@@ -36,17 +36,15 @@ impl Endpoint {
     /// Does what the last poll has left to do.
     #[inline(never)]
     pub(crate) fn act(&mut self) {
-        // What an action puts off is for the next turn.
-        for _ in 0..self.core.actions.len() {
-            let Some(action) = self.core.actions.pop_front() else { return };
+        while let Some(action) = self.core.actions.pop_front() {
             match action {
                 Action::Answer { to, head } => self.post_small(to, head, &[]),
                 Action::Fetch { request, from, announcement } => {
                     self.fetch(request, from, announcement);
                 }
-                Action::Stream { request, want, to_name } => {
+                Action::Stream { request, want, to_name, streaming } => {
                     let to = self.core.requests.get(request).peer;
-                    self.start_stream(to, Stream { request, want, to_name });
+                    self.start_stream(to, Stream { request, want, to_name, streaming });
                 }
                 Action::Borrow { request, from, offer } => self.borrow(request, from, offer),
                 Action::Read { token, result } => self.moved(token, result),
@@ -55,6 +53,8 @@ impl Endpoint {
                 Action::Failed { rank } => self.mourn(rank),
             }
         }
+        // What there was no room for is for the next turn.
+        self.core.actions.append(&mut self.core.put_off);
     }
 
     /// Ends what the core could not end by itself when `rank` failed.

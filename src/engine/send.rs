@@ -319,9 +319,9 @@ impl Endpoint {
     fn send_piece(&mut self, to: Rank) -> bool {
         let piece = self.piece;
         let core = &mut self.core;
-        let Some(&Stream { request, want, to_name }) = core.peers[to as usize].streams.front() else {
-            return false;
-        };
+        let front = core.peers[to as usize].streams.front();
+        let Some(&Stream { request, want, to_name, streaming }) = front else { return false };
+        self.line.past_caches(PeerId(to), streaming);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
         let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
