@@ -13,6 +13,23 @@ pub(crate) unsafe fn plain(to: *mut u8, from: *const u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
+/// Begins to fetch the lines of `len` bytes for writing, without waiting for them.
+///
+/// # Safety
+/// The bytes are mapped.
+#[inline]
+pub(crate) unsafe fn own(at: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..len).step_by(64) {
+        // SAFETY: the caller's promise; a prefetch changes nothing.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) at.add(line), options(nostack, preserves_flags, readonly));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, len);
+}
+
 /// Copies `len` bytes with stores that go past the caches to memory, where the processor has such:
 /// faster when the reader's core is far away or the bytes do not fit its caches.
 ///

@@ -21,6 +21,9 @@ use taffrail_fabric::{
     RegionId, RemoteKey, Sink, Token,
 };
 
+/// Bytes of the outbox whose lines are fetched for the next message while this one is read.
+const OWN_AHEAD: usize = 16384;
+
 /// The fabric's own kinds of messages.
 pub(crate) const ASSIST: u8 = 64;
 const GOODBYE: u8 = 65;
@@ -238,6 +241,9 @@ impl Line {
         pair.streaming = false;
         pair.writer.put_pooled(head, offset, len as u32);
         pair.notify();
+        let (ahead, room) = self.window.ahead();
+        // SAFETY: the window knows only bytes inside the outbox.
+        unsafe { copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room).min(OWN_AHEAD)) };
         Ok(())
     }
 

@@ -95,6 +95,12 @@ impl Window {
         Some(offset)
     }
 
+    /// The bytes that the next [`take`](Self::take) will probably give: offset and length.
+    #[inline]
+    pub(crate) fn ahead(&self) -> (u64, usize) {
+        (self.current.index as u64 * SEGMENT as u64 + self.fill as u64, SEGMENT - self.fill.min(SEGMENT))
+    }
+
     fn use_by(&mut self, peer: PeerId, position: u64) {
         match self.current.uses.iter_mut().find(|(p, _)| *p == peer) {
             Some((_, at)) => *at = position,
