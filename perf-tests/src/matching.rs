@@ -64,7 +64,7 @@ impl Match {
     pub fn run(&self) -> Result<ExitCode, Error> {
         match Session::start(2, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
-            Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+            Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }
     }
 

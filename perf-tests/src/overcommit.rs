@@ -62,7 +62,7 @@ impl Overcommit {
         match &self.ranks[..] {
             &[ranks] if !self.open_mpi => match Session::start(ranks, Placement::Free)? {
                 Session::Done(code) => Ok(code),
-                Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+                Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
             },
             _ => self.one_by_one(),
         }

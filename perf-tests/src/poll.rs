@@ -42,7 +42,7 @@ impl Poll {
         let &[idle] = &self.idle[..] else { return self.one_by_one() };
         match Session::start(2 + idle, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
-            Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+            Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }
     }
 

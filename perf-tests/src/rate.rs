@@ -59,7 +59,7 @@ impl Rate {
         let &[pairs] = &self.pairs[..] else { return self.one_by_one() };
         match Session::start(2 * pairs, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
-            Session::Rank(member) => self.be_a_rank(member, pairs).map(|()| ExitCode::SUCCESS),
+            Session::Rank(member) => self.be_a_rank(*member, pairs).map(|()| ExitCode::SUCCESS),
         }
     }
 

@@ -24,7 +24,7 @@ pub enum Session {
     /// It started the ranks, and they have ended.
     Done(ExitCode),
     /// It is one of them.
-    Rank(Member),
+    Rank(Box<Member>),
 }
 
 /// A rank of a measurement.
@@ -72,7 +72,7 @@ impl Session {
             Placement::Free => None,
         };
         let endpoint = job.endpoint()?;
-        Ok(Session::Rank(Member { job, endpoint, cpu }))
+        Ok(Session::Rank(Box::new(Member { job, endpoint, cpu })))
     }
 }
 

@@ -97,7 +97,7 @@ impl Netpipe {
         }
         match Session::start(2, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
-            Session::Rank(member) => self.be_a_rank(member).map(|()| ExitCode::SUCCESS),
+            Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }
     }
 
