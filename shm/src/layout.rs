@@ -63,8 +63,13 @@ impl Layout {
         self.consumed(rank) + 64
     }
 
+    /// The mailbox shared with a higher rank.
+    pub(crate) fn mailbox(&self, rank: usize) -> usize {
+        self.desks() + DESK * (self.ranks + rank)
+    }
+
     pub(crate) fn ring(&self, rank: usize) -> usize {
-        self.desks() + DESK * self.ranks + rank * self.slots as usize * SLOT
+        self.desks() + 2 * DESK * self.ranks + rank * self.slots as usize * SLOT
     }
 
     /// Bytes of the inbox: whole pages.
@@ -84,7 +89,9 @@ mod tests {
             let ranks = ranks as usize;
             assert!(layout.dirty(layout.dirty_words() - 1) + 8 <= layout.consumed(0));
             assert_eq!(layout.consumed(0) % 128, 0);
-            assert!(layout.cell(ranks - 1) + 64 <= layout.ring(0));
+            assert!(layout.cell(ranks - 1) + 64 <= layout.mailbox(0));
+            assert!(layout.mailbox(ranks - 1) + 128 <= layout.ring(0));
+            assert_eq!(layout.mailbox(0) % 128, 0);
             assert_eq!(layout.ring(0) % SLOT, 0);
             assert!(layout.ring(ranks - 1) + layout.slots() as usize * SLOT <= layout.len());
         }
@@ -96,8 +103,8 @@ mod tests {
         assert!(Layout::new(128).len() <= 384 * 1024);
         assert_eq!(Layout::new(4096).slots(), 16);
         for ranks in 2..300 {
-            let pair = 2 * (Layout::new(ranks).slots() as usize * SLOT + DESK);
-            assert!(pair <= 33 * 1024, "{pair} bytes for an idle pair of {ranks} ranks");
+            let pair = 2 * (Layout::new(ranks).slots() as usize * SLOT + 2 * DESK);
+            assert!(pair <= 34 * 1024, "{pair} bytes for an idle pair of {ranks} ranks");
         }
     }
 }

@@ -16,6 +16,7 @@ mod fork_guard;
 mod layout;
 #[cfg(not(loom))]
 mod line;
+mod mailbox;
 #[cfg(not(loom))]
 mod membarrier;
 #[cfg(not(loom))]

@@ -3,11 +3,12 @@
 use crate::copy;
 use crate::fork_guard::ForkGuard;
 use crate::layout::Layout;
+use crate::mailbox::{MAIL, Mail};
 use crate::memory::Shared;
 use crate::outbox::{SEGMENT, Window};
 use crate::pair::Pair;
 use crate::regions::Regions;
-use crate::ring::{INLINE, LEAD, Place, slots_for};
+use crate::ring::{INLINE, LEAD, Place, Word, slots_for};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::transfer::Transfers;
 use crate::wait::{self, ON_FD, ON_FUTEX};
@@ -272,6 +273,13 @@ impl Line {
         let mut taken = 0;
         while taken < most {
             let pair = &mut self.pairs[from.index()];
+            if let Some(mail) = pair.mailbox() {
+                taken += 1;
+                if !self.take_mail(from, mail, sink) {
+                    break;
+                }
+                continue;
+            }
             let (head, place) = match pair.reader.peek() {
                 Ok(None) => break,
                 Ok(Some(found)) => found,
@@ -311,6 +319,36 @@ impl Line {
             }
         }
         taken
+    }
+
+    /// Hands on a message of the mailbox. Whether the ring goes on.
+    #[inline]
+    fn take_mail<S: Sink>(&mut self, from: PeerId, mail: Mail, sink: &mut S) -> bool {
+        let pair = &mut self.pairs[from.index()];
+        let Word { context, size, kind, .. } = Word::unpack(mail.word);
+        let Some(payload) = mail.payload.get(..size as usize).filter(|_| kind < Head::KINDS) else {
+            return self.refuse_mail(from, mail);
+        };
+        let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
+        if let Err(fault) = pair.writer.acknowledge(mail.ack) {
+            self.cut(from, fault);
+            return false;
+        }
+        pair.reader.advance(1, false, pair.consumed());
+        sink.message(from, head, Payload::of(payload));
+        true
+    }
+
+    #[cold]
+    fn refuse_mail(&mut self, from: PeerId, mail: Mail) -> bool {
+        let Word { size, kind, .. } = Word::unpack(mail.word);
+        let fault = Fault::Protocol {
+            place: "mailbox",
+            expected: format!("kind below {}, at most {MAIL} bytes", Head::KINDS),
+            got: format!("kind {kind}, {size} bytes"),
+        };
+        self.cut(from, fault);
+        false
     }
 
     /// Whether the range lies inside the peer's outbox. If not, the peer is cut off.
@@ -411,7 +449,7 @@ impl Line {
             let taken = self.drain(peer, TURN, sink);
             events += taken;
             let pair = &mut self.pairs[rank];
-            if pair.open && pair.reader.is_ready() {
+            if pair.open && pair.is_ready() {
                 pair.mark_dirty();
             }
             pair.cold.heat = pair.cold.heat.saturating_add(taken as u32);
@@ -453,7 +491,7 @@ impl Line {
         crate::wait::fence_writers();
         for peer in cooled {
             let pair = &self.pairs[peer.index()];
-            if pair.reader.is_ready() {
+            if pair.is_ready() {
                 pair.mark_dirty();
             }
         }
@@ -483,7 +521,7 @@ impl Line {
     /// Whether anything is there to be polled.
     fn anything(&self) -> bool {
         self.unsettled()
-            || self.hot.iter().any(|p| self.pairs[p.index()].reader.is_ready())
+            || self.hot.iter().any(|p| self.pairs[p.index()].is_ready())
             // SAFETY: inside the inbox.
             || (0..self.dirty_words)
                 .any(|w| unsafe { &*self.dirty.add(w) }.load(Ordering::Acquire) != 0)
@@ -522,7 +560,9 @@ impl Fabric for Line {
         if payload.len() <= LEAD {
             self.room(to, 1)?;
             let pair = &mut self.pairs[to.index()];
-            pair.writer.put_short(head, payload);
+            if payload.len() > MAIL || !pair.mail(head, payload) {
+                pair.writer.put_short(head, payload);
+            }
             pair.notify();
             return Ok(());
         }

@@ -1,19 +1,25 @@
 //! Everything a process holds of one peer.
 
 use crate::layout::Layout;
+use crate::mailbox::{Half, Mail};
 use crate::memory::Mapped;
-use crate::ring::{MappedSlots, Reader, Writer};
+use crate::ring::{MappedSlots, Reader, Word, Writer};
 use crate::socket::Link;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use taffrail_fabric::{Denied, Fault};
+use taffrail_fabric::{Denied, Fault, Head};
 
 /// One peer: the words of the hot path first, the rest behind a pointer.
 pub(crate) struct Pair {
     pub(crate) writer: Writer<MappedSlots>,
     pub(crate) reader: Reader<MappedSlots>,
+    /// Our half of the mailbox, and the peer's; the same for this process itself, which has none.
+    mine: *const Half,
+    theirs_half: *const Half,
+    /// The position of our last message in the mailbox.
+    mailed: u64,
     /// The peer still takes messages.
     pub(crate) open: bool,
     /// The peer cannot put a fence into this process, so this one fences itself.
@@ -110,9 +116,20 @@ impl Pair {
     /// long as the pair is used.
     pub(crate) unsafe fn new(place: Place, layout: &Layout, cold: Cold) -> Self {
         let Place { me, peer, inbox, their_inbox, their_outbox, their_outbox_len } = place;
+        // The mailbox of a pair is in the lower rank's inbox, and the lower rank's half is the first.
+        let (base, at, first) = match me < peer {
+            true => (inbox, layout.mailbox(peer), true),
+            false => (their_inbox, layout.mailbox(me), false),
+        };
         // SAFETY: rings and words lie inside the layout (caller).
         unsafe {
+            let low: *const Half = base.add(at).cast();
+            let (mine, theirs_half) = if first { (low, low.add(1)) } else { (low.add(1), low) };
             Pair {
+                mine,
+                theirs_half,
+                // A process does not write to itself by mail.
+                mailed: if me == peer { u64::MAX } else { 0 },
                 writer: Writer::new(MappedSlots::new(
                     their_inbox.add(layout.ring(me)),
                     layout.slots(),
@@ -147,6 +164,35 @@ impl Pair {
         // SAFETY: mapped as long as the pair lives (constructor); the caller keeps the reference no
         // longer than that.
         unsafe { &*self.ours.consumed }
+    }
+
+    /// Posts a message of up to [`MAIL`](crate::mailbox::MAIL) bytes in the mailbox, if the one before was consumed. There
+    /// must be room for one slot.
+    #[inline]
+    pub(crate) fn mail(&mut self, head: Head, payload: &[u8]) -> bool {
+        if self.mailed > self.writer.consumed() {
+            return false;
+        }
+        self.mailed = self.writer.pass();
+        let word = Word::pack(self.mailed, head.context, payload.len(), head.kind);
+        let ack = (self.reader.position() - 1) as u32;
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.mine }.post(word, head, ack, payload);
+        true
+    }
+
+    /// The next message of the peer, if it is in the mailbox.
+    #[inline]
+    pub(crate) fn mailbox(&self) -> Option<Mail> {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { &*self.theirs_half }.look(self.reader.position() as u32)
+    }
+
+    /// Whether a message of the peer is there.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        self.reader.is_ready() || unsafe { &*self.theirs_half }.holds(self.reader.position() as u32)
     }
 
     /// The last of our positions that the peer has consumed, for memory to be used again.

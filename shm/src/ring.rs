@@ -49,12 +49,12 @@ pub(crate) struct Word {
 
 impl Word {
     #[inline]
-    fn pack(position: u64, context: u16, size: usize, kind: u8) -> u64 {
+    pub(crate) fn pack(position: u64, context: u16, size: usize, kind: u8) -> u64 {
         position as u32 as u64 | (context as u64) << 32 | (size as u64) << 48 | (kind as u64) << 57
     }
 
     #[inline]
-    fn unpack(word: u64) -> Word {
+    pub(crate) fn unpack(word: u64) -> Word {
         Word {
             stamp: word as u32,
             context: (word >> 32) as u16,
@@ -91,19 +91,40 @@ impl<S: Slots> Writer<S> {
         self.next + need <= self.limit + 1
     }
 
+    /// Takes the next position for a message that travels elsewhere. There must be room.
+    #[inline]
+    pub(crate) fn pass(&mut self) -> u64 {
+        debug_assert!(self.has_room(1));
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The last position that the reader is known to have consumed.
+    #[inline]
+    pub(crate) fn consumed(&self) -> u64 {
+        self.limit - self.slots.count()
+    }
+
+    /// Takes note that the reader has consumed the position whose low bits are `ack`.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, ack: u32) -> Result<(), Fault> {
+        let known = self.consumed();
+        self.credit(known + ack.wrapping_sub(known as u32) as u64)
+    }
+
     /// Looks at what the reader has consumed by now.
-    pub(crate) fn refresh(&mut self, credit: &AtomicU64) -> Result<u64, Fault> {
-        let consumed = credit.load(Ordering::Acquire);
-        let known = self.limit - self.slots.count();
+    pub(crate) fn refresh(&mut self, credit: &AtomicU64) -> Result<(), Fault> {
+        self.credit(credit.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn credit(&mut self, consumed: u64) -> Result<(), Fault> {
+        let known = self.consumed();
         if consumed < known || consumed >= self.next {
-            return Err(Fault::Protocol {
-                place: "inbox.consumed",
-                expected: format!("{known}..{}", self.next),
-                got: consumed.to_string(),
-            });
+            return Err(impossible_credit(known..self.next, consumed));
         }
         self.limit = consumed + self.slots.count();
-        Ok(consumed)
+        Ok(())
     }
 
     /// Writes a message of one slot. There must be room.
@@ -171,6 +192,15 @@ impl<S: Slots> Writer<S> {
         let word = Word::pack(self.next, head.context, POOLED, head.kind);
         self.slots.word(i).store(word, Ordering::Release);
         self.next += 1;
+    }
+}
+
+#[cold]
+fn impossible_credit(possible: std::ops::Range<u64>, got: u64) -> Fault {
+    Fault::Protocol {
+        place: "inbox.consumed",
+        expected: format!("{possible:?}"),
+        got: got.to_string(),
     }
 }
 
@@ -441,7 +471,7 @@ mod tests {
                 Err(Fault::Protocol { place: "inbox.consumed", .. })
             ));
         }
-        assert_eq!(writer.refresh(&AtomicU64::new(1)), Ok(1));
+        assert_eq!(writer.refresh(&AtomicU64::new(1)), Ok(()));
         assert!(writer.refresh(&AtomicU64::new(0)).is_err(), "credit never shrinks");
     }
 
