@@ -2,6 +2,7 @@
 //!
 //! Each call is thin; what it does is in `engine/`.
 
+use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
@@ -22,6 +23,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric};
 use taffrail_shm::{Config, Costs, Line, Setup};
+
+/// No piece of a long message is shorter than this many bytes.
+const SHORTEST_PIECE: usize = 256;
 
 /// One rank's end of the transport.
 ///
@@ -65,6 +69,8 @@ pub struct Endpoint {
     pub(crate) handling: bool,
     /// Bytes of a piece of a long message.
     pub(crate) piece: usize,
+    /// Messages of up to this many bytes leave whole, without asking.
+    pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
     pub(crate) spin: u32,
     pub(crate) settings: Settings,
@@ -83,7 +89,7 @@ unsafe impl Send for Endpoint {}
 
 impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
-    pub(crate) fn open(job: &mut Job, settings: Settings) -> Result<Endpoint, Error> {
+    pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
         let setup = |error: taffrail_shm::SetupError| Error::Setup(error.to_string());
         let line = Setup::new(Config {
             rank: job.rank(),
@@ -97,6 +103,10 @@ impl Endpoint {
         .map_err(setup)?;
         let addresses = job.exchange("shm", line.address())?;
         let line = line.connect(&addresses).map_err(setup)?;
+        // The first piece of a message travels with the length of the whole.
+        let piece = settings.piece.unwrap_or(line.caps().piece);
+        let piece = piece.clamp(SHORTEST_PIECE, line.caps().max_message - 8);
+        settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
         Ok(Endpoint {
             core: Core::new(job.size(), settings.unexpected),
@@ -109,7 +119,8 @@ impl Endpoint {
             registered: HashMap::new(),
             handlers: HashMap::new(),
             handling: false,
-            piece: settings.piece.map_or(line.caps().piece, |p| p.min(line.caps().max_message)),
+            piece,
+            short: piece.min(settings.eager_max),
             spin: settings.spin.unwrap_or(if crowded { 64 } else { 20_000 }),
             settings,
             line,

@@ -33,7 +33,7 @@ impl Endpoint {
     #[inline]
     fn is_short(&self, to: &Dest, len: usize) -> bool {
         let peer = &self.core.peers[to.rank as usize];
-        len <= self.piece
+        len <= self.short
             && peer.queue.is_empty()
             && (!peer.announce_all || len <= self.line.caps().inline)
     }
@@ -137,7 +137,7 @@ impl Endpoint {
         let (len, at) = (slot.len, slot.at);
         let eager_max = match self.core.peers[to.rank as usize].announce_all {
             true => inline - 8,
-            false if sync => self.piece - 8,
+            false if sync => self.settings.eager_max.min(self.piece - 8),
             false => self.settings.eager_max,
         };
         if len <= eager_max {
