@@ -206,6 +206,7 @@ impl Line {
             self.cut(to, fault);
             return Err(self.refused(to));
         }
+        pair.retire_mail();
         if pair.writer.has_room(slots) { Ok(()) } else { Err(Refused::Busy) }
     }
 

@@ -50,6 +50,12 @@ impl Half {
         self.0[0].store(word, Ordering::Release);
     }
 
+    /// Lets the half hold the message of the position whose low bits are `stamp`, which was consumed.
+    #[cold]
+    pub(crate) fn mark(&self, stamp: u32) {
+        self.0[0].store(stamp as u64, Ordering::Release);
+    }
+
     /// The message for the position whose low bits are `stamp`, if it is here.
     #[inline]
     pub(crate) fn look(&self, stamp: u32) -> Option<Mail> {

@@ -18,8 +18,10 @@ pub(crate) struct Pair {
     /// Our half of the mailbox, and the peer's; the same for this process itself, which has none.
     mine: *const Half,
     theirs_half: *const Half,
-    /// The position of our last message in the mailbox.
+    /// The position of our last message in the mailbox. No more are posted once it is `u64::MAX`.
     mailed: u64,
+    /// The position that our half of the mailbox was last marked with, without a message.
+    marked: u64,
     /// The peer still takes messages.
     pub(crate) open: bool,
     /// The peer cannot put a fence into this process, so this one fences itself.
@@ -124,12 +126,17 @@ impl Pair {
         // SAFETY: rings and words lie inside the layout (caller).
         unsafe {
             let low: *const Half = base.add(at).cast();
-            let (mine, theirs_half) = if first { (low, low.add(1)) } else { (low.add(1), low) };
+            let (mine, theirs_half) = match first {
+                _ if me == peer => (low, low),
+                true => (low, low.add(1)),
+                false => (low.add(1), low),
+            };
             Pair {
                 mine,
                 theirs_half,
                 // A process does not write to itself by mail.
                 mailed: if me == peer { u64::MAX } else { 0 },
+                marked: 0,
                 writer: Writer::new(MappedSlots::new(
                     their_inbox.add(layout.ring(me)),
                     layout.slots(),
@@ -179,6 +186,19 @@ impl Pair {
         // SAFETY: mapped as long as the pair lives (constructor).
         unsafe { &*self.mine }.post(word, head, ack, payload);
         true
+    }
+
+    /// Keeps our half of the mailbox from being taken for a message when positions come round to
+    /// the same low bits: marks it with a position that was just consumed. To be called once in
+    /// 2^31 positions or more often.
+    pub(crate) fn retire_mail(&mut self) {
+        let consumed = self.writer.consumed();
+        let held = if self.mailed == u64::MAX { self.marked } else { self.marked.max(self.mailed) };
+        if consumed.saturating_sub(held) > 1 << 30 {
+            // SAFETY: mapped as long as the pair lives (constructor).
+            unsafe { &*self.mine }.mark(consumed as u32);
+            self.marked = consumed;
+        }
     }
 
     /// The next message of the peer, if it is in the mailbox.
