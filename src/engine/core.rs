@@ -71,6 +71,8 @@ pub(crate) struct Core {
     /// Actions that there was no room for.
     pub(crate) put_off: VecDeque<Action>,
     pub(crate) active: VecDeque<Active>,
+    /// The rank that was lost last.
+    pub(crate) last_gone: Option<Rank>,
     /// Idle turns of calls that do not wait.
     pub(crate) idle_turns: u32,
     /// Unexpected bytes of one peer above which it is told to announce.
@@ -87,6 +89,7 @@ impl Core {
             actions: VecDeque::new(),
             put_off: VecDeque::new(),
             active: VecDeque::new(),
+            last_gone: None,
             idle_turns: 0,
             unexpected_limit,
         }
@@ -503,6 +506,7 @@ impl Core {
         }
         let peer = &mut self.peers[rank as usize];
         peer.fault = Some(fault);
+        self.last_gone = Some(rank);
         peer.inflow = None;
         peer.queue.clear();
         peer.streams.clear();

@@ -59,10 +59,8 @@ impl Endpoint {
         match self.core.matcher.post(posting(from), request) {
             Posted::Queued(post) => {
                 self.core.requests.get(request).post = Some(post);
-                if let Some(rank) = from.source {
-                    if self.core.peers[rank as usize].fault.is_some() {
-                        self.nobody_sends(request, rank);
-                    }
+                if let Some(error) = self.gone(from) {
+                    self.nobody_sends(request, error);
                 }
             }
             Posted::Matched(env, found) => {
@@ -72,15 +70,18 @@ impl Endpoint {
         }
     }
 
-    /// Ends a receive from a rank that is gone and has sent nothing that fits.
+    /// Ends a receive that nobody is left to send anything for.
     #[cold]
-    fn nobody_sends(&mut self, request: u32, rank: u32) {
+    fn nobody_sends(&mut self, request: u32, error: Error) {
+        // Messages of this rank to itself may be there, and not polled yet.
+        self.turn();
         let slot = self.core.requests.get(request);
-        if let Some(post) = slot.post.take() {
-            self.core.matcher.cancel(post);
+        if slot.stage == Stage::Posted {
+            if let Some(post) = slot.post.take() {
+                self.core.matcher.cancel(post);
+                self.core.fail(request, error);
+            }
         }
-        let fault = self.core.peers[rank as usize].fault.clone().expect("just seen");
-        self.core.fail(request, Error::PeerFailed { rank, fault });
     }
 
     /// Starts a receive into several places.
@@ -200,7 +201,31 @@ impl Endpoint {
             return Ok(Some(status));
         }
         self.turn();
-        Ok(found(&mut self.core))
+        match (found(&mut self.core), self.gone(from)) {
+            // Whoever waits for it by looking again and again would wait for ever.
+            (None, Some(error)) => Err(error),
+            (status, _) => Ok(status),
+        }
+    }
+
+    /// The error of a pattern that nobody is left to send anything for.
+    #[inline]
+    fn gone(&self, from: &Pattern) -> Option<Error> {
+        match from.source {
+            Some(rank) if self.core.peers[rank as usize].fault.is_none() => None,
+            None if self.core.last_gone.is_none() => None,
+            _ => self.who_is_gone(from),
+        }
+    }
+
+    #[cold]
+    fn who_is_gone(&self, from: &Pattern) -> Option<Error> {
+        let rank = match from.source {
+            Some(rank) => rank,
+            None => self.core.last_gone.filter(|_| self.core.everybody_is_gone(self.rank()))?,
+        };
+        let fault = self.core.peers[rank as usize].fault.clone()?;
+        Some(Error::PeerFailed { rank, fault })
     }
 
     /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
