@@ -186,11 +186,11 @@ impl Line {
         Refused::Failed(fault.unwrap_or(Fault::Closed))
     }
 
-    /// Makes sure that there is room for `slots` in the ring to `to`.
+    /// Makes sure that there is room for `slots` in the ring to `to`, and for a goodbye.
     #[inline]
     fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
         let pair = &mut self.pairs[to.index()];
-        if pair.open && pair.writer.has_room(slots) { Ok(()) } else { self.more_room(to, slots) }
+        if pair.open && pair.writer.has_room(slots + 1) { Ok(()) } else { self.more_room(to, slots) }
     }
 
     #[cold]
@@ -207,7 +207,7 @@ impl Line {
             return Err(self.refused(to));
         }
         pair.retire_mail();
-        if pair.writer.has_room(slots) { Ok(()) } else { Err(Refused::Busy) }
+        if pair.writer.has_room(slots + 1) { Ok(()) } else { Err(Refused::Busy) }
     }
 
     /// Sends a payload too long for slots, gathered, through the outbox.
@@ -754,8 +754,8 @@ impl Drop for Line {
             return;
         }
         for to in 0..self.pairs.len() {
-            if to != self.me.index() && self.room(PeerId(to as u32), 1).is_ok() {
-                let pair = &mut self.pairs[to];
+            let pair = &mut self.pairs[to];
+            if to != self.me.index() && pair.open && pair.writer.has_room(1) {
                 pair.writer.put_short(Head { kind: GOODBYE, ..Head::default() }, &[]);
                 pair.notify();
             }

@@ -276,7 +276,7 @@ impl Line {
     fn announce(&mut self, from: PeerId, remote: u64, into: *mut u8, len: usize) -> Option<Pull> {
         let pair = &mut self.pairs[from.index()];
         let mut body = [0; 28];
-        if pair.cold.pulling || !pair.writer.has_room(slots_for(body.len())) {
+        if pair.cold.pulling || !pair.writer.has_room(slots_for(body.len()) + 1) {
             return None;
         }
         pair.cold.serial = pair.cold.serial.wrapping_add(1).max(1);
