@@ -27,7 +27,7 @@ mod cost;
 mod error;
 mod payload;
 
-pub use cost::{Caps, Cost, Denied};
+pub use cost::{BadTable, Caps, Cost, Denied};
 pub use error::{Fault, MemoryError, Refused};
 pub use payload::Payload;
 

@@ -31,7 +31,7 @@ const CAPS: Caps = Caps {
 };
 /// Messages of one peer that wait at another.
 const ROOM: usize = 64;
-const COST: Cost = Cost { latency_ns: 1000.0, bytes_per_ns: 5.0 };
+const COST: Cost = Cost::linear(1000.0, 5.0);
 const PAGE: usize = 4096;
 
 /// A fabric for peers inside one process.

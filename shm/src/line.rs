@@ -41,6 +41,8 @@ const TURN: usize = 32;
 pub struct Costs {
     /// Through the outbox: two copies, overlapped.
     pub outbox: Cost,
+    /// The same, copied past the caches.
+    pub streaming: Cost,
     /// Out of the peer's memory by the kernel, both sides moving.
     pub kernel: Cost,
     /// Out of the peer's mapped memory.
@@ -52,9 +54,10 @@ pub struct Costs {
 impl Default for Costs {
     fn default() -> Self {
         Costs {
-            outbox: Cost { latency_ns: 300.0, bytes_per_ns: 24.0 },
-            kernel: Cost { latency_ns: 1500.0, bytes_per_ns: 20.0 },
-            mapped: Cost { latency_ns: 200.0, bytes_per_ns: 28.0 },
+            outbox: Cost::linear(300.0, 24.0),
+            streaming: Cost::linear(450.0, 16.0),
+            kernel: Cost::linear(1500.0, 20.0),
+            mapped: Cost::linear(200.0, 28.0),
             piece: 16 * 1024,
         }
     }
@@ -174,6 +177,12 @@ impl Line {
     #[inline]
     pub fn past_caches(&mut self, to: PeerId, yes: bool) {
         self.pairs[to.index()].streaming = yes;
+    }
+
+    /// What a long payload to or from a peer costs when it is copied [past the
+    /// caches](Self::past_caches).
+    pub fn streaming_cost(&self) -> Cost {
+        self.costs.streaming
     }
 
     /// What became of a peer; `None` while it lives.

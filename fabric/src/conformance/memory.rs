@@ -78,7 +78,7 @@ impl Way {
             Way::Get => fabric.get_cost(with, key, len)?,
             Way::Put => fabric.put_cost(with, key, len)?,
         };
-        assert!(cost.latency_ns >= 0.0 && cost.bytes_per_ns > 0.0, "{self:?}: {cost:?}");
+        assert!(cost.of(len) > 0.0 && cost.of(2 * len) >= cost.of(len), "{self:?}: {cost:?}");
         Ok(())
     }
 

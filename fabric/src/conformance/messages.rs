@@ -19,7 +19,7 @@ pub fn identity<B: Bench>(bench: &B) {
             assert_eq!(*mesh.at(rank).caps(), caps);
             for to in 0..n {
                 let cost = mesh.at(rank).send_cost(peer(to));
-                assert!(cost.latency_ns >= 0.0 && cost.bytes_per_ns > 0.0, "{cost:?}");
+                assert!(cost.of(1) > 0.0 && cost.of(1 << 30) > cost.of(1), "{cost:?}");
             }
         }
     }
