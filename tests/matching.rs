@@ -1,0 +1,161 @@
+//! Which receive gets which message.
+
+mod common;
+
+use common::*;
+use taffrail::{Dest, Error, Pattern};
+
+#[test]
+fn messages_of_one_sender_overtake_each_other_only_by_tag() {
+    for (name, settings) in variants() {
+        on_ranks_with(2, &settings, |ep| {
+            // Long and short in turn: the protocols must not reorder them.
+            let len = |k: u64| [3, 90_000, 40, 5000, 300][k as usize % 5];
+            if ep.rank() == 1 {
+                let data: Vec<_> = (0..60).map(|k| pattern(len(k), k)).collect();
+                ep.scope(|s| {
+                    for (k, data) in (0..).zip(&data) {
+                        s.isend((0, k % 2), data)?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+                return;
+            }
+            for tag in [1, 0] {
+                for k in (0..60).filter(|k| k % 2 == tag) {
+                    let mut into = vec![0; 100_000];
+                    let pattern = Pattern::any_source(tag);
+                    let status = ep.recv(pattern, &mut into).unwrap();
+                    assert_eq!(status.len, len(k), "{name}: message {k}");
+                    check(&into[..status.len], k);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn receives_are_served_in_the_order_posted() {
+    on_ranks(3, |ep| {
+        let mut into = [[0u8; 8]; 6];
+        if ep.rank() != 0 {
+            ep.recv((0, 99), &mut []).unwrap();
+            for k in 0..3u64 {
+                ep.send((0, k), &(u64::from(ep.rank()) * 10 + k).to_le_bytes()).unwrap();
+            }
+            return;
+        }
+        let [a, b, c, d, e, f] = &mut into;
+        let statuses = ep
+            .scope(|s| {
+                let requests = [
+                    s.irecv(Pattern::any_source(0).ignore(!0), a)?,
+                    s.irecv((1, 0), b)?,
+                    s.irecv(Pattern::new(1, 0).ignore(3), c)?,
+                    s.irecv(Pattern::any_source(2), d)?,
+                    s.irecv((2, 1), e)?,
+                    s.irecv(Pattern::any_source(0).ignore(!0), f)?,
+                ];
+                s.endpoint().send((1, 99), &[])?;
+                let first = requests[0];
+                let mut statuses = vec![s.wait(first)?];
+                statuses.push(s.wait(requests[2])?);
+                statuses.push(s.wait(requests[3])?);
+                s.endpoint().send((2, 99), &[])?;
+                statuses.push(s.wait(requests[4])?);
+                statuses.push(s.wait(requests[5])?);
+                // Two messages of rank 2 and three of rank 1 are used up; this one is not fitted.
+                assert!(s.cancel(requests[1])?);
+                assert_eq!(s.wait(requests[1]).unwrap_err(), Error::Cancelled);
+                Ok(statuses)
+            })
+            .unwrap();
+        let got: Vec<_> = statuses.iter().map(|s| (s.source, s.tag)).collect();
+        assert_eq!(got, [(1, 0), (1, 1), (1, 2), (2, 1), (2, 0)]);
+        let value = |bytes: [u8; 8]| u64::from_le_bytes(bytes);
+        assert_eq!(into.map(value), [10, 0, 11, 12, 21, 20]);
+        let mut last = [0; 8];
+        assert_eq!(ep.recv(Pattern::any_source(2), &mut last).unwrap().source, 2);
+        assert_eq!(value(last), 22);
+    });
+}
+
+#[test]
+fn contexts_never_meet() {
+    on_ranks(2, |ep| {
+        let contexts: Vec<u16> = (0..taffrail::CONTEXTS).step_by(997).chain([1, 2, 3]).collect();
+        if ep.rank() == 1 {
+            for &context in &contexts {
+                for k in 0..3u8 {
+                    let to = Dest::new(0, 7).context(context);
+                    ep.send(to, &[k, context as u8, (context >> 8) as u8]).unwrap();
+                }
+            }
+            return;
+        }
+        for k in 0..3u8 {
+            for &context in contexts.iter().rev() {
+                let mut into = [0; 3];
+                let from = Pattern::any_source(0).ignore(!0).context(context);
+                ep.recv(from, &mut into).unwrap();
+                assert_eq!(into, [k, context as u8, (context >> 8) as u8]);
+            }
+        }
+        let nothing = Pattern::any_source(0).ignore(!0);
+        assert_eq!(ep.probe(nothing).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_claimed_message_is_the_claimers_alone() {
+    for (name, settings) in variants() {
+        on_ranks_with(2, &settings, |ep| {
+            for (k, len) in [0, 50, 3000, 50_000, 300_000].into_iter().enumerate() {
+                let salts = [k as u64, 100 + k as u64];
+                if ep.rank() == 1 {
+                    let data = salts.map(|salt| pattern(len, salt));
+                    ep.scope(|s| {
+                        s.isend((0, 1), &data[0])?;
+                        s.isend((0, 1), &data[1])?;
+                        s.endpoint().send((0, 2), &[])
+                    })
+                    .unwrap();
+                    ep.recv((0, 3), &mut []).unwrap();
+                    continue;
+                }
+                ep.recv((1, 2), &mut []).unwrap();
+                let claimed = ep.claim((1, 1)).unwrap().expect("it is there");
+                assert_eq!(claimed.status().len, len, "{name}");
+                let (mut first, mut second) = (vec![0; len], vec![0; len]);
+                ep.recv((1, 1), &mut second).unwrap();
+                assert!(ep.claim((1, 1)).unwrap().is_none(), "{name}: both are taken");
+                ep.recv_claimed(claimed, &mut first).unwrap();
+                check(&first, salts[0]);
+                check(&second, salts[1]);
+                ep.send((1, 3), &[]).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_claimed_message_can_be_too_long() {
+    on_ranks(2, |ep| {
+        for len in [100, 10_000, 100_000] {
+            if ep.rank() == 1 {
+                ep.send((0, 1), &pattern(len, 5)).unwrap();
+                continue;
+            }
+            let mut claimed = None;
+            until(ep, |ep| {
+                claimed = ep.claim((1, 1)).unwrap();
+                claimed.is_some()
+            });
+            let mut into = vec![0; len - 1];
+            let error = ep.recv_claimed(claimed.unwrap(), &mut into).unwrap_err();
+            assert!(matches!(error, Error::Truncated { .. }), "{error}");
+            check(&into, 5);
+        }
+    });
+}
