@@ -73,6 +73,9 @@ pub struct Endpoint {
     pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
     pub(crate) spin: u32,
+    /// Turns of the wheel, and when the peers were looked at last.
+    pub(crate) turns: u32,
+    pub(crate) checked: Instant,
     pub(crate) settings: Settings,
 }
 
@@ -121,7 +124,9 @@ impl Endpoint {
             handling: false,
             piece,
             short: piece.min(settings.eager_max),
-            spin: settings.spin.unwrap_or(if crowded { 64 } else { 20_000 }),
+            spin: settings.spin.unwrap_or(if crowded { 0 } else { 20_000 }),
+            turns: 0,
+            checked: Instant::now(),
             settings,
             line,
         })
@@ -450,7 +455,9 @@ impl Endpoint {
         self.next_landed(request)
     }
 
-    /// The result of an operation, or `None` while it is not over. Makes progress.
+    /// The result of an operation, or `None` while it is not over. Makes progress. A multi-receive
+    /// is not over for it before [`landed`](Self::landed) has told of every message; `wait` does
+    /// not care.
     ///
     /// # Errors
     /// Those of the operation, and [`Error::StaleRequest`].
@@ -459,9 +466,7 @@ impl Endpoint {
         if let Some(status) = self.try_finish(request)? {
             return Ok(Some(status));
         }
-        if self.turn() == 0 {
-            self.idled();
-        }
+        self.turn();
         self.try_finish(request)
     }
 
@@ -665,11 +670,7 @@ impl Endpoint {
     /// Makes progress without waiting. Returns how many things happened.
     #[inline]
     pub fn progress(&mut self) -> usize {
-        let events = self.turn();
-        if events == 0 {
-            self.idled();
-        }
-        events
+        self.turn()
     }
 
     /// A descriptor for `poll` and the like: after [`arm`](Self::arm) has returned `true`, it is
@@ -694,15 +695,6 @@ impl Endpoint {
     /// Which protocol is used for each peer and size, and why each other is not.
     pub fn explain(&self) -> String {
         crate::explain::explain(self)
-    }
-
-    /// Looks after the peers now and then, for those who poll by themselves.
-    #[inline]
-    fn idled(&mut self) {
-        self.core.idle_turns = self.core.idle_turns.wrapping_add(1);
-        if self.core.idle_turns % 4096 == 0 {
-            self.check();
-        }
     }
 
     /// Ends a request that nobody can wait for any more.

@@ -73,8 +73,6 @@ pub(crate) struct Core {
     pub(crate) active: VecDeque<Active>,
     /// The rank that was lost last.
     pub(crate) last_gone: Option<Rank>,
-    /// Idle turns of calls that do not wait.
-    pub(crate) idle_turns: u32,
     /// Unexpected bytes of one peer above which it is told to announce.
     pub(crate) unexpected_limit: usize,
 }
@@ -90,7 +88,6 @@ impl Core {
             put_off: VecDeque::new(),
             active: VecDeque::new(),
             last_gone: None,
-            idle_turns: 0,
             unexpected_limit,
         }
     }

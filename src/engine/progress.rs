@@ -3,7 +3,13 @@
 use super::core::Action;
 use super::peer::Stream;
 use crate::{Endpoint, Error};
+use std::time::{Duration, Instant};
 use taffrail_fabric::{Fabric, PeerId};
+
+/// Turns between two looks at the clock.
+const LOOK_EVERY: u32 = 64;
+/// Time between two looks at whether the peers are alive.
+const CHECK_EVERY: Duration = Duration::from_millis(2);
 
 impl Endpoint {
     /// One turn. Returns how many things happened.
@@ -22,12 +28,24 @@ impl Endpoint {
         if !self.core.active.is_empty() {
             events += self.handle_active();
         }
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns % LOOK_EVERY == 0 {
+            events += self.check_in_time();
+        }
         events
+    }
+
+    /// Looks after the peers now and then, however busy others keep this rank.
+    #[cold]
+    #[inline(never)]
+    fn check_in_time(&mut self) -> usize {
+        if self.checked.elapsed() < CHECK_EVERY { 0 } else { self.check() }
     }
 
     /// Looks whether the peers are alive, and whatever else takes a system call.
     #[cold]
     pub(crate) fn check(&mut self) -> usize {
+        self.checked = Instant::now();
         let events = self.line.check(&mut self.core);
         self.act();
         events

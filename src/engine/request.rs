@@ -177,6 +177,13 @@ impl Requests {
 }
 
 impl Slot {
+    /// Whether this is a multi-receive with messages that the program does not know of yet.
+    #[inline]
+    pub(crate) fn has_more_to_tell(&self) -> bool {
+        let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
+        multi.is_some_and(|multi| !multi.is_told())
+    }
+
     pub(crate) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }

@@ -5,8 +5,6 @@ use crate::{Endpoint, Error, Request, Status};
 use std::time::Duration;
 use taffrail_fabric::{Arming, Fabric};
 
-/// Idle turns between two looks at whether the peers are alive.
-const CHECK_EVERY: u32 = 4096;
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
 /// The longest sleep, after which the peers are looked at.
@@ -31,7 +29,7 @@ impl Endpoint {
     #[inline]
     pub(crate) fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
-        if idle.turns < self.spin && idle.turns % CHECK_EVERY != 0 {
+        if idle.turns < self.spin {
             std::hint::spin_loop();
         } else {
             self.pass_slowly(idle);
@@ -41,12 +39,6 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn pass_slowly(&mut self, idle: &mut Idle) {
-        if idle.turns % CHECK_EVERY == 0 {
-            self.check();
-        }
-        if idle.turns < self.spin {
-            return;
-        }
         // Room towards a peer comes without a bell.
         if idle.turns < self.spin + YIELDS || !self.owing.is_empty() {
             std::thread::yield_now();
@@ -81,7 +73,9 @@ impl Endpoint {
     /// The result of an operation, if it is over.
     #[inline]
     pub(crate) fn try_finish(&mut self, request: Request) -> Result<Option<Status>, Error> {
-        match self.core.requests.look(request)?.stage {
+        let slot = self.core.requests.look(request)?;
+        match slot.stage {
+            Stage::Done | Stage::Failed if slot.has_more_to_tell() => Ok(None),
             Stage::Done | Stage::Failed => self.core.requests.finish(request.index).map(Some),
             _ => Ok(None),
         }
