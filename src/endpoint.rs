@@ -101,7 +101,7 @@ impl Endpoint {
             job: digest(job.id()),
             outbox_max: settings.outbox,
             patience: settings.patience,
-            costs: Costs::default(),
+            costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
         })
         .map_err(setup)?;
         let addresses = job.exchange("shm", line.address())?;

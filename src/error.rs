@@ -84,6 +84,20 @@ pub enum Error {
         /// What was there.
         got: String,
     },
+    /// What was measured of this host cannot be used.
+    #[error(
+        "{}: {key}: {why}; measure again with `taffrail-perf tune`, or go without \
+         (TAFFRAIL_TUNING=off)",
+        file.display()
+    )]
+    Tuning {
+        /// The file.
+        file: std::path::PathBuf,
+        /// The key in it that is wrong.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The start-up exchange with the launcher failed.
     #[error("start-up of the job failed: {0}")]
     Bootstrap(String),

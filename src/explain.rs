@@ -18,6 +18,13 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
         caps.name,
         endpoint.footprint() / 1024
     );
+    let _ = match &endpoint.settings.tuning {
+        Some(tuning) => writeln!(text, "costs measured on this host: {}", tuning.file.display()),
+        None => writeln!(text, "costs as usual; `taffrail-perf tune` measures those of this host"),
+    };
+    if let Some(way) = endpoint.settings.way {
+        let _ = writeln!(text, "whatever follows, TAFFRAIL_WAY says: {way:?}");
+    }
     for rank in 0..endpoint.size() {
         let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
         let _ = writeln!(text, "to rank {rank}{me}:");

@@ -27,6 +27,7 @@ mod names;
 pub mod pmi;
 mod scope;
 mod settings;
+mod tuning;
 
 pub use endpoint::Endpoint;
 pub use engine::active::AmMessage;
@@ -35,12 +36,15 @@ pub use engine::multi::Landed;
 pub use engine::one_sided::RemoteMemory;
 pub use engine::receive::Claimed;
 pub use engine::view::View;
+#[doc(hidden)]
+pub use engine::ways::Way;
 pub use error::Error;
 pub use job::Job;
 pub use names::{Dest, Pattern, Rank, Request, Status};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
+pub use tuning::{Announced, Tuning};
 
 /// Contexts from here on are the library's own; programs use `0..CONTEXTS`.
 pub const CONTEXTS: u16 = 0xff00;

@@ -1,7 +1,9 @@
 //! Settings of an endpoint.
 
-use crate::Error;
 use crate::engine::EAGER_LIMIT;
+use crate::engine::ways::Way;
+use crate::{Error, Tuning};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of an endpoint. Each can be given in the environment, under the name said with it.
@@ -22,6 +24,14 @@ pub struct Settings {
     pub spin: Option<u32>,
     /// `TAFFRAIL_CONNECT_TIMEOUT`: seconds to wait for the other ranks at the start.
     pub patience: Duration,
+    /// `TAFFRAIL_TUNING`: the file with what `taffrail-perf tune` has measured of this host, or
+    /// `off`. Unset: [`Tuning::default_file`], if it is there. [`from_env`](Self::from_env) takes
+    /// `eager_max` from it too, unless that is given.
+    pub tuning: Option<Arc<Tuning>>,
+    /// `TAFFRAIL_WAY`: the only way that announced messages may come: `read` out of the sender's
+    /// memory, in `pieces`, or in pieces `streaming` past the caches. For measurements.
+    #[doc(hidden)]
+    pub way: Option<Way>,
 }
 
 impl Default for Settings {
@@ -33,6 +43,8 @@ impl Default for Settings {
             piece: None,
             spin: None,
             patience: Duration::from_secs(30),
+            tuning: None,
+            way: None,
         }
     }
 }
@@ -41,13 +53,18 @@ impl Settings {
     /// The defaults, changed by what is in the environment. Sizes may end in `K`, `M` or `G`.
     ///
     /// # Errors
-    /// [`Error::Setting`] when a value makes no sense.
+    /// [`Error::Setting`] when a value makes no sense, [`Error::Tuning`] when the file with what was
+    /// measured makes none.
     pub fn from_env() -> Result<Settings, Error> {
         Settings::from_lookup(|name| std::env::var(name).ok())
     }
 
     fn from_lookup(look: impl Fn(&str) -> Option<String>) -> Result<Settings, Error> {
         let mut settings = Settings::default();
+        if let Some(tuning) = Tuning::look_up(&look)? {
+            settings.eager_max = tuning.eager_max;
+            settings.tuning = Some(Arc::new(tuning));
+        }
         let read = |name: &'static str, most: u64| -> Result<Option<u64>, Error> {
             let Some(text) = look(name) else { return Ok(None) };
             let wrong = || Error::Setting {
@@ -82,6 +99,19 @@ impl Settings {
         if let Some(n) = read("TAFFRAIL_CONNECT_TIMEOUT", 1 << 20)? {
             settings.patience = Duration::from_secs(n);
         }
+        settings.way = match look("TAFFRAIL_WAY").as_deref() {
+            None => None,
+            Some("read") => Some(Way::Read),
+            Some("pieces") => Some(Way::Pieces),
+            Some("streaming") => Some(Way::Streaming),
+            Some(other) => {
+                return Err(Error::Setting {
+                    name: "TAFFRAIL_WAY",
+                    expected: "read, pieces or streaming".into(),
+                    got: other.into(),
+                });
+            }
+        };
         Ok(settings)
     }
 }
@@ -99,14 +129,18 @@ mod tests {
         assert_eq!(with("TAFFRAIL_OUTBOX", "4m").unwrap().outbox, 4 << 20);
         assert_eq!(with("TAFFRAIL_EAGER_MAX", "8192").unwrap().eager_max, 8192);
         assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));
+        assert_eq!(with("TAFFRAIL_WAY", "streaming").unwrap().way, Some(Way::Streaming));
         assert_eq!(with("NOTHING", "x").unwrap(), Settings::default());
     }
 
     #[test]
     fn nonsense_is_named() {
-        for (name, value) in
-            [("TAFFRAIL_OUTBOX", "many"), ("TAFFRAIL_EAGER_MAX", "2G"), ("TAFFRAIL_SPIN", "-1")]
-        {
+        for (name, value) in [
+            ("TAFFRAIL_OUTBOX", "many"),
+            ("TAFFRAIL_EAGER_MAX", "2G"),
+            ("TAFFRAIL_SPIN", "-1"),
+            ("TAFFRAIL_WAY", "by mail"),
+        ] {
             match with(name, value).unwrap_err() {
                 Error::Setting { name: said, got, .. } => assert_eq!((said, &*got), (name, value)),
                 other => panic!("{other}"),

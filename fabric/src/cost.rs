@@ -23,9 +23,15 @@ pub struct Cost(Shape);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
-    Linear { latency_ns: f64, bytes_per_ns: f64 },
+    Linear {
+        latency_ns: f64,
+        bytes_per_ns: f64,
+    },
     /// The first `used` points count; bytes and nanoseconds, bytes ascending.
-    Table { points: [(f64, f64); Cost::POINTS], used: usize },
+    Table {
+        points: [(f64, f64); Cost::POINTS],
+        used: usize,
+    },
 }
 
 impl Cost {

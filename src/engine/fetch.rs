@@ -58,13 +58,17 @@ impl Endpoint {
     fn choose(&mut self, from: Rank, key: Option<&RemoteKey>, len: usize) -> Way {
         let peer = PeerId(from);
         let read = key.and_then(|key| self.line.get_cost(peer, key, len).ok());
+        if let Some(way) = self.settings.way.filter(|&way| way != Way::Read || read.is_some()) {
+            return way;
+        }
         // What was measured holds for memory that the kernel reads; mapped memory has its price.
         if let Some(read) = read.filter(|_| key.is_some_and(|key| self.line.is_mapped(peer, key))) {
             let pieces = self.line.send_cost(peer).of(len);
             return if read.of(len) <= pieces { Way::Read } else { Way::Pieces };
         }
         let pieces = self.line.send_cost(peer).of(len);
-        let expected = [read.map(|cost| cost.of(len)), Some(pieces), Some(pieces * 1.5)];
+        let streaming = self.line.streaming_cost().of(len);
+        let expected = [read.map(|cost| cost.of(len)), Some(pieces), Some(streaming)];
         self.core.peers[from as usize].ways.choose(len, expected)
     }
 

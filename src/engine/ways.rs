@@ -6,7 +6,7 @@
 
 /// A way for an announced message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// The receiver reads it out of the sender's memory.
     Read,
     /// The sender sends it in pieces.
