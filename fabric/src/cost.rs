@@ -13,6 +13,9 @@ pub struct Caps {
     pub ordered: bool,
     /// [`map`](crate::Fabric::map) works: views of a peer's memory without a copy.
     pub maps: bool,
+    /// Deregistered memory is out of the peers' reach at once, and a get or put past the end of a
+    /// region fails. Where this is not so, that is up to those who hand out keys.
+    pub guards: bool,
     /// The piece size at which a stream of messages moves fastest.
     pub piece: usize,
 }

@@ -27,6 +27,7 @@ const CAPS: Caps = Caps {
     inline: 40,
     ordered: true,
     maps: true,
+    guards: true,
     piece: 16 << 10,
 };
 /// Messages of one peer that wait at another.

@@ -137,6 +137,8 @@ impl Line {
                 inline: INLINE,
                 ordered: true,
                 maps: true,
+                // What the kernel reads and writes for a peer, it does not ask us about.
+                guards: false,
                 piece: costs.piece.clamp(4096, SEGMENT),
             },
             costs,
@@ -751,7 +753,11 @@ impl Fabric for Line {
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        self.fd_wanted.set(true);
+        if !self.fd_wanted.replace(true) {
+            // A wait that was prepared before anybody asked is to make it readable as well.
+            let armed = self.armed();
+            let _ = armed.compare_exchange(ON_FUTEX, ON_FD, Ordering::SeqCst, Ordering::SeqCst);
+        }
         self.doorbell.as_fd()
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Cold {
     /// What became of it.
     pub(crate) fault: Option<Fault>,
     /// Memory that it allocated and we know of.
-    pub(crate) regions: HashMap<u32, Arc<Mapped>>,
+    pub(crate) regions: HashMap<u32, Remote>,
     /// Our regions that it was told of.
     pub(crate) told: HashSet<u32>,
     /// Messages it sent while its ring was not hot.
@@ -62,10 +62,18 @@ pub(crate) struct Cold {
     pub(crate) pulling: bool,
 }
 
+/// Memory that a peer has allocated.
+pub(crate) struct Remote {
+    pub(crate) memory: Arc<Mapped>,
+    /// How many of its bytes count.
+    pub(crate) used: u64,
+}
+
 /// The mappings of a peer and the way to reach it.
 pub(crate) struct Maps {
     pub(crate) link: Link,
-    pub(crate) inbox: Mapped,
+    /// Keeps the inbox mapped, into which the pair points.
+    pub(crate) _inbox: Mapped,
     pub(crate) outbox: Mapped,
     pub(crate) doorbell: OwnedFd,
 }

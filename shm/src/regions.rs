@@ -3,7 +3,7 @@
 //! The format of keys and of the packets that carry descriptors is in `docs/wire.md`, section 4.
 
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
-use crate::pair::{Cold, Pair};
+use crate::pair::{Cold, Pair, Remote};
 use crate::socket::{LinkError, Packet};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -43,7 +43,8 @@ pub(crate) fn bare_key(at: *const u8) -> RemoteKey {
 
 enum Own {
     Registered { at: *mut u8, len: usize },
-    Allocated(Arc<Shared>),
+    /// The file is whole pages, of which the first `len` bytes count.
+    Allocated { memory: Arc<Shared>, len: usize },
 }
 
 /// The regions of this process.
@@ -60,7 +61,7 @@ impl Regions {
     pub(crate) fn allocated(&self) -> usize {
         let bytes = |own: &Own| match own {
             Own::Registered { .. } => 0,
-            Own::Allocated(memory) => memory.len(),
+            Own::Allocated { memory, .. } => memory.len(),
         };
         self.own.values().map(bytes).sum()
     }
@@ -76,7 +77,8 @@ impl Regions {
         let memory = Arc::new(memory);
         let at = NonNull::new(memory.as_ptr()).expect("a mapping is not at address 0");
         self.last += 1;
-        self.own.insert(self.last, Own::Allocated(memory.clone()));
+        let own = Own::Allocated { memory: memory.clone(), len: len.max(1) };
+        self.own.insert(self.last, own);
         Ok((RegionId(self.last), at, memory))
     }
 
@@ -86,7 +88,7 @@ impl Regions {
         pairs: &mut [Pair],
     ) -> Result<(), MemoryError> {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
-        if let Own::Allocated(_) = self.own.remove(&region.0).ok_or(unknown)? {
+        if let Own::Allocated { .. } = self.own.remove(&region.0).ok_or(unknown)? {
             for (peer, pair) in pairs.iter_mut().enumerate() {
                 if pair.cold.told.remove(&region.0) {
                     self.untold.push((peer, region.0));
@@ -97,11 +99,11 @@ impl Regions {
         Ok(())
     }
 
-    /// The allocation with this number.
-    pub(crate) fn allocation(&self, region: u32) -> Option<&Arc<Shared>> {
+    /// The allocation with this number, and its length.
+    pub(crate) fn allocation(&self, region: u32) -> Option<(&Arc<Shared>, usize)> {
         match self.own.get(&region)? {
             Own::Registered { .. } => None,
-            Own::Allocated(memory) => Some(memory),
+            Own::Allocated { memory, len } => Some((memory, *len)),
         }
     }
 
@@ -109,7 +111,7 @@ impl Regions {
     pub(crate) fn range(&self, region: RegionId) -> Option<std::ops::Range<u64>> {
         let (at, len) = match self.own.get(&region.0)? {
             Own::Registered { at, len } => (*at, *len),
-            Own::Allocated(memory) => (memory.as_ptr(), memory.len()),
+            Own::Allocated { memory, len } => (memory.as_ptr(), *len),
         };
         Some(at.addr() as u64..(at.addr() + len) as u64)
     }
@@ -132,13 +134,13 @@ impl Regions {
         let own = self.own.get(&region.0).ok_or(unknown.clone())?;
         let (at, len, memory) = match own {
             Own::Registered { at, len } => (*at, *len, None),
-            Own::Allocated(memory) => (memory.as_ptr(), memory.len(), Some(memory)),
+            Own::Allocated { memory, len } => (memory.as_ptr(), *len, Some(memory)),
         };
         if offset > len {
             return Err(unknown);
         }
         let addr = at.addr() as u64 + offset as u64;
-        let told = memory.is_some_and(|memory| tell(region.0, memory, &mut pair.cold));
+        let told = memory.is_some_and(|memory| tell(region.0, memory, len, &mut pair.cold));
         let key = match told {
             true => Key { addr, region: region.0, offset: offset as u64 },
             // The peer can still reach the memory through the kernel.
@@ -149,14 +151,14 @@ impl Regions {
 }
 
 /// Makes sure that the peer has the region's descriptor. Whether it has.
-fn tell(region: u32, memory: &Shared, cold: &mut Cold) -> bool {
+fn tell(region: u32, memory: &Shared, used: usize, cold: &mut Cold) -> bool {
     // This process knows its own regions.
     let Some(maps) = &cold.mapped else { return true };
     if cold.told.contains(&region) {
         return true;
     }
-    let addr = memory.as_ptr().addr() as u64;
-    let sent = maps.link.send_region(region, memory.len() as u64, addr, memory.fd()).is_ok();
+    let (len, used) = (memory.len() as u64, used as u64);
+    let sent = maps.link.send_region(region, len, used, memory.fd()).is_ok();
     if sent {
         cold.told.insert(region);
     }
@@ -172,10 +174,11 @@ pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
             // The end of the connection is the watch's to tell.
             Err(LinkError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
-            Ok(Some(Packet::Region { region, len, fd, .. })) => {
+            Ok(Some(Packet::Region { region, len, used, fd })) => {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let memory = Mapped::open(fd, Access::ReadWrite, Expected::Exactly(len))?;
-                if cold.regions.insert(region, Arc::new(memory)).is_some() {
+                let remote = Remote { memory: Arc::new(memory), used };
+                if cold.regions.insert(region, remote).is_some() {
                     return Err(Fault::Protocol {
                         place: "REGION.region",
                         expected: "a number not used before".into(),
@@ -199,8 +202,8 @@ pub(crate) fn resolve<'a>(
     len: usize,
 ) -> Option<(NonNull<u8>, &'a Arc<Mapped>)> {
     let at = key.offset.checked_add(offset)?;
-    let memory = cold.regions.get(&key.region)?;
-    if !memory.covers(at, len) {
+    let Remote { memory, used } = cold.regions.get(&key.region)?;
+    if at.checked_add(len as u64).is_none_or(|end| end > *used) || !memory.covers(at, len) {
         return None;
     }
     // SAFETY: the mapping covers the range.

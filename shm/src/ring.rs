@@ -393,7 +393,7 @@ impl Reader<MappedSlots> {
 mod tests {
     use super::*;
 
-    struct Memory(Vec<[u64; 8]>);
+    struct Memory(#[expect(dead_code, reason = "keeps the slots")] Vec<[u64; 8]>);
 
     impl Memory {
         fn ring(count: u64) -> (Memory, MappedSlots) {

@@ -150,7 +150,7 @@ impl Setup {
         };
         let mut cold = cold(pid);
         cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
-        cold.mapped = Some(Maps { link, inbox, outbox, doorbell });
+        cold.mapped = Some(Maps { link, _inbox: inbox, outbox, doorbell });
         // SAFETY: both inboxes have been mapped with the length of the layout, and the pair keeps
         // the peer's mappings; ours live as long as the line that keeps the pair.
         let mut pair = unsafe { Pair::new(place, &self.layout, cold) };

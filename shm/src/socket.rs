@@ -74,8 +74,10 @@ pub(crate) enum Packet {
     Region {
         /// Its name in keys.
         region: u32,
-        /// Its length in bytes, as announced.
+        /// The length of the file, as announced.
         len: u64,
+        /// How many of its bytes count; at most `len`.
+        used: u64,
         /// The file, unchecked.
         fd: OwnedFd,
     },
@@ -124,7 +126,7 @@ impl From<LinkError> for Fault {
 }
 
 impl Link {
-    /// Gives the peer `len` bytes of memory under the name `region`; here they lie at `addr`.
+    /// Gives the peer a file of `len` bytes of memory under the name `region`; `used` of them count.
     ///
     /// # Errors
     /// [`LinkError::Full`] when the peer must read first, [`LinkError::Closed`] when it is gone.
@@ -132,10 +134,10 @@ impl Link {
         &self,
         region: u32,
         len: u64,
-        addr: u64,
+        used: u64,
         file: BorrowedFd<'_>,
     ) -> Result<(), LinkError> {
-        send(&self.socket, &Notice::Region { region, len, addr }.encode(), &[file])
+        send(&self.socket, &Notice::Region { region, len, used }.encode(), &[file])
     }
 
     /// Takes the name `region` back.
@@ -156,7 +158,9 @@ impl Link {
         let notice = decode_notice(&bytes)?;
         packet::same("packet, descriptors", notice.descriptors(), files.len())?;
         Ok(Some(match (notice, files.into_iter().next()) {
-            (Notice::Region { region, len, .. }, Some(fd)) => Packet::Region { region, len, fd },
+            (Notice::Region { region, len, used }, Some(fd)) => {
+                Packet::Region { region, len, used, fd }
+            }
             (Notice::Region { region, .. } | Notice::Forget { region }, _) => {
                 Packet::Forget { region }
             }

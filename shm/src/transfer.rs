@@ -211,9 +211,10 @@ impl Line {
     ) -> Result<(NonNull<u8>, Keep), Denied> {
         let key = Key::decode(key);
         if from == self.me() {
-            let memory = self.regions.allocation(key.region).ok_or_else(|| unmapped(key.region))?;
+            let own = self.regions.allocation(key.region);
+            let (memory, used) = own.ok_or_else(|| unmapped(key.region))?;
             let end = key.offset.checked_add(len as u64);
-            if end.is_none_or(|end| end > memory.len() as u64) {
+            if end.is_none_or(|end| end > used as u64) {
                 return Err(unmapped(key.region));
             }
             // SAFETY: the range was just found inside the mapping.
@@ -254,6 +255,15 @@ impl Line {
         let key = Key::decode(key);
         let addr = key.addr.wrapping_add(offset);
         if peer == self.me() {
+            if let Some((_, used)) = self.regions.allocation(key.region) {
+                let start = key.offset.checked_add(offset);
+                let end = start.and_then(|start| start.checked_add(len as u64));
+                if end.is_none_or(|end| end > used as u64) {
+                    let what = format!("{len} bytes at {offset} behind region {}", key.region);
+                    self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
+                    return Ok(None);
+                }
+            }
             let at = std::ptr::with_exposed_provenance_mut(addr as usize);
             return Ok(NonNull::new(at).map(Remote::Mapped));
         }

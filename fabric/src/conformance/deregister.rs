@@ -14,6 +14,9 @@ const REGIONS: [Kind; 2] = [Kind::Registered, Kind::Allocated];
 /// A key from before leads nowhere, also when other memory is registered afterwards.
 pub fn stale_keys<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
+    if !mesh.at(0).caps().guards {
+        return;
+    }
     for kind in REGIONS {
         for way in Way::BOTH {
             let far = expose(mesh.at(0), kind, 8192);
@@ -68,6 +71,9 @@ fn race<B: Bench>(bench: &B, way: Way) {
         let (stop, seed) = (AtomicBool::new(false), random.u64(..));
         let mut fabrics = bench.mesh(2).into_iter();
         let (owner, other) = (fabrics.next().expect("two"), fabrics.next().expect("two"));
+        if !owner.caps().guards {
+            return;
+        }
         std::thread::scope(|scope| {
             let stop = &stop;
             scope.spawn(move || take_back(owner, kind, seed, patience, stop));

@@ -123,8 +123,8 @@ pub enum Notice {
         region: u32,
         /// Its length in bytes.
         len: u64,
-        /// Where it lies in the sender's memory.
-        addr: u64,
+        /// How many of them count: the file is whole pages.
+        used: u64,
     },
     /// A region's name is not valid any more.
     Forget {
@@ -145,8 +145,8 @@ impl Notice {
     /// The packet.
     pub fn encode(&self) -> Vec<u8> {
         match *self {
-            Notice::Region { region, len, addr } => {
-                let front = [REGION, u64::from(region), len, addr];
+            Notice::Region { region, len, used } => {
+                let front = [REGION, u64::from(region), len, used];
                 front.iter().flat_map(|word| word.to_le_bytes()).collect()
             }
             Notice::Forget { region } => {
@@ -172,15 +172,15 @@ pub fn decode_notice(bytes: &[u8]) -> Result<Notice, Malformed> {
         REGION => {
             same("REGION, length", 32, bytes.len())?;
             zero("REGION, bytes 12 to 16", &bytes[12..16])?;
-            let (region, len, addr) = (name(bytes)?, word(bytes, 16), word(bytes, 24));
-            if len == 0 || addr.checked_add(len).is_none() {
+            let (region, len, used) = (name(bytes)?, word(bytes, 16), word(bytes, 24));
+            if used == 0 || used > len {
                 return Err(Malformed {
-                    place: "REGION, len",
-                    expected: "at least 1, and an end inside the address space".into(),
-                    got: format!("{len} at {addr:#x}"),
+                    place: "REGION, used",
+                    expected: format!("1 to {len}"),
+                    got: used.to_string(),
                 });
             }
-            Ok(Notice::Region { region, len, addr })
+            Ok(Notice::Region { region, len, used })
         }
         FORGET => {
             same("FORGET, length", 16, bytes.len())?;
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_notices_lie_where_the_format_says() {
-        let region = Notice::Region { region: 7, len: 8, addr: 9 }.encode();
+        let region = Notice::Region { region: 7, len: 9, used: 8 }.encode();
         assert_eq!(region.len(), 32);
         assert_eq!((&region[..8], region[8], region[16], region[24]), (&b"TAFFREGN"[..], 7, 8, 9));
         let forget = Notice::Forget { region: 7 }.encode();
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(wrong(20, 3).place, "HELLO, rank");
         assert_eq!(wrong(72, 2).place, "HELLO, fenced");
         assert_eq!(wrong(95, 1).place, "HELLO, last bytes");
-        let region = Notice::Region { region: 7, len: 8, addr: 9 }.encode();
+        let region = Notice::Region { region: 7, len: 9, used: 8 }.encode();
         let wrong = |at: usize, value: u8| {
             let mut bytes = region.clone();
             bytes[at] = value;
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(wrong(8, 0), "packet, region");
         assert_eq!(wrong(13, 1), "REGION, bytes 12 to 16");
         assert_eq!(wrong(16, 0), "REGION, len");
-        let endless = Notice::Region { region: 7, len: u64::MAX, addr: 9 }.encode();
+        let endless = Notice::Region { region: 7, len: 8, used: 9 }.encode();
         assert_eq!(decode_notice(&endless).unwrap_err().place, "REGION, len");
     }
 

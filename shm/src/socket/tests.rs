@@ -253,10 +253,10 @@ fn regions_travel_with_their_memory() {
     assert!(zero.link.receive().unwrap().is_none());
     let region = Shared::create("taffrail-region", 8192, 0, Seal::Fixed).unwrap();
     rustix::io::pwrite(region.fd(), b"taffrail", 4096).unwrap();
-    one.link.send_region(7, 8192, 0x5000, region.fd()).unwrap();
+    one.link.send_region(7, 8192, 8000, region.fd()).unwrap();
     one.link.send_forget(7).unwrap();
     let packet = zero.link.receive().unwrap();
-    let Some(Packet::Region { region: 7, len: 8192, fd }) = packet else { panic!("{packet:?}") };
+    let Some(Packet::Region { region: 7, len: 8192, used: 8000, fd }) = packet else { panic!("{packet:?}") };
     let mut bytes = [0; 8];
     rustix::io::pread(&fd, &mut bytes, 4096).unwrap();
     assert_eq!(&bytes, b"taffrail");
@@ -311,7 +311,7 @@ fn what_was_said_before_a_reset_is_heard() {
 #[test]
 fn packets_with_the_wrong_descriptors_are_errors_and_leave_none_open() {
     let forget = Notice::Forget { region: 1 }.encode();
-    let region = Notice::Region { region: 1, len: 1, addr: 1 }.encode();
+    let region = Notice::Region { region: 1, len: 1, used: 1 }.encode();
     for (bytes, descriptors) in
         [(&forget, 1), (&region, 0), (&region, 2), (&region, 4), (&forget, 9)]
     {
