@@ -185,7 +185,12 @@ mod tests {
     #[test]
     fn strided_runs_are_joined() {
         let memory: Vec<u8> = (0..=255).collect();
-        let expected: Vec<u8> = memory[20..64].iter().chain(&memory[72..128]).chain(&memory[136..192]).copied().collect();
+        let expected: Vec<u8> = memory[20..64]
+            .iter()
+            .chain(&memory[72..128])
+            .chain(&memory[136..192])
+            .copied()
+            .collect();
         for len in 0..=expected.len() {
             // SAFETY: runs of 44, 56 and 56 bytes with gaps of 8 end at byte 192 of 256.
             let payload = unsafe { Payload::strided(memory[20..].as_ptr(), len, 44, 56, 8) };

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod assist;
 #[cfg(not(loom))]
 mod cma;
 #[cfg(not(loom))]
@@ -38,7 +39,6 @@ mod transfer;
 mod wait;
 #[cfg(not(loom))]
 mod watch;
-mod assist;
 
 #[cfg(not(loom))]
 pub use line::{Costs, Line};

@@ -111,13 +111,11 @@ pub(crate) struct Parts {
 
 impl Line {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { me, layout, pairs, inbox, outbox, doorbell, watch, costs, fork_guard, cookie } = parts;
+        let Parts { me, layout, pairs, inbox, outbox, doorbell, watch, costs, fork_guard, cookie } =
+            parts;
         // SAFETY: both words lie inside the layout, which is the inbox's size.
         let (armed, dirty) = unsafe {
-            (
-                inbox.as_ptr().add(layout.armed()).cast(),
-                inbox.as_ptr().add(layout.dirty(0)).cast(),
-            )
+            (inbox.as_ptr().add(layout.armed()).cast(), inbox.as_ptr().add(layout.dirty(0)).cast())
         };
         let mut line = Line {
             me,
@@ -201,7 +199,11 @@ impl Line {
     #[inline]
     fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
         let pair = &mut self.pairs[to.index()];
-        if pair.open && pair.writer.has_room(slots + 1) { Ok(()) } else { self.more_room(to, slots) }
+        if pair.open && pair.writer.has_room(slots + 1) {
+            Ok(())
+        } else {
+            self.more_room(to, slots)
+        }
     }
 
     #[cold]
@@ -256,7 +258,9 @@ impl Line {
         pair.notify();
         let (ahead, room) = self.window.ahead();
         // SAFETY: the window knows only bytes inside the outbox.
-        unsafe { copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room).min(OWN_AHEAD)) };
+        unsafe {
+            copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room).min(OWN_AHEAD))
+        };
         Ok(())
     }
 
@@ -532,11 +536,11 @@ impl Line {
 
     /// Whether anything is there to be polled.
     fn anything(&self) -> bool {
+        // SAFETY: the words of the bitmap lie inside the inbox.
+        let dirty = |word| unsafe { &*self.dirty.add(word) }.load(Ordering::Acquire) != 0;
         self.unsettled()
             || self.hot.iter().any(|p| self.pairs[p.index()].is_ready())
-            // SAFETY: inside the inbox.
-            || (0..self.dirty_words)
-                .any(|w| unsafe { &*self.dirty.add(w) }.load(Ordering::Acquire) != 0)
+            || (0..self.dirty_words).any(dirty)
     }
 
     fn armed(&self) -> &AtomicU32 {

@@ -98,7 +98,10 @@ impl Window {
     /// The bytes that the next [`take`](Self::take) will probably give: offset and length.
     #[inline]
     pub(crate) fn ahead(&self) -> (u64, usize) {
-        (self.current.index as u64 * SEGMENT as u64 + self.fill as u64, SEGMENT - self.fill.min(SEGMENT))
+        (
+            self.current.index as u64 * SEGMENT as u64 + self.fill as u64,
+            SEGMENT - self.fill.min(SEGMENT),
+        )
     }
 
     fn use_by(&mut self, peer: PeerId, position: u64) {

@@ -149,10 +149,7 @@ impl Pair {
                     their_inbox.add(layout.ring(me)),
                     layout.slots(),
                 )),
-                reader: Reader::new(MappedSlots::new(
-                    inbox.add(layout.ring(peer)),
-                    layout.slots(),
-                )),
+                reader: Reader::new(MappedSlots::new(inbox.add(layout.ring(peer)), layout.slots())),
                 open: true,
                 fence: false,
                 streaming: false,

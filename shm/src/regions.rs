@@ -42,9 +42,15 @@ pub(crate) fn bare_key(at: *const u8) -> RemoteKey {
 }
 
 enum Own {
-    Registered { at: *mut u8, len: usize },
+    Registered {
+        at: *mut u8,
+        len: usize,
+    },
     /// The file is whole pages, of which the first `len` bytes count.
-    Allocated { memory: Arc<Shared>, len: usize },
+    Allocated {
+        memory: Arc<Shared>,
+        len: usize,
+    },
 }
 
 /// The regions of this process.
@@ -72,7 +78,10 @@ impl Regions {
         RegionId(self.last)
     }
 
-    pub(crate) fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
+    pub(crate) fn alloc(
+        &mut self,
+        len: usize,
+    ) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         let memory = Shared::create("taffrail-region", len.max(1), len.max(1), Seal::Fixed)?;
         let memory = Arc::new(memory);
         let at = NonNull::new(memory.as_ptr()).expect("a mapping is not at address 0");

@@ -292,10 +292,7 @@ impl<S: Slots> Reader<S> {
             let (offset, len) = self.slots.read(i, |body| {
                 // SAFETY: a body has 56 bytes.
                 unsafe {
-                    (
-                        body.add(12).cast::<u64>().read_unaligned(),
-                        body.add(20).cast::<u32>().read(),
-                    )
+                    (body.add(12).cast::<u64>().read_unaligned(), body.add(20).cast::<u32>().read())
                 }
             });
             return Ok(Some((head, Place::Outbox { offset, len })));
@@ -333,7 +330,7 @@ impl MappedSlots {
     /// `base` is aligned to a slot, and `count` (a power of two, at least 16) slots from there stay
     /// mapped, readable and writable, as long as this value or a copy of it is used.
     pub(crate) unsafe fn new(base: *mut u8, count: u64) -> Self {
-        debug_assert!(count.is_power_of_two() && count >= 16 && base.addr() % SLOT == 0);
+        debug_assert!(count.is_power_of_two() && count >= 16 && base.addr().is_multiple_of(SLOT));
         MappedSlots { base, count }
     }
 }
@@ -450,10 +447,7 @@ mod tests {
         }
         assert!(!writer.has_room(1));
         for read in 1..=4 {
-            assert_eq!(
-                reader.peek().unwrap().unwrap().1,
-                Place::Outbox { offset: 64, len: 1000 }
-            );
+            assert_eq!(reader.peek().unwrap().unwrap().1, Place::Outbox { offset: 64, len: 1000 });
             reader.advance(1, false, &credit);
             writer.refresh(&credit).unwrap();
             assert_eq!(writer.has_room(1), read == 4, "credit comes by quarters");

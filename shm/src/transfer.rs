@@ -58,12 +58,7 @@ impl Transfers {
     }
 
     /// Takes up a peer's announcement of a get from us.
-    pub(crate) fn assist(
-        &mut self,
-        from: PeerId,
-        pair: &Pair,
-        body: &[u8],
-    ) -> Result<(), Fault> {
+    pub(crate) fn assist(&mut self, from: PeerId, pair: &Pair, body: &[u8]) -> Result<(), Fault> {
         let wrong = |expected: &str, got: String| Fault::Protocol {
             place: "assist",
             expected: expected.into(),
@@ -75,7 +70,11 @@ impl Transfers {
         let word = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
         let (addr, into, len) = (word(0), word(8), word(16));
         let serial = u32::from_le_bytes(body[24..].try_into().expect("4 bytes"));
-        if len == 0 || serial == 0 || addr.checked_add(len).is_none() || into.checked_add(len).is_none() {
+        if len == 0
+            || serial == 0
+            || addr.checked_add(len).is_none()
+            || into.checked_add(len).is_none()
+        {
             return Err(wrong("a range of memory and a serial", format!("{body:?}")));
         }
         // Where the kernel does not let us write, the reader goes on alone.
@@ -324,7 +323,11 @@ impl Line {
             // SAFETY: the local range is valid until the transfer is reported ended (`get`, `put`).
             let moved = unsafe {
                 let (remote, local) = (m.remote + m.done as u64, m.local.add(m.done));
-                if m.write { cma::write(pid, remote, local, now) } else { cma::read(pid, remote, local, now) }
+                if m.write {
+                    cma::write(pid, remote, local, now)
+                } else {
+                    cma::read(pid, remote, local, now)
+                }
             };
             m.done += now;
             return match moved {
@@ -348,8 +351,8 @@ impl Line {
                 return None;
             }
             Ok(Step::Done) => m.failing.take().map_or(Ok(()), Err),
-            Err(PullError::Move(error)) => Err(m.failing.take().unwrap_or(error.into())),
-            Err(PullError::Protocol(malformed)) => Err(malformed.into()),
+            Err(PullError::Move(error)) => Err(m.failing.take().unwrap_or(error)),
+            Err(PullError::Protocol(malformed)) => Err(malformed),
         };
         pair.cold.pulling = false;
         if let Err(fault @ Fault::Protocol { .. }) = &result {

@@ -7,11 +7,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Shared memory without a name.
 pub fn memfd() -> Finding {
-    let tried = rustix::fs::memfd_create("taffrail-info", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-        .and_then(|fd| {
-            rustix::fs::ftruncate(&fd, 4096)?;
-            rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK)
-        });
+    let tried =
+        rustix::fs::memfd_create("taffrail-info", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .and_then(|fd| {
+                rustix::fs::ftruncate(&fd, 4096)?;
+                rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK)
+            });
     match tried {
         Ok(()) => Finding::there("memfd", "shared memory without names, with seals"),
         Err(e) => Finding::missing(

@@ -11,7 +11,10 @@ pub fn cpus() -> Finding {
         Ok(allowed) => {
             let online = read(format!("{CPU}/online")).unwrap_or_else(|| "unknown".to_owned());
             let count = allowed.len();
-            Finding::there("CPUs allowed", format!("{count}: {} (online: {online})", list(&allowed)))
+            Finding::there(
+                "CPUs allowed",
+                format!("{count}: {} (online: {online})", list(&allowed)),
+            )
         }
         Err(e) => Finding::missing(
             "CPUs allowed",

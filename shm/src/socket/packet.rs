@@ -278,7 +278,7 @@ mod tests {
     fn the_bytes_of_notices_lie_where_the_format_says() {
         let region = Notice::Region { region: 7, len: 9, used: 8 }.encode();
         assert_eq!(region.len(), 32);
-        assert_eq!((&region[..8], region[8], region[16], region[24]), (&b"TAFFREGN"[..], 7, 8, 9));
+        assert_eq!((&region[..8], region[8], region[16], region[24]), (&b"TAFFREGN"[..], 7, 9, 8));
         let forget = Notice::Forget { region: 7 }.encode();
         assert_eq!(forget, *b"TAFFFORG\x07\0\0\0\0\0\0\0");
     }
@@ -305,9 +305,9 @@ mod tests {
         assert_eq!(wrong(3, b'x'), "packet, magic");
         assert_eq!(wrong(8, 0), "packet, region");
         assert_eq!(wrong(13, 1), "REGION, bytes 12 to 16");
-        assert_eq!(wrong(16, 0), "REGION, len");
-        let endless = Notice::Region { region: 7, len: 8, used: 9 }.encode();
-        assert_eq!(decode_notice(&endless).unwrap_err().place, "REGION, len");
+        assert_eq!(wrong(16, 0), "REGION, used");
+        assert_eq!(wrong(24, 0), "REGION, used");
+        assert_eq!(wrong(24, 10), "REGION, used");
     }
 
     proptest! {

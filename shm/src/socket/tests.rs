@@ -256,7 +256,9 @@ fn regions_travel_with_their_memory() {
     one.link.send_region(7, 8192, 8000, region.fd()).unwrap();
     one.link.send_forget(7).unwrap();
     let packet = zero.link.receive().unwrap();
-    let Some(Packet::Region { region: 7, len: 8192, used: 8000, fd }) = packet else { panic!("{packet:?}") };
+    let Some(Packet::Region { region: 7, len: 8192, used: 8000, fd }) = packet else {
+        panic!("{packet:?}")
+    };
     let mut bytes = [0; 8];
     rustix::io::pread(&fd, &mut bytes, 4096).unwrap();
     assert_eq!(&bytes, b"taffrail");
