@@ -166,7 +166,10 @@ impl Core {
     fn truncated(&mut self, request: u32) {
         let slot = self.requests.get(request);
         let Status { source, tag, len } = slot.status;
-        let error = Error::Truncated { len, room: slot.len, source_rank: source, tag };
+        let error = match slot.extra.as_ref().is_some_and(|extra| extra.view.is_some()) {
+            true => super::view::no_room(len).into(),
+            false => Error::Truncated { len, room: slot.len, source_rank: source, tag },
+        };
         self.requests.fail(request, error);
     }
 
@@ -191,9 +194,7 @@ impl Core {
             Unexpected::Announced(announcement) => {
                 self.announced(request, env.source, announcement);
             }
-            Unexpected::Loan(offer) => {
-                self.actions.push_back(Action::Borrow { request, from: env.source, offer });
-            }
+            Unexpected::Loan(offer) => self.lent(request, env.source, offer),
             Unexpected::Stored { entry, sync } => {
                 if let Some(name) = sync {
                     self.acknowledge(env.source, name);
@@ -252,6 +253,10 @@ impl Core {
     /// Everything that is not a plain message.
     #[inline(never)]
     fn other(&mut self, from: u32, head: Head, payload: Payload<'_>) -> Result<(), Fault> {
+        if self.peers[from as usize].fault.is_some() {
+            // What a peer says that was cut off a moment ago.
+            return Ok(());
+        }
         match head.kind {
             kind::EAGER_SYNC => self.eager_sync(from, head, &payload),
             kind::FIRST => self.first(from, head, &payload),
@@ -293,7 +298,14 @@ impl Core {
     }
 
     fn envelope(from: u32, head: Head, len: u64) -> Envelope {
-        Envelope { source: from, context: head.context, tag: head.tag, seq: head.seq, len, ident: 0 }
+        Envelope {
+            source: from,
+            context: head.context,
+            tag: head.tag,
+            seq: head.seq,
+            len,
+            ident: 0,
+        }
     }
 
     /// Matches a message. `None` when its number shows that it was here before.
@@ -309,7 +321,13 @@ impl Core {
     }
 
     /// Stores what arrived of a message that no receive takes yet.
-    fn keep(&mut self, env: &Envelope, payload: &Payload<'_>, skip: usize, sync: Option<u64>) -> u32 {
+    fn keep(
+        &mut self,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> u32 {
         let entry = self.store.put(payload, skip, env.len as usize);
         self.matcher.store_unexpected(env, Unexpected::Stored { entry, sync });
         let limit = self.unexpected_limit;
@@ -426,11 +444,20 @@ impl Core {
             Some(request) => {
                 let slot = self.requests.get(request);
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
-                self.actions.push_back(Action::Borrow { request, from, offer });
+                self.lent(request, from, offer);
             }
             None => drop(self.matcher.store_unexpected(&env, Unexpected::Loan(offer))),
         }
         Ok(())
+    }
+
+    /// A receive has matched a loan.
+    fn lent(&mut self, request: u32, from: Rank, offer: super::loan::Offer) {
+        let slot = self.requests.get(request);
+        // More may match a multi-receive before the loan is taken.
+        let multi = slot.extra.as_ref().is_some_and(|extra| extra.multi.is_some());
+        let request = if multi { self.land(request) } else { request };
+        self.actions.push_back(Action::Borrow { request, from, offer });
     }
 
     /// The operation of ours that a peer means, if it is still the same one and has to do with it.
@@ -446,19 +473,21 @@ impl Core {
             // Of an operation that has failed meanwhile.
             return Ok(());
         };
-        let one_sided = slot.stage == Stage::OneSided;
-        let want = if one_sided { slot.len } else { slot.status.len.min(slot.len) };
-        let wanted = slot.stage == Stage::Arriving || one_sided;
-        if !wanted || payload.len() > want - slot.moved {
-            return Err(broken("piece", "no more bytes than asked for", payload.len()));
+        let want = match slot.stage {
+            Stage::Cleared => slot.status.len.min(slot.len),
+            Stage::AskedGet => slot.len,
+            // Nobody has asked: these bytes are the fabric's to write, or nobody's.
+            _ => slot.moved,
+        };
+        if payload.is_empty() || payload.len() > want - slot.moved {
+            return Err(broken("piece", format!("1..={}", want - slot.moved), payload.len()));
         }
         put_piece(slot, slot.moved, payload);
         slot.moved += payload.len();
         if slot.moved == want {
-            if one_sided {
-                slot.stage = Stage::Done;
-            } else {
-                self.complete(request);
+            match slot.stage {
+                Stage::AskedGet => slot.stage = Stage::Done,
+                _ => self.complete(request),
             }
         }
         Ok(())
@@ -482,8 +511,8 @@ impl Core {
     fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.named(from, name) else { return };
         match (slot.stage, fault) {
-            (Stage::Announced | Stage::OneSided, None) => slot.stage = Stage::Done,
-            (Stage::OneSided, Some(fault)) => {
+            (Stage::Announced | Stage::AskedPut, None) => slot.stage = Stage::Done,
+            (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
                 let error = Error::PeerFailed { rank: from, fault };
                 self.fail(request, error);
             }
@@ -504,21 +533,34 @@ impl Core {
         let peer = &mut self.peers[rank as usize];
         peer.fault = Some(fault);
         self.last_gone = Some(rank);
-        peer.inflow = None;
         peer.queue.clear();
         peer.streams.clear();
+        if let Some(Inflow { landing: Landing::Store(entry), .. }) = peer.inflow.take() {
+            self.discard(rank, entry);
+        }
         let theirs = |slot: &Slot| slot.peer == rank && slot.stage != Stage::Posted;
         let under_way: Vec<u32> =
             self.requests.under_way().filter(|(_, s)| theirs(s)).map(|(i, _)| i).collect();
         for request in under_way {
-            // The fabric reports the end of what reads or writes memory, and only then is it over.
+            // The fabric reports the end of what reads or writes memory, and only then is it over;
+            // what has not begun to read has an action that finds out.
             let slot = self.requests.get(request);
-            let moving = matches!(slot.stage, Stage::Reading | Stage::OneSided);
-            if !(moving && slot.extra.as_ref().is_some_and(|e| e.source.is_some())) {
+            if !matches!(slot.stage, Stage::Reading | Stage::OneSided) {
                 self.fail(request, error.clone());
             }
         }
         self.actions.push_back(Action::Failed { rank });
+    }
+
+    /// Drops a message in the store whose rest will never come.
+    fn discard(&mut self, rank: u32, entry: u32) {
+        let this = |found: &Unexpected| matches!(found, Unexpected::Stored { entry: e, .. } if *e == entry);
+        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
+        let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
+        if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
+            self.peers[rank as usize].unexpected_bytes -= env.len as usize;
+            self.store.release(entry);
+        }
     }
 }
 
@@ -559,7 +601,9 @@ impl Sink for Core {
                     return self.deliver(request, from.0, head.tag, &payload, 0);
                 }
                 Arrival::Unmatched => {
-                    self.keep(&env, &payload, 0, None);
+                    if self.peers[from.index()].fault.is_none() {
+                        self.keep(&env, &payload, 0, None);
+                    }
                     return;
                 }
                 Arrival::Early { .. } | Arrival::Old { .. } => {

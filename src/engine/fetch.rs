@@ -17,6 +17,7 @@ impl Endpoint {
     /// Begins to move the message that `request` has matched.
     pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
         let slot = self.core.requests.get(request);
+        debug_assert_eq!(slot.stage, Stage::Reading);
         let want = slot.status.len.min(slot.len);
         if let Some(fault) = self.core.peers[from as usize].fault.clone() {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
@@ -72,6 +73,12 @@ impl Endpoint {
         self.core.peers[from as usize].ways.choose(len, expected)
     }
 
+    /// Whether the kernel lets this rank read plain memory of another; the reason if not.
+    #[doc(hidden)]
+    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
+        self.line.get_cost(PeerId(rank), &RemoteKey([0; RemoteKey::LEN]), 1).map(drop)
+    }
+
     /// Whether `len` bytes behind `key` are better read than sent in pieces; the reason if not.
     pub(crate) fn reads(&self, from: Rank, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
         let read = self.line.get_cost(PeerId(from), key, len)?;
@@ -99,7 +106,7 @@ impl Endpoint {
         streaming: bool,
     ) {
         let slot = self.core.requests.get(request);
-        slot.stage = Stage::Arriving;
+        slot.stage = Stage::Cleared;
         slot.peer = from;
         slot.moved = 0;
         if let Some(extra) = &mut slot.extra {
@@ -153,10 +160,7 @@ impl Endpoint {
         let len = self.core.requests.get(request).status.len;
         let (at, keep) = match self.line.map(PeerId(from), &offer.key, len) {
             Ok(mapped) => mapped,
-            Err(denied) => {
-                let _ = self.core.land(request);
-                return self.core.fail(request, denied.into());
-            }
+            Err(denied) => return self.core.fail(request, denied.into()),
         };
         let back = self.back.clone();
         let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };

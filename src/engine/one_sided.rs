@@ -124,6 +124,7 @@ impl Endpoint {
     /// Lets the target do it.
     fn ask_target(&mut self, way: Way, to: Rank, request: u32, memory: &RemoteMemory, offset: u64) {
         let slot = self.core.requests.get(request);
+        slot.stage = if way == Way::Get { Stage::AskedGet } else { Stage::AskedPut };
         let (at, len, name) = (slot.at, slot.len, slot.name(request));
         let place = |offset: u64, last: u64| {
             let mut body = (memory.region as u64).to_le_bytes().to_vec();
@@ -148,6 +149,9 @@ impl Endpoint {
 
     /// Does a get or put on our memory for a peer.
     pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
+        if self.core.peers[from as usize].fault.is_some() {
+            return;
+        }
         let Some((place, data)) = body.split_first_chunk::<24>() else { return };
         let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
         let (region, offset, third) = (word(0), word(8), word(16));
@@ -158,8 +162,7 @@ impl Endpoint {
             return self.post_small(from, head, &[]);
         };
         if asked {
-            let request =
-                self.core.requests.start(Stage::Streaming, from, at, len as usize);
+            let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
             self.core.requests.get(request).extra =
                 Some(Box::new(Extra { detached: true, ..Extra::default() }));
             return self.start_stream(

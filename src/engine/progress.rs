@@ -2,6 +2,7 @@
 
 use super::core::Action;
 use super::peer::Stream;
+use super::request::Stage;
 use crate::{Endpoint, Error};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Fabric, PeerId};
@@ -22,7 +23,8 @@ impl Endpoint {
         if !self.owing.is_empty() {
             events += self.flush();
         }
-        if self.back.any() {
+        // What comes back to peers can wait until there is time.
+        if self.back.any() && (events == 0 || self.turns % LOOK_EVERY == 0) {
             self.bring_back();
         }
         if !self.core.active.is_empty() {
@@ -61,8 +63,12 @@ impl Endpoint {
                     self.fetch(request, from, announcement);
                 }
                 Action::Stream { request, want, to_name, streaming } => {
-                    let to = self.core.requests.get(request).peer;
-                    self.start_stream(to, Stream { request, want, to_name, streaming });
+                    let slot = self.core.requests.get(request);
+                    let to = slot.peer;
+                    // Unless the peer has failed meanwhile.
+                    if slot.stage == Stage::Streaming {
+                        self.start_stream(to, Stream { request, want, to_name, streaming });
+                    }
                 }
                 Action::Borrow { request, from, offer } => self.borrow(request, from, offer),
                 Action::Read { token, result } => self.moved(token, result),

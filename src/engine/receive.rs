@@ -157,10 +157,7 @@ impl Endpoint {
     }
 
     /// The next message that a multi-receive has got.
-    pub(crate) fn next_landed(
-        &mut self,
-        request: Request,
-    ) -> Result<Option<Landed>, Error> {
+    pub(crate) fn next_landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
         let slot = self.core.requests.look(request)?;
         let Some(multi) = slot.extra().multi.as_mut() else {
             return Err(Error::StaleRequest(request));
@@ -257,7 +254,12 @@ impl Endpoint {
                 self.core.receive_unexpected(request, env, found);
                 self.act();
             }
-            None => self.core.fail(request, Error::Cancelled),
+            // Its sender has failed before all of it was here.
+            None => {
+                let fault = self.core.peers[source as usize].fault.clone();
+                let error = fault.map(|fault| Error::PeerFailed { rank: source, fault });
+                self.core.fail(request, error.unwrap_or(Error::Cancelled));
+            }
         }
         Ok(request)
     }

@@ -14,8 +14,10 @@ pub(crate) enum Stage {
     Free,
     /// A receive that no message has matched yet.
     Posted,
-    /// A receive whose message arrives piece by piece.
+    /// A receive whose message arrives piece by piece, as its sender began it.
     Arriving,
+    /// A receive that has asked for the pieces of its message.
+    Cleared,
     /// A receive that reads its message out of the sender's memory.
     Reading,
     /// A send whose message waits for room.
@@ -24,8 +26,12 @@ pub(crate) enum Stage {
     Announced,
     /// A send whose receiver has asked for the pieces.
     Streaming,
-    /// A one-sided get or put.
+    /// A one-sided get or put that the fabric does.
     OneSided,
+    /// A get that the target's engine answers.
+    AskedGet,
+    /// A put that the target's engine does.
+    AskedPut,
     /// Ended, with a status.
     Done,
     /// Ended, with an error.

@@ -1,7 +1,8 @@
 //! Receives that make, or borrow, the memory for their message.
 
 use super::loan::Borrowed;
-use crate::Status;
+use crate::{MemoryError, Status};
+use std::alloc::Layout;
 
 /// Where the message of such a receive lies.
 pub(crate) enum Landing {
@@ -12,12 +13,33 @@ pub(crate) enum Landing {
 }
 
 impl Landing {
-    /// Memory for `len` bytes.
+    /// Memory for `len` bytes, or for none when there is not as much: the length is the sender's
+    /// claim, and must not end this process.
     pub(crate) fn make_room(&mut self, len: usize) -> (*mut u8, usize) {
-        let mut bytes = vec![0; len];
-        let at = bytes.as_mut_ptr();
+        let mut bytes = zeroed(len).unwrap_or_default();
+        let (at, len) = (bytes.as_mut_ptr(), bytes.len());
         *self = Landing::Bytes(bytes);
         (at, len)
+    }
+}
+
+/// `len` zeros, which take no memory before they are written; `None` if there is no room for them.
+fn zeroed(len: usize) -> Option<Vec<u8>> {
+    let layout = Layout::array::<u8>(len).ok().filter(|layout| layout.size() > 0)?;
+    // SAFETY: the layout is not empty.
+    let at = unsafe { std::alloc::alloc_zeroed(layout) };
+    // SAFETY: `len` bytes of the global allocator's, all initialised, with the layout of a vector of
+    // as many bytes.
+    (!at.is_null()).then(|| unsafe { Vec::from_raw_parts(at, len, len) })
+}
+
+/// The error of a view for which there was no memory.
+pub(crate) fn no_room(len: usize) -> MemoryError {
+    MemoryError::Short {
+        what: "memory for a view",
+        need: len as u64,
+        have: "the allocator refused".to_owned(),
+        remedy: "look at the length with a probe, and receive as much of it as there is room for",
     }
 }
 
