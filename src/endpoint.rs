@@ -16,6 +16,7 @@ use crate::{
     AmMessage, Dest, Error, Job, Pattern, Rank, RegionId, RemoteMemory, Request, Scope, Settings,
     Status,
 };
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -60,7 +61,7 @@ pub struct Endpoint {
     pub(crate) back: Arc<Back>,
     pub(crate) pool: Pool,
     /// Our loans that are out: to whom, and what.
-    pub(crate) loans: HashMap<u64, (Rank, Block)>,
+    pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
     pub(crate) last_loan: u64,
     /// Memory that peers may reach by [`RemoteMemory`].
     pub(crate) registered: HashMap<u32, (Exposed, usize)>,
@@ -117,7 +118,7 @@ impl Endpoint {
             owing: Vec::new(),
             back: Arc::new(Back::default()),
             pool: Pool::default(),
-            loans: HashMap::new(),
+            loans: FxHashMap::default(),
             last_loan: 0,
             registered: HashMap::new(),
             handlers: HashMap::new(),
@@ -557,7 +558,11 @@ impl Endpoint {
     /// # Safety
     /// As long as the peer uses it, the buffer is not dropped or lent, and it is read or written
     /// here only when messages have made sure that the peer does not.
-    pub unsafe fn remote_buffer(&mut self, to: Rank, buffer: &Buffer) -> Result<RemoteMemory, Error> {
+    pub unsafe fn remote_buffer(
+        &mut self,
+        to: Rank,
+        buffer: &Buffer,
+    ) -> Result<RemoteMemory, Error> {
         let block = buffer.block();
         self.remote(to, block.region, block.offset, buffer.len())
     }
@@ -575,8 +580,7 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let (at, len) = (into.as_mut_ptr(), into.len());
         // SAFETY: the borrow lasts until the wait is over.
-        let request =
-            unsafe { self.start_one_sided(Way::Get, from, memory, offset, at, len)? };
+        let request = unsafe { self.start_one_sided(Way::Get, from, memory, offset, at, len)? };
         self.wait_for(request).map(drop)
     }
 
@@ -738,7 +742,6 @@ fn digest(id: &str) -> [u64; 2] {
     };
     [fnv(0xcbf2_9ce4_8422_2325), fnv(0x9ae1_6a3b_2f90_404f)]
 }
-
 
 /// Processors that this machine runs.
 fn online_processors() -> usize {

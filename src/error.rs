@@ -16,7 +16,9 @@ pub enum Error {
         fault: Fault,
     },
     /// The message was longer than the receive; the first `room` bytes were delivered.
-    #[error("message of {len} bytes from rank {source_rank} truncated: the receive has {room} bytes")]
+    #[error(
+        "message of {len} bytes from rank {source_rank} truncated: the receive has {room} bytes"
+    )]
     Truncated {
         /// Length of the message.
         len: usize,

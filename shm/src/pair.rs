@@ -6,7 +6,7 @@ use crate::memory::Mapped;
 use crate::ring::{MappedSlots, Reader, Word, Writer};
 use crate::socket::Link;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use taffrail_fabric::{Denied, Fault, Head};
@@ -49,9 +49,9 @@ pub(crate) struct Cold {
     /// What became of it.
     pub(crate) fault: Option<Fault>,
     /// Memory that it allocated and we know of.
-    pub(crate) regions: HashMap<u32, Remote>,
+    pub(crate) regions: FxHashMap<u32, Remote>,
     /// Our regions that it was told of.
-    pub(crate) told: HashSet<u32>,
+    pub(crate) told: FxHashSet<u32>,
     /// Messages it sent while its ring was not hot.
     pub(crate) heat: u32,
     /// The reader's position when idleness was last looked at.

@@ -5,7 +5,7 @@
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
 use crate::pair::{Cold, Pair, Remote};
 use crate::socket::{LinkError, Packet};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use taffrail_fabric::{Fault, Keep, MemoryError, RegionId, RemoteKey};
@@ -57,7 +57,7 @@ enum Own {
 #[derive(Default)]
 pub(crate) struct Regions {
     last: u32,
-    own: HashMap<u32, Own>,
+    own: FxHashMap<u32, Own>,
     /// Peers (by index) that could not be told yet that a region is gone.
     untold: Vec<(usize, u32)>,
 }

@@ -10,8 +10,8 @@ use crate::outbox::SEGMENT;
 use crate::pair::{Cold, Maps, Pair, Place};
 use crate::socket::{Hello, Listener, Offer, Peer, SetupError, connect_all};
 use crate::watch::Watch;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
-use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use taffrail_fabric::PeerId;
@@ -179,8 +179,8 @@ fn cold(pid: i32) -> Cold {
         pid,
         cma: Ok(()),
         fault: None,
-        regions: HashMap::new(),
-        told: HashSet::new(),
+        regions: FxHashMap::default(),
+        told: FxHashSet::default(),
         heat: 0,
         seen: 0,
         serial: 0,

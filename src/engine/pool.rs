@@ -1,6 +1,5 @@
 //! Buffers that peers can map, cut from regions and used again.
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use taffrail_fabric::{Fabric, Keep, MemoryError, RegionId};
 
@@ -23,30 +22,41 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
-/// The free blocks, by size.
-#[derive(Default)]
+/// The free blocks, by the power of two that is their size.
 pub(crate) struct Pool {
-    free: HashMap<usize, Vec<Block>>,
+    free: [Vec<Block>; usize::BITS as usize],
     /// Address ranges of all regions, to recognise memory of ours.
     ranges: Vec<(usize, usize, RegionId)>,
 }
 
+impl Default for Pool {
+    fn default() -> Self {
+        Pool { free: std::array::from_fn(|_| Vec::new()), ranges: Vec::new() }
+    }
+}
+
 impl Pool {
     /// A block of at least `len` bytes.
-    pub(crate) fn take<F: Fabric>(&mut self, fabric: &mut F, len: usize) -> Result<Block, MemoryError> {
-        let size = len.max(SMALLEST).checked_next_power_of_two().ok_or(MemoryError::Short {
-            what: "address space",
-            need: len as u64,
-            have: format!("at most {} bytes in one piece", isize::MAX),
-            remedy: "ask for less",
-        })?;
-        if let Some(block) = self.free.get_mut(&size).and_then(Vec::pop) {
+    pub(crate) fn take<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        len: usize,
+    ) -> Result<Block, MemoryError> {
+        let size =
+            len.max(SMALLEST).checked_next_power_of_two().ok_or_else(|| MemoryError::Short {
+                what: "address space",
+                need: len as u64,
+                have: format!("at most {} bytes in one piece", isize::MAX),
+                remedy: "ask for less",
+            })?;
+        let class = size.ilog2() as usize;
+        if let Some(block) = self.free[class].pop() {
             return Ok(block);
         }
         let whole = size.max(REGION);
         let (region, base, keep) = fabric.alloc(whole)?;
         self.ranges.push((base.as_ptr().addr(), whole, region));
-        let free = self.free.entry(size).or_default();
+        let free = &mut self.free[class];
         for offset in (0..whole).step_by(size).rev() {
             // SAFETY: the offset lies inside the region.
             let at = unsafe { base.add(offset) };
@@ -57,7 +67,7 @@ impl Pool {
 
     /// Takes a block back.
     pub(crate) fn put(&mut self, block: Block) {
-        self.free.entry(block.len).or_default().push(block);
+        self.free[block.len.ilog2() as usize].push(block);
     }
 
     /// The region, and the place in it, of memory of ours.

@@ -80,8 +80,7 @@ impl Endpoint {
         if !sync && self.send_now(&to, bytes)? {
             return Ok(self.sent(&to, len));
         }
-        let request =
-            self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
+        let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
         self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
         self.queue_send(request, to, sync);
         Ok(request)
@@ -110,8 +109,7 @@ impl Endpoint {
                 Err(refused) => drop(self.not_now(to.rank, refused)?),
             }
         }
-        let request =
-            self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
+        let request = self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
         let slot = self.core.requests.get(request);
         slot.status = Status { source: to.rank, tag: to.tag, len };
         slot.extra().parts = data.iter().map(|d| (d.as_ptr().cast_mut(), d.len())).collect();
@@ -170,7 +168,12 @@ impl Endpoint {
     }
 
     /// The key of a message's memory: of a region, if it is in one of the pool's.
-    fn key_for(&mut self, to: Rank, at: *const u8, len: usize) -> Option<taffrail_fabric::RemoteKey> {
+    fn key_for(
+        &mut self,
+        to: Rank,
+        at: *const u8,
+        len: usize,
+    ) -> Option<taffrail_fabric::RemoteKey> {
         if let Some((region, offset)) = self.pool.find(at, len) {
             if let Ok(key) = self.line.remote_key(PeerId(to), region, offset) {
                 return Some(key);
