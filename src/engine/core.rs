@@ -214,7 +214,7 @@ impl Core {
         slot.moved = have;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes -= env.len as usize;
-        if peer.throttled && peer.unexpected_bytes < self.unexpected_limit / 2 {
+        if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
             peer.throttled = false;
             self.throttle(env.source, false);
         }
