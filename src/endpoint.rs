@@ -710,11 +710,13 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
-    /// Sends what still waits for room, as long as the peers take it.
+    /// Sends what still waits for room, as long as the peers take it. Memory of operations that are
+    /// not over stays theirs: what was sent of it may still be read.
     fn drop(&mut self) {
         if !self.line.is_parent() {
             return;
         }
+        self.give_all_back();
         let deadline = Instant::now() + Duration::from_secs(5);
         let owes = |ep: &Endpoint| !ep.owing.is_empty() || !ep.core.actions.is_empty();
         while owes(self) && Instant::now() < deadline {

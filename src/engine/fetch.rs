@@ -2,7 +2,7 @@
 //!
 //! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
 
-use super::core::{Action, Announcement};
+use super::core::{Action, Announcement, Unexpected};
 use super::kind;
 use super::loan::{Borrowed, Offer, Return};
 use super::peer::Timed;
@@ -160,7 +160,10 @@ impl Endpoint {
         let len = self.core.requests.get(request).status.len;
         let (at, keep) = match self.line.map(PeerId(from), &offer.key, len) {
             Ok(mapped) => mapped,
-            Err(denied) => return self.core.fail(request, denied.into()),
+            Err(denied) => {
+                self.give_back(from, offer.loan);
+                return self.core.fail(request, denied.into());
+            }
         };
         let back = self.back.clone();
         let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
@@ -179,11 +182,28 @@ impl Endpoint {
         for thing in self.back.take() {
             match thing {
                 Return::Block(block) => self.pool.put(block),
-                Return::Loan { owner, loan } => {
-                    let head = Head { kind: kind::RETURNED, tag: loan, ..Head::default() };
-                    self.post_small(owner, head, &[]);
-                }
+                Return::Loan { owner, loan } => self.give_back(owner, loan),
             }
+        }
+    }
+
+    fn give_back(&mut self, owner: Rank, loan: u64) {
+        let head = Head { kind: kind::RETURNED, tag: loan, ..Head::default() };
+        self.post_small(owner, head, &[]);
+    }
+
+    /// Gives back what was lent to this endpoint and is not looked at, since it closes.
+    pub(crate) fn give_all_back(&mut self) {
+        self.bring_back();
+        let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
+        let lent: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| match found {
+                Unexpected::Loan(offer) => Some((env.source, offer.loan)),
+                _ => None,
+            })
+            .collect();
+        for (owner, loan) in lent {
+            self.give_back(owner, loan);
         }
     }
 

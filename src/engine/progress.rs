@@ -5,7 +5,7 @@ use super::peer::Stream;
 use super::request::Stage;
 use crate::{Endpoint, Error};
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Fabric, PeerId};
+use taffrail_fabric::{Fabric, Fault, PeerId};
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
@@ -89,10 +89,14 @@ impl Endpoint {
         if let Some(fault) = fault {
             self.line.cut_off(PeerId(rank), fault);
         }
-        let lent: Vec<u64> =
-            self.loans.iter().filter(|(_, (to, _))| *to == rank).map(|(&loan, _)| loan).collect();
-        for loan in lent {
-            self.returned(loan, rank);
+        // A process that has ended looks at nothing any more. One that has only closed its endpoint
+        // may keep its views: what it has not given back is not written again.
+        if self.core.peers[rank as usize].fault == Some(Fault::Died) {
+            let lent = self.loans.iter().filter(|(_, (to, _))| *to == rank);
+            let lent: Vec<u64> = lent.map(|(&loan, _)| loan).collect();
+            for loan in lent {
+                self.returned(loan, rank);
+            }
         }
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);
@@ -100,7 +104,7 @@ impl Endpoint {
         if self.core.everybody_is_gone(self.rank()) {
             for request in self.core.any_source_receives() {
                 let fault = self.core.peers[rank as usize].fault.clone();
-                let fault = fault.unwrap_or(taffrail_fabric::Fault::Died);
+                let fault = fault.unwrap_or(Fault::Died);
                 self.core.cancel_post(request);
                 self.core.fail(request, Error::PeerFailed { rank, fault });
             }

@@ -185,8 +185,11 @@ impl Endpoint {
     /// Sends a buffer away.
     pub(crate) fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
         self.check_dest(&to)?;
+        let key = {
+            let block = buffer.block();
+            self.line.remote_key(PeerId(to.rank), block.region, block.offset)?
+        };
         let (block, len) = buffer.into_parts();
-        let key = self.line.remote_key(PeerId(to.rank), block.region, block.offset)?;
         self.last_loan += 1;
         let loan = self.last_loan;
         let body = Offer { loan, key }.encode(len as u64);
