@@ -134,7 +134,17 @@ impl Core {
             (slot.at, slot.len) = view.make_room(status.len);
             return request;
         }
-        if extra.multi.is_some() { super::multi::carve(self, request) } else { request }
+        self.part(request)
+    }
+
+    fn is_multi(&mut self, request: u32) -> bool {
+        self.requests.get(request).extra.as_ref().is_some_and(|e| e.multi.is_some())
+    }
+
+    /// The request that receives the message a receive has matched: of a multi-receive one of its
+    /// own, so that the next message may come.
+    fn part(&mut self, request: u32) -> u32 {
+        if self.is_multi(request) { super::multi::carve(self, request) } else { request }
     }
 
     /// Delivers a message that lies in this process's reach to a receive whose status is known.
@@ -175,6 +185,9 @@ impl Core {
 
     /// Ends an operation with an error; a part of a multi-receive tells its whole.
     pub(crate) fn fail(&mut self, request: u32, error: Error) {
+        if self.is_multi(request) {
+            return super::multi::end(self, request, error);
+        }
         self.requests.fail(request, error);
         for peer in &mut self.peers {
             peer.timed.take_if(|t| t.request == request);
@@ -453,10 +466,8 @@ impl Core {
 
     /// A receive has matched a loan.
     fn lent(&mut self, request: u32, from: Rank, offer: super::loan::Offer) {
-        let slot = self.requests.get(request);
         // More may match a multi-receive before the loan is taken.
-        let multi = slot.extra.as_ref().is_some_and(|extra| extra.multi.is_some());
-        let request = if multi { self.land(request) } else { request };
+        let request = self.part(request);
         self.actions.push_back(Action::Borrow { request, from, offer });
     }
 
@@ -579,7 +590,8 @@ impl Core {
 
     /// The receives from any source that no message has matched.
     pub(crate) fn any_source_receives(&self) -> Vec<u32> {
-        let open = |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY;
+        let open =
+            |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY && slot.post.is_some();
         self.requests.under_way().filter(|(_, slot)| open(slot)).map(|(i, _)| i).collect()
     }
 

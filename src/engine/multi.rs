@@ -15,6 +15,8 @@ pub(crate) struct Multi {
     pending: u32,
     /// No more messages are taken.
     pub(crate) closed: bool,
+    /// What it ends with, once nothing is under way any more.
+    ending: Option<Error>,
     /// Messages that are there, to be told.
     landed: VecDeque<Result<Landed, Error>>,
 }
@@ -30,7 +32,14 @@ pub struct Landed {
 
 impl Multi {
     pub(crate) fn new(least: usize) -> Self {
-        Multi { used: 0, least: least.max(1), pending: 0, closed: false, landed: VecDeque::new() }
+        Multi {
+            used: 0,
+            least: least.max(1),
+            pending: 0,
+            closed: false,
+            ending: None,
+            landed: VecDeque::new(),
+        }
     }
 
     /// The next message that is there.
@@ -38,14 +47,23 @@ impl Multi {
         self.landed.pop_front()
     }
 
-    /// Whether a message is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.pending == 0
-    }
-
     /// Whether all that is there has been told.
     pub(crate) fn is_told(&self) -> bool {
         self.landed.is_empty()
+    }
+}
+
+/// Ends the multi-receive `whole` early: with this error, when what it has matched is received, since
+/// until then its buffer is written.
+pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
+    let slot = core.requests.get(whole);
+    slot.post = None;
+    let multi = slot.extra().multi.as_mut().expect("a multi-receive");
+    multi.closed = true;
+    if multi.pending == 0 {
+        core.requests.fail(whole, error);
+    } else {
+        multi.ending = Some(error);
     }
 }
 
@@ -90,6 +108,9 @@ pub(crate) fn part_done(core: &mut Core, part: u32) {
     multi.pending -= 1;
     multi.landed.push_back(result.map(|_| Landed { offset, status }));
     if multi.closed && multi.pending == 0 {
-        slot.stage = Stage::Done;
+        match multi.ending.take() {
+            Some(error) => core.requests.fail(whole, error),
+            None => slot.stage = Stage::Done,
+        }
     }
 }

@@ -141,6 +141,9 @@ impl Endpoint {
             match self.core.matcher.post(posting, request) {
                 Posted::Queued(post) => {
                     self.core.requests.get(request).post = Some(post);
+                    if let Some(error) = self.gone(&from) {
+                        self.nobody_sends(request, error);
+                    }
                     break;
                 }
                 Posted::Matched(env, found) => {
@@ -174,15 +177,6 @@ impl Endpoint {
         slot.post = None;
         if self.core.matcher.cancel(post).is_none() {
             return Ok(false);
-        }
-        let slot = self.core.requests.get(request.index);
-        if let Some(multi) = slot.extra.as_mut().and_then(|e| e.multi.as_mut()) {
-            // Messages that it has matched are received all the same.
-            multi.closed = true;
-            if !multi.is_idle() || !multi.is_told() {
-                slot.stage = if multi.is_idle() { Stage::Done } else { Stage::Posted };
-                return Ok(true);
-            }
         }
         self.core.fail(request.index, Error::Cancelled);
         Ok(true)
