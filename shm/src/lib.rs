@@ -5,6 +5,7 @@
 //! [`Line`], and the line is the [`Fabric`](taffrail_fabric::Fabric).
 
 #![warn(missing_docs)]
+#![cfg_attr(loom, allow(dead_code))]
 
 mod assist;
 #[cfg(not(loom))]
@@ -22,6 +23,8 @@ mod mailbox;
 mod membarrier;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(all(test, loom))]
+mod model;
 mod outbox;
 #[cfg(not(loom))]
 mod pair;
