@@ -128,7 +128,8 @@ impl Tuning {
     ///
     /// # Errors
     /// [`Error::Tuning`] when the figures, made by hand, make no sense.
-    pub(crate) fn costs(&self) -> Result<Costs, Error> {
+    #[doc(hidden)]
+    pub fn costs(&self) -> Result<Costs, Error> {
         self.announced.costs(self.piece).map_err(|(key, why)| wrong(&self.file, key, why))
     }
 }

@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod error;
 pub mod launching;
 pub mod limits;
+pub mod machine;
 pub mod matching;
 pub mod netpipe;
 pub mod outputs;
@@ -18,5 +19,6 @@ pub mod progress;
 pub mod rate;
 pub mod session;
 pub mod stats;
+pub mod tune;
 
 pub use error::Error;

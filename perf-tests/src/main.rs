@@ -9,6 +9,7 @@ use taffrail_perf::netpipe::Netpipe;
 use taffrail_perf::overcommit::Overcommit;
 use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
+use taffrail_perf::tune::Tune;
 
 /// Measures Taffrail on this machine, beside what the machine allows and what others reach.
 ///
@@ -30,6 +31,7 @@ enum Command {
     Overcommit(Overcommit),
     Compare(Compare),
     Limits(Limits),
+    Tune(Tune),
     /// Ends the ranks of a launcher that died; started by it
     #[command(hide = true)]
     Guard,
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Overcommit(overcommit) => overcommit.run(),
         Command::Compare(compare) => compare.run(),
         Command::Limits(limits) => limits.run(),
+        Command::Tune(tune) => tune.run(),
         Command::Guard => return taffrail_launch::guard(),
     };
     result.unwrap_or_else(|error| {

@@ -1,12 +1,12 @@
 //! The `match` command: what a message costs behind many others.
 
-use crate::Error;
+use crate::limits::beside;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel};
-use crate::progress;
+use crate::plot::{Curve, Panel, Scale};
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
+use crate::{Error, machine, progress};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -57,6 +57,8 @@ pub struct Row {
     pub depth: usize,
     /// Half a round trip of 8 bytes, in nanoseconds.
     pub ns: Spread,
+    /// One cache line handed over, in nanoseconds, just before.
+    pub handover_ns: Option<Spread>,
 }
 
 impl Match {
@@ -72,17 +74,18 @@ impl Match {
         let handover = member.handover()?;
         let reports = member.reports();
         let bar = progress::bar(reports, 3 * self.depths.len() as u64);
-        if let Some(handover) = handover {
-            println!("{handover}");
+        if reports {
+            machine::announce(handover.as_ref());
         }
         let mut rows: Vec<Row> = Vec::new();
         for obstacle in
             [Obstacle::NamedReceives, Obstacle::AnySourceReceives, Obstacle::UnexpectedMessages]
         {
             for &depth in &self.depths {
+                let handover_ns = member.handover()?.map(|handover| handover.ns);
                 let Some(mut pair) = Pair::of(&mut member.endpoint, 0, 1) else { continue };
                 let ns = measure(&mut pair, obstacle, depth)?;
-                let row = Row { obstacle, depth, ns };
+                let row = Row { obstacle, depth, ns, handover_ns };
                 if reports {
                     bar.suspend(|| print(&row));
                 }
@@ -206,7 +209,11 @@ fn print(row: &Row) {
         Obstacle::UnexpectedMessages => "unexpected messages",
     };
     let Spread { median, p1, p99, .. } = row.ns;
-    println!("behind {:6} {what:20} {median:8.0} ns (p1 {p1:.0}, p99 {p99:.0})", row.depth);
+    println!(
+        "behind {:6} {what:20} {median:8.0} ns (p1 {p1:.0}, p99 {p99:.0}){}",
+        row.depth,
+        beside(row.handover_ns)
+    );
 }
 
 fn panel(rows: &[Row]) -> Panel {
@@ -221,6 +228,7 @@ fn panel(rows: &[Row]) -> Panel {
     Panel {
         title: "8 bytes behind others".into(),
         x: "receives or messages in the way".into(),
+        x_scale: Scale::FromZero,
         y: "half a round trip (ns)".into(),
         curves: vec![
             curve("receives of a named source", Obstacle::NamedReceives),

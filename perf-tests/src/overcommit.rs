@@ -1,12 +1,13 @@
 //! The `overcommit` command: whether more ranks than CPUs still get on.
 
+use crate::limits::{Handover, beside};
 use crate::outputs::Outputs;
 use crate::pair::DATA;
 use crate::peers::open_mpi_ring;
-use crate::plot::{Curve, Panel};
+use crate::plot::{Curve, Panel, Scale};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, cpus, launching};
+use crate::{Error, cpus, launching, limits, machine};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ pub struct Row {
     pub hop_us: Spread,
     /// The longest lap, in microseconds.
     pub longest_lap_us: f64,
+    /// One cache line handed over between two of the CPUs, in nanoseconds, just before.
+    pub handover_ns: Option<Spread>,
 }
 
 impl Overcommit {
@@ -89,8 +92,9 @@ impl Overcommit {
         let mut failure = None;
         if self.open_mpi {
             for &ranks in &self.ranks {
+                let handover = cpus::pair().ok().map(limits::handover).transpose()?;
                 match open_mpi_ring(ranks, self.seconds) {
-                    Ok(laps_us) => rows.push(self.row("Open MPI", ranks, &laps_us)),
+                    Ok(laps_us) => rows.push(self.row("Open MPI", ranks, &laps_us, handover)),
                     Err(reason) => failure = Some(reason),
                 }
             }
@@ -104,17 +108,19 @@ impl Overcommit {
     }
 
     fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
+        let handover = member.handover()?;
         let laps_us = ring(&mut member, Duration::from_secs_f64(self.seconds))?;
         if member.reports() {
-            let row = self.row("Taffrail", member.job.size(), &laps_us);
+            let row = self.row("Taffrail", member.job.size(), &laps_us, handover);
+            machine::warn_if_busy(handover.as_ref());
             print(&row);
             let rows = [row];
-            self.outputs.write(&member.about(None), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
         }
         Ok(member.job.barrier()?)
     }
 
-    fn row(&self, transport: &str, ranks: u32, laps_us: &[f64]) -> Row {
+    fn row(&self, transport: &str, ranks: u32, laps_us: &[f64], handover: Option<Handover>) -> Row {
         let hops = f64::from(ranks);
         Row {
             transport: transport.into(),
@@ -123,6 +129,7 @@ impl Overcommit {
             hops_a_second: hops * laps_us.len() as f64 / (laps_us.iter().sum::<f64>() / 1e6),
             hop_us: Spread::of(laps_us).scaled(1.0 / hops),
             longest_lap_us: laps_us.iter().copied().fold(0.0, f64::max),
+            handover_ns: handover.map(|handover| handover.ns),
         }
     }
 }
@@ -162,8 +169,13 @@ fn print(row: &Row) {
     let Spread { median, p1, p99, .. } = row.hop_us;
     println!(
         "{:9} {:3} ranks on {} CPUs: {:10.0} hops/s, hop {median:.2} us (p1 {p1:.2}, p99 \
-         {p99:.2}), longest lap {:.0} us",
-        row.transport, row.ranks, row.cpus, row.hops_a_second, row.longest_lap_us
+         {p99:.2}), longest lap {:.0} us{}",
+        row.transport,
+        row.ranks,
+        row.cpus,
+        row.hops_a_second,
+        row.longest_lap_us,
+        beside(row.handover_ns)
     );
 }
 
@@ -179,6 +191,7 @@ fn panel(rows: &[Row]) -> Panel {
     Panel {
         title: "A token round a ring of more ranks than CPUs".into(),
         x: "ranks".into(),
+        x_scale: Scale::Log,
         y: "hops a second".into(),
         curves,
     }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use std::path::Path;
@@ -25,17 +26,86 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(188, 189, 34),
 ];
 
-/// One coordinate system with its curves; both axes are logarithmic.
+/// One coordinate system with its curves; upwards it is logarithmic.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// What is above it.
     pub title: String,
     /// What runs to the right.
     pub x: String,
+    /// How it does.
+    pub x_scale: Scale,
     /// What runs upwards.
     pub y: String,
     /// The curves.
     pub curves: Vec<Curve>,
+}
+
+/// How a coordinate runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Logarithmic; for what is never 0.
+    Log,
+    /// From 0 on: linear as far as 1, and more and more logarithmic beyond. Marked where points are.
+    FromZero,
+}
+
+impl Scale {
+    fn shows(self, x: f64) -> bool {
+        x > 0.0 || (self == Scale::FromZero && x == 0.0)
+    }
+
+    /// Where on the axis `x` is.
+    fn place(self, x: f64) -> f64 {
+        match self {
+            Scale::Log => x.ln(),
+            Scale::FromZero => x.ln_1p(),
+        }
+    }
+
+    /// The part of the axis that shows these, and what is marked on it.
+    fn axis(self, xs: &[f64]) -> Axis {
+        let least = xs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = xs.iter().copied().fold(0.0, f64::max);
+        let (range, mut marks) = match self {
+            _ if xs.is_empty() => return self.axis(&[1.0, 10.0]),
+            Scale::Log => {
+                let decades = least.log10().floor() as i32..=most.log10().ceil() as i32;
+                (least / 1.3..most * 1.3, decades.map(|d| 10_f64.powi(d)).collect())
+            }
+            Scale::FromZero => (0.0..most * 1.1 + 0.1, xs.to_vec()),
+        };
+        marks.retain(|mark| range.contains(mark));
+        marks.sort_by(f64::total_cmp);
+        marks.dedup();
+        Axis { scale: self, range, marks }
+    }
+}
+
+/// What runs to the right.
+struct Axis {
+    scale: Scale,
+    range: std::ops::Range<f64>,
+    marks: Vec<f64>,
+}
+
+impl Ranged for Axis {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, x: &f64, limit: (i32, i32)) -> i32 {
+        let [start, end, x] = [self.range.start, self.range.end, *x].map(|x| self.scale.place(x));
+        let part = (x - start) / (end - start);
+        limit.0 + (part * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
+        self.marks.clone()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.range.clone()
+    }
 }
 
 /// A named curve.
@@ -43,7 +113,7 @@ pub struct Panel {
 pub struct Curve {
     /// Its name in the legend.
     pub name: String,
-    /// Its points; those that are not positive cannot be shown and are left out.
+    /// Its points; those that are not positive (to the right: not on the scale) are left out.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -84,21 +154,23 @@ fn draw_panel<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     panel: &Panel,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let scale = panel.x_scale;
     let shown: Vec<(&str, Vec<(f64, f64)>)> = panel
         .curves
         .iter()
         .map(|curve| {
             let points = curve.points.iter().copied();
-            (curve.name.as_str(), points.filter(|&(x, y)| x > 0.0 && y > 0.0).collect())
+            (curve.name.as_str(), points.filter(|&(x, y)| scale.shows(x) && y > 0.0).collect())
         })
         .collect();
-    let (x_range, y_range) = (bounds(&shown, |p| p.0), bounds(&shown, |p| p.1));
+    let xs: Vec<f64> = shown.iter().flat_map(|(_, points)| points).map(|point| point.0).collect();
+    let y_range = bounds(&shown, |p| p.1);
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, (FAMILY, 24))
         .margin(20)
         .x_label_area_size(55)
         .y_label_area_size(90)
-        .build_cartesian_2d(x_range.log_scale(), y_range.log_scale())?;
+        .build_cartesian_2d(scale.axis(&xs), y_range.log_scale())?;
     chart
         .configure_mesh()
         .x_desc(&panel.x)
@@ -171,6 +243,7 @@ mod tests {
         let panel = Panel {
             title: "Time".into(),
             x: "bytes".into(),
+            x_scale: Scale::Log,
             y: "µs".into(),
             curves: vec![curve, nothing],
         };
@@ -201,6 +274,33 @@ mod tests {
             assert!(text.contains(label), "{label} is missing");
         }
         assert!(text.contains("<polyline"));
+    }
+
+    #[test]
+    fn what_is_at_zero_is_shown_if_the_scale_has_a_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plot.svg");
+        let points = vec![(0.0, 1.0), (1.0, 1.0), (100.0, 2.0)];
+        let curve = Curve { name: "depth".into(), points };
+        let mut panel = Panel { curves: vec![curve], ..panels().remove(0) };
+        for (scale, shown) in [(Scale::FromZero, 3), (Scale::Log, 2)] {
+            panel.x_scale = scale;
+            draw_svg(&path, std::slice::from_ref(&panel)).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.matches("<circle").count(), shown, "{scale:?}");
+        }
+    }
+
+    #[test]
+    fn an_axis_is_marked_where_points_are_or_at_decades() {
+        let axis = Scale::FromZero.axis(&[10.0, 0.0, 62.0, 10.0]);
+        assert_eq!(axis.marks, [0.0, 10.0, 62.0]);
+        assert_eq!(axis.map(&0.0, (100, 1100)), 100);
+        assert!((900..1100).contains(&axis.map(&62.0, (100, 1100))));
+        let axis = Scale::Log.axis(&[8.0, 4096.0]);
+        assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
+        assert_eq!(axis.map(&axis.range.end, (0, 1000)), 1000);
+        assert!(!Scale::FromZero.axis(&[0.0]).range.is_empty());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The `poll` command: whether peers that say nothing cost anything.
 
+use crate::limits::beside;
 use crate::netpipe::{Buffers, Mode, measure};
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel};
+use crate::plot::{Curve, Panel, Scale};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, launching};
+use crate::{Error, launching, machine};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use taffrail::{Dest, Pattern};
@@ -34,6 +35,8 @@ pub struct Row {
     pub idle: u32,
     /// Half a round trip, in nanoseconds.
     pub ns: Spread,
+    /// One cache line handed over, in nanoseconds, just before.
+    pub handover_ns: Option<Spread>,
 }
 
 impl Poll {
@@ -64,10 +67,9 @@ impl Poll {
             parts = measure(&mut pair, Mode::default(), &mut buffers, MESSAGES)?.parts;
         }
         if member.reports() {
-            if let Some(handover) = handover {
-                println!("{handover}");
-            }
-            let row = Row { idle, ns: Spread::of(&parts).scaled(1e9) };
+            machine::warn_if_busy(handover.as_ref());
+            let handover_ns = handover.map(|handover| handover.ns);
+            let row = Row { idle, ns: Spread::of(&parts).scaled(1e9), handover_ns };
             print(&row);
             let rows = [row];
             self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
@@ -93,7 +95,11 @@ fn greet(member: &mut Member) -> Result<(), Error> {
 
 fn print(row: &Row) {
     let Spread { median, p1, p99, .. } = row.ns;
-    println!("{:4} idle peers: {median:6.0} ns (p1 {p1:.0}, p99 {p99:.0})", row.idle);
+    println!(
+        "{:4} idle peers: {median:6.0} ns (p1 {p1:.0}, p99 {p99:.0}){}",
+        row.idle,
+        beside(row.handover_ns)
+    );
 }
 
 fn panel(rows: &[Row]) -> Panel {
@@ -104,6 +110,7 @@ fn panel(rows: &[Row]) -> Panel {
     Panel {
         title: "8 bytes beside idle peers".into(),
         x: "idle peers".into(),
+        x_scale: Scale::FromZero,
         y: "half a round trip (ns)".into(),
         curves: vec![curve("median", |ns| ns.median), curve("99th percentile", |ns| ns.p99)],
     }

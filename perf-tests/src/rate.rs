@@ -1,11 +1,12 @@
 //! The `rate` command: how many small messages a second, over one to several pairs.
 
+use crate::limits::beside;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel};
+use crate::plot::{Curve, Panel, Scale};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, launching};
+use crate::{Error, launching, machine};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -51,6 +52,10 @@ pub struct Row {
     pub window: u32,
     /// Millions of messages a second, of all pairs together, over parts of the run.
     pub million_a_second: Spread,
+    /// The same over the whole run.
+    pub mean_million_a_second: f64,
+    /// One cache line handed over, in nanoseconds, just before.
+    pub handover_ns: Option<Spread>,
 }
 
 impl Rate {
@@ -91,15 +96,18 @@ impl Rate {
             }
         }
         if member.reports() {
+            let rates = add_up(&mut member, pairs, rates)?;
+            // All parts have the same number of messages.
+            let mean = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
             let row = Row {
                 pairs,
                 size: self.size,
                 window: self.window,
-                million_a_second: Spread::of(&add_up(&mut member, pairs, rates)?),
+                million_a_second: Spread::of(&rates),
+                mean_million_a_second: mean,
+                handover_ns: handover.map(|handover| handover.ns),
             };
-            if let Some(handover) = handover {
-                println!("{handover}");
-            }
+            machine::warn_if_busy(handover.as_ref());
             print(&row);
             let rows = [row];
             self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
@@ -204,8 +212,12 @@ impl Drop for Windows<'_, '_> {
 fn print(row: &Row) {
     let Spread { median, p1, p99, .. } = row.million_a_second;
     println!(
-        "{:3} pairs, {} bytes, window {}: {median:8.2} million messages/s (p1 {p1:.2}, p99 {p99:.2})",
-        row.pairs, row.size, row.window
+        "{:3} pairs, {} bytes, window {}: {median:8.2} million messages/s (p1 {p1:.2}, p99 \
+         {p99:.2}){}",
+        row.pairs,
+        row.size,
+        row.window,
+        beside(row.handover_ns)
     );
 }
 
@@ -214,6 +226,7 @@ fn panel(rows: &[Row]) -> Panel {
     Panel {
         title: "Messages a second".into(),
         x: "pairs sending".into(),
+        x_scale: Scale::Log,
         y: "million messages/s".into(),
         curves: vec![Curve { name: "Taffrail".into(), points: points.collect() }],
     }

@@ -1,11 +1,13 @@
 //! Starting the ranks of a measurement, and being one of them.
 
 use crate::limits::{self, Handover};
+use crate::machine::{self, Machine};
+use crate::pair::Pair;
 use crate::stats::Spread;
 use crate::{Error, cpus, launching};
 use serde::Serialize;
 use std::process::ExitCode;
-use taffrail::{Dest, Endpoint, Job, Pattern};
+use taffrail::{Dest, Endpoint, Job, Pattern, Settings};
 
 /// Tag of the message with a rank's CPU.
 const CPU: u64 = 4;
@@ -46,8 +48,12 @@ pub struct About {
     pub version: &'static str,
     /// The machine's name.
     pub host: String,
+    /// Its CPU's model.
+    pub cpu: String,
     /// Its kernel.
     pub kernel: String,
+    /// Why the figures are not to be trusted, if so: the machine was busy.
+    pub busy: Option<String>,
     /// Seconds since 1970.
     pub time: u64,
     /// One cache line between the CPUs of ranks 0 and 1, in nanoseconds; measured in the same run.
@@ -60,6 +66,15 @@ impl Session {
     /// Joins the job this process was started in; without one, starts this very command as
     /// `ranks` ranks of a job, and waits for them.
     pub fn start(ranks: u32, placement: Placement) -> Result<Session, Error> {
+        Session::start_with(ranks, placement, || Ok(Settings::from_env()?))
+    }
+
+    /// As [`start`](Self::start), with settings of its own.
+    pub fn start_with(
+        ranks: u32,
+        placement: Placement,
+        settings: impl FnOnce() -> Result<Settings, Error>,
+    ) -> Result<Session, Error> {
         if !launching::in_a_job() {
             return Ok(Session::Done(launching::this_command(ranks)?));
         }
@@ -71,7 +86,7 @@ impl Session {
             Placement::Pinned => Some(cpus::pin_rank(job.rank())?),
             Placement::Free => None,
         };
-        let endpoint = job.endpoint()?;
+        let endpoint = job.endpoint_with(settings()?)?;
         Ok(Session::Rank(Box::new(Member { job, endpoint, cpu })))
     }
 }
@@ -82,9 +97,9 @@ impl Member {
         self.job.rank() == 0
     }
 
-    /// The handover of one cache line between the CPUs of ranks 0 and 1, measured on rank 0 while
-    /// all others wait without spinning. Collective; `None` on the others, and if the two are not
-    /// pinned to CPUs of their own.
+    /// The handover of one cache line between the CPUs of ranks 0 and 1, or if they are not pinned
+    /// between the first two CPUs allowed; measured on rank 0 while all others wait without
+    /// spinning. Collective; `None` on the others, and if there is only one CPU.
     pub fn handover(&mut self) -> Result<Option<Handover>, Error> {
         let mut measured = None;
         let none = u64::MAX;
@@ -94,15 +109,25 @@ impl Member {
                 let mut word = [0; 8];
                 self.endpoint.recv(Pattern::new(1, CPU), &mut word)?;
                 let other = u64::from_le_bytes(word);
-                if own != none && other != none && own != other {
-                    measured = Some(limits::handover((own as usize, other as usize))?);
-                }
+                let between = match own == none || other == none {
+                    true => cpus::pair().ok(),
+                    false => (own != other).then_some((own as usize, other as usize)),
+                };
+                measured = between.map(limits::handover).transpose()?;
             }
             1 => self.endpoint.send(Dest::new(0, CPU), &own.to_le_bytes())?,
             _ => {}
         }
         self.job.barrier()?;
         Ok(measured)
+    }
+
+    /// A number of rank 0's that rank 1 goes by too.
+    pub fn agree(&mut self, number: usize) -> Result<usize, Error> {
+        match Pair::of(&mut self.endpoint, 0, 1) {
+            Some(mut pair) => Ok(pair.agree(number as f64)? as usize),
+            None => Ok(number),
+        }
     }
 
     /// What is written beside the figures.
@@ -114,13 +139,15 @@ impl Member {
 impl About {
     /// This command, on this machine, now.
     pub fn new(handover: Option<Handover>) -> About {
-        let uname = rustix::system::uname();
+        let Machine { host, cpu, kernel, .. } = Machine::here();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         About {
             command: std::env::args().collect(),
             version: env!("CARGO_PKG_VERSION"),
-            host: uname.nodename().to_string_lossy().into_owned(),
-            kernel: uname.release().to_string_lossy().into_owned(),
+            host,
+            cpu,
+            kernel,
+            busy: machine::busy(handover.as_ref()),
             time: now.map_or(0, |since| since.as_secs()),
             handover_ns: handover.map(|handover| handover.ns),
             explain: None,

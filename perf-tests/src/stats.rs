@@ -35,6 +35,13 @@ impl Spread {
         }
     }
 
+    /// The sample that a quarter of the others are below; 0 of none.
+    pub fn lower_quartile(samples: &[f64]) -> f64 {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        percentile(&sorted, 25.0)
+    }
+
     /// The same spread in another unit.
     pub fn scaled(self, factor: f64) -> Spread {
         Spread {
@@ -84,6 +91,7 @@ mod tests {
     fn order_does_not_matter_and_an_outlier_does_not_move_the_median() {
         let spread = Spread::of(&[5.0, 1.0, 4.0, 2.0, 1000.0]);
         assert_eq!(spread.median, 4.0);
+        assert_eq!(Spread::lower_quartile(&[5.0, 1.0, 4.0, 2.0, 1000.0]), 2.0);
         assert!(spread.p99 > 900.0 && spread.p1 < 1.1);
         assert_eq!(spread.scaled(2.0).median, 8.0);
         assert_eq!(spread.scaled(2.0).samples, 5);

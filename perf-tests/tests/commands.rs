@@ -87,14 +87,53 @@ fn the_other_commands_measure() {
         ("match --depths 0,100", 6),
         ("poll --idle 0,2", 2),
         ("overcommit --ranks 4 --cpus 1 --seconds 0.1", 1),
+        ("overcommit --ranks 3,4 --cpus 2 --seconds 0.1", 2),
         ("limits --sizes 64,4096", 2),
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--json", "rows.json"]).collect();
         succeeds(folder.path(), &arguments);
         let document = json(&path);
         assert_eq!(document["rows"].as_array().unwrap().len(), rows, "{command}: {document}");
+        for row in document["rows"].as_array().unwrap() {
+            let handover = &row["handover_ns"]["median"];
+            let missing = command.contains("--cpus 1") || command.starts_with("limits");
+            assert_eq!(handover.as_f64().is_none_or(|ns| ns <= 0.0), missing, "{command}: {row}");
+        }
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+#[test]
+fn tune_writes_a_file_that_endpoints_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("made/for/host.toml");
+    let arguments = ["tune", "--output", "made/for/host.toml"];
+    let text = succeeds(folder.path(), &arguments);
+    assert!(text.contains("made/for/host.toml written; compared with none"), "{text}");
+    let tuning = taffrail::Tuning::read(&file).unwrap();
+    assert_eq!((tuning.announced.bytes.len(), tuning.announced.bytes[7]), (8, 8 << 20));
+    let shown = succeeds(folder.path(), &[&arguments[..], &["--show"]].concat());
+    assert!(shown.contains("# ") && shown.contains("[announced]"), "{shown}");
+
+    let netpipe = |tuning: &str| {
+        Command::new(env!("CARGO_BIN_EXE_taffrail-perf"))
+            .args("netpipe -n 1 -u 1 -p 0 --json rows.json".split(' '))
+            .current_dir(folder.path())
+            .env_remove("PMI_RANK")
+            .env("TAFFRAIL_TUNING", tuning)
+            .output()
+            .unwrap()
+    };
+    assert!(netpipe(file.to_str().unwrap()).status.success());
+    let explained = json(&folder.path().join("rows.json"))["about"]["explain"].to_string();
+    assert!(explained.contains("made/for/host.toml"), "{explained}");
+
+    std::fs::write(&file, "version = 1\npiece = 1\n").unwrap();
+    let broken = netpipe(file.to_str().unwrap());
+    let said = String::from_utf8_lossy(&broken.stderr);
+    assert!(!broken.status.success() && said.contains("host.toml: "), "{said}");
+    let text = succeeds(folder.path(), &arguments);
+    assert!(text.contains("replaced: ") && taffrail::Tuning::read(&file).is_ok(), "{text}");
 }
 
 #[test]

@@ -8,4 +8,4 @@ mod targets;
 
 pub use command::Compare;
 pub use results::{Results, Row, What};
-pub use targets::{Verdict, judge};
+pub use targets::{Verdict, bytes, judge};

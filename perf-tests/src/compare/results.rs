@@ -35,7 +35,7 @@ impl What {
     }
 }
 
-/// Microseconds of half a round trip; what a round did not get is missing in it.
+/// Microseconds of half a round trip, of a round the best mean of three runs; what a round did not get is missing in it.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     rounds: usize,

@@ -1,8 +1,9 @@
 //! The `limits` command.
 
 use super::measure::{fresh_copy, handover, store_stream};
+use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
-use crate::plot::{Curve, Panel};
+use crate::plot::{Curve, Panel, Scale};
 use crate::session::About;
 use crate::stats::Spread;
 use crate::{Error, cpus};
@@ -41,7 +42,9 @@ impl Limits {
     pub fn run(&self) -> Result<ExitCode, Error> {
         let between = cpus::pair()?;
         let handover = handover(between)?;
-        println!("{handover}, one cache line between CPUs {} and {}", between.0, between.1);
+        println!("{}", Machine::here());
+        println!("one cache line between CPUs {} and {}:", between.0, between.1);
+        machine::announce(Some(&handover));
         let mut rows = Vec::new();
         for size in self.sizes.iter().map(|&size| size as usize) {
             let copy_us = fresh_copy(between, size)?.scaled(1e6);
@@ -66,6 +69,7 @@ fn panel(rows: &[Row]) -> Panel {
     Panel {
         title: "One copy of what another CPU has just written".into(),
         x: "bytes".into(),
+        x_scale: Scale::Log,
         y: "time (µs)".into(),
         curves: vec![Curve { name: "copy and handover".into(), points: points.collect() }],
     }

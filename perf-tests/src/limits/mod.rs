@@ -4,4 +4,6 @@ mod command;
 mod measure;
 
 pub use command::Limits;
-pub use measure::{Handover, fresh_copy, handover, store_stream};
+pub use measure::{
+    Handover, beside, best_fresh_copy, best_handover, fresh_copy, handover, store_stream,
+};

@@ -5,11 +5,11 @@ use super::run::{self, Mode};
 use super::*;
 use crate::outputs::Outputs;
 use crate::pair::Pair;
-use crate::plot::{Curve, Panel};
+use crate::plot::{Curve, Panel, Scale};
 use crate::progress;
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, limits};
+use crate::{Error, limits, machine};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
@@ -103,8 +103,8 @@ impl Netpipe {
 
     fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
         let before = member.handover()?;
-        if let Some(handover) = before {
-            println!("{handover}");
+        if member.reports() {
+            machine::announce(before.as_ref());
         }
         let last = member.job.size() - 1;
         let rows = match Pair::of(&mut member.endpoint, 0, last) {
@@ -240,6 +240,7 @@ fn panels(rows: &[Row], handover: Option<limits::Handover>) -> [Panel; 2] {
     let panel = |title: &str, y: &str, curves| Panel {
         title: title.into(),
         x: "message size (bytes)".into(),
+        x_scale: Scale::Log,
         y: y.into(),
         curves,
     };
