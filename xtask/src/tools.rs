@@ -12,6 +12,8 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("cc", "gcc", "everything that links"),
     ("c++", "g++", "fuzz"),
     ("valgrind", "valgrind", "instructions"),
+    ("mpicc.mpich", "libmpich-dev", "the start of MPI programs"),
+    ("mpiexec.mpich", "mpich", "the start under an MPI launcher"),
 ];
 
 /// Components of the Rust toolchain.
