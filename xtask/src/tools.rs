@@ -12,8 +12,8 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("cc", "gcc", "everything that links"),
     ("c++", "g++", "fuzz"),
     ("valgrind", "valgrind", "instructions"),
-    ("mpicc.mpich", "libmpich-dev", "the start of MPI programs"),
-    ("mpiexec.mpich", "mpich", "the start under an MPI launcher"),
+    // It brings the launcher, too.
+    ("mpiexec.mpich", "libmpich-dev", "the start of MPI programs"),
 ];
 
 /// Components of the Rust toolchain.
