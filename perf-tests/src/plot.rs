@@ -71,7 +71,10 @@ impl Scale {
             _ if xs.is_empty() => return self.axis(&[1.0, 10.0]),
             Scale::Log => {
                 let decades = least.log10().floor() as i32..=most.log10().ceil() as i32;
-                (least / 1.3..most * 1.3, decades.map(|d| 10_f64.powi(d)).collect())
+                // Within few decades there have to be marks in between.
+                let steps = if most > least * 100.0 { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
+                let marks = decades.flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)));
+                (least / 1.3..most * 1.3, marks.collect())
             }
             Scale::FromZero => (0.0..most * 1.1 + 0.1, xs.to_vec()),
         };
@@ -82,7 +85,7 @@ impl Scale {
     }
 }
 
-/// What runs to the right.
+/// One direction of a panel.
 struct Axis {
     scale: Scale,
     range: std::ops::Range<f64>,
@@ -164,13 +167,13 @@ fn draw_panel<B: DrawingBackend>(
         })
         .collect();
     let xs: Vec<f64> = shown.iter().flat_map(|(_, points)| points).map(|point| point.0).collect();
-    let y_range = bounds(&shown, |p| p.1);
+    let ys: Vec<f64> = shown.iter().flat_map(|(_, points)| points).map(|point| point.1).collect();
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, (FAMILY, 24))
         .margin(20)
         .x_label_area_size(55)
         .y_label_area_size(90)
-        .build_cartesian_2d(scale.axis(&xs), y_range.log_scale())?;
+        .build_cartesian_2d(scale.axis(&xs), Scale::Log.axis(&ys))?;
     chart
         .configure_mesh()
         .x_desc(&panel.x)
@@ -196,16 +199,6 @@ fn draw_panel<B: DrawingBackend>(
         .border_style(BLACK.mix(0.3))
         .label_font((FAMILY, 16))
         .draw()
-}
-
-/// The range of one coordinate with room around it; `1..10` of no points.
-fn bounds(
-    curves: &[(&str, Vec<(f64, f64)>)],
-    of: impl Fn(&(f64, f64)) -> f64,
-) -> std::ops::Range<f64> {
-    let all = || curves.iter().flat_map(|(_, points)| points).map(&of);
-    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-    if most > 0.0 { least / 1.3..most * 1.3 } else { 1.0..10.0 }
 }
 
 /// A figure in few characters: `0.05`, `64`, `4k`, `1M`.
@@ -300,6 +293,7 @@ mod tests {
         let axis = Scale::Log.axis(&[8.0, 4096.0]);
         assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
         assert_eq!(axis.map(&axis.range.end, (0, 1000)), 1000);
+        assert_eq!(Scale::Log.axis(&[140.0, 230.0]).marks, [200.0]);
         assert!(!Scale::FromZero.axis(&[0.0]).range.is_empty());
     }
 

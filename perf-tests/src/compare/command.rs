@@ -3,6 +3,7 @@
 use super::results::{Results, What};
 use super::table::{ratios_table, times_table};
 use super::targets::{Verdict, bytes, judge};
+use crate::limits::Handover;
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
@@ -66,7 +67,9 @@ impl Compare {
             false => (self.rounds, self.sizes.iter().map(|&size| size as usize).collect()),
         };
         let between = cpus::pair()?;
-        machine::warn_if_busy(Some(&limits::handover(between)?));
+        println!("{}", Machine::here());
+        let handover = limits::handover(between)?;
+        machine::announce(Some(&handover));
         let mut results = Results::default();
         let steps = sizes.len() * (4 + peers::ALL.len()) + 1 + peers::ALL.len();
         let steps = u64::from(rounds) * steps as u64;
@@ -79,14 +82,15 @@ impl Compare {
             rates(&mut results, &bar);
         }
         bar.finish_and_clear();
-        self.report(&results, rounds)
+        self.report(&results, rounds, handover)
     }
 
-    fn report(&self, results: &Results, rounds: u32) -> Result<ExitCode, Error> {
-        println!("{}", Machine::here());
-        if let Some(ns) = results.handover_ns() {
-            println!("handover {ns:.0} ns, {}", machine::distance(ns));
-        }
+    fn report(
+        &self,
+        results: &Results,
+        rounds: u32,
+        handover: Handover,
+    ) -> Result<ExitCode, Error> {
         println!("{SCORING}");
         println!("Medians of {rounds} rounds (1st-99th percentile).");
         print!("\n{}", times_table(results));
@@ -110,7 +114,8 @@ impl Compare {
         }
         let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
         let missing = missing.collect();
-        let about = Comparison { about: About::new(None), rounds, rates, targets, missing };
+        let about =
+            Comparison { about: About::new(Some(handover)), rounds, rates, targets, missing };
         self.outputs.write(&about, &results.rows(), &panels(results))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -1,6 +1,6 @@
 //! Times by size, by what was measured, and by round.
 
-use crate::stats::{Spread, median};
+use crate::stats::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -119,14 +119,6 @@ impl Results {
         ratios(self.rates.get(&above)?, self.rates.get(&below)?)
     }
 
-    /// The handover over all sizes and rounds, in nanoseconds.
-    pub fn handover_ns(&self) -> Option<f64> {
-        let handovers = self.times.iter().filter(|((_, what), _)| *what == What::Handover);
-        let all: Vec<f64> =
-            handovers.flat_map(|(_, times)| times.iter().flatten().copied()).collect();
-        (!all.is_empty()).then(|| median(&all) * 1e3)
-    }
-
     /// Everything, for files.
     pub fn rows(&self) -> Vec<Row> {
         let row = |(&(size, what), times): (&(usize, What), &Vec<Option<f64>>)| Row {
@@ -201,7 +193,6 @@ mod tests {
         let shown: Vec<_> = rows.iter().map(|row| (row.size, row.what)).collect();
         assert_eq!(shown, [(8, "handover"), (64, "Taffrail")]);
         assert_eq!(rows[1].taffrail_ratio.unwrap().median, 1.0);
-        assert_eq!(results.handover_ns(), Some(50.0));
         assert_eq!(results.sizes(), [8, 64]);
     }
 }
