@@ -116,6 +116,13 @@ impl Regions {
         }
     }
 
+    /// Whether all of a range of addresses belongs to one of our regions.
+    pub(crate) fn hold(&self, addr: u64, len: usize) -> bool {
+        self.own.keys().filter_map(|&region| self.range(RegionId(region))).any(|range| {
+            range.start <= addr && addr.checked_add(len as u64).is_some_and(|end| end <= range.end)
+        })
+    }
+
     /// The range of a region, to find transfers that read from it.
     pub(crate) fn range(&self, region: RegionId) -> Option<std::ops::Range<u64>> {
         let (at, len) = match self.own.get(&region.0)? {

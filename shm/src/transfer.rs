@@ -254,17 +254,17 @@ impl Line {
         let key = Key::decode(key);
         let addr = key.addr.wrapping_add(offset);
         if peer == self.me() {
-            if let Some((_, used)) = self.regions.allocation(key.region) {
-                let start = key.offset.checked_add(offset);
-                let end = start.and_then(|start| start.checked_add(len as u64));
-                if end.is_none_or(|end| end > used as u64) {
-                    let what = format!("{len} bytes at {offset} behind region {}", key.region);
-                    self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
-                    return Ok(None);
-                }
+            // A key is plain bytes: it may say anything, or speak of memory that is gone.
+            if self.regions.hold(addr, len) {
+                let at = std::ptr::with_exposed_provenance_mut(addr as usize);
+                return Ok(NonNull::new(at).map(Remote::Mapped));
             }
-            let at = std::ptr::with_exposed_provenance_mut(addr as usize);
-            return Ok(NonNull::new(at).map(Remote::Mapped));
+            if key.region != 0 {
+                let what = format!("{len} bytes at {offset} behind region {}", key.region);
+                self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
+                return Ok(None);
+            }
+            return Ok(Some(Remote::Kernel(addr)));
         }
         if key.region != 0 {
             self.meet_region(peer, key.region);

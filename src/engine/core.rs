@@ -649,6 +649,29 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
+    /// announcement says of their place is not looked at, since others can write to our ring.
+    pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
+        let rank = self.requests.get(request).peer;
+        let send = self.named(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
+        let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
+            let fault = broken("announcement", "a send under way", name);
+            return self.fail(request, Error::PeerFailed { rank, fault });
+        };
+        let mut parts = Vec::new();
+        super::send::gather(slot, 0, want, |part| parts.push(part));
+        let slot = self.requests.get(request);
+        let mut at = 0;
+        for part in parts {
+            put_piece(slot, at, &Payload::of(part));
+            at += part.len();
+        }
+        self.requests.get(send).stage = Stage::Done;
+        self.complete(request);
+    }
+}
+
 /// Copies `len` bytes of a payload, from `skip` on, to where byte `at` of a receive belongs.
 /// Beyond the end of the receive nothing is written.
 fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {

@@ -26,6 +26,9 @@ impl Endpoint {
             self.core.acknowledge(from, announcement.name);
             return self.core.complete(request);
         }
+        if from == self.line.me().0 {
+            return self.core.copy_own(request, announcement.name, want);
+        }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
         let key = announcement.key.filter(|_| !scattered);
         let way = self.choose(from, key.as_ref(), want);

@@ -383,7 +383,7 @@ unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
 }
 
 /// Shows `f` the `len` bytes from `from` on of what a send sends, in order.
-fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
+pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
     let whole = [(slot.at, slot.len)];
     let parts: &[(*mut u8, usize)] = match &slot.extra {
         Some(extra) if !extra.parts.is_empty() => &extra.parts,
