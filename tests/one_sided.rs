@@ -1,0 +1,194 @@
+//! Registered memory, gets and puts.
+
+mod common;
+
+use common::*;
+use taffrail::{Endpoint, Error, Rank, RegionId, RemoteMemory};
+
+/// Tells the other rank of a region of ours, and learns of its.
+fn swap(ep: &mut Endpoint, region: RegionId) -> RemoteMemory {
+    let peer = 1 - ep.rank();
+    let mine = ep.remote_memory(peer, region).unwrap();
+    swap_keys(ep, peer, mine)
+}
+
+fn swap_keys(ep: &mut Endpoint, peer: Rank, mine: RemoteMemory) -> RemoteMemory {
+    let mut theirs = [0; RemoteMemory::ENCODED];
+    ep.sendrecv((peer, 1000), &mine.to_bytes(), (peer, 1000), &mut theirs).unwrap();
+    RemoteMemory::from_bytes(&theirs)
+}
+
+fn meet(ep: &mut Endpoint) {
+    let peer = 1 - ep.rank();
+    ep.sendrecv((peer, 1001), &[], (peer, 1001), &mut []).unwrap();
+}
+
+fn register(ep: &mut Endpoint, memory: &mut [u8]) -> RegionId {
+    // SAFETY: the callers keep the memory until it is deregistered or the endpoint is gone.
+    unsafe { ep.register(memory.as_mut_ptr(), memory.len()).unwrap() }
+}
+
+#[test]
+fn gets_and_puts_of_every_size_and_place() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        let longest = 5 << 20;
+        let mut memory = pattern(longest + 64, ep.rank().into());
+        let region = register(ep, &mut memory);
+        let remote = swap(ep, region);
+        assert_eq!(remote.len(), memory.len() as u64);
+        for len in sizes() {
+            for offset in [0, 3, 64] {
+                let mut got = vec![0; len];
+                ep.get(peer, &remote, offset, &mut got).unwrap();
+                let all = pattern(longest + 64, peer.into());
+                assert!(got == all[offset as usize..][..len], "{len} bytes at {offset}");
+            }
+        }
+        meet(ep);
+        for (k, len) in sizes().into_iter().enumerate() {
+            let data = pattern(len, 50 + k as u64);
+            ep.put(peer, &remote, 5, &data).unwrap();
+            // A message that comes later finds the bytes.
+            meet(ep);
+            // SAFETY: the peer writes here only between the meetings.
+            let seen = unsafe { std::slice::from_raw_parts(memory.as_ptr().add(5), len) };
+            check(seen, 50 + k as u64);
+            meet(ep);
+        }
+        ep.deregister(region).unwrap();
+    });
+}
+
+#[test]
+fn memory_of_the_endpoint_is_reached_as_well() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        for len in [1, 5000, 1 << 20] {
+            let mut buffer = ep.alloc(len).unwrap();
+            buffer.copy_from_slice(&pattern(len, ep.rank().into()));
+            // SAFETY: the buffer is kept, and looked at between the meetings only.
+            let mine = unsafe { ep.remote_buffer(peer, &buffer).unwrap() };
+            let remote = swap_keys(ep, peer, mine);
+            let mut got = vec![0; len];
+            ep.get(peer, &remote, 0, &mut got).unwrap();
+            check(&got, peer.into());
+            meet(ep);
+            ep.put(peer, &remote, 0, &pattern(len, 10 + u64::from(ep.rank()))).unwrap();
+            meet(ep);
+            check(&buffer, 10 + u64::from(peer));
+            meet(ep);
+        }
+    });
+}
+
+#[test]
+fn what_lies_outside_is_refused() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        let mut memory = vec![0; 100];
+        let region = register(ep, &mut memory);
+        let remote = swap(ep, region);
+        let mut into = [0; 50];
+        for offset in [51, 100, 101, u64::MAX, u64::MAX - 49] {
+            let get = ep.get(peer, &remote, offset, &mut into).unwrap_err();
+            assert!(matches!(get, Error::Memory(_)), "{get}");
+            let put = ep.put(peer, &remote, offset, &into).unwrap_err();
+            assert!(matches!(put, Error::Memory(_)), "{put}");
+        }
+        ep.get(peer, &remote, 50, &mut into).unwrap();
+        ep.get(peer, &remote, 100, &mut []).unwrap();
+        let rank = ep.get(2, &remote, 0, &mut into).unwrap_err();
+        assert_eq!(rank, Error::NoSuchRank { rank: 2, size: 2 });
+        meet(ep);
+        ep.deregister(region).unwrap();
+        let unknown = ep.remote_memory(peer, region).unwrap_err();
+        assert!(matches!(unknown, Error::Memory(_)), "{unknown}");
+        let again = ep.deregister(region).unwrap_err();
+        assert!(matches!(again, Error::Memory(_)), "{again}");
+    });
+}
+
+#[test]
+fn ones_own_memory_is_reached_within_its_bounds_only() {
+    on_ranks(1, |ep| {
+        let mut memory = pattern(1000, 3);
+        let region = register(ep, &mut memory);
+        let remote = ep.remote_memory(0, region).unwrap();
+        let mut got = vec![0; 500];
+        ep.get(0, &remote, 500, &mut got).unwrap();
+        assert!(got == pattern(1000, 3)[500..]);
+        ep.put(0, &remote, 0, &pattern(10, 4)).unwrap();
+        ep.deregister(region).unwrap();
+        check(&memory[..10], 4);
+        // Plain bytes can say anything: that must not reach memory that was never registered.
+        let mut forged = remote.to_bytes();
+        forged[..8].copy_from_slice(&16u64.to_le_bytes());
+        let forged = RemoteMemory::from_bytes(&forged);
+        assert!(ep.get(0, &forged, 0, &mut got).is_err());
+        assert!(ep.put(0, &forged, 0, &got).is_err());
+    });
+}
+
+#[test]
+fn a_forged_key_fails_its_own_access_only() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        let mut memory = pattern(100, 1);
+        let region = register(ep, &mut memory);
+        let remote = swap(ep, region);
+        let mut into = [0; 100];
+        for at in [0usize, 8, 16, 24, 28] {
+            let mut bytes = remote.to_bytes();
+            bytes[at] ^= 0x40;
+            bytes[at + 1] ^= 0x55;
+            bytes[at + 2] ^= 0x7f;
+            bytes[at + 3] ^= 0x7f;
+            // Where the change means nothing, the access may go well.
+            let _ = ep.get(peer, &RemoteMemory::from_bytes(&bytes), 0, &mut into);
+        }
+        ep.get(peer, &remote, 0, &mut into).unwrap();
+        check(&into, 1);
+        meet(ep);
+        ep.deregister(region).unwrap();
+    });
+}
+
+#[test]
+fn many_accesses_at_once() {
+    on_ranks(2, |ep| {
+        const N: usize = 64;
+        const LEN: usize = 300_000;
+        let peer = 1 - ep.rank();
+        let mut memory = pattern(N * LEN, ep.rank().into());
+        let region = register(ep, &mut memory);
+        let remote = swap(ep, region);
+        let mut into = vec![0; N * LEN];
+        let mut requests = Vec::new();
+        for k in 0..N {
+            // SAFETY: `into` lives until all requests are finished.
+            let request = unsafe {
+                let at = into.as_mut_ptr().add(k * LEN);
+                ep.iget_raw(peer, &remote, (k * LEN) as u64, at, LEN)
+            };
+            requests.push(request.unwrap());
+        }
+        ep.wait_all(&requests).unwrap();
+        check(&into, peer.into());
+        meet(ep);
+        let data = pattern(N * LEN, 7);
+        requests.clear();
+        for k in (0..N).rev() {
+            // SAFETY: `data` lives until all requests are finished.
+            let request = unsafe {
+                let at = data.as_ptr().add(k * LEN);
+                ep.iput_raw(peer, &remote, (k * LEN) as u64, at, LEN)
+            };
+            requests.push(request.unwrap());
+        }
+        ep.wait_all(&requests).unwrap();
+        meet(ep);
+        ep.deregister(region).unwrap();
+        check(&memory, 7);
+    });
+}
