@@ -543,6 +543,13 @@ impl Line {
             || (0..self.dirty_words).any(dirty)
     }
 
+    /// Empties the eventfd, if anybody waits on it; that it was empty already is no error.
+    fn silence(&self) {
+        if self.fd_wanted.get() {
+            let _ = rustix::io::read(&self.doorbell, &mut [0u8; 8]);
+        }
+    }
+
     fn armed(&self) -> &AtomicU32 {
         // SAFETY: inside the inbox, which lives as long as the line.
         unsafe { &*self.armed }
@@ -731,6 +738,8 @@ impl Fabric for Line {
 
     fn arm(&mut self) -> Arming {
         let how = if self.fd_wanted.get() { ON_FD } else { ON_FUTEX };
+        // Whoever rang last has put the word back, and nobody else has emptied the eventfd.
+        self.silence();
         self.armed().store(how, Ordering::SeqCst);
         crate::wait::fence_writers();
         if self.anything() {
@@ -741,9 +750,8 @@ impl Fabric for Line {
     }
 
     fn disarm(&mut self) {
-        if self.armed().swap(0, Ordering::SeqCst) != ON_FUTEX && self.fd_wanted.get() {
-            // Empties the eventfd; that it was empty already is no error.
-            let _ = rustix::io::read(&self.doorbell, &mut [0u8; 8]);
+        if self.armed().swap(0, Ordering::SeqCst) != ON_FUTEX {
+            self.silence();
         }
     }
 
