@@ -3,6 +3,7 @@
 use super::core::Active;
 use super::kind;
 use crate::{Dest, Endpoint, Error, Rank};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
 
 /// An active message that has arrived.
@@ -66,8 +67,13 @@ impl Endpoint {
             let payload = self.core.store.take(entry);
             match self.handlers.remove(&handler) {
                 Some(mut run) => {
-                    run(self, AmMessage { source: from, header, payload: &payload });
+                    let message = AmMessage { source: from, header, payload: &payload };
+                    let ended = catch_unwind(AssertUnwindSafe(|| run(self, message)));
                     self.handlers.entry(handler).or_insert(run);
+                    if let Err(panic) = ended {
+                        self.handling = false;
+                        resume_unwind(panic);
+                    }
                 }
                 None => tracing::warn!(handler, source = from, "active message without a handler"),
             }
