@@ -4,6 +4,6 @@ mod choice;
 mod command;
 mod measure;
 
-pub use choice::{Choice, best_piece, best_way, choose, usual_way};
+pub use choice::{Choice, PIECES, PIECES_AT, best_piece, best_way, choose, usual_way};
 pub use command::Tune;
 pub use measure::{Candidate, Figures, SIZES, measure};
