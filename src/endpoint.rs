@@ -245,6 +245,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Memory`], saying what was needed and what there was.
     pub fn alloc(&mut self, len: usize) -> Result<Buffer, Error> {
+        self.check_process()?;
         if self.back.any() {
             self.bring_back();
         }
@@ -449,6 +450,7 @@ impl Endpoint {
     /// # Errors
     /// What has become of that message; [`Error::StaleRequest`].
     pub fn landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
+        self.check_process()?;
         if let Some(landed) = self.next_landed(request)? {
             return Ok(Some(landed));
         }
@@ -464,6 +466,7 @@ impl Endpoint {
     /// Those of the operation, and [`Error::StaleRequest`].
     #[inline]
     pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        self.check_process()?;
         if let Some(status) = self.try_finish(request)? {
             return Ok(Some(status));
         }
@@ -477,6 +480,7 @@ impl Endpoint {
     /// Those of the operation, and [`Error::StaleRequest`].
     #[inline]
     pub fn wait(&mut self, request: Request) -> Result<Status, Error> {
+        self.check_process()?;
         self.core.requests.look(request)?;
         self.wait_for(request.index)
     }
@@ -489,6 +493,7 @@ impl Endpoint {
     /// # Panics
     /// If there are none.
     pub fn wait_any(&mut self, requests: &[Request]) -> Result<(usize, Status), Error> {
+        self.check_process()?;
         assert!(!requests.is_empty(), "waiting for the first of no operations never ends");
         self.wait_first(requests)
     }
@@ -512,6 +517,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::StaleRequest`].
     pub fn cancel(&mut self, request: Request) -> Result<bool, Error> {
+        self.check_process()?;
         self.cancel_request(request)
     }
 
@@ -526,6 +532,7 @@ impl Endpoint {
     /// `len` bytes at `at` stay valid until [`deregister`](Self::deregister), and peers may read
     /// and write them at any time until then.
     pub unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, Error> {
+        self.check_process()?;
         // SAFETY: the caller's promise.
         let region = unsafe { self.line.register(at, len)? };
         self.registered.insert(region.0, (Exposed(at), len));
@@ -537,6 +544,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Memory`] when there is no such region.
     pub fn deregister(&mut self, region: RegionId) -> Result<(), Error> {
+        self.check_process()?;
         self.unregister(region)
     }
 
@@ -674,6 +682,9 @@ impl Endpoint {
     /// Makes progress without waiting. Returns how many things happened.
     #[inline]
     pub fn progress(&mut self) -> usize {
+        if !self.line.is_parent() {
+            return 0;
+        }
         self.turn()
     }
 
@@ -686,6 +697,9 @@ impl Endpoint {
     /// Prepares a wait on [`fd`](Self::fd). `false` when something is there already: make progress
     /// instead. While messages of this rank wait for room, look again after a short time.
     pub fn arm(&mut self) -> bool {
+        if !self.line.is_parent() {
+            return false;
+        }
         // The wait must be one on the descriptor.
         let _ = self.line.fd();
         self.owing.is_empty() && self.line.arm() == Arming::Armed
@@ -699,6 +713,12 @@ impl Endpoint {
     /// Which protocol is used for each peer and size, and why each other is not.
     pub fn explain(&self) -> String {
         crate::explain::explain(self)
+    }
+
+    /// Refuses the child of a fork.
+    #[inline]
+    fn check_process(&self) -> Result<(), Error> {
+        if self.line.is_parent() { Ok(()) } else { Err(Error::UsedAfterFork) }
     }
 
     /// Ends a request that nobody can wait for any more.

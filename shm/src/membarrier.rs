@@ -3,18 +3,29 @@
 //! Lets whoever goes to sleep pay for the fence between a writer's store and its look at the
 //! sleeper, instead of the writer paying for it with every message.
 
-/// Lets other processes fence this one. Returns `false` where the kernel has no such call or
-/// refuses it: this process must then fence itself.
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The kernel has the call, and lets this process use it.
+static GRANTED: AtomicBool = AtomicBool::new(false);
+
+/// Lets other processes fence this one, and this one others. Returns `false` where the kernel has no
+/// such call or refuses it: this process, and all that write to it, must then fence themselves.
 pub(crate) fn register() -> bool {
-    command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0
+    let granted = command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+    GRANTED.fetch_or(granted, Relaxed);
+    granted
 }
 
-/// A full fence in every running thread of every process that registered, and in this thread.
+/// A full fence in every running thread of every process that registered, and in this thread. In
+/// this thread alone if [`register`] was refused: then those that write to it fence themselves.
 ///
 /// # Panics
 /// When the kernel refuses what it granted to [`register`]; going on would lose messages.
 pub(crate) fn fence_all() {
     crate::sync::fence(crate::sync::Ordering::SeqCst);
+    if !GRANTED.load(Relaxed) {
+        return;
+    }
     let result = command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED);
     assert_eq!(result, 0, "membarrier(GLOBAL_EXPEDITED) failed after it was granted");
 }

@@ -322,7 +322,7 @@ impl Line {
             let now = STEP.min(m.len - m.done);
             // SAFETY: the local range is valid until the transfer is reported ended (`get`, `put`).
             let moved = unsafe {
-                let (remote, local) = (m.remote + m.done as u64, m.local.add(m.done));
+                let (remote, local) = (m.remote.wrapping_add(m.done as u64), m.local.add(m.done));
                 if m.write {
                     cma::write(pid, remote, local, now)
                 } else {
@@ -340,7 +340,9 @@ impl Line {
         let cell = unsafe { Cell::at(pair.pull_cell()) };
         let step = pull.step(cell, |offset, len| {
             // SAFETY: pieces lie inside the range that is valid until the end is reported.
-            unsafe { cma::read(pid, m.remote + offset, m.local.add(offset as usize), len) }
+            unsafe {
+                cma::read(pid, m.remote.wrapping_add(offset), m.local.add(offset as usize), len)
+            }
         });
         let result = match step {
             Ok(Step::Moved) => return None,

@@ -16,6 +16,8 @@ pub(super) struct Client {
     /// Bytes of one value.
     room: usize,
     exchanges: u32,
+    /// The process that joined: a forked child of it has no say.
+    process: u32,
 }
 
 trait Stream: Read + Write + Send {}
@@ -100,7 +102,7 @@ impl Client {
     fn start(stream: Box<dyn Stream>, rank: u32, size: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
-        let client = Client { stream, rank, size, kvsname, room: 0, exchanges: 0 };
+        let client = Client { stream, rank, size, kvsname, room: 0, exchanges: 0, process: std::process::id() };
         client.greet()
     }
 
@@ -108,7 +110,7 @@ impl Client {
     fn call(stream: Box<dyn Stream>, id: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
-        let mut client = Client { stream, rank: 0, size: 0, kvsname, room: 0, exchanges: 0 };
+        let mut client = Client { stream, rank: 0, size: 0, kvsname, room: 0, exchanges: 0, process: std::process::id() };
         client.ask(Message::new("initack").with("pmiid", id), "initack")?;
         client.size = client.told("size")?;
         client.rank = client.told("rank")?;
@@ -236,7 +238,7 @@ impl Client {
 impl Drop for Client {
     /// A launcher that is gone, or says no, cannot be helped any more.
     fn drop(&mut self) {
-        if !self.kvsname.is_empty() {
+        if !self.kvsname.is_empty() && self.process == std::process::id() {
             let _ = self.ask(Message::new("finalize"), "finalize_ack");
         }
     }

@@ -124,7 +124,8 @@ impl Family {
                 return Err(format!("the process {stat} is left behind"));
             }
         }
-        let mut files: Vec<_> = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().collect();
+        let mut files: Vec<_> =
+            std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().collect();
         files.extend(std::fs::read_dir(self.scratch.path()).into_iter().flatten().flatten());
         for file in files {
             let name = file.file_name().to_string_lossy().into_owned();

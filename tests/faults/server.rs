@@ -70,8 +70,7 @@ impl Server {
                     (state.waiting, state.barriers) = (0, mine + 1);
                     self.0.1.notify_all();
                 }
-                let done =
-                    self.0.1.wait_while(state, |s| s.barriers == mine && !s.gone).unwrap();
+                let done = self.0.1.wait_while(state, |s| s.barriers == mine && !s.gone).unwrap();
                 // A barrier that can never be complete ends the conversation.
                 (done.barriers > mine).then(|| Message::new("barrier_out").with("rc", 0))?
             }

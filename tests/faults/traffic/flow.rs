@@ -125,7 +125,17 @@ pub struct Inflow {
 impl Inflow {
     pub fn new(lane: Lane, plan: Plan) -> Self {
         let random = fastrand::Rng::with_seed(plan.seed ^ lane as u64);
-        Inflow { lane, plan, next: 0, request: None, bytes: Vec::new(), pause: 0, random, landed: BTreeMap::new(), end: 0 }
+        Inflow {
+            lane,
+            plan,
+            next: 0,
+            request: None,
+            bytes: Vec::new(),
+            pause: 0,
+            random,
+            landed: BTreeMap::new(),
+            end: 0,
+        }
     }
 
     pub fn count(&self) -> u64 {
@@ -236,7 +246,12 @@ impl Inflow {
     }
 
     /// Checks what has landed. Long messages land after shorter ones that came later.
-    fn take_landed(&mut self, endpoint: &mut Endpoint, request: Request, from: Rank) -> Result<(), Error> {
+    fn take_landed(
+        &mut self,
+        endpoint: &mut Endpoint,
+        request: Request,
+        from: Rank,
+    ) -> Result<(), Error> {
         while let Some(landed) = endpoint.landed(request)? {
             self.landed.insert(landed.offset, landed.status);
         }

@@ -66,7 +66,8 @@ impl Reach {
         const KEY: usize = RemoteMemory::ENCODED;
         let mut keys = [0; 3 * KEY];
         endpoint.recv((from, KEYS), &mut keys)?;
-        let key = |k: usize| RemoteMemory::from_bytes(keys[k * KEY..][..KEY].try_into().expect("a key"));
+        let key =
+            |k: usize| RemoteMemory::from_bytes(keys[k * KEY..][..KEY].try_into().expect("a key"));
         let mut expected = vec![0; WINDOW];
         pattern::fill(window_key(plan, from), &mut expected);
         Ok(Reach {
