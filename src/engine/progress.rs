@@ -24,14 +24,14 @@ impl Endpoint {
             events += self.flush();
         }
         // What comes back to peers can wait until there is time.
-        if self.back.any() && (events == 0 || self.turns % LOOK_EVERY == 0) {
+        if self.back.any() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
             self.bring_back();
         }
         if !self.core.active.is_empty() {
             events += self.handle_active();
         }
         self.turns = self.turns.wrapping_add(1);
-        if self.turns % LOOK_EVERY == 0 {
+        if self.turns.is_multiple_of(LOOK_EVERY) {
             events += self.check_in_time();
         }
         events

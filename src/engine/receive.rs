@@ -76,12 +76,11 @@ impl Endpoint {
         // Messages of this rank to itself may be there, and not polled yet.
         self.turn();
         let slot = self.core.requests.get(request);
-        if slot.stage == Stage::Posted {
-            if let Some(post) = slot.post.take() {
+        if slot.stage == Stage::Posted
+            && let Some(post) = slot.post.take() {
                 self.core.matcher.cancel(post);
                 self.core.fail(request, error);
             }
-        }
     }
 
     /// Starts a receive into several places.

@@ -174,11 +174,10 @@ impl Endpoint {
         at: *const u8,
         len: usize,
     ) -> Option<taffrail_fabric::RemoteKey> {
-        if let Some((region, offset)) = self.pool.find(at, len) {
-            if let Ok(key) = self.line.remote_key(PeerId(to), region, offset) {
+        if let Some((region, offset)) = self.pool.find(at, len)
+            && let Ok(key) = self.line.remote_key(PeerId(to), region, offset) {
                 return Some(key);
             }
-        }
         self.line.bare_key(PeerId(to), at, len)
     }
 

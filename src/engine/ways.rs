@@ -58,7 +58,7 @@ impl Ways {
             .filter_map(|way| cost(way).map(|c| (way, c)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
         let Some((best, least)) = cheapest else { return Way::Pieces };
-        if lately.messages % TRY_EVERY == 0 {
+        if lately.messages.is_multiple_of(TRY_EVERY) {
             let round = lately.messages / TRY_EVERY;
             let other = (best + 1 + (round as usize % (WAYS.len() - 1))) % WAYS.len();
             let worth = cost(other).is_some_and(|c| c < least * HOPELESS || round % 10 < 2);
