@@ -1,12 +1,16 @@
 //! Ranks in threads, a clock that ends what hangs, and bytes that can be checked.
 #![allow(dead_code)]
 
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use taffrail::{Endpoint, Job, Settings, collectives};
 
 /// No test runs longer than this.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What to say beside that a test hangs.
+pub static NOTE: Mutex<String> = Mutex::new(String::new());
 
 /// Aborts the process unless it is dropped in time.
 pub struct Watchdog(#[allow(dead_code)] Sender<()>);
@@ -17,7 +21,8 @@ pub fn watchdog() -> Watchdog {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     std::thread::spawn(move || {
         if receiver.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("test {test} is not over after {PATIENCE:?}");
+            let note = NOTE.lock().map(|note| note.clone()).unwrap_or_default();
+            eprintln!("test {test} is not over after {PATIENCE:?} {note}");
             std::process::abort();
         }
     });
