@@ -1,12 +1,16 @@
 //! Non-blocking operations on borrowed buffers.
 
+use crate::engine::loan::Back;
 use crate::{Dest, Endpoint, Error, Pattern, Request, Status};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Where non-blocking operations on buffers borrowed for `'env` are started; see
 /// [`Endpoint::scope`].
 pub struct Scope<'ep, 'env> {
     endpoint: &'ep mut Endpoint,
+    /// Tells the endpoint from others.
+    mark: *const Back,
     started: Vec<Request>,
     /// The buffers are used for all of `'env`, which must not shrink.
     buffers: PhantomData<&'env mut &'env ()>,
@@ -17,7 +21,8 @@ pub(crate) fn run<'env, R>(
     endpoint: &mut Endpoint,
     f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let mut scope = Scope { endpoint, started: Vec::new(), buffers: PhantomData };
+    let mark = Arc::as_ptr(&endpoint.back);
+    let mut scope = Scope { endpoint, mark, started: Vec::new(), buffers: PhantomData };
     let result = f(&mut scope);
     let left = scope.finish(result.is_err());
     let result = result?;
@@ -93,13 +98,19 @@ impl<'env> Scope<'_, 'env> {
         self.endpoint.cancel(request)
     }
 
-    /// The endpoint, for everything else.
+    /// The endpoint, for everything else. If it is replaced by another (`std::mem::swap`) after an
+    /// operation was started here, the end of the scope aborts the process.
     pub fn endpoint(&mut self) -> &mut Endpoint {
         self.endpoint
     }
 
     /// Ends what was started and not waited for. Receives are cancelled if `f` has failed.
     fn finish(&mut self, failed: bool) -> Result<(), Error> {
+        if !self.started.is_empty() && self.mark != Arc::as_ptr(&self.endpoint.back) {
+            // The buffers are in use by an endpoint that is out of reach.
+            eprintln!("taffrail: the endpoint of a scope was replaced while operations were under way");
+            std::process::abort();
+        }
         let mut result = Ok(());
         for request in std::mem::take(&mut self.started) {
             if failed && self.endpoint.cancel(request).is_ok_and(|cancelled| cancelled) {
