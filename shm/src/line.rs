@@ -33,6 +33,8 @@ const GOODBYE: u8 = 65;
 const HOT: usize = 8;
 /// Messages over a cold ring that make it hot, if there is a place.
 const HEAT: u32 = 16;
+/// More than a ring holds.
+const MOST_SLOTS: usize = 512;
 /// Messages taken from one ring before the next has its turn.
 const TURN: usize = 32;
 
@@ -636,11 +638,14 @@ impl Fabric for Line {
             let peer = PeerId(rank);
             self.read_socket(peer);
             if let Event::HungUp = event {
-                // What it has written stays, and nothing is added any more.
+                // What it has written stays, and nothing is added any more; or by a peer that has
+                // only hung up, which is not listened to for ever.
+                let mut left = MOST_SLOTS;
                 while self.pairs[peer.index()].open {
                     let taken = self.drain(peer, TURN, sink);
                     happened += taken;
-                    if taken == 0 {
+                    left = left.saturating_sub(taken);
+                    if taken == 0 || left == 0 {
                         self.cut(peer, Fault::Died);
                     }
                 }
