@@ -213,8 +213,9 @@ impl Endpoint {
     /// A loan of ours has come back.
     pub(crate) fn returned(&mut self, loan: u64, from: Rank) {
         if self.loans.get(&loan).is_some_and(|(to, _)| *to == from)
-            && let Some((_, block)) = self.loans.remove(&loan) {
-                self.pool.put(block);
-            }
+            && let Some((_, block)) = self.loans.remove(&loan)
+        {
+            self.pool.put(block);
+        }
     }
 }

@@ -77,10 +77,11 @@ impl Endpoint {
         self.turn();
         let slot = self.core.requests.get(request);
         if slot.stage == Stage::Posted
-            && let Some(post) = slot.post.take() {
-                self.core.matcher.cancel(post);
-                self.core.fail(request, error);
-            }
+            && let Some(post) = slot.post.take()
+        {
+            self.core.matcher.cancel(post);
+            self.core.fail(request, error);
+        }
     }
 
     /// Starts a receive into several places.

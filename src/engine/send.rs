@@ -175,9 +175,10 @@ impl Endpoint {
         len: usize,
     ) -> Option<taffrail_fabric::RemoteKey> {
         if let Some((region, offset)) = self.pool.find(at, len)
-            && let Ok(key) = self.line.remote_key(PeerId(to), region, offset) {
-                return Some(key);
-            }
+            && let Ok(key) = self.line.remote_key(PeerId(to), region, offset)
+        {
+            return Some(key);
+        }
         self.line.bare_key(PeerId(to), at, len)
     }
 

@@ -102,7 +102,15 @@ impl Client {
     fn start(stream: Box<dyn Stream>, rank: u32, size: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
-        let client = Client { stream, rank, size, kvsname, room: 0, exchanges: 0, process: std::process::id() };
+        let client = Client {
+            stream,
+            rank,
+            size,
+            kvsname,
+            room: 0,
+            exchanges: 0,
+            process: std::process::id(),
+        };
         client.greet()
     }
 
@@ -110,7 +118,15 @@ impl Client {
     fn call(stream: Box<dyn Stream>, id: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
-        let mut client = Client { stream, rank: 0, size: 0, kvsname, room: 0, exchanges: 0, process: std::process::id() };
+        let mut client = Client {
+            stream,
+            rank: 0,
+            size: 0,
+            kvsname,
+            room: 0,
+            exchanges: 0,
+            process: std::process::id(),
+        };
         client.ask(Message::new("initack").with("pmiid", id), "initack")?;
         client.size = client.told("size")?;
         client.rank = client.told("rank")?;
