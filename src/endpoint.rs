@@ -255,7 +255,8 @@ impl Endpoint {
 
     /// Sends a buffer away without copying it: a receive by [`recv_view`](Self::recv_view) gets it
     /// in place, any other receive a copy. It returns to this endpoint's pool when the receiver has
-    /// done with it.
+    /// done with it. When the receiver is behind with so many loans that it cannot be told of more
+    /// memory, it gets a copy, too.
     ///
     /// # Errors
     /// As [`send`](Self::send); the buffer is then back in the pool.

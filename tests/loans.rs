@@ -315,3 +315,27 @@ fn a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits() {
         }
     });
 }
+
+/// More regions than the way to a peer that does not look takes descriptors of.
+#[test]
+fn loans_of_more_regions_than_fit_at_once_arrive_all_the_same() {
+    on_ranks(2, |ep| {
+        const N: u64 = 500;
+        const LEN: usize = 300_000;
+        if ep.rank() == 1 {
+            for k in 0..N {
+                let mut buffer = ep.alloc(LEN).unwrap();
+                buffer[..8].copy_from_slice(&k.to_le_bytes());
+                ep.loan((0, 1), buffer).unwrap();
+            }
+            ep.recv((0, 2), &mut []).unwrap();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        for k in 0..N {
+            let view = ep.recv_view((1, 1)).unwrap();
+            assert_eq!((view.len(), &view[..8]), (LEN, &k.to_le_bytes()[..]));
+        }
+        ep.send((1, 2), &[]).unwrap();
+    });
+}

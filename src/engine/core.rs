@@ -522,7 +522,7 @@ impl Core {
     fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.named(from, name) else { return };
         match (slot.stage, fault) {
-            (Stage::Announced | Stage::AskedPut, None) => slot.stage = Stage::Done,
+            (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),
             (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
                 let error = Error::PeerFailed { rank: from, fault };
                 self.fail(request, error);
@@ -667,7 +667,7 @@ impl Core {
             put_piece(slot, at, &Payload::of(part));
             at += part.len();
         }
-        self.requests.get(send).stage = Stage::Done;
+        self.requests.sent(send);
         self.complete(request);
     }
 }

@@ -71,6 +71,8 @@ pub(crate) struct Extra {
     pub(crate) source: Option<(RemoteKey, u64)>,
     /// Nobody holds a handle: the slot is given back when the operation ends.
     pub(crate) detached: bool,
+    /// Memory that goes back to the pool when the operation ends.
+    pub(crate) buffer: Option<super::loan::Buffer>,
     /// The receive makes its own memory when it knows how much.
     pub(crate) view: Option<super::view::Landing>,
     /// A receive of many messages into one buffer.
@@ -159,6 +161,16 @@ impl Requests {
         match failed {
             false => Ok(status),
             true => Err(extra.and_then(|e| e.error).unwrap_or(Error::Cancelled)),
+        }
+    }
+
+    /// Ends a send, or what nobody holds a handle of.
+    #[inline]
+    pub(crate) fn sent(&mut self, index: u32) {
+        let slot = self.get(index);
+        slot.stage = Stage::Done;
+        if slot.extra.as_ref().is_some_and(|e| e.detached) {
+            let _ = self.finish(index);
         }
     }
 

@@ -189,6 +189,10 @@ impl Endpoint {
             let block = buffer.block();
             self.line.remote_key(PeerId(to.rank), block.region, block.offset)?
         };
+        if !self.line.is_mapped(PeerId(to.rank), &key) {
+            self.send_buffer(to, buffer);
+            return Ok(());
+        }
         let (block, len) = buffer.into_parts();
         self.last_loan += 1;
         let loan = self.last_loan;
@@ -199,6 +203,18 @@ impl Endpoint {
         *seq = seq.wrapping_add(1);
         self.post_small(to.rank, head, &body);
         Ok(())
+    }
+
+    /// Sends what is in a buffer, which then goes back to the pool.
+    #[cold]
+    fn send_buffer(&mut self, to: Dest, mut buffer: Buffer) {
+        let (at, len) = (buffer.as_mut_ptr(), buffer.len());
+        let request = self.core.requests.start(Stage::Queued, to.rank, at, len);
+        let slot = self.core.requests.get(request);
+        slot.status = Status { source: to.rank, tag: to.tag, len };
+        slot.extra().detached = true;
+        slot.extra().buffer = Some(buffer);
+        self.queue_send(request, to, false);
     }
 
     /// Sends a message that is complete in itself, now or when there is room.
@@ -311,7 +327,7 @@ impl Endpoint {
             Ok(()) if over => {
                 core.peers[to as usize].queue.pop_front();
                 if let Some(request) = request {
-                    core.requests.get(request).stage = Stage::Done;
+                    core.requests.sent(request);
                 }
                 true
             }
@@ -346,12 +362,8 @@ impl Endpoint {
         let slot = self.core.requests.get(request);
         slot.moved += now;
         if slot.moved == want {
-            slot.stage = Stage::Done;
-            let detached = slot.extra.as_ref().is_some_and(|e| e.detached);
             self.core.peers[to as usize].streams.pop_front();
-            if detached {
-                let _ = self.core.requests.finish(request);
-            }
+            self.core.requests.sent(request);
         }
         true
     }
