@@ -554,6 +554,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Memory`] when there is no such region, and as [`send`](Self::send).
     pub fn remote_memory(&mut self, to: Rank, region: RegionId) -> Result<RemoteMemory, Error> {
+        self.check_process()?;
         let unknown = taffrail_fabric::MemoryError::Unknown { region: region.0, offset: 0 };
         let (_, len) = *self.registered.get(&region.0).ok_or(unknown)?;
         self.remote(to, region, 0, len)

@@ -4,8 +4,11 @@
 //! `TAFFRAIL_SEED=<seed>` repeats one round of a random test, `TAFFRAIL_KILLS=<count>` kills more
 //! processes than an ordinary run does.
 
+mod crowd;
 mod family;
+mod fork;
 mod kill;
+mod limits;
 mod pattern;
 mod server;
 mod traffic;
@@ -18,6 +21,9 @@ fn worker() {
     let Ok(part) = std::env::var(family::PART) else { return };
     match part.as_str() {
         "traffic" => traffic::work(),
+        "limited" => limits::work(),
+        "forker" => fork::work(),
+        "crowd" => crowd::work(),
         other => panic!("no part {other}"),
     }
 }
