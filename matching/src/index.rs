@@ -1,20 +1,7 @@
-//! A hash from keys to first-in-first-out queues of slab numbers, without the keys.
-//!
-//! The caller holds the keys (in its slab) and compares them; this table holds 32 bits of each hash
-//! and the first number of each queue. Open addressing with linear probing, at most half full, and
-//! deletion by shifting back (Knuth, The Art of Computer Programming 3, section 6.4, algorithm R),
-//! so that no tombstones pile up however long it is used.
+//! A hash from keys to first-in-first-out queues of slab numbers, without the keys, for slabs whose
+//! values stand in several of them.
 
-use crate::slab::NONE;
-
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    hash: u32,
-    head: u32,
-}
-
-const EMPTY: Bucket = Bucket { hash: 0, head: NONE };
-const SMALLEST: usize = 16;
+use crate::buckets::{Buckets, Found, SMALLEST};
 
 /// Neighbours in the queue, which is a ring: the first one's `prev` is the last one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,45 +13,25 @@ struct Link {
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Empty, or a power of two of which at most half are in use.
-    buckets: Vec<Bucket>,
-    keys: usize,
+    buckets: Buckets,
     /// By slab number.
     links: Vec<Link>,
-}
-
-/// A key found: the first in its queue, and where the table has it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) head: u32,
-    bucket: usize,
 }
 
 impl Index {
     /// Finds the queue whose head is the `same`.
     #[inline]
-    pub(crate) fn find(&self, hash: u32, mut same: impl FnMut(u32) -> bool) -> Option<Found> {
-        let mask = self.buckets.len().wrapping_sub(1);
-        let mut at = hash as usize & mask;
-        loop {
-            let bucket = self.buckets.get(at)?;
-            if bucket.head == NONE {
-                return None;
-            }
-            if bucket.hash == hash && same(bucket.head) {
-                return Some(Found { head: bucket.head, bucket: at });
-            }
-            at = (at + 1) & mask;
-        }
+    pub(crate) fn find(&self, hash: u32, same: impl FnMut(u32) -> bool) -> Option<Found> {
+        self.buckets.find(hash, same)
     }
 
     /// Appends `number` to the queue of its key.
     #[inline]
     pub(crate) fn push(&mut self, hash: u32, number: u32, same: impl FnMut(u32) -> bool) {
-        if number as usize >= self.links.len() || self.keys * 2 >= self.buckets.len() {
+        if number as usize >= self.links.len() {
             self.grow(number);
         }
-        match self.find(hash, same) {
+        match self.buckets.find(hash, same) {
             Some(Found { head, .. }) => {
                 let last = self.links[head as usize].prev;
                 self.links[number as usize] = Link { next: head, prev: last, hash };
@@ -73,8 +40,7 @@ impl Index {
             }
             None => {
                 self.links[number as usize] = Link { next: number, prev: number, hash };
-                self.occupy(Bucket { hash, head: number });
-                self.keys += 1;
+                self.buckets.add(hash, number);
             }
         }
     }
@@ -84,12 +50,11 @@ impl Index {
     pub(crate) fn remove_found(&mut self, found: Found) {
         let Link { next, prev, .. } = self.links[found.head as usize];
         if next == found.head {
-            self.vacate(found.bucket);
-            self.keys -= 1;
+            self.buckets.remove(found);
         } else {
             self.links[prev as usize].next = next;
             self.links[next as usize].prev = prev;
-            self.buckets[found.bucket].head = next;
+            self.buckets.set_head(found, next);
         }
     }
 
@@ -107,84 +72,36 @@ impl Index {
 
     /// Forgets everything, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.buckets.fill(EMPTY);
-        self.keys = 0;
+        self.buckets.clear();
     }
 
     /// Gives back memory; no number in a queue is `end` or above.
     pub(crate) fn trim(&mut self, end: usize) {
         self.links.truncate(end);
         self.links.shrink_to_fit();
-        let size = if self.keys == 0 { 0 } else { (self.keys * 4).next_power_of_two() };
-        if size < self.buckets.len() {
-            self.resize(size.max(if self.keys == 0 { 0 } else { SMALLEST }));
-        }
-    }
-
-    fn occupy(&mut self, bucket: Bucket) {
-        let mask = self.buckets.len() - 1;
-        let mut at = bucket.hash as usize & mask;
-        while self.buckets[at].head != NONE {
-            at = (at + 1) & mask;
-        }
-        self.buckets[at] = bucket;
-    }
-
-    /// Empties a bucket, and moves those behind it that thereby come nearer to their home.
-    fn vacate(&mut self, mut hole: usize) {
-        let mask = self.buckets.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let bucket = self.buckets[at];
-            if bucket.head == NONE {
-                break;
-            }
-            let from_home = at.wrapping_sub(bucket.hash as usize) & mask;
-            let from_hole = at.wrapping_sub(hole) & mask;
-            if from_home >= from_hole {
-                self.buckets[hole] = bucket;
-                hole = at;
-            }
-        }
-        self.buckets[hole] = EMPTY;
+        self.buckets.trim();
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self, number: u32) {
-        if number as usize >= self.links.len() {
-            let size = (number as usize + 1).next_power_of_two().max(SMALLEST);
-            self.links.resize(size, Link::default());
-        }
-        if self.keys * 2 >= self.buckets.len() {
-            self.resize((self.buckets.len() * 2).max(SMALLEST));
-        }
-    }
-
-    fn resize(&mut self, size: usize) {
-        let old = std::mem::replace(&mut self.buckets, vec![EMPTY; size]);
-        for bucket in old.into_iter().filter(|bucket| bucket.head != NONE) {
-            self.occupy(bucket);
-        }
+        let size = (number as usize + 1).next_power_of_two().max(SMALLEST);
+        self.links.resize(size, Link::default());
     }
 }
 
 #[cfg(test)]
 impl Index {
-    /// For each key, how far from its home it is.
     pub(crate) fn displacements(&self) -> Vec<usize> {
-        let mask = self.buckets.len().wrapping_sub(1);
-        let used = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.head != NONE);
-        used.map(|(at, bucket)| at.wrapping_sub(bucket.hash as usize) & mask).collect()
+        self.buckets.displacements()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys == 0 && self.buckets.iter().all(|bucket| bucket.head == NONE)
+        self.buckets.is_empty()
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.buckets.capacity() + self.links.capacity()
+        self.buckets.memory() + self.links.capacity()
     }
 }
 

@@ -15,7 +15,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod buckets;
+mod hash;
 mod index;
+mod line;
 mod matcher;
 mod names;
 mod order;

@@ -1,5 +1,6 @@
 //! The engine: brings receives and messages together.
 
+use crate::hash::Seed;
 use crate::names::{Key, lane};
 use crate::order::Order;
 use crate::posted::{Receives, Waiting};
@@ -46,7 +47,22 @@ pub struct Orphans<R, U> {
 impl<R: Copy, U> Matcher<R, U> {
     /// An engine that holds nothing; every channel starts with number 0.
     pub fn new() -> Self {
-        Matcher { receives: Receives::new(), unexpected: Unexpected::new(), order: Order::new() }
+        Matcher::seeded(Seed::random())
+    }
+
+    /// As [`new`](Self::new), with a seed for the hash tables instead of a random one: then each run
+    /// takes the same time, and whoever knows the seed can choose tags that take very long. The
+    /// results do not depend on it.
+    pub fn with_seed(seed: u64) -> Self {
+        Matcher::seeded(Seed::fixed(seed))
+    }
+
+    fn seeded(seed: Seed) -> Self {
+        Matcher {
+            receives: Receives::with_seed(seed),
+            unexpected: Unexpected::with_seed(seed),
+            order: Order::with_seed(seed),
+        }
     }
 
     /// Posts a receive: gives it the earliest fitting message that waits, or lets it wait itself.

@@ -170,19 +170,6 @@ impl Key {
         self.lane & ANY_SOURCE == 0
     }
 
-    /// Mixes the words of the key. A wide multiplication, folded, lets each bit of the key reach
-    /// low bits, and the last one levels out tags in regular steps. The constants are random, so
-    /// that no key in use makes a factor 0.
-    #[inline]
-    pub(crate) fn hash(&self) -> u32 {
-        let left = (self.lane ^ self.keep ^ 0x9b7c_1d5f_33a8_e6c1)
-            .wrapping_add(self.ident.wrapping_mul(0xd1b5_4a32_d192_ed03));
-        let right = self.tag ^ 0x5851_f42d_4c95_7f2d;
-        let product = u128::from(left) * u128::from(right);
-        let folded = product as u64 ^ (product >> 64) as u64;
-        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
-    }
-
     pub(crate) fn posting(&self, multi: bool) -> Posting {
         Posting {
             source: self.is_named().then_some(self.lane as u32),

@@ -1,6 +1,7 @@
 //! The order of each channel: which number comes next, and what came too early.
 
 use crate::Envelope;
+use crate::hash::Seed;
 use crate::index::Index;
 use crate::names::{Key, lane};
 use crate::slab::Slab;
@@ -26,10 +27,11 @@ pub(crate) struct Order<U> {
     early: Slab<(Envelope, U)>,
     index: Index,
     bytes: u64,
+    seed: Seed,
 }
 
 impl<U> Order<U> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn with_seed(seed: Seed) -> Self {
         Order {
             channels: vec![VACANT; SMALLEST],
             used: 0,
@@ -37,6 +39,7 @@ impl<U> Order<U> {
             early: Slab::new(),
             index: Index::default(),
             bytes: 0,
+            seed,
         }
     }
 
@@ -81,7 +84,7 @@ impl<U> Order<U> {
     #[inline]
     fn at(&self, lane: u64) -> usize {
         let mask = self.channels.len() - 1;
-        let mut at = (lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        let mut at = self.seed.hash_lane(lane) as usize & mask;
         while self.channels[at].lane != lane && self.channels[at].lane != VACANT.lane {
             at = (at + 1) & mask;
         }
@@ -126,7 +129,8 @@ impl<U> Order<U> {
     pub(crate) fn stash(&mut self, envelope: &Envelope, payload: U) {
         let number = self.early.insert((*envelope, payload));
         self.bytes = self.bytes.wrapping_add(envelope.len);
-        self.index.push(early_hash(lane_of(envelope), envelope.seq), number, |_| false);
+        let hash = self.early_hash(lane_of(envelope), envelope.seq);
+        self.index.push(hash, number, |_| false);
     }
 
     /// Takes the early message that is now the next of its channel.
@@ -147,7 +151,11 @@ impl<U> Order<U> {
         let same = |number| {
             self.early.get(number).is_some_and(|(e, _)| lane_of(e) == lane && e.seq == seq)
         };
-        self.index.find(early_hash(lane, seq), same).map(|found| found.head)
+        self.index.find(self.early_hash(lane, seq), same).map(|found| found.head)
+    }
+
+    fn early_hash(&self, lane: u64, seq: u32) -> u32 {
+        self.seed.hash(&Key { lane, tag: u64::from(seq), keep: u64::MAX, ident: 0 })
     }
 
     fn remove(&mut self, number: u32) -> Option<(Envelope, U)> {
@@ -176,8 +184,4 @@ impl<U> Order<U> {
 
 fn lane_of(envelope: &Envelope) -> u64 {
     lane(envelope.source, envelope.context)
-}
-
-fn early_hash(lane: u64, seq: u32) -> u32 {
-    Key { lane, tag: u64::from(seq), keep: u64::MAX, ident: 0 }.hash()
 }

@@ -6,25 +6,29 @@
 //! first wins. (Tuple space search: Srinivasan, Suri, Varghese, Packet classification using tuple
 //! space search, SIGCOMM 1999.) A program rarely uses more than two or three classes.
 //!
-//! A receive posted when nothing else is stays outside of the table until it gets company.
+//! Receives with one key form a queue, linked through the slab. As long as there is only one key,
+//! which is what most programs have, they stand in a line outside of slab and table. The first
+//! receive with another key moves them there; when the slab is empty, the next ones are in the line
+//! again.
 
-use crate::index::{Found, Index};
+use crate::buckets::{Buckets, Found};
+use crate::hash::Seed;
+use crate::line::Line;
 use crate::names::Key;
-use crate::slab::Slab;
+use crate::slab::{NONE, Slab};
 use crate::{Arrival, Envelope, PostId, Posting};
 
+/// A line of the cache, so that a posting costs one miss if there are many.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Receive<R> {
     key: Key,
     stamp: u64,
     token: R,
-    multi: bool,
-}
-
-#[derive(Debug)]
-struct Solo<R> {
-    key: Key,
-    token: R,
+    /// Of the last in a queue: anything.
+    next: u32,
+    /// Of the first in a queue: the last.
+    prev: u32,
     multi: bool,
 }
 
@@ -41,15 +45,14 @@ const IDLE_CLASSES: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Receives<R> {
-    /// The only receive, if it was posted when there was no other; then the rest is empty. It is
-    /// also the last one posted, so its stamp is known. Its number is the one that it gets when it
-    /// is moved to the slab.
-    solo: Option<Solo<R>>,
+    /// All, if the slab is empty; else none.
+    line: Line<R>,
     slab: Slab<Receive<R>>,
-    index: Index,
+    /// The first of each queue in the slab.
+    index: Buckets,
+    /// Of what is in the slab.
     classes: Vec<Class>,
-    /// Of the next receive.
-    stamp: u64,
+    seed: Seed,
 }
 
 /// One line of a report: a receive that waits.
@@ -64,65 +67,100 @@ pub struct Waiting<R> {
 }
 
 impl<R: Copy> Receives<R> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn with_seed(seed: Seed) -> Self {
         Receives {
-            solo: None,
+            line: Line::new(),
             slab: Slab::new(),
-            index: Index::default(),
+            index: Buckets::default(),
             classes: Vec::new(),
-            stamp: 0,
+            seed,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slab.len() + usize::from(self.solo.is_some())
+        if self.slab.len() == 0 { self.line.len() } else { self.slab.len() }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, key: Key, multi: bool, token: R) -> PostId {
-        if self.solo.is_some() {
-            self.move_solo();
+        if self.slab.len() == 0
+            && let Some(id) = self.line.push(&key, multi, token)
+        {
+            return id;
         }
-        let id = PostId { number: self.slab.next(), stamp: self.stamp as u32 };
-        self.stamp += 1;
-        self.solo = Some(Solo { key, token, multi });
-        if self.slab.len() != 0 {
-            self.move_solo();
-        }
-        id
+        // Words, not a reference: the key then need not be in memory if the line takes it.
+        self.push_apart(key.lane, key.tag, key.keep, key.ident, multi, token)
     }
 
-    /// Moves the receive in `solo` into slab and index, and counts it in its class.
+    /// As `push`, if the line cannot take it.
     #[inline(never)]
-    fn move_solo(&mut self) {
-        let Some(Solo { key, token, multi }) = self.solo.take() else { return };
-        let number = self.slab.insert(Receive { key, stamp: self.stamp - 1, token, multi });
+    fn push_apart(
+        &mut self,
+        lane: u64,
+        tag: u64,
+        keep: u64,
+        ident: u64,
+        multi: bool,
+        token: R,
+    ) -> PostId {
+        let key = Key { lane, tag, keep, ident };
+        if self.slab.len() == 0 {
+            if self.line.grow(&key) {
+                return self.push(key, multi, token);
+            }
+            let mut line = std::mem::replace(&mut self.line, Line::new());
+            line.move_all(|key, stamp, multi, token| self.enter(key, stamp, multi, token));
+            self.line = line;
+        }
+        let stamp = self.line.stamp();
+        let number = self.enter(&key, stamp, multi, token);
+        PostId { number, stamp: stamp as u32 }
+    }
+
+    /// Puts a receive into slab and table; returns its number.
+    fn enter(&mut self, key: &Key, stamp: u64, multi: bool, token: R) -> u32 {
+        let hash = self.seed.hash(key);
         let slab = &self.slab;
-        self.index.push(key.hash(), number, |other| slab.get(other).is_some_and(|o| o.key == key));
-        let named = key.is_named();
-        match self.classes.iter_mut().find(|class| class.keep == key.keep && class.named == named) {
+        let found = self.index.find(hash, |head| slab.get(head).is_some_and(|o| o.key == *key));
+        let prev = self.slab.next();
+        let receive = Receive { key: *key, stamp, token, next: NONE, prev, multi };
+        let number = self.slab.insert(receive);
+        match found {
+            Some(Found { head, .. }) => {
+                let last = self.set_prev(head, number);
+                self.set_next(last, number);
+                self.set_prev(number, last);
+            }
+            None => self.index.add(hash, number),
+        }
+        let (keep, named) = (key.keep, key.is_named());
+        match self.classes.iter_mut().find(|class| class.keep == keep && class.named == named) {
             Some(class) => class.posted += 1,
-            None => self.classes.push(Class { keep: key.keep, named, posted: 1 }),
+            None => self.classes.push(Class { keep, named, posted: 1 }),
+        }
+        number
+    }
+
+    #[inline]
+    fn set_next(&mut self, number: u32, next: u32) {
+        if let Some(receive) = self.slab.get_mut(number) {
+            receive.next = next;
+        }
+    }
+
+    /// Returns what it was.
+    #[inline]
+    fn set_prev(&mut self, number: u32, prev: u32) -> u32 {
+        match self.slab.get_mut(number) {
+            Some(receive) => std::mem::replace(&mut receive.prev, prev),
+            None => NONE,
         }
     }
 
     /// Takes the receive posted first among those that fit.
     #[inline]
     pub(crate) fn take(&mut self, envelope: &Envelope) -> Arrival<R> {
-        if let Some(solo) = &self.solo {
-            if !solo.key.takes(envelope) {
-                return Arrival::Unmatched;
-            }
-            let token = solo.token;
-            if !solo.multi {
-                self.solo = None;
-            }
-            return Arrival::Matched(token);
-        }
-        if self.slab.len() == 0 {
-            return Arrival::Unmatched;
-        }
-        self.take_from_index(envelope)
+        if self.slab.len() == 0 { self.line.take(envelope) } else { self.take_from_index(envelope) }
     }
 
     #[inline(never)]
@@ -140,11 +178,24 @@ impl<R: Copy> Receives<R> {
         let Some(receive) = self.slab.get(found.head) else { return Arrival::Unmatched };
         let token = receive.token;
         if !receive.multi {
-            self.index.remove_found(found);
-            self.slab.remove(found.head);
+            let (next, last) = (receive.next, receive.prev);
+            self.slab.free(found.head);
+            self.remove_head(found, next, last);
             self.uncount(class);
+            self.restart_if_empty();
         }
         Arrival::Matched(token)
+    }
+
+    /// Takes the first of a queue out of the table; `next` and `last` of the same queue follow.
+    #[inline]
+    fn remove_head(&mut self, found: Found, next: u32, last: u32) {
+        if last == found.head {
+            self.index.remove(found);
+        } else {
+            self.index.set_head(found, next);
+            self.set_prev(next, last);
+        }
     }
 
     /// Looks into all classes.
@@ -169,7 +220,7 @@ impl<R: Copy> Receives<R> {
     fn find_in(&self, class: Class, envelope: &Envelope) -> Option<(Found, u64)> {
         let key = Key::of_message(envelope, class.named, class.keep);
         let mut stamp = 0;
-        let found = self.index.find(key.hash(), |head| {
+        let found = self.index.find(self.seed.hash(&key), |head| {
             self.slab.get(head).is_some_and(|receive| {
                 stamp = receive.stamp;
                 receive.key == key
@@ -187,23 +238,48 @@ impl<R: Copy> Receives<R> {
     }
 
     pub(crate) fn cancel(&mut self, id: PostId) -> Option<R> {
-        if self.solo.is_some() {
-            let is_solo = (self.stamp - 1) as u32 == id.stamp;
-            return self.solo.take_if(|_| is_solo).map(|solo| solo.token);
+        if self.slab.len() == 0 {
+            return self.line.cancel(id);
         }
-        if self.slab.get(id.number)?.stamp as u32 != id.stamp {
+        let number = self.line.number(id)?;
+        if self.slab.get(number)?.stamp as u32 != id.stamp {
             return None;
         }
-        self.remove(id.number)
+        let receive = self.slab.remove(number)?;
+        self.leave_table(number, &receive);
+        self.restart_if_empty();
+        Some(receive.token)
     }
 
-    fn remove(&mut self, number: u32) -> Option<R> {
-        let Receive { key, token, .. } = self.slab.remove(number)?;
-        self.index.remove(number);
+    #[inline]
+    fn restart_if_empty(&mut self) {
+        if self.slab.len() == 0 {
+            self.line.restart();
+        }
+    }
+
+    fn leave_table(&mut self, number: u32, &Receive { key, next, prev, .. }: &Receive<R>) {
+        if let Some(found) = self.index.find(self.seed.hash(&key), |head| head == number) {
+            self.remove_head(found, next, prev);
+        } else {
+            let slab = &self.slab;
+            let same = |head| slab.get(head).is_some_and(|other: &Receive<R>| other.key == key);
+            let head = self.index.find(self.seed.hash(&key), same).map_or(NONE, |found| found.head);
+            match self.slab.get_mut(head) {
+                Some(first) if first.prev == number => first.prev = prev,
+                _ => self.join(prev, next),
+            }
+        }
         let named = key.is_named();
         let class = self.classes.iter().position(|c| c.keep == key.keep && c.named == named);
-        self.uncount(class?);
-        Some(token)
+        if let Some(class) = class {
+            self.uncount(class);
+        }
+    }
+
+    fn join(&mut self, prev: u32, next: u32) {
+        self.set_next(prev, next);
+        self.set_prev(next, prev);
     }
 
     /// Removes the receives that name this source, in the order they were posted.
@@ -214,30 +290,30 @@ impl<R: Copy> Receives<R> {
 
     /// All receives in the order they were posted.
     pub(crate) fn report(&self) -> Vec<Waiting<R>> {
-        let line = |number, stamp, key: &Key, token, multi| Waiting {
-            id: PostId { number, stamp: stamp as u32 },
-            posting: key.posting(multi),
-            token,
-        };
-        if let Some(solo) = &self.solo {
-            return vec![line(self.slab.next(), self.stamp - 1, &solo.key, solo.token, solo.multi)];
+        if self.slab.len() == 0 {
+            let line = self.line.iter();
+            return line.map(|(id, posting, token)| Waiting { id, posting, token }).collect();
         }
         let mut all: Vec<_> = self.slab.iter().collect();
         all.sort_unstable_by_key(|(_, receive)| receive.stamp);
-        let lines = all.into_iter().map(|(n, r)| line(n, r.stamp, &r.key, r.token, r.multi));
-        lines.collect()
+        let waiting = |(number, receive): (u32, &Receive<R>)| Waiting {
+            id: self.line.id(number, receive.stamp),
+            posting: receive.key.posting(receive.multi),
+            token: receive.token,
+        };
+        all.into_iter().map(waiting).collect()
     }
 
     /// Entries that there is memory for.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> [usize; 3] {
-        [self.slab.memory(), self.index.memory(), self.classes.capacity()]
+        [self.line.memory() + self.slab.memory(), self.index.memory(), self.classes.capacity()]
     }
 
     pub(crate) fn trim(&mut self) {
-        self.move_solo();
+        self.line.trim(self.slab.len() != 0);
         self.slab.trim();
-        self.index.trim(self.slab.end());
+        self.index.trim();
         self.classes.retain(|class| class.posted > 0);
         self.classes.shrink_to_fit();
     }
@@ -246,6 +322,12 @@ impl<R: Copy> Receives<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Receives<u32> {
+        fn new() -> Self {
+            Receives::with_seed(Seed::fixed(0))
+        }
+    }
 
     /// Steps that the search for each key takes: at the most, and on average.
     fn steps(receives: &Receives<u32>) -> (usize, f64) {
@@ -302,6 +384,11 @@ mod tests {
         let mut receives = Receives::new();
         let key = Key::of(&Posting::default());
         (0..10_000).for_each(|token| _ = receives.push(key, false, token));
+        assert!(receives.index.is_empty() && receives.slab.end() == 0, "all are in the line");
+        // Another key moves them, and is an entry itself until it is cancelled.
+        let other = Key { tag: 1, ..key };
+        let id = receives.push(other, false, 0);
+        assert_eq!(receives.cancel(id), Some(0));
         assert_eq!(receives.index.displacements(), [0]);
     }
 
@@ -324,15 +411,23 @@ mod tests {
         let mut receives = Receives::new();
         let envelope = Envelope::default();
         let key = Key::of(&Posting { source: Some(0), ..Posting::default() });
-        for round in 0..1000 {
-            for token in 0..20 {
-                receives.push(key, false, round * 20 + token);
+        let rounds = |receives: &mut Receives<u32>| {
+            for round in 0..1000 {
+                for token in 0..20 {
+                    receives.push(key, false, round * 20 + token);
+                }
+                for token in 0..20 {
+                    assert_eq!(receives.take(&envelope), Arrival::Matched(round * 20 + token));
+                }
             }
-            for token in 0..20 {
-                assert_eq!(receives.take(&envelope), Arrival::Matched(round * 20 + token));
-            }
-        }
-        assert_eq!((receives.slab.end(), receives.slab.len()), (20, 0));
+        };
+        rounds(&mut receives);
+        assert_eq!((receives.line.memory(), receives.slab.end(), receives.len()), (32, 0, 0));
+        // And in slab and table, where a receive with another key keeps them.
+        let other = receives.push(Key { tag: 1, ..key }, false, 0);
+        rounds(&mut receives);
+        assert_eq!(receives.cancel(other), Some(0));
+        assert_eq!((receives.slab.end(), receives.slab.len()), (21, 0));
         assert!(receives.index.is_empty());
     }
 }

@@ -92,6 +92,16 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// As `remove`, for a slot that is in use and a value of which nothing is wanted.
+    #[inline]
+    pub(crate) fn free(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        debug_assert!(matches!(slot, Slot::Used(_)), "slot {number} is free already");
+        *slot = Slot::Free { next: self.next };
+        self.next = number;
+        self.used -= 1;
+    }
+
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         self.slots.capacity()

@@ -7,6 +7,7 @@
 //! included. The number of indexes is bounded, since each costs time whenever a message comes and
 //! goes; patterns of further classes walk the list.
 
+use crate::hash::Seed;
 use crate::index::Index;
 use crate::names::Key;
 use crate::slab::{NONE, Slab};
@@ -49,10 +50,11 @@ pub(crate) struct Unexpected<U> {
     indexes: Vec<ClassIndex>,
     /// Empty, with memory to use again.
     spare: Vec<Index>,
+    seed: Seed,
 }
 
 impl<U> Unexpected<U> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn with_seed(seed: Seed) -> Self {
         Unexpected {
             slab: Slab::new(),
             first: NONE,
@@ -64,6 +66,7 @@ impl<U> Unexpected<U> {
             searches: 0,
             indexes: Vec::new(),
             spare: Vec::new(),
+            seed,
         }
     }
 
@@ -102,7 +105,7 @@ impl<U> Unexpected<U> {
             None => self.first = number,
         }
         for class in &mut self.indexes {
-            class.enter(&self.slab, number, envelope);
+            class.enter(self.seed, &self.slab, number, envelope);
         }
         MessageId { number, stamp: stamp as u32 }
     }
@@ -139,7 +142,7 @@ impl<U> Unexpected<U> {
         };
         let class = &mut self.indexes[class];
         class.used = self.searches;
-        class.find(&self.slab, key)
+        class.find(self.seed, &self.slab, key)
     }
 
     #[inline]
@@ -172,7 +175,7 @@ impl<U> Unexpected<U> {
         let mut class = ClassIndex { named, keep, index, used: self.searches };
         let mut at = self.first;
         while let Some(message) = self.slab.get(at) {
-            class.enter(&self.slab, at, &message.envelope);
+            class.enter(self.seed, &self.slab, at, &message.envelope);
             at = message.next;
         }
         self.indexes.push(class);
@@ -293,14 +296,14 @@ impl<U> Message<U> {
 }
 
 impl ClassIndex {
-    fn enter<U>(&mut self, slab: &Slab<Message<U>>, number: u32, envelope: &Envelope) {
+    fn enter<U>(&mut self, seed: Seed, slab: &Slab<Message<U>>, number: u32, envelope: &Envelope) {
         let ClassIndex { named, keep, ref mut index, .. } = *self;
         let key = Key::of_message(envelope, named, keep);
-        index.push(key.hash(), number, |head| has_key(slab, head, &key));
+        index.push(seed.hash(&key), number, |head| has_key(slab, head, &key));
     }
 
-    fn find<U>(&self, slab: &Slab<Message<U>>, key: &Key) -> Option<u32> {
-        self.index.find(key.hash(), |head| has_key(slab, head, key)).map(|found| found.head)
+    fn find<U>(&self, seed: Seed, slab: &Slab<Message<U>>, key: &Key) -> Option<u32> {
+        self.index.find(seed.hash(key), |head| has_key(slab, head, key)).map(|found| found.head)
     }
 }
 
@@ -313,6 +316,12 @@ fn has_key<U>(slab: &Slab<Message<U>>, number: u32, key: &Key) -> bool {
 mod tests {
     use super::*;
     use crate::Posting;
+
+    impl Unexpected<u64> {
+        fn new() -> Self {
+            Unexpected::with_seed(Seed::fixed(0))
+        }
+    }
 
     fn store(sources: u32, tags: u64) -> Unexpected<u64> {
         let mut store = Unexpected::new();
