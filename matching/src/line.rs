@@ -8,15 +8,14 @@
 use crate::names::Key;
 use crate::slab::NONE;
 use crate::{Arrival, Envelope, PostId, Posting};
+use std::ops::Range;
 
 #[derive(Clone, Copy, Debug)]
 enum Place<R> {
     /// Cancelled, or not in use.
     Gone,
-    Waits {
-        token: R,
-        multi: bool,
-    },
+    Once(R),
+    Multi(R),
     /// To this number of the slab.
     Moved(u32),
 }
@@ -25,61 +24,75 @@ const SMALLEST: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Line<R> {
+    /// Of all that wait.
     key: Key,
     /// By stamp, modulo the size: empty, or a power of two.
     ring: Vec<Place<R>>,
-    /// The stamp of the first, which waits or has moved; or `next`, if there is none.
+    /// The stamp of the first, which waits; or `next`, if nobody does.
     first: u64,
     /// The stamp of the next receive, here or in the slab.
     next: u64,
-    /// Behind the stamps of those that have moved; else anything up to `first`.
-    moved: u64,
     /// Cancelled, between the first and the last.
     gone: usize,
+    /// The stamps of those that have moved.
+    moved: Range<u64>,
 }
 
 impl<R: Copy> Line<R> {
     pub(crate) fn new() -> Self {
         let key = Key { lane: 0, tag: 0, keep: 0, ident: 0 };
-        Line { key, ring: Vec::new(), first: 0, next: 0, moved: 0, gone: 0 }
+        Line { key, ring: Vec::new(), first: 0, next: 0, gone: 0, moved: 0..0 }
     }
 
-    /// Those that wait here (if they have not moved).
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.next
+    }
+
     pub(crate) fn len(&self) -> usize {
         (self.next - self.first) as usize - self.gone
     }
 
-    /// The stamp of a receive that goes into the slab.
+    /// The stamp of a receive that goes into the slab while the line is empty.
     #[inline]
     pub(crate) fn stamp(&mut self) -> u64 {
+        let stamp = self.next;
         self.next += 1;
-        self.next - 1
+        self.first = self.next;
+        stamp
+    }
+
+    /// Starts with this receive, when there is none here or in the slab. `None`: the ring is full.
+    #[inline]
+    pub(crate) fn start(&mut self, key: Key, multi: bool, token: R) -> Option<PostId> {
+        self.key = key;
+        self.put(multi, token)
     }
 
     /// Puts a receive behind the others. `None`: they have another key, or the ring is full.
     #[inline]
-    pub(crate) fn push(&mut self, key: &Key, multi: bool, token: R) -> Option<PostId> {
+    pub(crate) fn push(&mut self, key: Key, multi: bool, token: R) -> Option<PostId> {
+        if self.key == key { self.put(multi, token) } else { None }
+    }
+
+    #[inline]
+    fn put(&mut self, multi: bool, token: R) -> Option<PostId> {
         let stamp = self.next;
-        if stamp == self.first {
-            self.key = *key;
-        } else if self.key != *key {
-            return None;
-        }
         if stamp - self.first >= self.ring.len() as u64 {
             return None;
         }
         let at = self.at(stamp);
-        self.ring[at] = Place::Waits { token, multi };
+        self.ring[at] = if multi { Place::Multi(token) } else { Place::Once(token) };
         self.next = stamp + 1;
         Some(PostId { number: NONE, stamp: stamp as u32 })
     }
 
-    /// Makes space, if that is why `push` refused. Not if most of the ring is cancelled receives,
+    /// Makes space for this key, if that is why it was refused. Not if most of the ring is cancelled receives,
     /// which it would otherwise collect without end.
     pub(crate) fn grow(&mut self, key: &Key) -> bool {
         let grows = self.key == *key && self.gone * 2 <= self.ring.len();
         if grows {
-            self.resize((self.ring.len() * 2).max(SMALLEST), self.next);
+            self.resize((self.ring.len() * 2).max(SMALLEST), self.first..self.next);
         }
         grows
     }
@@ -87,16 +100,17 @@ impl<R: Copy> Line<R> {
     /// Gives the message to the first, if it fits.
     #[inline]
     pub(crate) fn take(&mut self, envelope: &Envelope) -> Arrival<R> {
-        if self.first == self.next || !self.key.takes(envelope) {
+        if !self.key.takes(envelope) {
             return Arrival::Unmatched;
         }
-        let Some(&Place::Waits { token, multi }) = self.ring.get(self.at(self.first)) else {
-            return Arrival::Unmatched;
-        };
-        if !multi {
-            self.leave_first();
+        match self.ring.get(self.at(self.first)) {
+            Some(&Place::Once(token)) => {
+                self.leave_first();
+                Arrival::Matched(token)
+            }
+            Some(&Place::Multi(token)) => Arrival::Matched(token),
+            _ => Arrival::Unmatched,
         }
-        Arrival::Matched(token)
     }
 
     #[inline]
@@ -117,9 +131,9 @@ impl<R: Copy> Line<R> {
     }
 
     pub(crate) fn cancel(&mut self, id: PostId) -> Option<R> {
-        let stamp = self.stamp_of(id, self.next)?;
+        let stamp = stamp_of(id, self.first..self.next)?;
         let at = self.at(stamp);
-        let Place::Waits { token, .. } = self.ring[at] else { return None };
+        let (_, token) = self.ring[at].waiting()?;
         if stamp == self.first {
             self.leave_first();
         } else {
@@ -129,26 +143,15 @@ impl<R: Copy> Line<R> {
         Some(token)
     }
 
-    /// The full stamp of a handle, if it is from the first one up to `end`.
-    fn stamp_of(&self, id: PostId, end: u64) -> Option<u64> {
-        let stamp = self.first + u64::from(id.stamp.wrapping_sub(self.first as u32));
-        (id.number == NONE && stamp < end).then_some(stamp)
-    }
-
     /// Moves all: `enter` puts one into the slab, and says where.
     pub(crate) fn move_all(&mut self, mut enter: impl FnMut(&Key, u64, bool, R) -> u32) {
-        for stamp in self.first..self.next {
+        self.moved = self.first..self.next;
+        for stamp in self.moved.clone() {
             let at = self.at(stamp);
-            if let Place::Waits { token, multi } = self.ring[at] {
+            if let Some((multi, token)) = self.ring[at].waiting() {
                 self.ring[at] = Place::Moved(enter(&self.key, stamp, multi, token));
             }
         }
-        self.moved = self.next;
-    }
-
-    /// Starts anew, when there is nothing left in the slab.
-    #[inline]
-    pub(crate) fn restart(&mut self) {
         self.first = self.next;
         self.gone = 0;
     }
@@ -158,26 +161,23 @@ impl<R: Copy> Line<R> {
         if id.number != NONE {
             return Some(id.number);
         }
-        match self.ring[self.at(self.stamp_of(id, self.moved)?)] {
+        match self.ring[self.at(stamp_of(id, self.moved.clone())?)] {
             Place::Moved(number) => Some(number),
-            Place::Waits { .. } | Place::Gone => None,
+            Place::Once(_) | Place::Multi(_) | Place::Gone => None,
         }
     }
 
     /// The handle of a receive in the slab.
     pub(crate) fn id(&self, number: u32, stamp: u64) -> PostId {
-        let came_from_here = (self.first..self.moved).contains(&stamp);
-        PostId { number: if came_from_here { NONE } else { number }, stamp: stamp as u32 }
+        let number = if self.moved.contains(&stamp) { NONE } else { number };
+        PostId { number, stamp: stamp as u32 }
     }
 
-    /// Those that wait here.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PostId, Posting, R)> {
-        (self.first..self.next).filter_map(|stamp| match self.ring[self.at(stamp)] {
-            Place::Waits { token, multi } => {
-                let id = PostId { number: NONE, stamp: stamp as u32 };
-                Some((id, self.key.posting(multi), token))
-            }
-            Place::Gone | Place::Moved(_) => None,
+        (self.first..self.next).filter_map(|stamp| {
+            let (multi, token) = self.ring[self.at(stamp)].waiting()?;
+            let id = PostId { number: NONE, stamp: stamp as u32 };
+            Some((id, self.key.posting(multi), token))
         })
     }
 
@@ -186,23 +186,27 @@ impl<R: Copy> Line<R> {
         stamp as usize & self.ring.len().wrapping_sub(1)
     }
 
-    /// Gives back the memory that those who wait or have moved do not need.
-    pub(crate) fn trim(&mut self, has_moved: bool) {
-        let end = if has_moved { self.moved } else { self.next };
-        let size = match (end - self.first) as usize {
+    /// Gives back the memory that those here, or those in the slab, do not need.
+    pub(crate) fn trim(&mut self, slab_is_empty: bool) {
+        let kept = match (self.is_empty(), slab_is_empty) {
+            (true, true) => 0..0,
+            (true, false) => self.moved.clone(),
+            (false, _) => self.first..self.next,
+        };
+        let size = match (kept.end - kept.start) as usize {
             0 => 0,
             needed => needed.next_power_of_two().max(SMALLEST),
         };
         if size < self.ring.len() {
-            self.resize(size, end);
+            self.resize(size, kept);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn resize(&mut self, size: usize, end: u64) {
+    fn resize(&mut self, size: usize, kept: Range<u64>) {
         let mut ring = vec![Place::Gone; size];
-        for stamp in self.first..end {
+        for stamp in kept {
             ring[stamp as usize & (size - 1)] = self.ring[self.at(stamp)];
         }
         self.ring = ring;
@@ -213,4 +217,21 @@ impl<R: Copy> Line<R> {
     pub(crate) fn memory(&self) -> usize {
         self.ring.capacity()
     }
+}
+
+impl<R: Copy> Place<R> {
+    /// Whether it is multi, and its token, if a receive waits here.
+    fn waiting(self) -> Option<(bool, R)> {
+        match self {
+            Place::Once(token) => Some((false, token)),
+            Place::Multi(token) => Some((true, token)),
+            Place::Gone | Place::Moved(_) => None,
+        }
+    }
+}
+
+/// The full stamp of a handle from the line, if it is one of these.
+fn stamp_of(id: PostId, stamps: Range<u64>) -> Option<u64> {
+    let stamp = stamps.start + u64::from(id.stamp.wrapping_sub(stamps.start as u32));
+    (id.number == NONE && stamp < stamps.end).then_some(stamp)
 }

@@ -45,7 +45,7 @@ const IDLE_CLASSES: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Receives<R> {
-    /// All, if the slab is empty; else none.
+    /// Empty if the slab is not.
     line: Line<R>,
     slab: Slab<Receive<R>>,
     /// The first of each queue in the slab.
@@ -78,14 +78,19 @@ impl<R: Copy> Receives<R> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        if self.slab.len() == 0 { self.line.len() } else { self.slab.len() }
+        self.line.len() + self.slab.len()
     }
 
     #[inline]
     pub(crate) fn push(&mut self, key: Key, multi: bool, token: R) -> PostId {
-        if self.slab.len() == 0
-            && let Some(id) = self.line.push(&key, multi, token)
-        {
+        let id = if !self.line.is_empty() {
+            self.line.push(key, multi, token)
+        } else if self.slab.len() == 0 {
+            self.line.start(key, multi, token)
+        } else {
+            None
+        };
+        if let Some(id) = id {
             return id;
         }
         // Words, not a reference: the key then need not be in memory if the line takes it.
@@ -160,7 +165,13 @@ impl<R: Copy> Receives<R> {
     /// Takes the receive posted first among those that fit.
     #[inline]
     pub(crate) fn take(&mut self, envelope: &Envelope) -> Arrival<R> {
-        if self.slab.len() == 0 { self.line.take(envelope) } else { self.take_from_index(envelope) }
+        if !self.line.is_empty() {
+            self.line.take(envelope)
+        } else if self.slab.len() == 0 {
+            Arrival::Unmatched
+        } else {
+            self.take_from_index(envelope)
+        }
     }
 
     #[inline(never)]
@@ -182,7 +193,6 @@ impl<R: Copy> Receives<R> {
             self.slab.free(found.head);
             self.remove_head(found, next, last);
             self.uncount(class);
-            self.restart_if_empty();
         }
         Arrival::Matched(token)
     }
@@ -247,15 +257,7 @@ impl<R: Copy> Receives<R> {
         }
         let receive = self.slab.remove(number)?;
         self.leave_table(number, &receive);
-        self.restart_if_empty();
         Some(receive.token)
-    }
-
-    #[inline]
-    fn restart_if_empty(&mut self) {
-        if self.slab.len() == 0 {
-            self.line.restart();
-        }
     }
 
     fn leave_table(&mut self, number: u32, &Receive { key, next, prev, .. }: &Receive<R>) {
@@ -311,7 +313,7 @@ impl<R: Copy> Receives<R> {
     }
 
     pub(crate) fn trim(&mut self) {
-        self.line.trim(self.slab.len() != 0);
+        self.line.trim(self.slab.len() == 0);
         self.slab.trim();
         self.index.trim();
         self.classes.retain(|class| class.posted > 0);
