@@ -125,6 +125,8 @@ impl<F: Fabric> Tester<F> {
     fn round(&mut self, family: &mut Family, end: End, life: Duration) {
         let exposed = self.expose();
         self.until("a sign of life of the victim", |tester| tester.alive);
+        // A victim that dies while the bystander still connects ends that one's start-up instead.
+        self.until("the first echo of the bystander", |tester| tester.echoes > 0);
         self.go_on(life);
         match end {
             End::Killed => family.kill(1),

@@ -214,6 +214,7 @@ fn the_limit_of_file_sizes_is_an_error_and_not_a_signal() {
 }
 
 #[test]
+#[cfg_attr(asan, ignore = "its own reservations are larger than the limit")]
 fn the_limit_of_address_space_is_an_error() {
     if !alone(module_path!(), "the_limit_of_address_space_is_an_error", "ulimit -v 1048576") {
         return;
