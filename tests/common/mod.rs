@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use taffrail::{Endpoint, Job, Settings, collectives};
+use taffrail::{Endpoint, Error, Job, Settings, collectives};
 
 /// No test runs longer than this.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -85,6 +85,11 @@ pub fn check(bytes: &[u8], salt: u64) {
         let at = bytes.iter().zip(&expected).position(|(a, b)| a != b).expect("they differ");
         panic!("byte {at} of {} is {}, not {} (salt {salt})", bytes.len(), bytes[at], expected[at]);
     }
+}
+
+/// Whether a call was refused because its request is finished already.
+pub fn stale(result: Result<impl std::fmt::Debug, Error>) -> bool {
+    matches!(result.unwrap_err(), Error::StaleRequest(_))
 }
 
 /// Makes progress until `done` says so.

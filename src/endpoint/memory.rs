@@ -1,0 +1,42 @@
+//! Memory without copies: buffers, loans and views.
+
+use crate::engine::loan::Buffer;
+use crate::engine::view::View;
+use crate::{Dest, Endpoint, Error, Pattern};
+
+impl Endpoint {
+    /// Memory that peers reach without copies in between: best for long messages, needed for loans
+    /// and for cheap one-sided access. It comes from a pool and its contents are whatever the last
+    /// user has left.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], saying what was needed and what there was.
+    pub fn alloc(&mut self, len: usize) -> Result<Buffer, Error> {
+        self.check_process()?;
+        if self.back.any() {
+            self.bring_back();
+        }
+        let block = self.pool.take(&mut self.line, len)?;
+        Ok(Buffer::new(block, len, self.back.clone()))
+    }
+
+    /// Sends a buffer away without copying it: a receive by [`recv_view`](Self::recv_view) gets it
+    /// in place, any other receive a copy. It returns to this endpoint's pool when the receiver has
+    /// done with it. When the receiver is behind with so many loans that it cannot be told of more
+    /// memory, it gets a copy, too.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); the buffer is then back in the pool.
+    pub fn loan(&mut self, to: impl Into<Dest>, buffer: Buffer) -> Result<(), Error> {
+        self.start_loan(to.into(), buffer)
+    }
+
+    /// Receives a message of any length: of a loan a view in place, of another a private copy.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_view(&mut self, from: impl Into<Pattern>) -> Result<View, Error> {
+        let request = self.start_recv_view(from.into())?;
+        self.wait_view(request)
+    }
+}

@@ -1,0 +1,138 @@
+//! Access to the memory of peers, without their help.
+
+use super::Exposed;
+use crate::engine::loan::Buffer;
+use crate::engine::one_sided::Way;
+use crate::{Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
+use taffrail_fabric::Fabric;
+
+impl Endpoint {
+    /// Registers memory, so that peers may reach it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    ///
+    /// # Safety
+    /// `len` bytes at `at` stay valid until [`deregister`](Self::deregister), and peers may read
+    /// and write them at any time until then.
+    pub unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, Error> {
+        self.check_process()?;
+        // SAFETY: the caller's promise.
+        let region = unsafe { self.line.register(at, len)? };
+        self.registered.insert(region.0, (Exposed(at), len));
+        Ok(region)
+    }
+
+    /// Ends a registration.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no such region.
+    pub fn deregister(&mut self, region: RegionId) -> Result<(), Error> {
+        self.check_process()?;
+        self.unregister(region)
+    }
+
+    /// What rank `to` needs to reach registered memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no such region, and as [`send`](Self::send).
+    pub fn remote_memory(&mut self, to: Rank, region: RegionId) -> Result<RemoteMemory, Error> {
+        self.check_process()?;
+        let unknown = taffrail_fabric::MemoryError::Unknown { region: region.0, offset: 0 };
+        let (_, len) = *self.registered.get(&region.0).ok_or(unknown)?;
+        self.remote(to, region, 0, len)
+    }
+
+    /// What rank `to` needs to reach a buffer.
+    ///
+    /// # Errors
+    /// As [`remote_memory`](Self::remote_memory).
+    ///
+    /// # Safety
+    /// As long as the peer uses it, the buffer is not dropped or lent, and it is read or written
+    /// here only when messages have made sure that the peer does not.
+    pub unsafe fn remote_buffer(
+        &mut self,
+        to: Rank,
+        buffer: &Buffer,
+    ) -> Result<RemoteMemory, Error> {
+        let block = buffer.block();
+        self.remote(to, block.region, block.offset, buffer.len())
+    }
+
+    /// Reads memory of a peer, `offset` bytes in, into `into`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when that lies outside, [`Error::PeerFailed`] when it fails.
+    pub fn get(
+        &mut self,
+        from: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        let (at, len) = (into.as_mut_ptr(), into.len());
+        // SAFETY: the borrow lasts until the wait is over.
+        let request = unsafe { self.start_one_sided(Way::Get, from, memory, offset, at, len)? };
+        self.wait_for(request).map(drop)
+    }
+
+    /// Writes `data` to memory of a peer, `offset` bytes in, and returns when it is there.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn put(
+        &mut self,
+        to: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let (at, len) = (data.as_ptr().cast_mut(), data.len());
+        // SAFETY: the borrow lasts until the wait is over, and a put only reads.
+        let request = unsafe { self.start_one_sided(Way::Put, to, memory, offset, at, len)? };
+        self.wait_for(request).map(drop)
+    }
+
+    /// Starts a [`get`](Self::get).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// # Safety
+    /// `len` bytes at `into` stay writable, and are used by nobody else, until the request is
+    /// finished.
+    pub unsafe fn iget_raw(
+        &mut self,
+        from: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_one_sided(Way::Get, from, memory, offset, into, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a [`put`](Self::put).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Safety
+    /// `len` bytes at `data` stay readable and unchanged until the request is finished.
+    pub unsafe fn iput_raw(
+        &mut self,
+        to: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        let at = data.cast_mut();
+        // SAFETY: the caller's promise; a put only reads.
+        let request = unsafe { self.start_one_sided(Way::Put, to, memory, offset, at, len)? };
+        Ok(self.handle(request))
+    }
+}

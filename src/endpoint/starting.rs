@@ -1,0 +1,147 @@
+//! Starting operations without waiting for them.
+
+use crate::{Dest, Endpoint, Error, Pattern, Request, Scope};
+use std::io::{IoSlice, IoSliceMut};
+
+impl Endpoint {
+    /// Runs `f` with a [`Scope`], in which operations can be started whose buffers are borrowed.
+    /// Everything started is over when this returns: what `f` has not waited for is waited for, and
+    /// receives that nothing has matched are cancelled.
+    ///
+    /// # Errors
+    /// What `f` returns; else the first error of an operation that `f` has not looked at.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let (mut a, mut b) = ([0; 4], [0; 4]);
+    /// endpoint.scope(|s| {
+    ///     let first = s.irecv((0, 1), &mut a)?;
+    ///     let second = s.irecv((0, 2), &mut b)?;
+    ///     s.isend((0, 2), b"two.")?;
+    ///     s.isend((0, 1), b"one.")?;
+    ///     s.wait(first)?;
+    ///     s.wait(second)
+    /// })?;
+    /// assert_eq!((&a, &b), (b"one.", b"two."));
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
+    pub fn scope<'env, R>(
+        &mut self,
+        f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        crate::scope::run(self, f)
+    }
+
+    /// Starts a send.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Safety
+    /// `len` bytes at `data` stay readable and unchanged until the request is finished.
+    #[inline]
+    pub unsafe fn isend_raw(
+        &mut self,
+        to: Dest,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_send(to, data, len, false)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a send that is over when a receive has matched the message.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Safety
+    /// As [`isend_raw`](Self::isend_raw).
+    pub unsafe fn isend_sync_raw(
+        &mut self,
+        to: Dest,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_send(to, data, len, true)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a send gathered from several places.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Safety
+    /// As [`isend_raw`](Self::isend_raw), for each slice; the list itself is not kept.
+    pub unsafe fn isend_vectored_raw(
+        &mut self,
+        to: Dest,
+        data: &[IoSlice<'_>],
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_send_vectored(to, data)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a receive.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Safety
+    /// `len` bytes at `into` stay writable, and are used by nobody else, until the request is
+    /// finished.
+    #[inline]
+    pub unsafe fn irecv_raw(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_recv(from, into, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a receive into several places.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Safety
+    /// As [`irecv_raw`](Self::irecv_raw), for each slice; the list itself is not kept.
+    pub unsafe fn irecv_vectored_raw(
+        &mut self,
+        from: Pattern,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_recv_vectored(from, into)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts a receive of many messages into one buffer, one behind the other, until fewer than
+    /// `least` bytes are free. [`landed`](Self::landed) tells of each; the request itself is over
+    /// when the buffer is used up and everything in it has landed.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Safety
+    /// As [`irecv_raw`](Self::irecv_raw).
+    pub unsafe fn irecv_multi_raw(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+        least: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_multi(from, into, len, least)? };
+        Ok(self.handle(request))
+    }
+}
