@@ -17,6 +17,8 @@ mod fork_guard;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
+mod lent;
+#[cfg(not(loom))]
 mod line;
 mod mailbox;
 #[cfg(not(loom))]

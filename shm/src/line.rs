@@ -548,7 +548,7 @@ impl Line {
     /// Empties the eventfd, if anybody waits on it; that it was empty already is no error.
     fn silence(&self) {
         if self.fd_wanted.get() {
-            let _ = rustix::io::read(&self.doorbell, &mut [0u8; 8]);
+            wait::empty(self.doorbell.as_fd());
         }
     }
 

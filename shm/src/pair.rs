@@ -1,13 +1,14 @@
 //! Everything a process holds of one peer.
 
 use crate::layout::Layout;
+use crate::lent::Lent;
 use crate::mailbox::{Half, Mail};
 use crate::memory::Mapped;
 use crate::ring::{MappedSlots, Reader, Word, Writer};
 use crate::socket::Link;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use taffrail_fabric::{Denied, Fault, Head};
 
@@ -64,14 +65,14 @@ pub(crate) struct Cold {
 
 /// Memory that a peer has allocated.
 pub(crate) struct Remote {
-    pub(crate) memory: Arc<Mapped>,
+    pub(crate) memory: Arc<Lent>,
     /// How many of its bytes count.
     pub(crate) used: u64,
 }
 
 /// The mappings of a peer and the way to reach it.
 pub(crate) struct Maps {
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
     /// Keeps the inbox mapped, into which the pair points.
     pub(crate) _inbox: Mapped,
     pub(crate) outbox: Mapped,
@@ -284,8 +285,7 @@ impl Pair {
             crate::wait::ON_FUTEX => crate::wait::wake(armed),
             _ => {
                 if let Some(maps) = &self.cold.mapped {
-                    // The descriptor's count cannot overflow: only an armed owner is rung, once.
-                    let _ = rustix::io::write(&maps.doorbell, &1u64.to_ne_bytes());
+                    crate::wait::ring(maps.doorbell.as_fd());
                 }
             }
         }

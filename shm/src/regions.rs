@@ -2,6 +2,7 @@
 //!
 //! The format of keys and of the packets that carry descriptors is in `docs/wire.md`, section 4.
 
+use crate::lent::Lent;
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
 use crate::pair::{Cold, Pair, Remote};
 use crate::socket::{LinkError, Packet};
@@ -193,6 +194,7 @@ pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
             Ok(Some(Packet::Region { region, len, used, fd })) => {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let memory = Mapped::open(fd, Access::ReadWrite, Expected::Exactly(len))?;
+                let memory = Lent::new(memory, maps.link.clone());
                 let remote = Remote { memory: Arc::new(memory), used };
                 if cold.regions.insert(region, remote).is_some() {
                     return Err(Fault::Protocol {
@@ -216,7 +218,7 @@ pub(crate) fn resolve<'a>(
     key: &Key,
     offset: u64,
     len: usize,
-) -> Option<(NonNull<u8>, &'a Arc<Mapped>)> {
+) -> Option<(NonNull<u8>, &'a Arc<Lent>)> {
     let at = key.offset.checked_add(offset)?;
     let Remote { memory, used } = cold.regions.get(&key.region)?;
     if at.checked_add(len as u64).is_none_or(|end| end > *used) || !memory.covers(at, len) {

@@ -13,6 +13,7 @@ use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use taffrail_fabric::PeerId;
 
@@ -150,7 +151,7 @@ impl Setup {
         };
         let mut cold = cold(pid);
         cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
-        cold.mapped = Some(Maps { link, _inbox: inbox, outbox, doorbell });
+        cold.mapped = Some(Maps { link: Arc::new(link), _inbox: inbox, outbox, doorbell });
         // SAFETY: both inboxes have been mapped with the length of the layout, and the pair keeps
         // the peer's mappings; ours live as long as the line that keeps the pair.
         let mut pair = unsafe { Pair::new(place, &self.layout, cold) };
