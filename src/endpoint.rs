@@ -63,6 +63,8 @@ pub struct Endpoint {
     /// Our loans that are out: to whom, and what.
     pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
     pub(crate) last_loan: u64,
+    /// Receives to nowhere, of discarded messages that are still arriving.
+    pub(crate) discarding: Vec<u32>,
     /// Memory that peers may reach by [`RemoteMemory`].
     pub(crate) registered: HashMap<u32, (Exposed, usize)>,
     pub(crate) handlers: HashMap<u16, Handler>,
@@ -120,6 +122,7 @@ impl Endpoint {
             pool: Pool::default(),
             loans: FxHashMap::default(),
             last_loan: 0,
+            discarding: Vec::new(),
             registered: HashMap::new(),
             handlers: HashMap::new(),
             handling: false,

@@ -31,11 +31,12 @@ mod tuning;
 
 pub use endpoint::Endpoint;
 pub use engine::active::AmMessage;
+pub use engine::claim::Claimed;
 pub use engine::loan::Buffer;
 pub use engine::multi::Landed;
 pub use engine::one_sided::RemoteMemory;
-pub use engine::receive::Claimed;
 pub use engine::view::View;
+pub use engine::wait::Ended;
 #[doc(hidden)]
 pub use engine::ways::Way;
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! Non-blocking operations on borrowed buffers.
 
 use crate::engine::loan::Back;
-use crate::{Dest, Endpoint, Error, Pattern, Request, Status};
+use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -78,8 +78,19 @@ impl<'env> Scope<'_, 'env> {
     ///
     /// # Errors
     /// As [`Endpoint::wait_any`].
-    pub fn wait_any(&mut self, requests: &[Request]) -> Result<(usize, Status), Error> {
+    ///
+    /// # Panics
+    /// As [`Endpoint::wait_any`].
+    pub fn wait_any(&mut self, requests: &[Request]) -> Result<Ended, Error> {
         self.endpoint.wait_any(requests)
+    }
+
+    /// As [`Endpoint::test_any`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::test_any`].
+    pub fn test_any(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
+        self.endpoint.test_any(requests)
     }
 
     /// As [`Endpoint::wait_all`].
@@ -88,6 +99,11 @@ impl<'env> Scope<'_, 'env> {
     /// As [`Endpoint::wait_all`].
     pub fn wait_all(&mut self, requests: &[Request]) -> Result<(), Error> {
         self.endpoint.wait_all(requests)
+    }
+
+    /// As [`Endpoint::wait_each`].
+    pub fn wait_each(&mut self, requests: &[Request]) -> Vec<Result<Status, Error>> {
+        self.endpoint.wait_each(requests)
     }
 
     /// As [`Endpoint::cancel`].

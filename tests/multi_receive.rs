@@ -232,3 +232,68 @@ fn a_multi_receive_from_a_rank_that_leaves_is_over() {
         });
     }
 }
+
+/// Waits in each way for a multi-receive of which nothing was told: everything is told afterwards.
+#[test]
+fn no_wait_loses_a_message() {
+    for (name, settings) in variants() {
+        on_ranks_with(2, &settings, |ep| {
+            const LENS: [usize; 4] = [8, 1000, 40_000, 200_000];
+            for way in 0..3 {
+                if ep.rank() == 1 {
+                    for (k, len) in (0..).zip(LENS) {
+                        ep.send((0, 1), &pattern(len, k)).unwrap();
+                    }
+                    continue;
+                }
+                let mut into = vec![0; LENS.iter().sum()];
+                let request = multi(ep, &mut into, 1);
+                let result = match way {
+                    0 => ep.wait(request),
+                    1 => ep.wait_any(&[request]).unwrap().1,
+                    _ => ep.wait_each(&[request]).remove(0),
+                };
+                result.unwrap();
+                assert!(stale(ep.wait(request)) && stale(ep.test(request)), "{name}");
+                assert!(stale(ep.cancel(request)) && stale(ep.wait_any(&[request])), "{name}");
+                // Another operation does not get in between.
+                ep.sendrecv((0, 7), b"x", (0, 7), &mut [0]).unwrap();
+                let mut told = Vec::new();
+                while let Some(landed) = ep.landed(request).unwrap() {
+                    told.push((landed.offset, landed.status.len));
+                }
+                told.sort();
+                let mut at = 0;
+                for (k, len) in (0..).zip(LENS) {
+                    assert_eq!(told[k as usize], (at, len), "{name}, way {way}: {told:?}");
+                    check(&into[at..][..len], k);
+                    at += len;
+                }
+                assert_eq!(told.len(), LENS.len(), "{name}");
+                assert!(stale(ep.landed(request)), "{name}: all was told");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_wait_for_a_cancelled_multi_receive_loses_no_message() {
+    on_ranks(1, |ep| {
+        let mut into = [0; 100];
+        let pattern = Pattern::new(0, 1);
+        // SAFETY: `into` lives until the request is finished.
+        let request = unsafe { ep.irecv_multi_raw(pattern, into.as_mut_ptr(), 100, 1).unwrap() };
+        ep.send((0, 1), b"one").unwrap();
+        ep.send((0, 1), b"two").unwrap();
+        linger(ep, Duration::from_millis(1));
+        assert!(ep.cancel(request).unwrap());
+        assert_eq!(ep.test_any(&[request]).unwrap(), None, "there is something to tell");
+        assert_eq!(ep.wait(request).unwrap_err(), Error::Cancelled);
+        for text in [b"one", b"two"] {
+            let landed = ep.landed(request).unwrap().expect("two have landed");
+            assert_eq!(&into[landed.offset..][..3], text);
+        }
+        assert_eq!(ep.landed(request).unwrap(), None);
+        assert!(stale(ep.landed(request)));
+    });
+}

@@ -131,7 +131,7 @@ fn wait_any_takes_whichever_is_over() {
             for k in 0..N {
                 let requests: Vec<Request> = open.iter().map(|&(_, request)| request).collect();
                 let (at, status) = s.wait_any(&requests)?;
-                assert_eq!((open.remove(at).0, status.tag), (k * 7 % N, k * 7 % N));
+                assert_eq!((open.remove(at).0, status?.tag), (k * 7 % N, k * 7 % N));
                 s.endpoint().send((1, 99), &[])?;
             }
             Ok(())
@@ -140,6 +140,92 @@ fn wait_any_takes_whichever_is_over() {
         for (tag, into) in (0..).zip(&into) {
             check(into, tag);
         }
+    });
+}
+
+#[test]
+fn wait_any_tells_which_has_failed_and_the_others_stay() {
+    on_ranks(1, |ep| {
+        let (mut a, mut b, mut c) = ([0; 4], [0; 1], [0; 4]);
+        ep.scope(|s| {
+            let [a, b, c] =
+                [s.irecv((0, 1), &mut a)?, s.irecv((0, 2), &mut b)?, s.irecv((0, 3), &mut c)?];
+            s.isend((0, 2), b"long")?;
+            let (which, result) = s.wait_any(&[a, b, c])?;
+            assert_eq!(which, 1);
+            let expected = Error::Truncated { len: 4, room: 1, source_rank: 0, tag: 2 };
+            assert_eq!(result.unwrap_err(), expected);
+            // A mistake in the list takes no result away.
+            s.isend((0, 1), b"four")?;
+            assert!(stale(s.wait_any(&[a, b, c])) && stale(s.test_any(&[c, a, b])));
+            assert!(s.cancel(c)?);
+            let (which, result) = s.wait_any(&[c, a])?;
+            assert_eq!((which, result.unwrap_err()), (0, Error::Cancelled));
+            let (which, result) = s.wait_any(&[a])?;
+            assert_eq!((which, result?.len), (0, 4));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((&a, &b, &c), (b"four", b"l", &[0; 4]));
+    });
+}
+
+#[test]
+fn wait_any_tells_whose_peer_is_gone() {
+    on_jobs(3, |mut job| {
+        let mut ep = job.endpoint().unwrap();
+        match ep.rank() {
+            1 => return,
+            2 => {
+                ep.recv((0, 9), &mut []).unwrap();
+                ep.send((0, 1), b"alive").unwrap();
+                ep.recv((0, 9), &mut []).unwrap();
+                return;
+            }
+            _ => {}
+        }
+        let (mut one, mut two) = ([0; 5], [0; 5]);
+        ep.scope(|s| {
+            let requests = [s.irecv((2, 1), &mut two)?, s.irecv((1, 1), &mut one)?];
+            let (which, result) = s.wait_any(&requests)?;
+            assert_eq!(which, 1);
+            assert!(matches!(result.unwrap_err(), Error::PeerFailed { rank: 1, .. }));
+            assert_eq!(s.test_any(&requests[..1])?, None);
+            s.endpoint().send((2, 9), &[])?;
+            let (which, result) = s.wait_any(&requests[..1])?;
+            assert_eq!((which, result?.source), (0, 2));
+            s.endpoint().send((2, 9), &[])
+        })
+        .unwrap();
+        assert_eq!(&two, b"alive");
+    });
+}
+
+#[test]
+fn test_any_and_wait_each_tell_of_each() {
+    on_ranks(1, |ep| {
+        let (mut a, mut b, mut c) = ([0; 4], [0; 1], [0; 4]);
+        ep.scope(|s| {
+            let all =
+                [s.irecv((0, 1), &mut a)?, s.irecv((0, 2), &mut b)?, s.irecv((0, 3), &mut c)?];
+            assert_eq!(s.test_any(&all)?, None);
+            assert_eq!(s.test_any(&[])?, None);
+            for tag in 1..=3 {
+                s.isend((0, tag), b"four")?;
+            }
+            let mut ended = None;
+            while ended.is_none() {
+                ended = s.test_any(&all[1..])?;
+            }
+            let (which, result) = ended.expect("just seen");
+            assert_eq!(which, 0, "it came first");
+            assert!(matches!(result.unwrap_err(), Error::Truncated { tag: 2, .. }));
+            let [first, second, third] = s.wait_each(&all).try_into().expect("three");
+            assert!(first?.tag == 1 && stale(second) && third?.tag == 3);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((&a, &b, &c), (b"four", b"f", b"four"));
     });
 }
 

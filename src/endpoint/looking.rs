@@ -1,6 +1,6 @@
 //! Looking for messages without receiving them.
 
-use crate::engine::receive::Claimed;
+use crate::engine::claim::Claimed;
 use crate::{Endpoint, Error, Pattern, Status};
 
 impl Endpoint {
@@ -13,9 +13,22 @@ impl Endpoint {
     }
 
     /// Takes a message out of the queue, so that only [`recv_claimed`](Self::recv_claimed) gets it.
+    /// Drop what is returned to discard the message.
     ///
     /// # Errors
     /// As [`probe`](Self::probe).
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// endpoint.send((0, 1), b"any length")?;
+    /// let claimed = endpoint.claim((0, 1))?.expect("a message to itself is there at once");
+    /// assert_eq!(endpoint.probe((0, 1))?, None);
+    /// let mut into = vec![0; claimed.status().len];
+    /// endpoint.recv_claimed(claimed, &mut into)?;
+    /// assert_eq!(into, b"any length");
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn claim(&mut self, from: impl Into<Pattern>) -> Result<Option<Claimed>, Error> {
         self.claim_message(&from.into())
     }
@@ -24,6 +37,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// If it was claimed at another endpoint.
     pub fn recv_claimed(&mut self, claimed: Claimed, into: &mut [u8]) -> Result<Status, Error> {
         // SAFETY: the borrow lasts until the wait is over.
         let request = unsafe { self.receive_claimed(claimed, into.as_mut_ptr(), into.len())? };

@@ -186,11 +186,12 @@ impl Endpoint {
             match thing {
                 Return::Block(block) => self.pool.put(block),
                 Return::Loan { owner, loan } => self.give_back(owner, loan),
+                Return::Message(id) => self.discard_claimed(id),
             }
         }
     }
 
-    fn give_back(&mut self, owner: Rank, loan: u64) {
+    pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
         let head = Head { kind: kind::RETURNED, tag: loan, ..Head::default() };
         self.post_small(owner, head, &[]);
     }
@@ -208,6 +209,30 @@ impl Endpoint {
         for (owner, loan) in lent {
             self.give_back(owner, loan);
         }
+    }
+
+    /// Takes back what was lent to ranks that are gone, as soon as nobody there looks at it.
+    pub(crate) fn reclaim_loans(&mut self) {
+        if self.loans.is_empty() || self.core.last_gone.is_none() {
+            return;
+        }
+        let gone = |rank: &Rank| self.core.peers[*rank as usize].fault.is_some();
+        let mut borrowers: Vec<Rank> =
+            self.loans.values().map(|&(to, _)| to).filter(gone).collect();
+        borrowers.sort_unstable();
+        borrowers.dedup();
+        for rank in borrowers {
+            if self.line.has_let_go(PeerId(rank)) {
+                self.take_back(rank);
+            }
+        }
+    }
+
+    /// Takes back all that was lent to a rank.
+    pub(crate) fn take_back(&mut self, rank: Rank) {
+        let pool = &mut self.pool;
+        let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
+        lent.for_each(|(_, (_, block))| pool.put(block));
     }
 
     /// A loan of ours has come back.

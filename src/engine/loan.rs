@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use taffrail_fabric::{Keep, Payload, RemoteKey};
+use taffrail_matching::MessageId;
 
 /// What a loan's message says.
 #[derive(Clone, Copy)]
@@ -77,6 +78,8 @@ pub(crate) enum Return {
     Loan { owner: Rank, loan: u64 },
     /// A buffer, to the endpoint's pool.
     Block(Block),
+    /// A claimed message that nobody has received, to be discarded.
+    Message(MessageId),
 }
 
 /// Where things are put that are on their way back, by any thread.
@@ -87,7 +90,7 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    fn put(&self, thing: Return) {
+    pub(crate) fn put(&self, thing: Return) {
         self.things.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
         self.any.store(true, Ordering::Release);
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod active;
 pub(crate) mod channels;
+pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod fetch;
 pub(crate) mod kind;

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::request::{ANY, Stage};
-use crate::{Error, Status};
+use crate::{Endpoint, Error, Request, Status};
 use std::collections::VecDeque;
 
 /// The state of such a receive.
@@ -50,6 +50,22 @@ impl Multi {
     /// Whether all that is there has been told.
     pub(crate) fn is_told(&self) -> bool {
         self.landed.is_empty()
+    }
+}
+
+impl Endpoint {
+    /// The next message that a multi-receive has got. When its result was taken and there is no
+    /// more, that is the last that is heard of it.
+    pub(crate) fn next_landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
+        let slot = self.core.requests.look_telling(request)?;
+        let Some(multi) = slot.extra().multi.as_mut() else {
+            return Err(Error::StaleRequest(request));
+        };
+        let next = multi.next();
+        if next.is_none() && slot.stage == Stage::Telling {
+            let _ = self.core.requests.finish(request.index);
+        }
+        next.transpose()
     }
 }
 

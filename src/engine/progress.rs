@@ -50,6 +50,7 @@ impl Endpoint {
         self.checked = Instant::now();
         let events = self.line.check(&mut self.core);
         self.act();
+        self.reclaim_loans();
         events
     }
 
@@ -90,13 +91,9 @@ impl Endpoint {
             self.line.cut_off(PeerId(rank), fault);
         }
         // A process that has ended looks at nothing any more. One that has only closed its endpoint
-        // may keep its views: what it has not given back is not written again.
+        // may keep its views: what it has not given back is reclaimed when it lets go.
         if self.core.peers[rank as usize].fault == Some(Fault::Died) {
-            let lent = self.loans.iter().filter(|(_, (to, _))| *to == rank);
-            let lent: Vec<u64> = lent.map(|(&loan, _)| loan).collect();
-            for loan in lent {
-                self.returned(loan, rank);
-            }
+            self.take_back(rank);
         }
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);

@@ -1,27 +1,11 @@
 //! How a receive is posted, and how messages are looked for without one.
 
-use super::multi::{Landed, Multi};
+use super::multi::Multi;
 use super::request::{ANY, Stage};
 use super::view::{Landing, View};
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use std::io::IoSliceMut;
-use taffrail_matching::{MessageId, Posted, Posting};
-
-/// A message taken out of the queue by [`Endpoint::claim`], to be received with
-/// [`Endpoint::recv_claimed`].
-#[derive(Debug)]
-#[must_use = "a claimed message is received by nobody else"]
-pub struct Claimed {
-    id: MessageId,
-    status: Status,
-}
-
-impl Claimed {
-    /// What the message says of itself.
-    pub fn status(&self) -> Status {
-        self.status
-    }
-}
+use taffrail_matching::{Posted, Posting};
 
 impl Endpoint {
     #[inline]
@@ -159,15 +143,6 @@ impl Endpoint {
         Ok(request)
     }
 
-    /// The next message that a multi-receive has got.
-    pub(crate) fn next_landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
-        let slot = self.core.requests.look(request)?;
-        let Some(multi) = slot.extra().multi.as_mut() else {
-            return Err(Error::StaleRequest(request));
-        };
-        multi.next().transpose()
-    }
-
     /// Cancels a receive that no message has matched. `false` when it is too late.
     pub(crate) fn cancel_request(&mut self, request: Request) -> Result<bool, Error> {
         let slot = self.core.requests.look(request)?;
@@ -218,45 +193,6 @@ impl Endpoint {
         let fault = self.core.peers[rank as usize].fault.clone()?;
         Some(Error::PeerFailed { rank, fault })
     }
-
-    /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
-    pub(crate) fn claim_message(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
-        if self.look_for(from)?.is_none() {
-            return Ok(None);
-        }
-        let claimed = self.core.matcher.claim(&posting(from));
-        Ok(claimed.map(|(id, env)| Claimed { id, status: status(&env) }))
-    }
-
-    /// Starts to receive a claimed message.
-    ///
-    /// # Safety
-    /// As [`start_recv`](Self::start_recv).
-    pub(crate) unsafe fn receive_claimed(
-        &mut self,
-        claimed: Claimed,
-        into: *mut u8,
-        len: usize,
-    ) -> Result<u32, Error> {
-        if !self.line.is_parent() {
-            return Err(Error::UsedAfterFork);
-        }
-        let source = claimed.status.source;
-        let request = self.core.requests.start(Stage::Posted, source, into, len);
-        match self.core.matcher.take_message(claimed.id) {
-            Some((env, found)) => {
-                self.core.receive_unexpected(request, env, found);
-                self.act();
-            }
-            // Its sender has failed before all of it was here.
-            None => {
-                let fault = self.core.peers[source as usize].fault.clone();
-                let error = fault.map(|fault| Error::PeerFailed { rank: source, fault });
-                self.core.fail(request, error.unwrap_or(Error::Cancelled));
-            }
-        }
-        Ok(request)
-    }
 }
 
 pub(crate) fn posting(from: &Pattern) -> Posting {
@@ -270,6 +206,6 @@ pub(crate) fn posting(from: &Pattern) -> Posting {
     }
 }
 
-fn status(env: &taffrail_matching::Envelope) -> Status {
+pub(crate) fn status(env: &taffrail_matching::Envelope) -> Status {
     Status { source: env.source, tag: env.tag, len: env.len as usize }
 }

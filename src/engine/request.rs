@@ -36,11 +36,13 @@ pub(crate) enum Stage {
     Done,
     /// Ended, with an error.
     Failed,
+    /// A multi-receive whose result was taken before all of its messages were told.
+    Telling,
 }
 
 impl Stage {
     pub(crate) fn is_over(self) -> bool {
-        matches!(self, Stage::Done | Stage::Failed)
+        matches!(self, Stage::Done | Stage::Failed | Stage::Telling)
     }
 }
 
@@ -152,6 +154,9 @@ impl Requests {
         let slot = &mut self.slots[index as usize];
         debug_assert!(slot.stage.is_over());
         let failed = slot.stage == Stage::Failed;
+        if slot.extra.is_some() && slot.has_more_to_tell() {
+            return slot.keep_telling();
+        }
         slot.stage = Stage::Free;
         slot.generation = slot.generation.wrapping_add(1);
         slot.post = None;
@@ -162,6 +167,17 @@ impl Requests {
             false => Ok(status),
             true => Err(extra.and_then(|e| e.error).unwrap_or(Error::Cancelled)),
         }
+    }
+
+    /// The multi-receive behind a handle, also when its result was taken already.
+    pub(crate) fn look_telling(&mut self, request: Request) -> Result<&mut Slot, Error> {
+        let late = self.find(request.index).is_some_and(|slot| {
+            slot.stage == Stage::Telling && slot.generation == request.generation.wrapping_add(1)
+        });
+        if late {
+            return Ok(self.get(request.index));
+        }
+        self.look(request)
     }
 
     /// Ends a send, or what nobody holds a handle of.
@@ -200,6 +216,19 @@ impl Slot {
     pub(crate) fn has_more_to_tell(&self) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
         multi.is_some_and(|multi| !multi.is_told())
+    }
+
+    /// Gives away the result of a multi-receive, whose handle is good for its messages only from
+    /// now on.
+    #[cold]
+    fn keep_telling(&mut self) -> Result<Status, Error> {
+        let failed = self.stage == Stage::Failed;
+        self.stage = Stage::Telling;
+        self.generation = self.generation.wrapping_add(1);
+        match self.extra().error.take().filter(|_| failed) {
+            Some(error) => Err(error),
+            None => Ok(self.status),
+        }
     }
 
     pub(crate) fn extra(&mut self) -> &mut Extra {

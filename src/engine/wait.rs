@@ -10,6 +10,9 @@ const YIELDS: u32 = 64;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
 
+/// Which of several operations is over (its place in the list), and how it ended.
+pub type Ended = (usize, Result<Status, Error>);
+
 /// How long this wait has been idle.
 #[derive(Default)]
 pub(crate) struct Idle {
@@ -82,12 +85,13 @@ impl Endpoint {
     }
 
     /// Waits for the first of several operations.
-    pub(crate) fn wait_first(&mut self, requests: &[Request]) -> Result<(usize, Status), Error> {
+    pub(crate) fn wait_first(&mut self, requests: &[Request]) -> Result<Ended, Error> {
         let mut idle = Idle::default();
         loop {
             for (index, &request) in requests.iter().enumerate() {
-                if let Some(status) = self.try_finish(request)? {
-                    return Ok((index, status));
+                // A wait ends with a multi-receive, also when it has something to tell.
+                if self.core.requests.look(request)?.stage.is_over() {
+                    return Ok((index, self.core.requests.finish(request.index)));
                 }
             }
             if self.turn() == 0 {
@@ -96,5 +100,16 @@ impl Endpoint {
                 idle.over();
             }
         }
+    }
+
+    /// The first of several operations that is over.
+    pub(crate) fn test_first(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
+        for (index, &request) in requests.iter().enumerate() {
+            let slot = self.core.requests.look(request)?;
+            if slot.stage.is_over() && !slot.has_more_to_tell() {
+                return Ok(Some((index, self.core.requests.finish(request.index))));
+            }
+        }
+        Ok(None)
     }
 }

@@ -8,6 +8,7 @@ mod crowd;
 mod family;
 mod fork;
 mod kill;
+mod lend;
 mod limits;
 mod pattern;
 mod server;
@@ -24,6 +25,7 @@ fn worker() {
         "limited" => limits::work(),
         "forker" => fork::work(),
         "crowd" => crowd::work(),
+        "lend" => lend::work(),
         other => panic!("no part {other}"),
     }
 }

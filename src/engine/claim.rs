@@ -1,0 +1,123 @@
+//! Messages taken out of the queue before they are received.
+
+use super::core::Unexpected;
+use super::loan::{Back, Return};
+use super::receive::{posting, status};
+use super::request::Stage;
+use crate::{Endpoint, Error, Pattern, Status};
+use std::sync::Arc;
+use taffrail_matching::MessageId;
+
+/// A message taken out of the queue by [`Endpoint::claim`], to be received with
+/// [`Endpoint::recv_claimed`].
+///
+/// A message whose `Claimed` is dropped is discarded when the endpoint makes progress: its memory is
+/// free again, and its sender goes on as if it had been received.
+#[must_use = "a claimed message is received by nobody else, and discarded when this is dropped"]
+pub struct Claimed {
+    /// `None` once it is being received.
+    id: Option<MessageId>,
+    status: Status,
+    back: Arc<Back>,
+}
+
+impl Claimed {
+    /// What the message says of itself.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.back.put(Return::Message(id));
+        }
+    }
+}
+
+impl std::fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claimed").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
+    pub(crate) fn claim_message(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
+        if self.look_for(from)?.is_none() {
+            return Ok(None);
+        }
+        let claimed = self.core.matcher.claim(&posting(from));
+        let back = &self.back;
+        Ok(claimed.map(|(id, env)| Claimed {
+            id: Some(id),
+            status: status(&env),
+            back: back.clone(),
+        }))
+    }
+
+    /// Starts to receive a claimed message.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv).
+    pub(crate) unsafe fn receive_claimed(
+        &mut self,
+        mut claimed: Claimed,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        if !self.line.is_parent() {
+            return Err(Error::UsedAfterFork);
+        }
+        assert!(Arc::ptr_eq(&claimed.back, &self.back), "claimed at another endpoint");
+        let source = claimed.status.source;
+        let request = self.core.requests.start(Stage::Posted, source, into, len);
+        match claimed.id.take().and_then(|id| self.core.matcher.take_message(id)) {
+            Some((env, found)) => {
+                self.core.receive_unexpected(request, env, found);
+                self.act();
+            }
+            // Its sender has failed before all of it was here.
+            None => {
+                let fault = self.core.peers[source as usize].fault.clone();
+                let error = fault.map(|fault| Error::PeerFailed { rank: source, fault });
+                self.core.fail(request, error.unwrap_or(Error::Cancelled));
+            }
+        }
+        Ok(request)
+    }
+
+    /// Discards a claimed message that nobody is going to receive.
+    pub(crate) fn discard_claimed(&mut self, id: MessageId) {
+        let Some((env, found)) = self.core.matcher.take_message(id) else { return };
+        match found {
+            Unexpected::Announced(announcement) => {
+                self.core.acknowledge(env.source, announcement.name);
+            }
+            Unexpected::Loan(offer) => self.give_back(env.source, offer.loan),
+            // Received to nowhere: of some the rest is still to come.
+            found @ Unexpected::Stored { .. } => {
+                let nowhere = std::ptr::null_mut();
+                let request = self.core.requests.start(Stage::Posted, env.source, nowhere, 0);
+                self.core.receive_unexpected(request, env, found);
+                self.discarding.push(request);
+            }
+        }
+        self.act();
+        self.reap_discarded();
+    }
+
+    /// Gives back the requests of messages that are discarded and were still arriving.
+    pub(crate) fn reap_discarded(&mut self) {
+        let requests = &mut self.core.requests;
+        self.discarding.retain(|&request| {
+            let over = requests.get(request).stage.is_over();
+            if over {
+                // That it was longer than nothing is no news.
+                let _ = requests.finish(request);
+            }
+            !over
+        });
+    }
+}
