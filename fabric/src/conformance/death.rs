@@ -263,10 +263,12 @@ impl<F: Fabric> Tester<F> {
     }
 
     fn reach(&mut self) {
+        // Few are started before the victim dies: each round begins with another kind of them.
+        let kind = self.seed.wrapping_add(self.started) as usize;
         if self.open.is_empty()
-            && let Some(key) = self.keys.get(self.started as usize / 2 % KEYS.len())
+            && let Some(key) = self.keys.get(kind % KEYS.len())
         {
-            let way = Way::BOTH[self.started as usize % 2];
+            let way = Way::BOTH[kind / KEYS.len() % 2];
             let token = Token(self.started);
             self.started += 1;
             // A put brings what is there already, so that gets know what to expect.
