@@ -200,6 +200,18 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use std::io::{IoSlice, IoSliceMut};
+    /// endpoint.send_vectored((0, 1), &[IoSlice::new(b"head"), IoSlice::new(b"body")])?;
+    /// let (mut first, mut rest) = ([0; 1], [0; 7]);
+    /// let mut places = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut rest)];
+    /// endpoint.recv_vectored((0, 1), &mut places)?;
+    /// assert_eq!((&first, &rest), (b"h", b"eadbody"));
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn recv_vectored(
         &mut self,
         from: impl Into<Pattern>,
@@ -214,6 +226,17 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`send`](Self::send) and [`recv`](Self::recv).
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let (me, size) = (endpoint.rank(), endpoint.size());
+    /// let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+    /// let mut word = [0; 8];
+    /// endpoint.sendrecv((next, 7), &u64::to_le_bytes(5), (previous, 7), &mut word)?;
+    /// assert_eq!(u64::from_le_bytes(word), 5);
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn sendrecv(
         &mut self,
         to: impl Into<Dest>,
@@ -251,7 +274,8 @@ impl Endpoint {
     }
 
     /// A descriptor for `poll` and the like: after [`arm`](Self::arm) has returned `true`, it is
-    /// readable when there is something to be made progress with.
+    /// readable when there is something to be made progress with. It is the endpoint's: wait for it
+    /// to be readable, and do not read it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.line.fd()
     }

@@ -67,9 +67,6 @@ pub enum Error {
         /// Bytes possible.
         limit: usize,
     },
-    /// A context number that the library keeps for itself.
-    #[error("context {0} is reserved; use 0 to {max}", max = crate::CONTEXTS - 1)]
-    ReservedContext(u16),
     /// Memory could not be registered, allocated or found.
     #[error(transparent)]
     Memory(#[from] MemoryError),

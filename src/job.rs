@@ -47,6 +47,23 @@ impl Job {
 
     /// A job of `n` ranks inside this process, one for each thread that takes one.
     ///
+    /// ```
+    /// use taffrail::{Error, Job, collectives};
+    /// let sums = std::thread::scope(|scope| {
+    ///     let sum = |mut job: Job| -> Result<u64, Error> {
+    ///         let mut endpoint = job.endpoint()?;
+    ///         let mut word = [u64::from(endpoint.rank())];
+    ///         collectives::allreduce(&mut endpoint, &mut word, collectives::sum)?;
+    ///         Ok(word[0])
+    ///     };
+    ///     let ranks: Vec<_> =
+    ///         Job::local(4).into_iter().map(|job| scope.spawn(move || sum(job))).collect();
+    ///     ranks.into_iter().map(|rank| rank.join().unwrap()).collect::<Result<Vec<_>, _>>()
+    /// })?;
+    /// assert_eq!(sums, [6, 6, 6, 6]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Panics
     /// When the system has no random numbers to name the job with.
     pub fn local(n: u32) -> Vec<Job> {

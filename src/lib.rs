@@ -47,5 +47,6 @@ pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
 pub use tuning::{Announced, Tuning};
 
-/// Contexts from here on are the library's own; programs use `0..CONTEXTS`.
+/// Contexts from here on are the library's own; programs use `0..CONTEXTS`. It is not checked: a
+/// message in one of the others may be taken for one of the [`collectives`].
 pub const CONTEXTS: u16 = 0xff00;

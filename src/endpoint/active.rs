@@ -8,6 +8,24 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::TooLong`], and as [`send`](Self::send).
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// let sum = Arc::new(AtomicU64::new(0));
+    /// let add = sum.clone();
+    /// endpoint.on_am(3, move |_, message| {
+    ///     add.fetch_add(message.header + message.payload.len() as u64, Ordering::Relaxed);
+    /// });
+    /// endpoint.send_am(0, 3, 40, b"ab")?;
+    /// while sum.load(Ordering::Relaxed) == 0 {
+    ///     endpoint.progress();
+    /// }
+    /// assert_eq!(sum.load(Ordering::Relaxed), 42);
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn send_am(
         &mut self,
         to: Rank,

@@ -7,7 +7,19 @@ impl Endpoint {
     /// What a receive with this pattern would get, if something is there.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::UsedAfterFork`].
+    /// [`Error::NoSuchRank`], [`Error::UsedAfterFork`]; [`Error::PeerFailed`] when nothing is there
+    /// and nobody is left to send it.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// endpoint.send((0, 1), b"how long?")?;
+    /// let status = endpoint.probe((0, 1))?.expect("a message to itself is there at once");
+    /// let mut into = vec![0; status.len];
+    /// endpoint.recv((status.source, status.tag), &mut into)?;
+    /// assert_eq!(into, b"how long?");
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn probe(&mut self, from: impl Into<Pattern>) -> Result<Option<Status>, Error> {
         self.look_for(&from.into())
     }

@@ -7,7 +7,7 @@ use crate::{Dest, Endpoint, Error, Pattern};
 impl Endpoint {
     /// Memory that peers reach without copies in between: best for long messages, needed for loans
     /// and for cheap one-sided access. It comes from a pool and its contents are whatever the last
-    /// user has left.
+    /// user has left. `len` is in bytes.
     ///
     /// # Errors
     /// [`Error::Memory`], saying what was needed and what there was.
@@ -27,6 +27,18 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`send`](Self::send); the buffer is then back in the pool.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let mut buffer = endpoint.alloc(1 << 20)?;
+    /// buffer[..4].copy_from_slice(b"long");
+    /// endpoint.loan((0, 1), buffer)?;
+    /// let view = endpoint.recv_view((0, 1))?;
+    /// assert!(view.is_loan());
+    /// assert_eq!((view.len(), &view[..4]), (1 << 20, &b"long"[..]));
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn loan(&mut self, to: impl Into<Dest>, buffer: Buffer) -> Result<(), Error> {
         self.start_loan(to.into(), buffer)
     }

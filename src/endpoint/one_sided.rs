@@ -64,6 +64,26 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::Memory`] when that lies outside, [`Error::PeerFailed`] when it fails.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let mut table = *b"0123456789";
+    /// // SAFETY: the table outlives its registration, and is only reached through it meanwhile.
+    /// let region = unsafe { endpoint.register(table.as_mut_ptr(), table.len())? };
+    /// // Plain bytes, which the other side gets in a message and decodes with `from_bytes`.
+    /// let bytes = endpoint.remote_memory(0, region)?.to_bytes();
+    ///
+    /// let memory = taffrail::RemoteMemory::from_bytes(&bytes);
+    /// endpoint.put(0, &memory, 2, b"abc")?;
+    /// let mut into = [0; 5];
+    /// endpoint.get(0, &memory, 1, &mut into)?;
+    /// assert_eq!(&into, b"1abc5");
+    ///
+    /// endpoint.deregister(region)?;
+    /// assert_eq!(&table, b"01abc56789");
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn get(
         &mut self,
         from: Rank,

@@ -95,6 +95,23 @@ impl Endpoint {
     /// # Safety
     /// `len` bytes at `into` stay writable, and are used by nobody else, until the request is
     /// finished.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use taffrail::{Dest, Pattern};
+    /// let (data, mut into) = (*b"ahoy", [0; 4]);
+    /// // SAFETY: both arrays outlive the requests, and nobody else uses them meanwhile.
+    /// let (receive, send) = unsafe {
+    ///     (
+    ///         endpoint.irecv_raw(Pattern::new(0, 1), into.as_mut_ptr(), into.len())?,
+    ///         endpoint.isend_raw(Dest::new(0, 1), data.as_ptr(), data.len())?,
+    ///     )
+    /// };
+    /// endpoint.wait_all(&[send, receive])?;
+    /// assert_eq!(into, data);
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     #[inline]
     pub unsafe fn irecv_raw(
         &mut self,

@@ -13,6 +13,9 @@ pub fn places(args: &Args) -> Result<Option<Vec<usize>>, Failure> {
 }
 
 /// The CPUs this process may run on.
+///
+/// # Errors
+/// The kernel's.
 pub fn allowed() -> rustix::io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
