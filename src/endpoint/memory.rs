@@ -22,7 +22,8 @@ impl Endpoint {
 
     /// Sends a buffer away without copying it: a receive by [`recv_view`](Self::recv_view) gets it
     /// in place, any other receive a copy. It returns to this endpoint's pool when the receiver has
-    /// done with it. When the receiver is behind with so many loans that it cannot be told of more
+    /// done with it and made progress; if the receiver closes its endpoint before, when it drops its
+    /// last view of this endpoint's memory, and if it dies, then. When the receiver is behind with so many loans that it cannot be told of more
     /// memory, it gets a copy, too.
     ///
     /// # Errors
