@@ -21,10 +21,12 @@ impl Endpoint {
     }
 
     /// Sends a buffer away without copying it: a receive by [`recv_view`](Self::recv_view) gets it
-    /// in place, any other receive a copy. It returns to this endpoint's pool when the receiver has
-    /// done with it and made progress; if the receiver closes its endpoint before, when it drops its
-    /// last view of this endpoint's memory, and if it dies, then. When the receiver is behind with so many loans that it cannot be told of more
-    /// memory, it gets a copy, too.
+    /// in place, any other receive a copy. When the receiver is behind with so many loans that it
+    /// cannot be told of more memory, it gets a copy, too.
+    ///
+    /// The buffer returns to this endpoint's pool when the receiver has done with it and made
+    /// progress. Of a receiver that has closed its endpoint, all return when it drops its last view
+    /// of this endpoint's memory; of one that dies, at once.
     ///
     /// # Errors
     /// As [`send`](Self::send); the buffer is then back in the pool.
