@@ -183,7 +183,7 @@ impl Pair {
     /// must be room for one slot.
     #[inline]
     pub(crate) fn mail(&mut self, head: Head, payload: &[u8]) -> bool {
-        if self.mailed > self.writer.consumed() {
+        if self.mailed > self.writer.consumed() || self.writer.fills() {
             return false;
         }
         self.mailed = self.writer.pass();
@@ -291,3 +291,6 @@ impl Pair {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

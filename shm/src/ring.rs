@@ -20,6 +20,9 @@ pub(crate) const INLINE: usize = LEAD + 4 * RUN;
 /// The size field of a message whose payload lies in the outbox.
 pub(crate) const POOLED: usize = 511;
 
+/// The positions with these bits set are a lap of the longest ring (256 slots).
+const LAP: u32 = (1 << 30) - 256;
+
 /// Slots that a payload of `len <= INLINE` bytes takes.
 #[inline]
 pub(crate) fn slots_for(len: usize) -> u64 {
@@ -79,6 +82,12 @@ impl<S: Slots> Writer<S> {
         Writer { slots, next: 1, limit }
     }
 
+    /// Goes on as if all positions before this one had been filled and consumed.
+    #[cfg(test)]
+    pub(crate) fn start_at(&mut self, position: u64) {
+        (self.next, self.limit) = (position, position - 1 + self.slots.count());
+    }
+
     /// The position that the next message gets.
     #[inline]
     pub(crate) fn position(&self) -> u64 {
@@ -89,6 +98,14 @@ impl<S: Slots> Writer<S> {
     #[inline]
     pub(crate) fn has_room(&self, need: u64) -> bool {
         self.next + need <= self.limit + 1
+    }
+
+    /// Whether the next position must be filled in the ring. Messages that travel elsewhere leave
+    /// their slots as they are; were that so for 2^32 positions, an old stamp would look new. So
+    /// once in 2^30 positions, a whole lap is filled.
+    #[inline]
+    pub(crate) fn fills(&self) -> bool {
+        self.next as u32 & LAP == LAP
     }
 
     /// Takes the next position for a message that travels elsewhere. There must be room.
@@ -255,6 +272,12 @@ pub(crate) struct Reader<S> {
 impl<S: Slots> Reader<S> {
     pub(crate) fn new(slots: S) -> Self {
         Reader { slots, next: 1, published: 0 }
+    }
+
+    /// Goes on as if all positions before this one had been read.
+    #[cfg(test)]
+    pub(crate) fn start_at(&mut self, position: u64) {
+        (self.next, self.published) = (position, position - 1);
     }
 
     /// The position that the next message will have.
@@ -434,6 +457,33 @@ mod tests {
                 assert_eq!(reader.peek().unwrap(), None);
             }
         }
+    }
+
+    #[test]
+    fn stamps_wrap_around() {
+        let (_memory, slots) = Memory::ring(16);
+        let (mut writer, mut reader) = (Writer::new(slots), Reader::new(slots));
+        let start = (1 << 32) - 1000;
+        writer.start_at(start);
+        reader.start_at(start);
+        let credit = AtomicU64::new(start - 1);
+        for salt in 0..2000u64 {
+            let bytes = pattern(salt as usize % (INLINE + 1), salt);
+            let head = Head { tag: salt, ..Head::default() };
+            assert_eq!(reader.peek().unwrap(), None, "position {:#x}", reader.position());
+            writer.refresh(&credit).unwrap();
+            writer.put_parts(head, &[&bytes], bytes.len());
+            // The low half is what comes by mail; a look at an old one gives nothing.
+            assert_eq!(reader.peek().unwrap(), Some((head, Place::Slots(bytes.len()))));
+            let mut joint = [0; INLINE];
+            assert_eq!(reader.payload(bytes.len(), &mut joint).to_vec(), bytes);
+            reader.advance(slots_for(bytes.len()), true, &credit);
+            writer.acknowledge((reader.position() - 1) as u32).unwrap();
+            assert_eq!(writer.consumed(), reader.position() - 1);
+            writer.acknowledge((reader.position() - 9) as u32).unwrap();
+            assert_eq!(writer.consumed(), reader.position() - 1, "old news");
+        }
+        assert!(reader.position() > 1 << 32, "it went round");
     }
 
     #[test]

@@ -36,3 +36,38 @@ fn add(table: &mut Vec<Box<[u32]>>, index: usize, size: usize) {
     }
     table[index] = vec![0; size].into();
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Job, Pattern, Settings};
+
+    /// Every protocol, while the numbers of its channel come round to 0.
+    #[test]
+    fn numbers_wrap_around() {
+        const CONTEXT: u16 = 5;
+        const START: u32 = u32::MAX - 10;
+        let lens = [0, 8, 40, 200, 5000, 40_000, 100_000, 300_000];
+        std::thread::scope(|scope| {
+            for mut job in Job::local(2) {
+                scope.spawn(move || {
+                    let mut ep = job.endpoint_with(Settings::default()).unwrap();
+                    let peer = 1 - ep.rank();
+                    *ep.channels.next(peer, CONTEXT) = START;
+                    ep.core.matcher.set_expected(peer, CONTEXT, START);
+                    job.barrier().unwrap();
+                    for round in 0..40usize {
+                        let len = lens[round % lens.len()];
+                        let sent: Vec<u8> = (0..len).map(|k| (k * 7 + round) as u8).collect();
+                        let mut got = vec![0; len];
+                        let to = crate::Dest { rank: peer, context: CONTEXT, tag: round as u64 };
+                        let from = Pattern { context: CONTEXT, ..Pattern::new(peer, round as u64) };
+                        ep.sendrecv(to, &sent, from, &mut got).unwrap();
+                        assert!(got == sent, "round {round}");
+                    }
+                    assert_eq!(*ep.channels.next(peer, CONTEXT), START.wrapping_add(40));
+                    job.barrier().unwrap();
+                });
+            }
+        });
+    }
+}
