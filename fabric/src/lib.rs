@@ -268,6 +268,7 @@ pub trait Fabric {
     /// Sleeps until something arrives or `limit` is over. To be called armed.
     fn sleep(&mut self, limit: Duration);
 
-    /// A descriptor that polls readable while armed and something has arrived.
+    /// A descriptor that polls readable while armed and something has arrived, or there is something
+    /// that [`check`](Self::check) tells of.
     fn fd(&self) -> BorrowedFd<'_>;
 }

@@ -14,7 +14,7 @@ use crate::transfer::Transfers;
 use crate::wait::{self, ON_FD, ON_FUTEX};
 use crate::watch::{Event, Watch};
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
@@ -763,7 +763,7 @@ impl Fabric for Line {
     fn sleep(&mut self, limit: Duration) {
         match self.armed().load(Ordering::Acquire) {
             ON_FUTEX => wait::sleep(self.armed(), limit),
-            ON_FD => wait::sleep_on(self.doorbell.as_fd(), limit),
+            ON_FD => wait::sleep_on(self.watch.fd(), limit),
             _ => {}
         }
         self.disarm();
@@ -775,7 +775,7 @@ impl Fabric for Line {
             let armed = self.armed();
             let _ = armed.compare_exchange(ON_FUTEX, ON_FD, Ordering::SeqCst, Ordering::SeqCst);
         }
-        self.doorbell.as_fd()
+        self.watch.fd()
     }
 }
 

@@ -113,6 +113,7 @@ impl Setup {
         };
         let peers = connect_all(&self.listener, &offer, addresses, self.config.patience)?;
         let mut watch = Watch::new().map_err(SetupError::watch)?;
+        watch.add_doorbell(self.doorbell.as_fd()).map_err(SetupError::watch)?;
         let mut pairs = Vec::with_capacity(peers.len());
         for (rank, peer) in peers.into_iter().enumerate() {
             pairs.push(match peer {

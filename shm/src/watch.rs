@@ -13,6 +13,9 @@ use crate::socket::Link;
 /// Events taken from the kernel in one call.
 const BATCH: usize = 64;
 
+/// Stands for the doorbell among the ranks.
+const DOORBELL: u64 = u64::MAX;
+
 /// What is with a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -42,6 +45,20 @@ impl Watch {
     /// The kernel's, such as too many open files.
     pub fn new() -> io::Result<Self> {
         Ok(Watch { epoll: epoll::create(CreateFlags::CLOEXEC)?, processes: vec![], gone: vec![] })
+    }
+
+    /// Lets [`fd`](Self::fd) be readable when this process's doorbell is, too.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        epoll::add(&self.epoll, doorbell, EventData::new_u64(DOORBELL), EventFlags::IN)?;
+        Ok(())
+    }
+
+    /// A descriptor that is readable when there is something with a peer, or the doorbell rings.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 
     /// Watches a peer from now on.
@@ -93,6 +110,9 @@ impl Watch {
         }
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
+            if data == DOORBELL {
+                continue;
+            }
             let (rank, is_process) = ((data >> 1) as u32, data & 1 == 1);
             let gone = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
             if !is_process && flags.contains(EventFlags::IN) {
