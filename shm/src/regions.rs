@@ -11,6 +11,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use taffrail_fabric::{Fault, Keep, MemoryError, RegionId, RemoteKey};
 
+/// Packets taken in at a time: more than a socket holds.
+const MOST_PACKETS: usize = 1024;
+/// Regions of one peer that are known at a time; the kernel limits mappings.
+const MOST_REGIONS: usize = 16 * 1024;
+
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -182,16 +187,32 @@ fn tell(region: u32, memory: &Shared, used: usize, cold: &mut Cold) -> bool {
     sent
 }
 
-/// Takes in what the peer says of its regions.
+/// Takes in what the peer says of its regions: all that a socket can hold, and no more, since a peer
+/// may write faster than this reads.
 pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
-    loop {
+    for _ in 0..MOST_PACKETS {
         let Some(maps) = &cold.mapped else { return Ok(()) };
         match maps.link.receive() {
             Ok(None) => return Ok(()),
             // The end of the connection is the watch's to tell.
-            Err(LinkError::Closed) => return Ok(()),
+            Err(LinkError::Closed) if maps.link.is_closed() => return Ok(()),
+            // The kernel says the same of a packet without bytes.
+            Err(LinkError::Closed) => {
+                return Err(Fault::Protocol {
+                    place: "packet, length",
+                    expected: "32 (REGION) or 16 (FORGET)".into(),
+                    got: "0".into(),
+                });
+            }
             Err(error) => return Err(error.into()),
             Ok(Some(Packet::Region { region, len, used, fd })) => {
+                if cold.regions.len() >= MOST_REGIONS {
+                    return Err(Fault::Protocol {
+                        place: "REGION",
+                        expected: format!("at most {MOST_REGIONS} regions at a time"),
+                        got: "one more".into(),
+                    });
+                }
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let memory = Mapped::open(fd, Access::ReadWrite, Expected::Exactly(len))?;
                 let memory = Lent::new(memory, maps.link.clone());
@@ -206,10 +227,17 @@ pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
             }
             Ok(Some(Packet::Forget { region })) => {
                 // Views that were handed out keep it mapped.
-                cold.regions.remove(&region);
+                if cold.regions.remove(&region).is_none() {
+                    return Err(Fault::Protocol {
+                        place: "FORGET.region",
+                        expected: "a region that REGION has named".into(),
+                        got: region.to_string(),
+                    });
+                }
             }
         }
     }
+    Ok(())
 }
 
 /// The mapped bytes behind a key, if the peer's region is known here and holds them.

@@ -137,10 +137,12 @@ impl Setup {
 
     fn pair(&self, rank: usize, peer: Peer, watch: &mut Watch) -> Result<Pair, SetupError> {
         let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
-        let inbox = Mapped::open(inbox, Access::ReadWrite, Expected::Exactly(self.layout.len()))?;
+        let wrong = |error| SetupError::open(rank as u32, error);
+        let expected = Expected::Exactly(self.layout.len());
+        let inbox = Mapped::open(inbox, Access::ReadWrite, expected).map_err(wrong)?;
         // A peer's claim must not take our address space.
         let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
-        let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most))?;
+        let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most)).map_err(wrong)?;
         watch.add(rank as u32, &link).map_err(SetupError::watch)?;
         let place = Place {
             me: self.config.rank as usize,

@@ -9,6 +9,7 @@ use crate::ring::slots_for;
 use crate::{cma, ring};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 use taffrail_fabric::{
     Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token,
 };
@@ -17,6 +18,9 @@ use taffrail_fabric::{
 const STEP: usize = 256 * 1024;
 /// Gets of at least this many bytes are worth announcing to the owner.
 const ASSIST_FROM: usize = 256 * 1024;
+
+/// How long a peer that was cut off may take to finish the piece it is at.
+const COURTESY: Duration = Duration::from_secs(1);
 
 /// A transfer through the kernel.
 struct Move {
@@ -30,8 +34,8 @@ struct Move {
     write: bool,
     /// Both sides move.
     pull: Option<Pull>,
-    /// What to report once the owner's last piece has landed.
-    failing: Option<Fault>,
+    /// What to report once the owner's last piece has landed, and when it is reported in any case.
+    failing: Option<(Fault, Instant)>,
 }
 
 /// Our part of a peer's get.
@@ -92,7 +96,7 @@ impl Transfers {
         // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
         let cell = unsafe { Cell::at(cell) };
         for m in self.moves.iter_mut().filter(|m| m.peer == peer) {
-            m.failing = Some(fault.clone());
+            m.failing = Some((fault.clone(), Instant::now() + COURTESY));
             match &mut m.pull {
                 Some(pull) if *fault != Fault::Died => pull.stop(cell),
                 pull => *pull = None,
@@ -316,7 +320,7 @@ impl Line {
         let pair = &mut self.pairs[m.peer.index()];
         let pid = pair.cold.pid;
         let Some(pull) = &mut m.pull else {
-            if let Some(fault) = m.failing.take() {
+            if let Some((fault, _)) = m.failing.take() {
                 return Some(Err(fault));
             }
             let now = STEP.min(m.len - m.done);
@@ -350,10 +354,13 @@ impl Line {
                 if pair.cold.mapped.as_ref().is_none_or(|maps| maps.link.is_closed()) {
                     pull.owner_died();
                 }
-                return None;
+                match m.failing.take_if(|(_, until)| Instant::now() > *until) {
+                    Some((fault, _)) => Err(fault),
+                    None => return None,
+                }
             }
-            Ok(Step::Done) => m.failing.take().map_or(Ok(()), Err),
-            Err(PullError::Move(error)) => Err(m.failing.take().unwrap_or(error)),
+            Ok(Step::Done) => m.failing.take().map_or(Ok(()), |(fault, _)| Err(fault)),
+            Err(PullError::Move(error)) => Err(m.failing.take().map_or(error, |(fault, _)| fault)),
             Err(PullError::Protocol(malformed)) => Err(malformed),
         };
         pair.cold.pulling = false;

@@ -50,6 +50,14 @@ pub(crate) enum OpenError {
         /// The length found, in bytes.
         got: u64,
     },
+    /// Not all of it has memory: whoever touches it first would have to pay.
+    #[error("the peer's memory should be allocated, of {len} bytes only {have} are")]
+    Holes {
+        /// The length of the file, in bytes.
+        len: u64,
+        /// How much is allocated.
+        have: u64,
+    },
     /// The operating system refused.
     #[error("{call} of a peer's memory failed: {errno}")]
     Os {
@@ -70,6 +78,11 @@ impl From<OpenError> for Fault {
             OpenError::Size { expected, got } => {
                 Fault::Protocol { place, expected, got: format!("{got} bytes") }
             }
+            OpenError::Holes { len, have } => Fault::Protocol {
+                place,
+                expected: format!("{len} bytes allocated"),
+                got: format!("{have} bytes"),
+            },
             OpenError::Os { call, errno } => Fault::Os { call, errno: errno.to_string() },
         }
     }
@@ -179,6 +192,7 @@ fn check_kind(file: &OwnedFd) -> Result<(), OpenError> {
     match rustix::fs::fcntl_get_seals(file) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
         Ok(seals) => Err(OpenError::NotSealed { got: format!("seals {:#x}", seals.bits()) }),
+        Err(Errno::INVAL) => Err(OpenError::NotSealed { got: "a file without seals".into() }),
         Err(errno) => Err(OpenError::Os { call: "fcntl(F_GET_SEALS)", errno }),
     }
 }
@@ -190,5 +204,13 @@ fn length(file: &OwnedFd, expected: Expected) -> Result<usize, OpenError> {
         Expected::Exactly(len) => (got == len as u64, format!("exactly {len}")),
         Expected::AtMost(limit) => (got <= limit as u64, format!("at most {limit}")),
     };
-    if fits { Ok(got as usize) } else { Err(OpenError::Size { expected, got }) }
+    if !fits {
+        return Err(OpenError::Size { expected, got });
+    }
+    // Blocks of 512 bytes; the owner allocates before it makes the file longer.
+    let have = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    if have < got {
+        return Err(OpenError::Holes { len: got, have });
+    }
+    Ok(got as usize)
 }

@@ -102,9 +102,24 @@ fn the_read_only_descriptor_does_not_write() {
 fn memfd(len: u64, seals: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("hostile", flags).unwrap();
+    if len == PAGE as u64 {
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len).unwrap();
+    }
     rustix::fs::ftruncate(&file, len).unwrap();
     rustix::fs::fcntl_add_seals(&file, seals).unwrap();
     file
+}
+
+#[test]
+fn files_whose_memory_others_would_have_to_pay_for_are_refused() {
+    let len = 4 * PAGE as u64;
+    let error = |expected| {
+        let file = memfd(len, SealFlags::SHRINK);
+        Mapped::open(file, Access::Read, expected).unwrap_err()
+    };
+    for expected in [Expected::Exactly(len as usize), Expected::AtMost(1 << 20)] {
+        assert_eq!(error(expected), OpenError::Holes { len, have: 0 });
+    }
 }
 
 #[test]

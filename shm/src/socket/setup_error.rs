@@ -79,8 +79,13 @@ pub enum SetupError {
     #[error(transparent)]
     Denied(#[from] Denied),
     /// A peer's memory cannot be used.
-    #[error("the memory that a peer sent cannot be used: {0}")]
-    PeerMemory(Fault),
+    #[error("the memory that rank {rank} sent cannot be used: {fault}")]
+    PeerMemory {
+        /// Whose it is.
+        rank: u32,
+        /// What is wrong with it.
+        fault: Fault,
+    },
     /// The operating system refused.
     #[error("{call} failed: {errno}")]
     Os {
@@ -91,16 +96,15 @@ pub enum SetupError {
     },
 }
 
-impl From<OpenError> for SetupError {
-    fn from(error: OpenError) -> Self {
+impl SetupError {
+    /// What rank `rank` has sent cannot be mapped.
+    pub(crate) fn open(rank: u32, error: OpenError) -> Self {
         match error {
             OpenError::Os { call, errno } => SetupError::from_os(call, errno),
-            other => SetupError::PeerMemory(other.into()),
+            other => SetupError::PeerMemory { rank, fault: other.into() },
         }
     }
-}
 
-impl SetupError {
     /// The error for peers that cannot be watched.
     pub(crate) fn watch(error: std::io::Error) -> Self {
         SetupError::from_os("epoll", Errno::from_io_error(&error).unwrap_or(Errno::IO))
