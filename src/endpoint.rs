@@ -13,7 +13,7 @@ use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
-use crate::engine::loan::Back;
+use crate::engine::loan::{Back, Buffer};
 use crate::engine::pool::{Block, Pool};
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
 use rustc_hash::FxHashMap;
@@ -58,6 +58,8 @@ pub struct Endpoint {
     pub(crate) channels: Channels,
     /// Ranks that something waits to be sent to.
     pub(crate) owing: Vec<Rank>,
+    /// Bytes sent without asking since the last look at what has arrived for that reason.
+    pub(crate) unheard: usize,
     pub(crate) back: Arc<Back>,
     pub(crate) pool: Pool,
     /// Our loans that are out: to whom, and what.
@@ -96,19 +98,8 @@ unsafe impl Send for Endpoint {}
 impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
     pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
-        let setup = |error: taffrail_shm::SetupError| Error::Setup(error.to_string());
-        let line = Setup::new(Config {
-            rank: job.rank(),
-            ranks: job.size(),
-            incarnation: 0,
-            job: digest(job.id()),
-            outbox_max: settings.outbox,
-            patience: settings.patience,
-            costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
-        })
-        .map_err(setup)?;
-        let addresses = job.exchange("shm", line.address())?;
-        let line = line.connect(&addresses).map_err(setup)?;
+        let (line, addresses) = Endpoint::meet(job, &settings)?;
+        let line = line.connect(&addresses).map_err(not_set_up)?;
         // The first piece of a message travels with the length of the whole.
         let piece = settings.piece.unwrap_or(line.caps().piece);
         let piece = piece.clamp(SHORTEST_PIECE, line.caps().max_message - 8);
@@ -118,6 +109,7 @@ impl Endpoint {
             core: Core::new(job.size(), settings.unexpected),
             channels: Channels::new(job.size()),
             owing: Vec::new(),
+            unheard: 0,
             back: Arc::new(Back::default()),
             pool: Pool::default(),
             loans: FxHashMap::default(),
@@ -134,6 +126,22 @@ impl Endpoint {
             settings,
             line,
         })
+    }
+
+    /// Makes this rank's memory, and learns where the other ranks are.
+    pub(crate) fn meet(job: &mut Job, settings: &Settings) -> Result<(Setup, Vec<String>), Error> {
+        let setup = Setup::new(Config {
+            rank: job.rank(),
+            ranks: job.size(),
+            incarnation: 0,
+            job: digest(job.id()),
+            outbox_max: settings.outbox,
+            patience: settings.patience,
+            costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
+        })
+        .map_err(not_set_up)?;
+        let addresses = job.exchange("shm", setup.address())?;
+        Ok((setup, addresses))
     }
 
     /// This rank.
@@ -274,7 +282,7 @@ impl Endpoint {
     }
 
     /// A descriptor for `poll` and the like: after [`arm`](Self::arm) has returned `true`, it is
-    /// readable when there is something to be made progress with. It is the endpoint's: wait for it
+    /// readable when there is something to be made progress with, the end of a peer included. It is the endpoint's: wait for it
     /// to be readable, and do not read it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.line.fd()
@@ -288,7 +296,8 @@ impl Endpoint {
         }
         // The wait must be one on the descriptor.
         let _ = self.line.fd();
-        self.owing.is_empty() && self.line.arm() == Arming::Armed
+        // It is readable when a peer has died as well, which no other call is sure to look at.
+        self.check() == 0 && self.owing.is_empty() && self.line.arm() == Arming::Armed
     }
 
     /// Bytes of shared memory that this endpoint provides.
@@ -299,6 +308,16 @@ impl Endpoint {
     /// Which protocol is used for each peer and size, and why each other is not.
     pub fn explain(&self) -> String {
         crate::explain::explain(self)
+    }
+
+    /// Refuses a buffer of another endpoint, whose regions are not ours.
+    fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
+        if buffer.is_of(&self.back) {
+            return Ok(());
+        }
+        let block = buffer.block();
+        let (region, offset) = (block.region.0, block.offset as u64);
+        Err(taffrail_fabric::MemoryError::Unknown { region, offset }.into())
     }
 
     /// Refuses the child of a fork.
@@ -332,6 +351,10 @@ impl Drop for Endpoint {
             }
         }
     }
+}
+
+pub(crate) fn not_set_up(error: taffrail_shm::SetupError) -> Error {
+    Error::Setup(error.to_string())
 }
 
 /// Processors that the ranks of this node may use: those of this process, unless it is bound to

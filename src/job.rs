@@ -101,6 +101,14 @@ impl Job {
         Endpoint::open(self, settings)
     }
 
+    /// The fabric below an endpoint, without an endpoint: for tests of what a rank that breaks the
+    /// protocol can do to others. To the others this is the opening of an endpoint.
+    #[doc(hidden)]
+    pub fn bare_line(&mut self, settings: &Settings) -> Result<taffrail_shm::Line, Error> {
+        let (setup, addresses) = Endpoint::meet(self, settings)?;
+        setup.connect(&addresses).map_err(crate::endpoint::not_set_up)
+    }
+
     /// Waits until every rank is here.
     ///
     /// # Errors
@@ -115,15 +123,14 @@ impl Job {
     }
 
     /// A name that no other job has at the same time: plain ASCII without spaces.
-    #[allow(dead_code)]
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// Gives every rank's `mine` to every rank, in the order of the ranks. Collective; `label`
     /// says what is exchanged, and must be the same everywhere.
-    #[allow(dead_code)]
-    pub(crate) fn exchange(&mut self, label: &str, mine: &str) -> Result<Vec<String>, Error> {
+    #[doc(hidden)]
+    pub fn exchange(&mut self, label: &str, mine: &str) -> Result<Vec<String>, Error> {
         match &mut self.link {
             Link::Alone => Ok(vec![mine.to_owned()]),
             Link::Local(seat) => seat.exchange(label, mine),

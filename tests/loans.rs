@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use taffrail::{Buffer, Endpoint, Error, Pattern, Settings, View};
+use taffrail::{Buffer, Endpoint, Error, Job, MemoryError, Pattern, Settings, View};
 
 fn filled(ep: &mut Endpoint, len: usize, salt: u64) -> Buffer {
     let mut buffer = ep.alloc(len).unwrap();
@@ -339,4 +339,18 @@ fn loans_of_more_regions_than_fit_at_once_arrive_all_the_same() {
         }
         ep.send((1, 2), &[]).unwrap();
     });
+}
+
+/// Regions are numbered by their endpoint: those of another mean something else here.
+#[test]
+fn a_buffer_of_another_endpoint_is_refused() {
+    let _watchdog = watchdog();
+    let open = || Job::local(1).remove(0).endpoint().unwrap();
+    let (mut one, mut other) = (open(), open());
+    let buffer = one.alloc(100).unwrap();
+    let _mine = other.alloc(100).unwrap();
+    let refused = |error| matches!(error, Error::Memory(MemoryError::Unknown { .. }));
+    // SAFETY: nobody gets the key.
+    assert!(unsafe { other.remote_buffer(0, &buffer) }.is_err_and(refused));
+    assert!(other.loan((0, 1), buffer).is_err_and(refused));
 }

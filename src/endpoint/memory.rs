@@ -29,7 +29,8 @@ impl Endpoint {
     /// of this endpoint's memory; of one that dies, at once.
     ///
     /// # Errors
-    /// As [`send`](Self::send); the buffer is then back in the pool.
+    /// As [`send`](Self::send), and [`Error::Memory`] when it is a buffer of another endpoint; it is then
+    /// back in its pool.
     ///
     /// ```
     /// # let mut jobs = taffrail::Job::local(1);
@@ -43,6 +44,8 @@ impl Endpoint {
     /// # Ok::<(), taffrail::Error>(())
     /// ```
     pub fn loan(&mut self, to: impl Into<Dest>, buffer: Buffer) -> Result<(), Error> {
+        self.check_process()?;
+        self.check_own(&buffer)?;
         self.start_loan(to.into(), buffer)
     }
 

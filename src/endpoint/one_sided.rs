@@ -46,7 +46,7 @@ impl Endpoint {
     /// What rank `to` needs to reach a buffer.
     ///
     /// # Errors
-    /// As [`remote_memory`](Self::remote_memory).
+    /// As [`remote_memory`](Self::remote_memory); a buffer of another endpoint is no region here.
     ///
     /// # Safety
     /// As long as the peer uses it, the buffer is not dropped or lent, and it is read or written
@@ -56,6 +56,8 @@ impl Endpoint {
         to: Rank,
         buffer: &Buffer,
     ) -> Result<RemoteMemory, Error> {
+        self.check_process()?;
+        self.check_own(buffer)?;
         let block = buffer.block();
         self.remote(to, block.region, block.offset, buffer.len())
     }

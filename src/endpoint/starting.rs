@@ -30,6 +30,7 @@ impl Endpoint {
         &mut self,
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.check_process()?;
         crate::scope::run(self, f)
     }
 

@@ -110,6 +110,7 @@ impl Endpoint {
     /// # Errors
     /// The first error in the order of the list; the other operations are over all the same.
     pub fn wait_all(&mut self, requests: &[Request]) -> Result<(), Error> {
+        self.check_process()?;
         let mut result = Ok(());
         for &request in requests {
             result = result.and(self.wait(request).map(drop));

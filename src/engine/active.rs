@@ -65,6 +65,7 @@ impl Endpoint {
         let mut handled = 0;
         while let Some(Active { from, handler, header, entry }) = self.core.active.pop_front() {
             let payload = self.core.store.take(entry);
+            self.core.peers[from as usize].held -= payload.len() + super::core::EACH;
             match self.handlers.remove(&handler) {
                 Some(mut run) => {
                     let message = AmMessage { source: from, header, payload: &payload };

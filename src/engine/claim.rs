@@ -1,6 +1,6 @@
 //! Messages taken out of the queue before they are received.
 
-use super::core::Unexpected;
+use super::core::{EACH, Unexpected};
 use super::loan::{Back, Return};
 use super::receive::{posting, status};
 use super::request::Stage;
@@ -93,9 +93,13 @@ impl Endpoint {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
             Unexpected::Announced(announcement) => {
+                self.core.peers[env.source as usize].held -= EACH;
                 self.core.acknowledge(env.source, announcement.name);
             }
-            Unexpected::Loan(offer) => self.give_back(env.source, offer.loan),
+            Unexpected::Loan(offer) => {
+                self.core.peers[env.source as usize].held -= EACH;
+                self.give_back(env.source, offer.loan);
+            }
             // Received to nowhere: of some the rest is still to come.
             found @ Unexpected::Stored { .. } => {
                 let nowhere = std::ptr::null_mut();

@@ -75,7 +75,16 @@ pub(crate) struct Core {
     pub(crate) last_gone: Option<Rank>,
     /// Unexpected bytes of one peer above which it is told to announce.
     pub(crate) unexpected_limit: usize,
+    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
+    most_held: usize,
 }
+
+/// What a message that waits costs beside its bytes.
+pub(crate) const EACH: usize = 128;
+/// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
+const GRACE: usize = 64 << 20;
+/// Answers to a peer that it does not take, at most.
+pub(crate) const MOST_ANSWERS: usize = 1 << 18;
 
 impl Core {
     pub(crate) fn new(size: u32, unexpected_limit: usize) -> Self {
@@ -89,6 +98,7 @@ impl Core {
             active: VecDeque::new(),
             last_gone: None,
             unexpected_limit,
+            most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
         }
     }
 
@@ -203,6 +213,8 @@ impl Core {
         let slot = self.requests.get(request);
         slot.status = Status { source: env.source, tag: env.tag, len: env.len as usize };
         slot.post = None;
+        let peer = &mut self.peers[env.source as usize];
+        peer.held -= EACH;
         match found {
             Unexpected::Announced(announcement) => {
                 self.announced(request, env.source, announcement);
@@ -227,6 +239,7 @@ impl Core {
         slot.moved = have;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes -= env.len as usize;
+        peer.held -= env.len as usize;
         if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
             peer.throttled = false;
             self.throttle(env.source, false);
@@ -270,6 +283,8 @@ impl Core {
             // What a peer says that was cut off a moment ago.
             return Ok(());
         }
+        let len = payload.len();
+        kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
         match head.kind {
             kind::EAGER_SYNC => self.eager_sync(from, head, &payload),
             kind::FIRST => self.first(from, head, &payload),
@@ -291,7 +306,8 @@ impl Core {
                 let entry = self.store.put(&payload, 0, payload.len());
                 let Head { context: handler, tag: header, .. } = head;
                 self.active.push_back(Active { from, handler, header, entry });
-                Ok(())
+                self.peers[from as usize].held += len + EACH;
+                self.check_held(from)
             }
             kind::RETURNED => {
                 self.actions.push_back(Action::Returned { loan: head.tag, from });
@@ -346,11 +362,26 @@ impl Core {
         let limit = self.unexpected_limit;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes += env.len as usize;
+        peer.held += env.len as usize + EACH;
         if peer.unexpected_bytes > limit && !peer.throttled {
             peer.throttled = true;
             self.throttle(env.source, true);
         }
         entry
+    }
+
+    /// Stores what a message says whose bytes are still its sender's.
+    fn note(&mut self, env: &Envelope, found: Unexpected) {
+        self.matcher.store_unexpected(env, found);
+        self.peers[env.source as usize].held += EACH;
+    }
+
+    /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
+    /// not take all memory.
+    #[inline]
+    fn check_held(&self, from: u32) -> Result<(), Fault> {
+        let (held, most) = (self.peers[from as usize].held, self.most_held);
+        if held <= most { Ok(()) } else { Err(held_too_much(held, most)) }
     }
 
     fn eager_sync(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -363,7 +394,7 @@ impl Core {
             }
             None => drop(self.keep(&env, payload, 8, Some(name))),
         }
-        Ok(())
+        self.check_held(from)
     }
 
     fn first(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -391,7 +422,7 @@ impl Core {
             None => Landing::Store(self.keep(&env, payload, 8, None)),
         };
         self.peers[from as usize].inflow = Some(Inflow { landing, here, len: len as usize });
-        Ok(())
+        self.check_held(from)
     }
 
     fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -443,9 +474,9 @@ impl Core {
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
                 self.announced(request, from, announcement);
             }
-            None => drop(self.matcher.store_unexpected(&env, Unexpected::Announced(announcement))),
+            None => self.note(&env, Unexpected::Announced(announcement)),
         }
-        Ok(())
+        self.check_held(from)
     }
 
     fn loan(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -459,9 +490,9 @@ impl Core {
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
                 self.lent(request, from, offer);
             }
-            None => drop(self.matcher.store_unexpected(&env, Unexpected::Loan(offer))),
+            None => self.note(&env, Unexpected::Loan(offer)),
         }
-        Ok(())
+        self.check_held(from)
     }
 
     /// A receive has matched a loan.
@@ -545,6 +576,7 @@ impl Core {
         peer.fault = Some(fault);
         self.last_gone = Some(rank);
         peer.queue.clear();
+        peer.answers = 0;
         peer.streams.clear();
         if let Some(Inflow { landing: Landing::Store(entry), .. }) = peer.inflow.take() {
             self.discard(rank, entry);
@@ -569,7 +601,9 @@ impl Core {
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
         let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
         if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
-            self.peers[rank as usize].unexpected_bytes -= env.len as usize;
+            let peer = &mut self.peers[rank as usize];
+            peer.unexpected_bytes -= env.len as usize;
+            peer.held -= env.len as usize + EACH;
             self.store.release(entry);
         }
     }
@@ -615,6 +649,9 @@ impl Sink for Core {
                 Arrival::Unmatched => {
                     if self.peers[from.index()].fault.is_none() {
                         self.keep(&env, &payload, 0, None);
+                        if let Err(fault) = self.check_held(from.0) {
+                            self.distrust(from.0, fault);
+                        }
                     }
                     return;
                 }
@@ -641,7 +678,7 @@ impl Sink for Core {
 impl Core {
     /// A peer has broken the protocol above the fabric: nothing of it is believed any more.
     #[cold]
-    fn distrust(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn distrust(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_none() {
             tracing::warn!(rank, %fault, "cut off");
             self.bury(rank, fault);
@@ -712,6 +749,21 @@ pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
     // SAFETY: the array has room for what is asked, and the payload holds it.
     unsafe { payload.copy_part(at, bytes.as_mut_ptr(), 8) };
     Some(u64::from_le_bytes(bytes))
+}
+
+#[cold]
+fn held_too_much(held: usize, most: usize) -> Fault {
+    let expected = format!(
+        "at most {most} bytes that no receive takes; if the program means this, raise \
+         TAFFRAIL_UNEXPECTED"
+    );
+    broken("unexpected messages", expected, held)
+}
+
+/// The fault of a peer that asks without reading the answers.
+#[cold]
+pub(crate) fn answers_not_taken() -> Fault {
+    broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
 }
 
 fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {

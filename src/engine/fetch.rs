@@ -165,7 +165,9 @@ impl Endpoint {
             Ok(mapped) => mapped,
             Err(denied) => {
                 self.give_back(from, offer.loan);
-                return self.core.fail(request, denied.into());
+                let fault = self.core.peers[from as usize].fault.clone();
+                let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
+                return self.core.fail(request, Error::PeerFailed { rank: from, fault });
             }
         };
         let back = self.back.clone();

@@ -33,3 +33,25 @@ pub(crate) const TELL: u8 = 13;
 pub(crate) const NO_MEMORY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
 pub(crate) const THROTTLE: u8 = 15;
+
+/// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
+pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
+    let (fits, expected) = match kind {
+        EAGER_SYNC => (len >= 8, "at least 8"),
+        FIRST => (len > 8, "more than 8"),
+        MORE | PIECE => (len > 0, "at least 1"),
+        ANNOUNCE => (len == 16 || len == 40, "16 or 40"),
+        CLEAR => (len == 16, "16"),
+        LOAN => (len == 40, "40"),
+        ASK => (len == 24, "24"),
+        TELL => (len > 24, "more than 24"),
+        FINISHED | RETURNED | NO_MEMORY | THROTTLE => (len == 0, "0"),
+        _ => (true, ""),
+    };
+    if fits { Ok(()) } else { Err(expected) }
+}
+
+/// Whether a message of this kind is sent because the peer has asked for it.
+pub(crate) fn is_answer(kind: u8) -> bool {
+    matches!(kind, FINISHED | RETURNED | NO_MEMORY | THROTTLE)
+}

@@ -122,6 +122,11 @@ impl Buffer {
         Buffer { block: Some(block), len, back }
     }
 
+    /// Whether it goes back there.
+    pub(crate) fn is_of(&self, back: &Arc<Back>) -> bool {
+        Arc::ptr_eq(&self.back, back)
+    }
+
     pub(crate) fn block(&self) -> &Block {
         self.block.as_ref().expect("a buffer has its block until it is dropped")
     }

@@ -3,6 +3,7 @@
 //! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
 //! engine does it, when the target makes progress.
 
+use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
 use super::peer::{Queued, Stream};
 use super::request::{Extra, Stage};
@@ -162,6 +163,9 @@ impl Endpoint {
             return self.post_small(from, head, &[]);
         };
         if asked {
+            if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
+                return self.core.distrust(from, answers_not_taken());
+            }
             let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
             self.core.requests.get(request).extra =
                 Some(Box::new(Extra { detached: true, ..Extra::default() }));
@@ -204,6 +208,7 @@ impl Endpoint {
                     let _ = self.core.requests.finish(stream.request);
                     let head =
                         Head { kind: kind::NO_MEMORY, tag: stream.to_name, ..Head::default() };
+                    self.core.peers[peer].answers += 1;
                     self.core.peers[peer].queue.push_back(Queued::Small {
                         head,
                         body: Vec::new(),

@@ -20,6 +20,10 @@ pub(crate) struct Peer {
     pub(crate) inflow: Option<Inflow>,
     /// Bytes of its messages in the store.
     pub(crate) unexpected_bytes: usize,
+    /// Bytes of our memory that its messages take which nobody has received.
+    pub(crate) held: usize,
+    /// Answers to it in the queue.
+    pub(crate) answers: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
     /// What long messages from it have cost lately.

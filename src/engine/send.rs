@@ -1,5 +1,6 @@
 //! How a message leaves.
 
+use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Stream};
@@ -7,6 +8,9 @@ use super::request::{Slot, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSlice;
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+
+/// Bytes sent without asking between two looks at what has arrived.
+const LISTEN_EVERY: usize = 1 << 20;
 
 impl Endpoint {
     /// Checks that a message may go to `to`.
@@ -41,6 +45,7 @@ impl Endpoint {
     /// Hands a short message to the fabric. `false` when there is no room now.
     #[inline]
     pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
+        self.listen(data.len());
         if !self.is_short(to, data.len()) {
             return Ok(false);
         }
@@ -52,6 +57,19 @@ impl Endpoint {
                 Ok(true)
             }
             Err(refused) => self.not_now(to.rank, refused),
+        }
+    }
+
+    /// Whoever sends much without asking listens now and then, too: the receiver may want to be
+    /// asked.
+    #[inline]
+    fn listen(&mut self, len: usize) {
+        if len > self.line.caps().inline {
+            self.unheard += len;
+            if self.unheard > LISTEN_EVERY {
+                self.unheard = 0;
+                self.turn();
+            }
         }
     }
 
@@ -97,6 +115,7 @@ impl Endpoint {
     ) -> Result<u32, Error> {
         self.check_dest(&to)?;
         let len = data.iter().map(|d| d.len()).sum();
+        self.listen(len);
         if self.is_short(&to, len) {
             let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
             let seq = self.channels.next(to.rank, to.context);
@@ -132,7 +151,7 @@ impl Endpoint {
         *seq = seq.wrapping_add(1);
         let inline = self.line.caps().inline;
         let slot = self.core.requests.get(request);
-        let (len, at) = (slot.len, slot.at);
+        let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].announce_all {
             true => inline - 8,
             false if sync => self.settings.eager_max.min(self.piece - 8),
@@ -155,8 +174,15 @@ impl Endpoint {
             };
             return self.enqueue(to.rank, queued);
         }
-        head.kind = kind::ANNOUNCE;
-        let key = if at.is_null() { None } else { self.key_for(to.rank, at, len) };
+        let announcement = self.announcement(to.rank, request, head);
+        self.enqueue(to.rank, announcement);
+    }
+
+    /// The announcement of a message.
+    fn announcement(&mut self, to: Rank, request: u32, head: Head) -> Queued {
+        let slot = self.core.requests.get(request);
+        let (len, at) = (slot.len, slot.at);
+        let key = if at.is_null() { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
         let mut body = (len as u64).to_le_bytes().to_vec();
@@ -164,7 +190,7 @@ impl Endpoint {
         if let Some(key) = key {
             body.extend_from_slice(&key.0);
         }
-        self.enqueue(to.rank, Queued::Small { head, body, request: None });
+        Queued::Small { head: Head { kind: kind::ANNOUNCE, ..head }, body, request: None }
     }
 
     /// The key of a message's memory: of a region, if it is in one of the pool's.
@@ -231,7 +257,26 @@ impl Endpoint {
                 Err(_) => {}
             }
         }
-        self.enqueue(to, Queued::Small { head, body: body.to_vec(), request: None });
+        let peer = &mut self.core.peers[to as usize];
+        if kind::is_answer(head.kind) {
+            peer.answers += 1;
+            if peer.answers > MOST_ANSWERS {
+                return self.core.distrust(to, answers_not_taken());
+            }
+        }
+        let queued = Queued::Small { head, body: body.to_vec(), request: None };
+        if head.kind != kind::THROTTLE {
+            return self.enqueue(to, queued);
+        }
+        // A peer that sends too much is told at once, and what it was told last counts.
+        match peer.queue.front_mut() {
+            Some(Queued::Small { head: front, .. }) if front.kind == kind::THROTTLE => {
+                *front = head;
+                peer.answers -= 1;
+            }
+            _ => peer.queue.push_front(queued),
+        }
+        self.owe(to);
     }
 
     /// Puts something in a peer's queue, and sends what there is room for.
@@ -275,6 +320,7 @@ impl Endpoint {
     fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
         while self.core.peers[to as usize].queue.front().is_some() {
+            self.obey(to);
             if !self.send_front(to) {
                 return left;
             }
@@ -287,6 +333,17 @@ impl Endpoint {
             left += 1;
         }
         left
+    }
+
+    /// Announces the message at the front of the queue, if the peer has asked for that meanwhile.
+    fn obey(&mut self, to: Rank) {
+        let peer = &self.core.peers[to as usize];
+        let Some(&Queued::Eager { head, request, sent: 0 }) = peer.queue.front() else { return };
+        if !peer.announce_all || self.core.requests.get(request).len <= self.line.caps().inline {
+            return;
+        }
+        let announcement = self.announcement(to, request, head);
+        self.core.peers[to as usize].queue[0] = announcement;
     }
 
     /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
@@ -325,7 +382,12 @@ impl Endpoint {
         };
         match result {
             Ok(()) if over => {
-                core.peers[to as usize].queue.pop_front();
+                let peer = &mut core.peers[to as usize];
+                if let Some(Queued::Small { head, .. }) = peer.queue.pop_front()
+                    && kind::is_answer(head.kind)
+                {
+                    peer.answers -= 1;
+                }
                 if let Some(request) = request {
                     core.requests.sent(request);
                 }

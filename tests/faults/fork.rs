@@ -5,7 +5,7 @@ use super::LONG;
 use super::family::{Family, say};
 use super::pattern;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use taffrail::{Endpoint, Error, Job, Request};
+use taffrail::{Buffer, Endpoint, Error, Job, Request};
 
 #[test]
 fn a_forked_child_is_refused_and_disturbs_nobody() {
@@ -59,7 +59,7 @@ pub fn work() {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            end(way, job, endpoint, requests, other);
+            end(way, job, endpoint, requests, buffer, other);
         }
         drop(buffer);
         let mut status = 0;
@@ -86,9 +86,17 @@ pub fn work() {
 }
 
 /// The child: tries everything, and ends.
-fn end(way: Way, job: Job, endpoint: Endpoint, requests: [Request; 2], other: u32) -> ! {
+fn end(
+    way: Way,
+    job: Job,
+    endpoint: Endpoint,
+    requests: [Request; 2],
+    buffer: Buffer,
+    other: u32,
+) -> ! {
     let mut mine = (job, endpoint);
-    let content = catch_unwind(AssertUnwindSafe(|| is_refused(&mut mine.1, requests, other)));
+    let content =
+        catch_unwind(AssertUnwindSafe(|| is_refused(&mut mine.1, requests, buffer, other)));
     let code = if content.is_ok() { CONTENT } else { 1 };
     match way {
         Way::Exit => {}
@@ -110,7 +118,7 @@ fn end(way: Way, job: Job, endpoint: Endpoint, requests: [Request; 2], other: u3
     unsafe { libc::_exit(code) }
 }
 
-fn is_refused(endpoint: &mut Endpoint, requests: [Request; 2], other: u32) {
+fn is_refused(endpoint: &mut Endpoint, requests: [Request; 2], buffer: Buffer, other: u32) {
     fn refused<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) {
         assert!(matches!(result, Err(Error::UsedAfterFork)), "{what}: {result:?}");
     }
@@ -135,12 +143,17 @@ fn is_refused(endpoint: &mut Endpoint, requests: [Request; 2], other: u32) {
     }
     refused("wait_any", endpoint.wait_any(&requests));
     refused("wait_all", endpoint.wait_all(&requests));
+    refused("wait_all of none", endpoint.wait_all(&[]));
     // SAFETY: nothing comes of any of these.
     unsafe {
         refused("isend_raw", endpoint.isend_raw((other, 1).into(), bytes.as_ptr(), 100));
         refused("irecv_raw", endpoint.irecv_raw((other, 1).into(), bytes.as_mut_ptr(), 100));
         let multi = endpoint.irecv_multi_raw((other, 1).into(), bytes.as_mut_ptr(), 100, 1);
         refused("irecv_multi_raw", multi);
+        refused("isend_sync_raw", endpoint.isend_sync_raw((other, 1).into(), bytes.as_ptr(), 1));
+        refused("isend_vectored_raw", endpoint.isend_vectored_raw((other, 1).into(), &[]));
+        refused("irecv_vectored_raw", endpoint.irecv_vectored_raw((other, 1).into(), &mut []));
+        refused("remote_buffer", endpoint.remote_buffer(other, &buffer));
         refused("register", endpoint.register(bytes.as_mut_ptr(), 100));
     }
     refused("deregister", endpoint.deregister(taffrail::RegionId(1)));
@@ -148,7 +161,14 @@ fn is_refused(endpoint: &mut Endpoint, requests: [Request; 2], other: u32) {
     let memory = taffrail::RemoteMemory::from_bytes(&[0; taffrail::RemoteMemory::ENCODED]);
     refused("get", endpoint.get(other, &memory, 0, &mut []));
     refused("put", endpoint.put(other, &memory, 0, &[]));
+    // SAFETY: nothing comes of any of these.
+    unsafe {
+        refused("iget_raw", endpoint.iget_raw(other, &memory, 0, bytes.as_mut_ptr(), 0));
+        refused("iput_raw", endpoint.iput_raw(other, &memory, 0, bytes.as_ptr(), 0));
+    }
+    refused("loan", endpoint.loan((other, 1), buffer));
     refused("send_am", endpoint.send_am(other, 1, 0, &[]));
+    refused("scope of nothing", endpoint.scope(|_| Ok(())));
     refused("scope", endpoint.scope(|scope| scope.isend((other, 1), &long)));
     assert_eq!(endpoint.progress(), 0);
     assert!(!endpoint.arm());

@@ -289,6 +289,9 @@ impl Peer {
             reach.is_refused(endpoint, rank);
         }
         let buffer = endpoint.alloc(100).expect("memory");
+        // SAFETY: nobody gets the key.
+        let key = unsafe { endpoint.remote_buffer(rank, &buffer) };
+        refused("a key of a buffer", key.map(drop));
         refused("a loan", endpoint.loan((rank, 5), buffer));
     }
 }
