@@ -14,7 +14,7 @@ use crate::transfer::Transfers;
 use crate::wait::{self, ON_FD, ON_FUTEX};
 use crate::watch::{Event, Watch};
 use std::cell::Cell;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{

@@ -1,7 +1,7 @@
 //! What the kernel refuses, or has too little of: the next way is taken, or the error says what is
 //! needed.
 
-mod impose;
+pub mod impose;
 
 use super::LONG;
 use super::family::{Family, say};

@@ -4,9 +4,11 @@
 //! `TAFFRAIL_SEED=<seed>` repeats one round of a random test, `TAFFRAIL_KILLS=<count>` kills more
 //! processes than an ordinary run does.
 
+mod asleep;
 mod crowd;
 mod family;
 mod fork;
+mod hostile;
 mod kill;
 mod lend;
 mod limits;
@@ -24,8 +26,10 @@ fn worker() {
         "traffic" => traffic::work(),
         "limited" => limits::work(),
         "forker" => fork::work(),
+        "asleep" => asleep::work(),
         "crowd" => crowd::work(),
         "lend" => lend::work(),
+        "hostile" => hostile::work(),
         other => panic!("no part {other}"),
     }
 }
