@@ -15,6 +15,7 @@ use crate::engine::channels::Channels;
 use crate::engine::core::Core;
 use crate::engine::loan::{Back, Buffer};
 use crate::engine::pool::{Block, Pool};
+use crate::engine::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
@@ -77,7 +78,7 @@ pub struct Endpoint {
     /// Messages of up to this many bytes leave whole, without asking.
     pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
-    pub(crate) spin: u32,
+    pub(crate) spin: Spin,
     /// Turns of the wheel, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) checked: Instant,
@@ -120,7 +121,11 @@ impl Endpoint {
             handling: false,
             piece,
             short: piece.min(settings.eager_max),
-            spin: settings.spin.unwrap_or(if crowded { 0 } else { 20_000 }),
+            spin: match settings.spin {
+                Some(turns) => Spin::fixed(turns),
+                None if crowded => Spin::learning(),
+                None => Spin::fixed(20_000),
+            },
             turns: 0,
             checked: Instant::now(),
             settings,

@@ -96,7 +96,7 @@ impl<R: Copy, U> Matcher<R, U> {
     ///
     /// If [`has_early`](Self::has_early) says so, see afterwards whether
     /// [`release`](Self::release) has the next message of the same channel.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, envelope: &Envelope) -> Arrival<R> {
         if self.order.count(lane(envelope.source, envelope.context), envelope.seq) {
             self.receives.take(envelope)

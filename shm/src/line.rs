@@ -3,7 +3,7 @@
 use crate::copy;
 use crate::fork_guard::ForkGuard;
 use crate::layout::Layout;
-use crate::mailbox::{MAIL, Mail};
+use crate::mailbox::MAIL;
 use crate::memory::Shared;
 use crate::outbox::{SEGMENT, Window};
 use crate::pair::Pair;
@@ -286,80 +286,97 @@ impl Line {
     }
 
     /// Takes messages out of a peer's ring, `most` at the most.
-    #[inline]
+    #[inline(always)]
     fn drain<S: Sink>(&mut self, from: PeerId, most: usize, sink: &mut S) -> usize {
         let mut taken = 0;
         while taken < most {
             let pair = &mut self.pairs[from.index()];
-            if let Some(mail) = pair.mailbox() {
-                taken += 1;
-                if !self.take_mail(from, mail, sink) {
-                    break;
+            let mail = pair.mailbox();
+            let (word, limit) = match &mail {
+                Some(mail) => {
+                    pair.own_mailbox();
+                    (Word::unpack(mail.word), MAIL)
                 }
-                continue;
-            }
-            let (head, place) = match pair.reader.peek() {
-                Ok(None) => break,
-                Ok(Some(found)) => found,
-                Err(fault) => {
-                    self.cut(from, fault);
-                    break;
-                }
+                None => match pair.reader.first() {
+                    Some(word) => (word, LEAD),
+                    None => break,
+                },
             };
             taken += 1;
-            match place {
-                Place::Slots(len) if head.kind < Head::KINDS => {
-                    let mut joint = std::mem::MaybeUninit::<[u8; INLINE]>::uninit();
-                    // SAFETY: bytes of any value make an array of bytes, and `payload` reads none
-                    // that it has not written.
-                    let joint = unsafe { &mut *joint.as_mut_ptr() };
-                    let payload = pair.reader.payload(len, joint);
-                    sink.message(from, head, payload);
-                    pair.reader.advance(slots_for(len), false, pair.consumed());
+            let len = word.size as usize;
+            if len > limit || word.kind >= Head::KINDS {
+                match self.take_long(from, mail.is_some(), sink) {
+                    true => continue,
+                    false => break,
                 }
-                Place::Outbox { offset, len } if head.kind < Head::KINDS => {
-                    if !self.reach(from, offset, len) {
+            }
+            let (head, at) = match &mail {
+                Some(mail) => {
+                    if let Err(fault) = pair.writer.acknowledge(mail.ack) {
+                        self.cut(from, fault);
                         break;
                     }
-                    let pair = &mut self.pairs[from.index()];
-                    // SAFETY: `reach` has found the range inside the mapped outbox.
-                    let payload = unsafe {
-                        Payload::contiguous(pair.outbox.add(offset as usize), len as usize)
-                    };
-                    sink.message(from, head, payload);
-                    pair.reader.advance(1, true, pair.consumed());
+                    let Word { kind, context, .. } = word;
+                    (Head { kind, context, seq: mail.seq, tag: mail.tag }, mail.payload.as_ptr())
                 }
-                place => {
-                    if !self.own_message(from, head, place) {
-                        break;
-                    }
-                }
+                None => (pair.reader.head(word), pair.reader.lead()),
+            };
+            // SAFETY: `len` bytes of the copy of the mail, or of one slot.
+            sink.message(from, head, unsafe { Payload::contiguous(at, len) });
+            pair.reader.advance(1, false, pair.consumed());
+            if mail.is_some() {
+                // Whoever writes by mail waits for an answer: there is nothing behind it.
+                break;
             }
         }
         taken
     }
 
-    /// Hands on a message of the mailbox. Whether the ring goes on.
-    #[inline]
-    fn take_mail<S: Sink>(&mut self, from: PeerId, mail: Mail, sink: &mut S) -> bool {
-        let pair = &mut self.pairs[from.index()];
-        let Word { context, size, kind, .. } = Word::unpack(mail.word);
-        let Some(payload) = mail.payload.get(..size as usize).filter(|_| kind < Head::KINDS) else {
-            return self.refuse_mail(from, mail);
-        };
-        let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
-        if let Err(fault) = pair.writer.acknowledge(mail.ack) {
-            self.cut(from, fault);
-            return false;
+    /// Takes a message that is longer than a slot, or not for the sink. Whether the ring goes on.
+    #[inline(never)]
+    fn take_long<S: Sink>(&mut self, from: PeerId, mailed: bool, sink: &mut S) -> bool {
+        if mailed {
+            return self.refuse_mail(from);
         }
-        pair.reader.advance(1, false, pair.consumed());
-        sink.message(from, head, Payload::of(payload));
-        true
+        let pair = &mut self.pairs[from.index()];
+        let (head, place) = match pair.reader.peek() {
+            Ok(None) => return false,
+            Ok(Some(found)) => found,
+            Err(fault) => {
+                self.cut(from, fault);
+                return false;
+            }
+        };
+        match place {
+            Place::Slots(len) if head.kind < Head::KINDS => {
+                let mut joint = std::mem::MaybeUninit::<[u8; INLINE]>::uninit();
+                // SAFETY: bytes of any value make an array of bytes, and `payload` reads none that
+                // it has not written.
+                let joint = unsafe { &mut *joint.as_mut_ptr() };
+                sink.message(from, head, pair.reader.payload(len, joint));
+                pair.reader.advance(slots_for(len), false, pair.consumed());
+                true
+            }
+            Place::Outbox { offset, len } if head.kind < Head::KINDS => {
+                if !self.reach(from, offset, len) {
+                    return false;
+                }
+                let pair = &mut self.pairs[from.index()];
+                // SAFETY: `reach` has found the range inside the mapped outbox.
+                let payload =
+                    unsafe { Payload::contiguous(pair.outbox.add(offset as usize), len as usize) };
+                sink.message(from, head, payload);
+                pair.reader.advance(1, true, pair.consumed());
+                true
+            }
+            place => self.own_message(from, head, place),
+        }
     }
 
     #[cold]
-    fn refuse_mail(&mut self, from: PeerId, mail: Mail) -> bool {
-        let Word { size, kind, .. } = Word::unpack(mail.word);
+    fn refuse_mail(&mut self, from: PeerId) -> bool {
+        let word = self.pairs[from.index()].mailbox().map_or(0, |mail| mail.word);
+        let Word { size, kind, .. } = Word::unpack(word);
         let fault = Fault::Protocol {
             place: "mailbox",
             expected: format!("kind below {}, at most {MAIL} bytes", Head::KINDS),
@@ -532,8 +549,9 @@ impl Line {
         events
     }
 
+    #[inline]
     fn unsettled(&self) -> bool {
-        self.transfers.busy() || !self.endings.is_empty()
+        self.transfers.busy() | !self.endings.is_empty()
     }
 
     /// Whether anything is there to be polled.
@@ -607,7 +625,7 @@ impl Fabric for Line {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll<S: Sink>(&mut self, sink: &mut S) -> usize {
         let mut events = 0;
         let mut k = 0;

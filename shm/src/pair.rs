@@ -214,6 +214,15 @@ impl Pair {
         unsafe { &*self.theirs_half }.look(self.reader.position() as u32)
     }
 
+    /// Begins to fetch the mailbox for writing, since an answer will probably go into it. Where a
+    /// processor hands a line that was read over for reading only, this happens while the message is
+    /// looked at.
+    #[inline]
+    pub(crate) fn own_mailbox(&self) {
+        // SAFETY: mapped as long as the pair lives (constructor).
+        unsafe { crate::copy::own(self.mine.cast_mut().cast(), 1) };
+    }
+
     /// Whether a message of the peer is there.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {

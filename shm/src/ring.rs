@@ -265,13 +265,15 @@ pub(crate) struct Reader<S> {
     slots: S,
     /// The position to read next, from 1.
     next: u64,
+    /// The slot of that position.
+    slot: u64,
     /// What the writer was last told.
     published: u64,
 }
 
 impl<S: Slots> Reader<S> {
     pub(crate) fn new(slots: S) -> Self {
-        Reader { slots, next: 1, published: 0 }
+        Reader { slots, next: 1, slot: 1, published: 0 }
     }
 
     /// Goes on as if all positions before this one had been read.
@@ -288,31 +290,38 @@ impl<S: Slots> Reader<S> {
     /// Whether a message is there.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        let i = self.next & (self.slots.count() - 1);
-        self.slots.word(i).load(Ordering::Acquire) as u32 == self.next as u32
+        self.slots.word(self.slot).load(Ordering::Acquire) as u32 == self.next as u32
+    }
+
+    /// The first word of the message at the head of the ring, if one is there.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Word> {
+        let word = self.slots.word(self.slot).load(Ordering::Acquire);
+        (word as u32 == self.next as u32).then(|| Word::unpack(word))
+    }
+
+    /// The head of the message whose first word this is.
+    #[inline]
+    pub(crate) fn head(&self, first: Word) -> Head {
+        let (tag, seq) = self.slots.read(self.slot, |body| {
+            // SAFETY: a body has 56 bytes.
+            unsafe { (body.cast::<u64>().read(), body.add(8).cast::<u32>().read()) }
+        });
+        Head { kind: first.kind, context: first.context, seq, tag }
     }
 
     /// The message at the head of the ring, if one is there, validated but for what its
     /// [`Place::Outbox`] says.
     #[inline]
     pub(crate) fn peek(&self) -> Result<Option<(Head, Place)>, Fault> {
-        let i = self.next & (self.slots.count() - 1);
-        let word = self.slots.word(i).load(Ordering::Acquire);
-        if word as u32 != self.next as u32 {
-            return Ok(None);
-        }
-        let word = Word::unpack(word);
-        let (tag, seq) = self.slots.read(i, |body| {
-            // SAFETY: a body has 56 bytes.
-            unsafe { (body.cast::<u64>().read(), body.add(8).cast::<u32>().read()) }
-        });
-        let head = Head { kind: word.kind, context: word.context, seq, tag };
+        let Some(word) = self.first() else { return Ok(None) };
+        let head = self.head(word);
         let size = word.size as usize;
         if size <= INLINE {
             return Ok(Some((head, Place::Slots(size))));
         }
         if size == POOLED {
-            let (offset, len) = self.slots.read(i, |body| {
+            let (offset, len) = self.slots.read(self.slot, |body| {
                 // SAFETY: a body has 56 bytes.
                 unsafe {
                     (body.add(12).cast::<u64>().read_unaligned(), body.add(20).cast::<u32>().read())
@@ -332,6 +341,7 @@ impl<S: Slots> Reader<S> {
     #[inline]
     pub(crate) fn advance(&mut self, slots: u64, tell: bool, credit: &AtomicU64) {
         self.next += slots;
+        self.slot = self.next & (self.slots.count() - 1);
         if tell || self.next - 1 - self.published >= self.slots.count() / 4 {
             self.published = self.next - 1;
             credit.store(self.published, Ordering::Release);
@@ -386,14 +396,20 @@ impl Slots for MappedSlots {
 
 #[cfg(not(loom))]
 impl Reader<MappedSlots> {
+    /// Where the payload of a message of one slot lies, if that is at the head.
+    #[inline]
+    pub(crate) fn lead(&self) -> *const u8 {
+        // SAFETY: the slot is mapped, and its payload starts 20 bytes in.
+        unsafe { self.slots.base.add(self.slot as usize * SLOT + 20) }
+    }
+
     /// The payload of the message at the head, `len` bytes in slots. It may run over the end of the
     /// ring to its beginning: then, and only then, it is put together in `joint`.
     #[inline]
     pub(crate) fn payload<'a>(&'a self, len: usize, joint: &'a mut [u8; INLINE]) -> Payload<'a> {
         let count = self.slots.count;
-        let i = self.next & (count - 1);
-        // SAFETY: payload bytes of slot `i` start 20 bytes in.
-        let at = unsafe { self.slots.base.add(i as usize * SLOT + 20) };
+        let i = self.slot;
+        let at = self.lead();
         if i + slots_for(len) <= count {
             // SAFETY: the slots of the message lie one after the other inside the ring.
             return unsafe { Payload::strided(at, len, LEAD, RUN, 8) };

@@ -22,11 +22,11 @@ const ASSIST_FROM: usize = 256 * 1024;
 /// How long a peer that was cut off may take to finish the piece it is at.
 const COURTESY: Duration = Duration::from_secs(1);
 
-/// A transfer through the kernel.
+/// A transfer in steps.
 struct Move {
     peer: PeerId,
     token: Token,
-    remote: u64,
+    remote: Remote,
     local: *mut u8,
     len: usize,
     done: usize,
@@ -58,7 +58,8 @@ pub(crate) struct Transfers {
 impl Transfers {
     #[inline]
     pub(crate) fn busy(&self) -> bool {
-        !(self.moves.is_empty() && self.pushes.is_empty() && self.ended.is_empty())
+        // Asked in every poll: one branch instead of three.
+        self.moves.len() | self.pushes.len() | self.ended.len() != 0
     }
 
     /// Takes up a peer's announcement of a get from us.
@@ -150,14 +151,15 @@ impl Line {
         token: Token,
     ) -> Result<(), Refused> {
         let Some(remote) = self.reachable(from, key, offset, len, token)? else { return Ok(()) };
-        if let Remote::Mapped(at) = remote {
+        let addr = Key::decode(key).addr.wrapping_add(offset);
+        let assisted = len >= ASSIST_FROM && from != self.me();
+        let pull = if assisted { self.announce(from, addr, into, len) } else { None };
+        if let (Remote::Mapped { at, .. }, None) = (&remote, &pull) {
             // SAFETY: `at` is mapped for `len` bytes, `into` is the caller's promise.
             unsafe { copy::plain(into, at.as_ptr(), len) };
             self.transfers.ended.push_back((token, Ok(())));
             return Ok(());
         }
-        let Remote::Kernel(remote) = remote else { unreachable!("just matched") };
-        let pull = if len >= ASSIST_FROM { self.announce(from, remote, into, len) } else { None };
         self.queue(Move {
             peer: from,
             token,
@@ -185,13 +187,13 @@ impl Line {
     ) -> Result<(), Refused> {
         let Some(remote) = self.reachable(to, key, offset, len, token)? else { return Ok(()) };
         match remote {
-            Remote::Mapped(at) => {
+            Remote::Mapped { at, .. } => {
                 // SAFETY: `at` is mapped for `len` bytes, `source` is the caller's promise.
                 unsafe { copy::plain(at.as_ptr(), source, len) };
                 // Whoever is told of the bytes by a later message sees them: stores are ordered.
                 self.transfers.ended.push_back((token, Ok(())));
             }
-            Remote::Kernel(remote) => self.queue(Move {
+            Remote::Kernel(_) => self.queue(Move {
                 peer: to,
                 token,
                 remote,
@@ -261,7 +263,7 @@ impl Line {
             // A key is plain bytes: it may say anything, or speak of memory that is gone.
             if self.regions.hold(addr, len) {
                 let at = std::ptr::with_exposed_provenance_mut(addr as usize);
-                return Ok(NonNull::new(at).map(Remote::Mapped));
+                return Ok(NonNull::new(at).map(|at| Remote::Mapped { at, _keep: None }));
             }
             if key.region != 0 {
                 let what = format!("{len} bytes at {offset} behind region {}", key.region);
@@ -273,8 +275,8 @@ impl Line {
         if key.region != 0 {
             self.meet_region(peer, key.region);
             let found = regions::resolve(&self.pairs[peer.index()].cold, &key, offset, len);
-            if let Some((at, _)) = found {
-                return Ok(Some(Remote::Mapped(at)));
+            if let Some((at, memory)) = found {
+                return Ok(Some(Remote::Mapped { at, _keep: Some(memory.clone()) }));
             }
             // Given up by its owner, or never as long as that.
             let what = format!("{len} bytes at {offset} behind region {}", key.region);
@@ -324,13 +326,14 @@ impl Line {
                 return Some(Err(fault));
             }
             let now = STEP.min(m.len - m.done);
-            // SAFETY: the local range is valid until the transfer is reported ended (`get`, `put`).
+            // SAFETY: the local range is valid until the transfer is reported ended (`get`, `put`),
+            // and a mapped one holds as many bytes.
             let moved = unsafe {
-                let (remote, local) = (m.remote.wrapping_add(m.done as u64), m.local.add(m.done));
-                if m.write {
-                    cma::write(pid, remote, local, now)
+                let local = m.local.add(m.done);
+                if let (Remote::Kernel(remote), true) = (&m.remote, m.write) {
+                    cma::write(pid, remote.wrapping_add(m.done as u64), local, now)
                 } else {
-                    cma::read(pid, remote, local, now)
+                    m.remote.read(pid, m.done, local, now)
                 }
             };
             m.done += now;
@@ -343,10 +346,8 @@ impl Line {
         // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
         let cell = unsafe { Cell::at(pair.pull_cell()) };
         let step = pull.step(cell, |offset, len| {
-            // SAFETY: pieces lie inside the range that is valid until the end is reported.
-            unsafe {
-                cma::read(pid, m.remote.wrapping_add(offset), m.local.add(offset as usize), len)
-            }
+            // SAFETY: pieces lie inside both ranges; the local one is valid until the end is reported.
+            unsafe { m.remote.read(pid, offset as usize, m.local.add(offset as usize), len) }
         });
         let result = match step {
             Ok(Step::Moved) => return None,
@@ -398,9 +399,38 @@ impl Line {
     }
 }
 
+/// Memory behind a key.
 enum Remote {
-    Mapped(NonNull<u8>),
+    /// In reach, as long as the mapping is kept.
+    Mapped { at: NonNull<u8>, _keep: Option<Keep> },
+    /// Of the peer, at this address.
     Kernel(u64),
+}
+
+impl Remote {
+    /// Reads `len` bytes from byte `skip` on.
+    ///
+    /// # Safety
+    /// `into` is valid for writes of `len` bytes; memory in reach has as many after `skip`.
+    unsafe fn read(
+        &self,
+        pid: i32,
+        skip: usize,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<(), cma::CmaError> {
+        match self {
+            Remote::Mapped { at, .. } => {
+                // SAFETY: the caller's promise.
+                unsafe { copy::plain(into, at.as_ptr().add(skip), len) };
+                Ok(())
+            }
+            // SAFETY: the kernel checks the peer's range; the rest is the caller's promise.
+            Remote::Kernel(remote) => unsafe {
+                cma::read(pid, remote.wrapping_add(skip as u64), into, len)
+            },
+        }
+    }
 }
 
 fn unmapped(region: u32) -> Denied {

@@ -49,7 +49,7 @@ impl Endpoint {
             if self.turn() == 0 {
                 self.pass(&mut idle);
             } else {
-                idle.over();
+                self.go_on(&mut idle);
             }
             self.check_dest(&Dest::new(to, 0))?;
         }

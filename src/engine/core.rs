@@ -103,7 +103,7 @@ impl Core {
     }
 
     /// Delivers a whole message to the receive it matched.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, request: u32, from: u32, tag: u64, payload: &Payload<'_>, skip: usize) {
         let slot = self.requests.get(request);
         let len = payload.len() - skip;
@@ -171,7 +171,8 @@ impl Core {
         slot.stage = Stage::Done;
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
-            peer.ways.note(timed.len, timed.way, timed.since.elapsed().as_nanos() as f64);
+            let ns = timed.since.elapsed().as_nanos() as f64;
+            peer.ways(timed.mapped).note(timed.len, timed.way, ns);
         }
         if slot.status.len > slot.len {
             self.truncated(request);
@@ -638,7 +639,7 @@ impl Core {
 }
 
 impl Sink for Core {
-    #[inline]
+    #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         if head.kind == kind::EAGER {
             let env = Self::envelope(from.0, head, payload.len() as u64);

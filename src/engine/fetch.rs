@@ -31,10 +31,12 @@ impl Endpoint {
         }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
         let key = announcement.key.filter(|_| !scattered);
-        let way = self.choose(from, key.as_ref(), want);
+        let mapped = key.is_some_and(|key| self.line.is_mapped(PeerId(from), &key));
+        let way = self.choose(from, key.as_ref(), mapped, want);
         let peer = &mut self.core.peers[from as usize];
         if peer.timed.is_none() {
-            peer.timed = Some(Timed { request, len: want, way, since: Instant::now() });
+            let since = Instant::now();
+            peer.timed = Some(Timed { request, len: want, way, mapped, since });
         }
         if let (Way::Read, Some(key)) = (way, key) {
             let token = Token(self.core.requests.get(request).name(request));
@@ -59,21 +61,16 @@ impl Endpoint {
     }
 
     /// How to move `len` bytes that lie behind `key`.
-    fn choose(&mut self, from: Rank, key: Option<&RemoteKey>, len: usize) -> Way {
+    fn choose(&mut self, from: Rank, key: Option<&RemoteKey>, mapped: bool, len: usize) -> Way {
         let peer = PeerId(from);
         let read = key.and_then(|key| self.line.get_cost(peer, key, len).ok());
         if let Some(way) = self.settings.way.filter(|&way| way != Way::Read || read.is_some()) {
             return way;
         }
-        // What was measured holds for memory that the kernel reads; mapped memory has its price.
-        if let Some(read) = read.filter(|_| key.is_some_and(|key| self.line.is_mapped(peer, key))) {
-            let pieces = self.line.send_cost(peer).of(len);
-            return if read.of(len) <= pieces { Way::Read } else { Way::Pieces };
-        }
         let pieces = self.line.send_cost(peer).of(len);
         let streaming = self.line.streaming_cost().of(len);
         let expected = [read.map(|cost| cost.of(len)), Some(pieces), Some(streaming)];
-        self.core.peers[from as usize].ways.choose(len, expected)
+        self.core.peers[from as usize].ways(mapped).choose(len, expected)
     }
 
     /// Whether the kernel lets this rank read plain memory of another; the reason if not.

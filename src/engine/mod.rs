@@ -19,6 +19,7 @@ pub(crate) mod progress;
 pub(crate) mod receive;
 pub(crate) mod request;
 pub(crate) mod send;
+pub(crate) mod spin;
 pub(crate) mod store;
 pub(crate) mod view;
 pub(crate) mod wait;

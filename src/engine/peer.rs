@@ -28,8 +28,17 @@ pub(crate) struct Peer {
     pub(crate) throttled: bool,
     /// What long messages from it have cost lately.
     pub(crate) ways: Ways,
+    /// The same, of those in memory that this process has mapped.
+    pub(crate) mapped_ways: Ways,
     /// The message from it that is being timed.
     pub(crate) timed: Option<Timed>,
+}
+
+impl Peer {
+    /// What long messages from it have cost lately.
+    pub(crate) fn ways(&mut self, mapped: bool) -> &mut Ways {
+        if mapped { &mut self.mapped_ways } else { &mut self.ways }
+    }
 }
 
 /// A message that is being timed.
@@ -37,6 +46,8 @@ pub(crate) struct Timed {
     pub(crate) request: u32,
     pub(crate) len: usize,
     pub(crate) way: Way,
+    /// It lies in memory that this process has mapped.
+    pub(crate) mapped: bool,
     pub(crate) since: Instant,
 }
 

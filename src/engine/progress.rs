@@ -14,7 +14,9 @@ const CHECK_EVERY: Duration = Duration::from_millis(2);
 
 impl Endpoint {
     /// One turn. Returns how many things happened.
-    #[inline]
+    ///
+    /// The one place that what arrives is compiled into, so that all of it is one function.
+    #[inline(never)]
     pub(crate) fn turn(&mut self) -> usize {
         let mut events = self.line.poll(&mut self.core);
         if !self.core.actions.is_empty() {

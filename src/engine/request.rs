@@ -60,6 +60,8 @@ pub(crate) struct Slot {
     /// Of a receive: what its message says of itself; of a send: what it says at the end.
     pub(crate) status: Status,
     pub(crate) post: Option<PostId>,
+    /// The next slot that is free, of one that is free.
+    next_free: u32,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -84,18 +86,27 @@ pub(crate) struct Extra {
 }
 
 /// All operations of an endpoint.
-#[derive(Default)]
 pub(crate) struct Requests {
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// The first slot that is free; as many as there are slots, if none is.
+    free: u32,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests { slots: Vec::new(), free: 0 }
+    }
 }
 
 impl Requests {
     /// Takes a slot for an operation.
     #[inline]
     pub(crate) fn start(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
-        let Some(index) = self.free.pop() else { return self.grow(stage, peer, at, len) };
-        let slot = &mut self.slots[index as usize];
+        let index = self.free;
+        let Some(slot) = self.slots.get_mut(index as usize) else {
+            return self.grow(stage, peer, at, len);
+        };
+        self.free = slot.next_free;
         slot.stage = stage;
         slot.peer = peer;
         slot.at = at;
@@ -115,10 +126,11 @@ impl Requests {
             moved: 0,
             status: Status { source: peer, tag: 0, len: 0 },
             post: None,
+            next_free: 0,
             extra: None,
         });
-        self.free.reserve(self.slots.len());
-        self.slots.len() as u32 - 1
+        self.free = self.slots.len() as u32;
+        self.free - 1
     }
 
     #[inline]
@@ -157,14 +169,22 @@ impl Requests {
         if slot.extra.is_some() && slot.has_more_to_tell() {
             return slot.keep_telling();
         }
+        let plain = !failed && slot.extra.is_none();
         slot.stage = Stage::Free;
         slot.generation = slot.generation.wrapping_add(1);
         slot.post = None;
-        let status = slot.status;
-        let extra = if slot.extra.is_some() { slot.extra.take() } else { None };
-        self.free.push(index);
+        slot.next_free = self.free;
+        self.free = index;
+        if plain { Ok(slot.status) } else { self.finish_special(index, failed) }
+    }
+
+    /// As `finish`, of an operation with an error, or with more than most have.
+    #[cold]
+    fn finish_special(&mut self, index: u32, failed: bool) -> Result<Status, Error> {
+        let slot = &mut self.slots[index as usize];
+        let extra = slot.extra.take();
         match failed {
-            false => Ok(status),
+            false => Ok(slot.status),
             true => Err(extra.and_then(|e| e.error).unwrap_or(Error::Cancelled)),
         }
     }

@@ -19,20 +19,21 @@ pub(crate) struct Idle {
     turns: u32,
 }
 
-impl Idle {
+impl Endpoint {
     /// Something happened.
     #[inline]
-    pub(crate) fn over(&mut self) {
-        self.turns = 0;
+    pub(crate) fn go_on(&mut self, idle: &mut Idle) {
+        if idle.turns > 0 {
+            self.spin.note(idle.turns);
+            idle.turns = 0;
+        }
     }
-}
 
-impl Endpoint {
     /// Passes a little time in which nothing happened.
     #[inline]
     pub(crate) fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
-        if idle.turns < self.spin {
+        if idle.turns < self.spin.turns() {
             std::hint::spin_loop();
         } else {
             self.pass_slowly(idle);
@@ -43,7 +44,7 @@ impl Endpoint {
     #[inline(never)]
     fn pass_slowly(&mut self, idle: &mut Idle) {
         // Room towards a peer comes without a bell.
-        if idle.turns < self.spin + YIELDS || !self.owing.is_empty() {
+        if idle.turns < self.spin.turns() + YIELDS || !self.owing.is_empty() {
             std::thread::yield_now();
             return;
         }
@@ -61,7 +62,7 @@ impl Endpoint {
             if self.turn() == 0 {
                 self.pass(&mut idle);
             } else {
-                idle.over();
+                self.go_on(&mut idle);
             }
         }
     }
@@ -97,7 +98,7 @@ impl Endpoint {
             if self.turn() == 0 {
                 self.pass(&mut idle);
             } else {
-                idle.over();
+                self.go_on(&mut idle);
             }
         }
     }
