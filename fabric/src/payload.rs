@@ -118,12 +118,12 @@ impl<'a> Payload<'a> {
     unsafe fn copy_runs(&self, to: *mut u8, len: usize) {
         // SAFETY: every run is readable (constructor) and `to` has room for `len` bytes (caller).
         unsafe {
-            std::ptr::copy_nonoverlapping(self.at, to, self.lead);
+            copy(self.at, to, self.lead);
             let mut done = self.lead;
             let mut at = self.at.add(self.lead + self.gap);
             while done < len {
                 let now = self.run.min(len - done);
-                std::ptr::copy_nonoverlapping(at, to.add(done), now);
+                copy(at, to.add(done), now);
                 done += now;
                 at = at.add(self.run + self.gap);
             }
@@ -141,8 +141,13 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         if len == 8 {
             to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
-        } else if len > 32 {
+        } else if len > 64 {
             std::ptr::copy_nonoverlapping(from, to, len);
+        } else if len > 32 {
+            let head = from.cast::<[u64; 4]>().read_unaligned();
+            let tail = from.add(len - 32).cast::<[u64; 4]>().read_unaligned();
+            to.cast::<[u64; 4]>().write_unaligned(head);
+            to.add(len - 32).cast::<[u64; 4]>().write_unaligned(tail);
         } else if len >= 16 {
             let head = from.cast::<[u64; 2]>().read_unaligned();
             let tail = from.add(len - 16).cast::<[u64; 2]>().read_unaligned();

@@ -8,7 +8,7 @@ use crate::memory::Shared;
 use crate::outbox::{SEGMENT, Window};
 use crate::pair::Pair;
 use crate::regions::Regions;
-use crate::ring::{INLINE, LEAD, Place, Word, slots_for};
+use crate::ring::{INLINE, LEAD, POOLED, Place, Word, slots_for};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::transfer::Transfers;
 use crate::wait::{self, ON_FD, ON_FUTEX};
@@ -37,6 +37,12 @@ const HEAT: u32 = 16;
 const MOST_SLOTS: usize = 512;
 /// Messages taken from one ring before the next has its turn.
 const TURN: usize = 32;
+
+/// Whether a message of this kind is for the sink.
+#[inline]
+fn is_message(kind: u8) -> bool {
+    kind < Head::KINDS
+}
 
 /// What bytes cost on this host; see [`Config::costs`](crate::Config).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -286,44 +292,63 @@ impl Line {
     }
 
     /// Takes messages out of a peer's ring, `most` at the most.
+    ///
+    /// Whatever kind of place a message lies in, it is handed on here, so that the sink is compiled
+    /// in once.
     #[inline(always)]
     fn drain<S: Sink>(&mut self, from: PeerId, most: usize, sink: &mut S) -> usize {
+        let mut joint = std::mem::MaybeUninit::<[u8; INLINE]>::uninit();
         let mut taken = 0;
         while taken < most {
             let pair = &mut self.pairs[from.index()];
             let mail = pair.mailbox();
-            let (word, limit) = match &mail {
-                Some(mail) => {
-                    pair.own_mailbox();
-                    (Word::unpack(mail.word), MAIL)
+            let (head, payload, slots, tell) = if let Some(mail) = &mail {
+                pair.own_mailbox();
+                let Word { context, size, kind, .. } = Word::unpack(mail.word);
+                let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
+                let Some(bytes) = mail.payload.get(..size as usize).filter(|_| is_message(kind))
+                else {
+                    self.refuse_mail(from, kind, size);
+                    return taken + 1;
+                };
+                if let Err(fault) = pair.writer.acknowledge(mail.ack) {
+                    self.cut(from, fault);
+                    return taken + 1;
                 }
-                None => match pair.reader.first() {
-                    Some(word) => (word, LEAD),
-                    None => break,
-                },
+                (head, Payload::of(bytes), 1, false)
+            } else {
+                let Some(word) = pair.reader.first() else { break };
+                let len = word.size as usize;
+                if is_message(word.kind) && len <= INLINE {
+                    // SAFETY: bytes of any value make an array of bytes, and `payload` reads none
+                    // that it has not written.
+                    let joint = unsafe { &mut *joint.as_mut_ptr() };
+                    let reader = &pair.reader;
+                    (reader.head(word), reader.payload(len, joint), slots_for(len), false)
+                } else if is_message(word.kind) && len == POOLED {
+                    let head = pair.reader.head(word);
+                    let (offset, len) = pair.reader.pooled();
+                    if !self.reach(from, offset, len) {
+                        return taken + 1;
+                    }
+                    let pair = &self.pairs[from.index()];
+                    // SAFETY: `reach` has found the range inside the mapped outbox.
+                    let payload = unsafe {
+                        Payload::contiguous(pair.outbox.add(offset as usize), len as usize)
+                    };
+                    (head, payload, 1, true)
+                } else {
+                    taken += 1;
+                    match self.own_message(from) {
+                        true => continue,
+                        false => return taken,
+                    }
+                }
             };
             taken += 1;
-            let len = word.size as usize;
-            if len > limit || word.kind >= Head::KINDS {
-                match self.take_long(from, mail.is_some(), sink) {
-                    true => continue,
-                    false => break,
-                }
-            }
-            let (head, at) = match &mail {
-                Some(mail) => {
-                    if let Err(fault) = pair.writer.acknowledge(mail.ack) {
-                        self.cut(from, fault);
-                        break;
-                    }
-                    let Word { kind, context, .. } = word;
-                    (Head { kind, context, seq: mail.seq, tag: mail.tag }, mail.payload.as_ptr())
-                }
-                None => (pair.reader.head(word), pair.reader.lead()),
-            };
-            // SAFETY: `len` bytes of the copy of the mail, or of one slot.
-            sink.message(from, head, unsafe { Payload::contiguous(at, len) });
-            pair.reader.advance(1, false, pair.consumed());
+            sink.message(from, head, payload);
+            let pair = &mut self.pairs[from.index()];
+            pair.reader.advance(slots, tell, pair.consumed());
             if mail.is_some() {
                 // Whoever writes by mail waits for an answer: there is nothing behind it.
                 break;
@@ -332,58 +357,14 @@ impl Line {
         taken
     }
 
-    /// Takes a message that is longer than a slot, or not for the sink. Whether the ring goes on.
-    #[inline(never)]
-    fn take_long<S: Sink>(&mut self, from: PeerId, mailed: bool, sink: &mut S) -> bool {
-        if mailed {
-            return self.refuse_mail(from);
-        }
-        let pair = &mut self.pairs[from.index()];
-        let (head, place) = match pair.reader.peek() {
-            Ok(None) => return false,
-            Ok(Some(found)) => found,
-            Err(fault) => {
-                self.cut(from, fault);
-                return false;
-            }
-        };
-        match place {
-            Place::Slots(len) if head.kind < Head::KINDS => {
-                let mut joint = std::mem::MaybeUninit::<[u8; INLINE]>::uninit();
-                // SAFETY: bytes of any value make an array of bytes, and `payload` reads none that
-                // it has not written.
-                let joint = unsafe { &mut *joint.as_mut_ptr() };
-                sink.message(from, head, pair.reader.payload(len, joint));
-                pair.reader.advance(slots_for(len), false, pair.consumed());
-                true
-            }
-            Place::Outbox { offset, len } if head.kind < Head::KINDS => {
-                if !self.reach(from, offset, len) {
-                    return false;
-                }
-                let pair = &mut self.pairs[from.index()];
-                // SAFETY: `reach` has found the range inside the mapped outbox.
-                let payload =
-                    unsafe { Payload::contiguous(pair.outbox.add(offset as usize), len as usize) };
-                sink.message(from, head, payload);
-                pair.reader.advance(1, true, pair.consumed());
-                true
-            }
-            place => self.own_message(from, head, place),
-        }
-    }
-
     #[cold]
-    fn refuse_mail(&mut self, from: PeerId) -> bool {
-        let word = self.pairs[from.index()].mailbox().map_or(0, |mail| mail.word);
-        let Word { size, kind, .. } = Word::unpack(word);
+    fn refuse_mail(&mut self, from: PeerId, kind: u8, size: u16) {
         let fault = Fault::Protocol {
             place: "mailbox",
             expected: format!("kind below {}, at most {MAIL} bytes", Head::KINDS),
             got: format!("kind {kind}, {size} bytes"),
         };
         self.cut(from, fault);
-        false
     }
 
     /// Whether the range lies inside the peer's outbox. If not, the peer is cut off.
@@ -415,10 +396,20 @@ impl Line {
         false
     }
 
-    /// Handles one of the fabric's own messages. Whether the ring goes on.
+    /// Handles what is not for the sink: one of the fabric's own messages, or none at all. Whether
+    /// the ring goes on.
     #[cold]
-    fn own_message(&mut self, from: PeerId, head: Head, place: Place) -> bool {
+    #[inline(never)]
+    fn own_message(&mut self, from: PeerId) -> bool {
         let pair = &mut self.pairs[from.index()];
+        let (head, place) = match pair.reader.peek() {
+            Ok(None) => return false,
+            Ok(Some(found)) => found,
+            Err(fault) => {
+                self.cut(from, fault);
+                return false;
+            }
+        };
         match (head.kind, place) {
             (GOODBYE, Place::Slots(0)) => {
                 self.cut(from, Fault::Closed);
@@ -609,7 +600,14 @@ impl Fabric for Line {
             pair.notify();
             return Ok(());
         }
-        self.send_gather(to, head, &[payload])
+        if payload.len() <= INLINE {
+            self.room(to, slots_for(payload.len()))?;
+            let pair = &mut self.pairs[to.index()];
+            pair.writer.put_run(head, payload);
+            pair.notify();
+            return Ok(());
+        }
+        self.send_pooled(to, head, &[payload], payload.len())
     }
 
     fn send_gather(&mut self, to: PeerId, head: Head, parts: &[&[u8]]) -> Result<(), Refused> {

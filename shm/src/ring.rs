@@ -166,6 +166,38 @@ impl<S: Slots> Writer<S> {
         self.next += 1;
     }
 
+    /// Writes a message of more than [`LEAD`] and up to [`INLINE`] bytes. There must be room.
+    #[inline]
+    pub(crate) fn put_run(&mut self, head: Head, payload: &[u8]) {
+        let len = payload.len();
+        debug_assert!(len > LEAD && len <= INLINE && self.has_room(slots_for(len)));
+        let mask = self.slots.count() - 1;
+        let first = self.next & mask;
+        let payload = Payload::of(payload);
+        self.slots.write(first, |body| {
+            // SAFETY: as in `put_short`.
+            unsafe {
+                body.cast::<u64>().write(head.tag);
+                body.add(8).cast::<u32>().write(head.seq);
+                payload.copy_part(0, body.add(12), LEAD);
+            }
+        });
+        let mut done = LEAD;
+        let mut position = self.next + 1;
+        while done < len {
+            let i = position & mask;
+            let now = (len - done).min(RUN);
+            // SAFETY: a body has 56 bytes.
+            self.slots.write(i, |body| unsafe { payload.copy_part(done, body, now) });
+            self.slots.word(i).store(position as u32 as u64, Ordering::Relaxed);
+            done += now;
+            position += 1;
+        }
+        let word = Word::pack(self.next, head.context, len, head.kind);
+        self.slots.word(first).store(word, Ordering::Release);
+        self.next = position;
+    }
+
     /// Writes a message of up to [`INLINE`] bytes, gathered. There must be room.
     pub(crate) fn put_parts(&mut self, head: Head, parts: &[&[u8]], len: usize) {
         debug_assert!(len <= INLINE && self.has_room(slots_for(len)));
@@ -310,6 +342,17 @@ impl<S: Slots> Reader<S> {
         Head { kind: first.kind, context: first.context, seq, tag }
     }
 
+    /// Where the payload of the message at the head lies in the outbox, if it says that it does.
+    #[inline]
+    pub(crate) fn pooled(&self) -> (u64, u32) {
+        self.slots.read(self.slot, |body| {
+            // SAFETY: a body has 56 bytes.
+            unsafe {
+                (body.add(12).cast::<u64>().read_unaligned(), body.add(20).cast::<u32>().read())
+            }
+        })
+    }
+
     /// The message at the head of the ring, if one is there, validated but for what its
     /// [`Place::Outbox`] says.
     #[inline]
@@ -321,12 +364,7 @@ impl<S: Slots> Reader<S> {
             return Ok(Some((head, Place::Slots(size))));
         }
         if size == POOLED {
-            let (offset, len) = self.slots.read(self.slot, |body| {
-                // SAFETY: a body has 56 bytes.
-                unsafe {
-                    (body.add(12).cast::<u64>().read_unaligned(), body.add(20).cast::<u32>().read())
-                }
-            });
+            let (offset, len) = self.pooled();
             return Ok(Some((head, Place::Outbox { offset, len })));
         }
         Err(Fault::Protocol {
@@ -396,20 +434,14 @@ impl Slots for MappedSlots {
 
 #[cfg(not(loom))]
 impl Reader<MappedSlots> {
-    /// Where the payload of a message of one slot lies, if that is at the head.
-    #[inline]
-    pub(crate) fn lead(&self) -> *const u8 {
-        // SAFETY: the slot is mapped, and its payload starts 20 bytes in.
-        unsafe { self.slots.base.add(self.slot as usize * SLOT + 20) }
-    }
-
     /// The payload of the message at the head, `len` bytes in slots. It may run over the end of the
     /// ring to its beginning: then, and only then, it is put together in `joint`.
     #[inline]
     pub(crate) fn payload<'a>(&'a self, len: usize, joint: &'a mut [u8; INLINE]) -> Payload<'a> {
         let count = self.slots.count;
         let i = self.slot;
-        let at = self.lead();
+        // SAFETY: the slot is mapped, and its payload starts 20 bytes in.
+        let at = unsafe { self.slots.base.add(i as usize * SLOT + 20) };
         if i + slots_for(len) <= count {
             // SAFETY: the slots of the message lie one after the other inside the ring.
             return unsafe { Payload::strided(at, len, LEAD, RUN, 8) };
@@ -462,6 +494,8 @@ mod tests {
                 }
                 if len <= LEAD && salt % 2 == 0 {
                     writer.put_short(head, &bytes);
+                } else if len > LEAD && salt % 2 == 0 {
+                    writer.put_run(head, &bytes);
                 } else {
                     let cut = len / 3;
                     writer.put_parts(head, &[&bytes[..cut], &[], &bytes[cut..]], len);
