@@ -319,7 +319,12 @@ impl Line {
             } else {
                 let Some(word) = pair.reader.first() else { break };
                 let len = word.size as usize;
-                if is_message(word.kind) && len <= INLINE {
+                if is_message(word.kind) && len <= LEAD {
+                    let reader = &pair.reader;
+                    // SAFETY: the bytes lie in the slot at the head of the ring, which is mapped.
+                    let payload = unsafe { Payload::contiguous(reader.lead(), len) };
+                    (reader.head(word), payload, 1, false)
+                } else if is_message(word.kind) && len <= INLINE {
                     // SAFETY: bytes of any value make an array of bytes, and `payload` reads none
                     // that it has not written.
                     let joint = unsafe { &mut *joint.as_mut_ptr() };

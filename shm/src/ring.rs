@@ -434,14 +434,20 @@ impl Slots for MappedSlots {
 
 #[cfg(not(loom))]
 impl Reader<MappedSlots> {
+    /// Where the payload of the message at the head lies, the first [`LEAD`] bytes of it.
+    #[inline]
+    pub(crate) fn lead(&self) -> *const u8 {
+        // SAFETY: the slot is mapped, and its payload starts 20 bytes in.
+        unsafe { self.slots.base.add(self.slot as usize * SLOT + 20) }
+    }
+
     /// The payload of the message at the head, `len` bytes in slots. It may run over the end of the
     /// ring to its beginning: then, and only then, it is put together in `joint`.
     #[inline]
     pub(crate) fn payload<'a>(&'a self, len: usize, joint: &'a mut [u8; INLINE]) -> Payload<'a> {
         let count = self.slots.count;
         let i = self.slot;
-        // SAFETY: the slot is mapped, and its payload starts 20 bytes in.
-        let at = unsafe { self.slots.base.add(i as usize * SLOT + 20) };
+        let at = self.lead();
         if i + slots_for(len) <= count {
             // SAFETY: the slots of the message lie one after the other inside the ring.
             return unsafe { Payload::strided(at, len, LEAD, RUN, 8) };

@@ -86,16 +86,11 @@ pub(crate) struct Extra {
 }
 
 /// All operations of an endpoint.
+#[derive(Default)]
 pub(crate) struct Requests {
     slots: Vec<Slot>,
     /// The first slot that is free; as many as there are slots, if none is.
     free: u32,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Requests { slots: Vec::new(), free: 0 }
-    }
 }
 
 impl Requests {
