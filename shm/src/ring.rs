@@ -312,6 +312,7 @@ impl<S: Slots> Reader<S> {
     #[cfg(test)]
     pub(crate) fn start_at(&mut self, position: u64) {
         (self.next, self.published) = (position, position - 1);
+        self.slot = position & (self.slots.count() - 1);
     }
 
     /// The position that the next message will have.
