@@ -54,6 +54,19 @@ pub enum Error {
         /// What arrived.
         got: u8,
     },
+    /// An application's answer is wrong.
+    #[error(
+        "{what}: expected {expected}, got {got}; please report this with the output of `taffrail \
+         info`"
+    )]
+    Invalid {
+        /// What of it.
+        what: &'static str,
+        /// What would have been right.
+        expected: String,
+        /// What there was.
+        got: String,
+    },
     /// Options that contradict each other.
     #[error("{0}")]
     Usage(String),

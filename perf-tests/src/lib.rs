@@ -1,6 +1,7 @@
 //! Measurements of Taffrail and, beside it, of what else is installed: the parts of the
 //! `taffrail-perf` command.
 
+pub mod app;
 pub mod compare;
 pub mod cpus;
 pub mod error;

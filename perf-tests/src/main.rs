@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use taffrail_perf::app::App;
 use taffrail_perf::compare::Compare;
 use taffrail_perf::limits::Limits;
 use taffrail_perf::matching::Match;
@@ -32,6 +33,7 @@ enum Command {
     Compare(Compare),
     Limits(Limits),
     Tune(Tune),
+    App(App),
     /// Ends the ranks of a launcher that died; started by it
     #[command(hide = true)]
     Guard,
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Limits(limits) => limits.run(),
         Command::Tune(tune) => tune.run(),
+        Command::App(app) => app.run(),
         Command::Guard => return taffrail_launch::guard(),
     };
     result.unwrap_or_else(|error| {

@@ -1,0 +1,95 @@
+//! Running an application as a command.
+
+use super::{Name, run};
+use crate::session::{Member, Placement, Session};
+use crate::{Error, launching};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A small application with a known answer: its checksum is the same in every run
+///
+/// The last line is `checksum`, which depends on the size, the iterations and, for some, on the
+/// number of ranks, and on nothing else. The time taken is told on standard error.
+#[derive(Clone, Debug, clap::Args)]
+pub struct App {
+    /// Which one
+    #[arg(value_enum)]
+    pub name: Name,
+    /// How many ranks to start; started by a launcher, it runs on the ranks of that job
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: u32,
+    /// How large the problem is [default: what takes about two seconds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub size: Option<u32>,
+    /// How many iterations to do [default: what takes about two seconds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
+    /// Tell of each tenth of the iterations, on standard error
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+impl App {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        let ranks = if launching::in_a_job() {
+            1
+        } else {
+            // Said once, and not by every rank.
+            self.name.check(self.ranks, self.size())?;
+            self.ranks
+        };
+        match Session::start(ranks, Placement::Free)? {
+            Session::Done(code) => Ok(code),
+            Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
+        }
+    }
+
+    fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
+        let (size, iterations) = (self.size(), self.iterations());
+        let reports = member.reports();
+        let begin = Instant::now();
+        let checksum = run(self.name, &mut member.endpoint, size, iterations, |done| {
+            if reports && self.verbose && ends_a_tenth(done, iterations) {
+                eprintln!("iteration {done} of {iterations}");
+            }
+        })?;
+        if reports {
+            let seconds = begin.elapsed().as_secs_f64();
+            let (name, ranks) = (self.name, member.job.size());
+            eprintln!(
+                "{name:?}, size {size}, {iterations} iterations on {ranks} ranks: {seconds:.3} s"
+            );
+            println!("checksum {checksum:016x}");
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u32 {
+        self.size.unwrap_or(self.name.defaults().0)
+    }
+
+    fn iterations(&self) -> u32 {
+        self.iterations.unwrap_or(self.name.defaults().1)
+    }
+}
+
+fn ends_a_tenth(done: u32, of: u32) -> bool {
+    let tenths = |done: u32| u64::from(done) * 10 / u64::from(of);
+    tenths(done) > tenths(done - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_ten_tenths_of_many_iterations() {
+        for of in [10, 11, 99, 1000] {
+            let told: Vec<u32> = (1..=of).filter(|&done| ends_a_tenth(done, of)).collect();
+            assert_eq!((told.len(), told.last()), (10, Some(&of)), "{of}");
+        }
+        assert_eq!((1..=3).filter(|&done| ends_a_tenth(done, 3)).count(), 3);
+    }
+}
