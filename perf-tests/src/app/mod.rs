@@ -156,7 +156,7 @@ mod tests {
                 _ => None,
             });
             let error = ends[0].as_ref().unwrap().as_ref().unwrap_err();
-            let gone = taffrail::Error::PeerFailed { rank: 1, fault: taffrail::Fault::Left };
+            let gone = taffrail::Error::PeerFailed { rank: 1, fault: taffrail::Fault::Closed };
             assert_eq!(error.to_string(), gone.to_string(), "{name:?}");
         }
     }
