@@ -94,7 +94,7 @@ pub struct Line {
     /// Somebody asked for the descriptor, so waits have to make it readable.
     fd_wanted: Cell<bool>,
     fork_guard: ForkGuard,
-    inbox: Shared,
+    pub(crate) inbox: Shared,
     /// What peers look for in our memory when they try whether they can read it.
     _cookie: Box<u64>,
 }
@@ -129,7 +129,7 @@ impl Line {
             me,
             pairs,
             hot: Vec::with_capacity(HOT),
-            window: Window::new((outbox.len() / SEGMENT) as u32),
+            window: Window::new((outbox.len() / SEGMENT) as u32, (outbox.limit() / SEGMENT) as u32),
             transfers: Transfers::default(),
             endings: Vec::new(),
             armed,

@@ -6,12 +6,18 @@
 //! window moving: the lines written next are those that have long since fallen out of the reader's
 //! private cache, and those are the cheap ones to write (DESIGN section 3; `docs/performance.md`).
 //! The bookkeeping here touches no memory but its own.
+//!
+//! A window that cannot grow any more is shared: a peer that does not read is not given what others
+//! need to go on.
 
 use std::collections::VecDeque;
 use taffrail_fabric::PeerId;
 
 /// Bytes of a segment, and so the longest payload.
 pub(crate) const SEGMENT: usize = 64 * 1024;
+
+/// A peer may hold so many times as many segments as are left, once there will not be more.
+const SHARE: usize = 3;
 
 /// A segment in use: who was sent what from it, last.
 #[derive(Default)]
@@ -22,6 +28,10 @@ struct Segment {
 }
 
 impl Segment {
+    fn is_held_by(&self, peer: PeerId, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        self.uses.iter().any(|&(p, position)| p == peer && consumed(p) < position)
+    }
+
     fn is_free(&self, consumed: &impl Fn(PeerId) -> u64) -> bool {
         self.uses.iter().all(|&(peer, position)| consumed(peer) >= position)
     }
@@ -29,8 +39,9 @@ impl Segment {
 
 /// Which bytes of the outbox are in use.
 pub(crate) struct Window {
-    /// Segments that exist.
+    /// Segments that exist, and how many can ever be.
     count: u32,
+    most: u32,
     current: Segment,
     /// Bytes of the current segment in use.
     fill: usize,
@@ -41,10 +52,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window of `count >= 1` segments.
-    pub(crate) fn new(count: u32) -> Self {
+    /// A window of `count >= 1` segments, which can become `most`.
+    pub(crate) fn new(count: u32, most: u32) -> Self {
         let mut window = Window {
             count: 0,
+            most,
             current: Segment::default(),
             fill: SEGMENT,
             busy: VecDeque::new(),
@@ -83,15 +95,17 @@ impl Window {
         consumed: impl Fn(PeerId) -> u64,
     ) -> Option<u64> {
         debug_assert!(len <= SEGMENT);
-        if self.fill + len > SEGMENT && !self.turn(consumed) {
+        if self.fill + len > SEGMENT && !self.turn(&consumed) {
+            return None;
+        }
+        let last = self.current.uses.last_mut().filter(|(last, _)| *last == peer);
+        if let Some((_, at)) = last {
+            *at = position;
+        } else if !self.use_by(peer, position, &consumed) {
             return None;
         }
         let offset = self.current.index as u64 * SEGMENT as u64 + self.fill as u64;
         self.fill += len.next_multiple_of(64);
-        match self.current.uses.last_mut() {
-            Some((last, at)) if *last == peer => *at = position,
-            _ => self.use_by(peer, position),
-        }
         Some(offset)
     }
 
@@ -104,28 +118,41 @@ impl Window {
         )
     }
 
-    fn use_by(&mut self, peer: PeerId, position: u64) {
-        match self.current.uses.iter_mut().find(|(p, _)| *p == peer) {
-            Some((_, at)) => *at = position,
-            None => self.current.uses.push((peer, position)),
+    /// Notes that the peer uses the current segment. `false`: it holds too much already.
+    fn use_by(&mut self, peer: PeerId, position: u64, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        if let Some((_, at)) = self.current.uses.iter_mut().find(|(p, _)| *p == peer) {
+            *at = position;
+            return true;
         }
+        if self.count >= self.most && self.is_greedy(peer, consumed) {
+            return false;
+        }
+        self.current.uses.push((peer, position));
+        true
+    }
+
+    /// Whether a peer holds so much that others could be left with nothing.
+    #[cold]
+    fn is_greedy(&self, peer: PeerId, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        let held = self.busy.iter().filter(|s| s.is_held_by(peer, consumed)).count();
+        held > SHARE * self.free.len()
     }
 
     /// Closes the current segment and opens the next.
     #[inline(never)]
-    fn turn(&mut self, consumed: impl Fn(PeerId) -> u64) -> bool {
-        while self.busy.front().is_some_and(|s| s.is_free(&consumed)) {
+    fn turn(&mut self, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        while self.busy.front().is_some_and(|s| s.is_free(consumed)) {
             let segment = self.busy.pop_front().expect("just seen");
             self.release(segment);
         }
         if self.free.is_empty() {
             // One slow peer holds the oldest; those behind it may be free all the same.
-            while let Some(at) = self.busy.iter().position(|s| s.is_free(&consumed)) {
+            while let Some(at) = self.busy.iter().position(|s| s.is_free(consumed)) {
                 let segment = self.busy.remove(at).expect("just seen");
                 self.release(segment);
             }
         }
-        if self.free.is_empty() && self.current.is_free(&consumed) {
+        if self.free.is_empty() && self.current.is_free(consumed) {
             self.current.uses.clear();
             self.fill = 0;
             return true;
@@ -149,7 +176,7 @@ mod tests {
 
     #[test]
     fn segments_are_reused_in_the_order_they_became_free() {
-        let mut window = Window::new(3);
+        let mut window = Window::new(3, 9);
         let consumed = |_| u64::MAX;
         let turns: Vec<u64> = (1..=7)
             .map(|p| window.take(SEGMENT, PeerId(0), p, consumed).unwrap() / SEGMENT as u64)
@@ -159,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_slow_peer_blocks_only_its_own_segments() {
-        let mut window = Window::new(2);
+        let mut window = Window::new(2, 9);
         assert!(window.take(SEGMENT, PeerId(7), 1, |_| 0).is_some());
         let consumed = |peer: PeerId| if peer == PeerId(7) { 0 } else { u64::MAX };
         for position in 1..10 {
@@ -173,14 +200,37 @@ mod tests {
         assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), Some(2 * SEGMENT as u64));
     }
 
+    #[test]
+    fn who_does_not_read_leaves_room_for_who_does() {
+        for (segments, share) in [(2, 1), (3, 2), (4, 3), (64, 48)] {
+            let mut window = Window::new(segments, segments);
+            let (idle, busy) = (PeerId(1), PeerId(2));
+            let consumed = |peer| if peer == idle { 0 } else { u64::MAX };
+            let mut given = 0;
+            while window.take(SEGMENT, idle, given + 1, consumed).is_some() {
+                given += 1;
+            }
+            assert_eq!(given, share, "of {segments} segments");
+            for position in 1..1000 {
+                // Neither a small message to the idle one gets what is left.
+                assert_eq!(window.take(64, idle, given + 1, consumed), None);
+                assert!(window.take(4096, busy, position, consumed).is_some());
+            }
+            // What was read may be given again.
+            assert!(window.take(SEGMENT, idle, given + 1, |_| u64::MAX).is_some());
+        }
+    }
+
     proptest! {
         /// No byte is handed out twice before every earlier holder has consumed it.
         #[test]
         fn live_ranges_never_overlap(
             steps in prop::collection::vec((1..=SEGMENT, 0u32..3, any::<bool>(), 0u64..40), 1..400),
             segments in 1u32..5,
+            grows in any::<bool>(),
         ) {
-            let mut window = Window::new(segments);
+            let most = if grows { 9 } else { segments };
+            let mut window = Window::new(segments, most);
             let mut sent = [0u64; 3];
             let mut consumed = [0u64; 3];
             let mut live: Vec<(u64, u64, usize, u64)> = Vec::new();
