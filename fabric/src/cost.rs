@@ -61,7 +61,8 @@ impl Cost {
         let mut points = [(0.0, 0.0); Cost::POINTS];
         let mut before = 0;
         for (place, &(len, ns)) in points.iter_mut().zip(measured) {
-            if len <= before {
+            // Sizes that are one as numbers of this kind have no slope between them.
+            if len as f64 <= before as f64 {
                 return Err(BadTable::Order { before, len });
             }
             if !(ns.is_finite() && ns > 0.0) {
@@ -175,6 +176,9 @@ mod tests {
         assert_eq!(Cost::table(&[(0, 1.0)]), Err(BadTable::Order { before: 0, len: 0 }));
         let twice = Cost::table(&[(8, 1.0), (8, 2.0)]);
         assert_eq!(twice, Err(BadTable::Order { before: 8, len: 8 }));
+        // The next size is the same number here, and there is no slope between them.
+        let close = Cost::table(&[(1 << 60, 1.0), ((1 << 60) + 1, 2.0)]);
+        assert!(matches!(close, Err(BadTable::Order { .. })), "{close:?}");
         for ns in [0.0, -1.0, f64::INFINITY, f64::NAN] {
             assert!(matches!(Cost::table(&[(8, ns)]), Err(BadTable::Time { len: 8, .. })));
         }

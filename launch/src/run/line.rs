@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use taffrail::pmi::{self, Message, WireError};
 
+/// A rank's connection.
 pub struct Line {
     stream: UnixStream,
     heard: Vec<u8>,
@@ -20,6 +21,10 @@ pub enum Heard {
 }
 
 impl Line {
+    /// Takes over a connected stream.
+    ///
+    /// # Errors
+    /// When it cannot be made not to block.
     pub fn new(stream: UnixStream) -> std::io::Result<Line> {
         stream.set_nonblocking(true)?;
         Ok(Line { stream, heard: Vec::new(), unsaid: Vec::new() })

@@ -8,6 +8,7 @@ const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;
 const VALLEN_MAX: usize = 1024;
 
+/// The server of one job.
 pub struct Server {
     name: String,
     store: HashMap<String, String>,
@@ -26,18 +27,25 @@ enum Rank {
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Deed {
+    /// An answer.
     Say {
+        /// The rank it goes to.
         to: usize,
+        /// What it says.
         message: Message,
     },
     /// The rank wants the job to end.
     Abort {
+        /// The status it wants.
         code: i64,
+        /// What it says of the reason.
         message: Option<String>,
     },
     /// A barrier that one rank waits in can never be complete: another one is gone.
     Stuck {
+        /// The one that waits.
         waiting: usize,
+        /// The one that is gone.
         gone: usize,
     },
 }
@@ -81,7 +89,13 @@ impl Server {
             "publish_name" => refused("publish_result", "names_are_not_published_here"),
             "unpublish_name" => refused("unpublish_result", "names_are_not_published_here"),
             "lookup_name" => refused("lookup_result", "names_are_not_published_here"),
-            other => refused(&format!("{other}_result"), "unknown_command"),
+            other => {
+                let answer = refused(&format!("{other}_result"), "unknown_command");
+                match answer.to_line() {
+                    Ok(_) => answer,
+                    Err(_) => refused("unknown_result", "unknown_command"),
+                }
+            }
         };
         Ok(vec![Deed::Say { to: rank, message: answer }])
     }
@@ -107,6 +121,10 @@ impl Server {
         }
         if key.len() >= KEYLEN_MAX || value.len() >= VALLEN_MAX {
             return refused("put_result", "key_or_value_too_long");
+        }
+        // Reading is more tolerant than writing, and whoever asks for it has to be answered.
+        if Message::new("get_result").with("value", value).to_line().is_err() {
+            return refused("put_result", "value_cannot_be_written");
         }
         if self.store.contains_key(key) {
             return refused("put_result", "duplicate_key");
@@ -208,6 +226,15 @@ mod tests {
         assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x").contains("missing"));
         assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=").contains("rc=0"));
         assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=2").contains("duplicate_key"));
+        // It could not be said to whoever asks for it.
+        for value in [" a", r"\", r"a b\"] {
+            let put = format!("cmd=put kvsname=job key=z value={value}");
+            assert!(ask(&mut s, 0, &put).contains("value_cannot_be_written"), "{value:?}");
+        }
+        for cmd in [r"da\nce".to_owned(), "d".repeat(pmi::MAX_LINE - 10)] {
+            let answer = ask(&mut s, 0, &format!("cmd={cmd}"));
+            assert!(answer.contains("unknown_command"), "{answer}");
+        }
         let long = format!("cmd=put kvsname=job key=y value={}", "v".repeat(VALLEN_MAX));
         assert!(ask(&mut s, 0, &long).contains("too_long"));
         assert!(ask(&mut s, 0, "cmd=dance").contains("dance_result rc=-1 msg=unknown_command"));
