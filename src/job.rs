@@ -1,6 +1,8 @@
 //! The job: who takes part, and how addresses are exchanged at the start.
 
 mod client;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod local;
 
 use crate::{Endpoint, Error, Settings};

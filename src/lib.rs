@@ -21,6 +21,9 @@ mod endpoint;
 mod engine;
 mod error;
 mod explain;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod job;
 mod names;
 #[doc(hidden)]

@@ -101,7 +101,7 @@ impl Tuning {
         }
     }
 
-    fn parse(file: &Path, text: &str) -> Result<Tuning, Error> {
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Tuning, Error> {
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,

@@ -10,6 +10,14 @@ mod server;
 mod signals;
 mod watch;
 
+/// What the fuzz targets need beside the public interface.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::line::{Heard, Line};
+    pub use super::server::{Deed, Server};
+}
+
 pub use cpus::allowed as allowed_cpus;
 pub use guard::guard;
 

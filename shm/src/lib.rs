@@ -14,6 +14,9 @@ mod cma;
 mod copy;
 #[cfg(not(loom))]
 mod fork_guard;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]

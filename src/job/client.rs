@@ -20,7 +20,7 @@ pub(super) struct Client {
     process: u32,
 }
 
-trait Stream: Read + Write + Send {}
+pub(super) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// Some launchers keep whole lines in buffers of 1024 bytes, whatever they say of values.
@@ -99,7 +99,7 @@ fn inherited(fd: u32) -> Result<UnixStream, String> {
 
 impl Client {
     /// Begins on a connection whose rank is known by the environment.
-    fn start(stream: Box<dyn Stream>, rank: u32, size: u32) -> Result<Client, String> {
+    pub(super) fn start(stream: Box<dyn Stream>, rank: u32, size: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
         let client = Client {
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Begins on a connection of our own making: the launcher says who we are.
-    fn call(stream: Box<dyn Stream>, id: u32) -> Result<Client, String> {
+    pub(super) fn call(stream: Box<dyn Stream>, id: u32) -> Result<Client, String> {
         let stream = BufReader::new(stream);
         let kvsname = String::new();
         let mut client = Client {

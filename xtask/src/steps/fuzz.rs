@@ -19,6 +19,13 @@ const FLAGS: &str = "--cfg fuzzing \
     -Cdebug-assertions \
     -Zsanitizer=address";
 
+/// Runs every target, for `seconds` together.
+pub fn step(place: &Place, seconds: u32) -> Outcome {
+    let each = seconds / targets(place).len().max(1) as u32;
+    // 0 would be for ever.
+    chore(place, None, each.max(1), None)
+}
+
 /// Builds every target and runs one or all: for `seconds`, or with a single input.
 pub fn chore(place: &Place, only: Option<&str>, seconds: u32, input: Option<&Path>) -> Outcome {
     if !tools::has_asan() {
@@ -97,6 +104,8 @@ fn search(place: &Place, name: &str, program: &Path, seconds: u32) -> Result<(),
         .arg(format!("-seed={}", std::process::id()))
         .arg(format!("-artifact_prefix={}/", artefacts.display()))
         .args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"])
+        // Inputs are lists of steps: short ones say little.
+        .arg("-len_control=0")
         .args([&corpus, &seeds])
         .current_dir(&place.root));
     if ended.ok {

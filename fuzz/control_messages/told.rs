@@ -1,0 +1,33 @@
+//! What the hostile peer is told by the victim, so that it can answer as it should.
+
+use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink, Token};
+
+/// Operations of the victim, as it names them, and the bytes each still wants or has.
+#[derive(Default)]
+pub struct Told {
+    /// Receives and gets that wait for pieces.
+    pub wants: Vec<(u64, usize)>,
+    /// Sends that were announced.
+    pub has: Vec<(u64, usize)>,
+}
+
+impl Sink for Told {
+    fn message(&mut self, _: PeerId, head: Head, payload: Payload<'_>) {
+        let bytes = payload.to_vec();
+        let word = |at: usize| {
+            let bytes = bytes.get(at..at + 8).map(|b| b.try_into().expect("8 bytes"));
+            bytes.map_or(0, u64::from_le_bytes)
+        };
+        match head.kind {
+            2 => self.has.push((word(0), bytes.len() - 8)),
+            5 => self.has.push((word(8), word(0) as usize)),
+            6 => self.wants.push((word(8), word(0) as usize)),
+            12 => self.wants.push((head.tag, word(16) as usize)),
+            _ => {}
+        }
+    }
+
+    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn failed(&mut self, _: PeerId, _: Fault) {}
+}

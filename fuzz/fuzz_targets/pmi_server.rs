@@ -1,0 +1,169 @@
+//! What ranks say to the launcher, in whatever pieces it comes: answered or refused, what one rank
+//! has put every other gets, and every answer can be written.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use taffrail::pmi::{MAX_LINE, parse};
+use taffrail_fuzz::steps::Steps;
+use taffrail_launch::run::fuzzing::{Deed, Heard, Line, Server};
+
+const RANKS: usize = 3;
+
+#[derive(Arbitrary, Debug)]
+enum Said<'a> {
+    Init,
+    Put {
+        key: Name<'a>,
+        value: &'a str,
+    },
+    Get(Name<'a>),
+    Barrier,
+    Spawn {
+        ended: bool,
+    },
+    Abort {
+        code: &'a str,
+        why: &'a str,
+    },
+    Other(&'a str),
+    Bytes(&'a [u8]),
+    /// Many bytes, and no end of the line.
+    Endless {
+        byte: u8,
+        times: u16,
+    },
+    End,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Name<'a> {
+    Usual(u8),
+    Any(&'a str),
+}
+
+impl Said<'_> {
+    fn text(&self) -> Vec<u8> {
+        let text = match self {
+            Said::Init => "cmd=init pmi_version=1 pmi_subversion=1\n".to_owned(),
+            Said::Put { key, value } => format!("cmd=put kvsname=job key={key} value={value}\n"),
+            Said::Get(key) => format!("cmd=get kvsname=job key={key}\n"),
+            Said::Barrier => "cmd=barrier_in\n".to_owned(),
+            Said::Spawn { ended } => (if *ended { "endcmd\n" } else { "mcmd=spawn\n" }).to_owned(),
+            Said::Abort { code, why } => format!("cmd=abort exitcode={code} error_msg={why}\n"),
+            Said::Other(text) => format!("cmd={text}\n"),
+            Said::Bytes(bytes) => return bytes.to_vec(),
+            Said::Endless { byte, times } => return vec![*byte; *times as usize],
+            Said::End => String::new(),
+        };
+        text.into_bytes()
+    }
+}
+
+impl std::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Name::Usual(n) => write!(f, "P{}", n % 4),
+            Name::Any(text) => f.write_str(text),
+        }
+    }
+}
+
+struct Rank {
+    line: Option<Line>,
+    end: UnixStream,
+    /// What it has said and not ended yet.
+    unended: Vec<u8>,
+}
+
+fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
+    let mut server = Server::new(RANKS, "job".to_owned());
+    let mut ranks: Vec<Rank> = (0..RANKS)
+        .map(|_| {
+            let (ours, theirs) = UnixStream::pair().expect("sockets");
+            theirs.set_nonblocking(true).expect("no reason not to");
+            Rank {
+                line: Some(Line::new(ours).expect("a socket")),
+                end: theirs,
+                unended: Vec::new(),
+            }
+        })
+        .collect();
+    let mut store = HashMap::new();
+    for (number, said) in &said.0 {
+        let number = *number as usize % RANKS;
+        let rank = &mut ranks[number];
+        let Some(line) = &mut rank.line else { continue };
+        let text = said.text();
+        // What does not fit into the socket is not said.
+        let text = &text[..text.len().min(3 * MAX_LINE)];
+        rank.end.write_all(text).expect("room in the socket");
+        let mut lines = Vec::new();
+        let mut heard = Ok(Heard::More);
+        for _ in 0..=text.len() / 4096 {
+            heard = line.listen(&mut lines);
+            if heard.is_err() {
+                break;
+            }
+        }
+        // As anybody would cut it.
+        rank.unended.extend_from_slice(text);
+        let whole = rank.unended.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        let rest = rank.unended.split_off(whole);
+        let whole = std::mem::replace(&mut rank.unended, rest);
+        assert!(heard.is_err() || lines.concat() == whole, "{lines:?}");
+        assert!(heard.is_err() || rank.unended.len() <= MAX_LINE);
+        let mut ended = heard.is_err() || matches!(said, Said::End);
+        for line in lines {
+            assert_eq!(line.iter().position(|&b| b == b'\n'), Some(line.len() - 1));
+            match server.hear(number, &line) {
+                Ok(deeds) => {
+                    for deed in deeds {
+                        check(&line, &deed, &mut store);
+                        answer(&mut ranks, deed);
+                    }
+                }
+                Err(_) => ended = true,
+            }
+        }
+        if ended {
+            ranks[number].line = None;
+            if let Some(deed) = server.gone(number) {
+                assert!(matches!(deed, Deed::Stuck { waiting, gone } if waiting != gone));
+            }
+        }
+    }
+});
+
+/// Sends an answer, and reads it as the rank does.
+fn answer(ranks: &mut [Rank], deed: Deed) {
+    let Deed::Say { to, message } = deed else { return };
+    let Some(line) = &mut ranks[to].line else { return };
+    line.say(&message).expect("an answer that can be written");
+    let mut got = vec![0; 2 * MAX_LINE];
+    let len = ranks[to].end.read(&mut got).expect("an answer");
+    assert_eq!(parse(&got[..len]).as_ref(), Ok(&message));
+}
+
+/// Holds what was put against what is got.
+fn check(line: &[u8], deed: &Deed, store: &mut HashMap<String, String>) {
+    let (Ok(asked), Deed::Say { message, .. }) = (parse(line), deed) else { return };
+    let fine = message.get("rc") == Some("0");
+    let key = asked.get("key").unwrap_or_default().to_owned();
+    match asked.cmd.as_str() {
+        "put" if fine => {
+            let value = asked.get("value").unwrap_or_default().to_owned();
+            assert_eq!(store.insert(key, value), None, "put twice");
+        }
+        "get" if key != "PMI_process_mapping" => {
+            let known = store.get(&key).filter(|_| fine);
+            assert_eq!(known.is_some(), fine, "{asked:?} gave {message:?}");
+            assert!(!fine || message.get("value") == known.map(String::as_str), "{message:?}");
+        }
+        _ => {}
+    }
+}
