@@ -24,7 +24,7 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(ranks: u32) -> Self {
         let fit = RINGS / (SLOT as u64 * ranks.max(1) as u64);
-        let slots = (fit.max(1).ilog2() as u64).clamp(4, 8);
+        let slots = (fit.max(1).ilog2() as u64).clamp(4, 7);
         Layout { ranks: ranks as usize, slots: 1 << slots }
     }
 
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn budgets_hold() {
-        assert_eq!(Layout::new(2).slots(), 256);
+        assert_eq!(Layout::new(2).slots(), 128);
         assert!(Layout::new(128).len() <= 384 * 1024);
         assert_eq!(Layout::new(4096).slots(), 16);
         for ranks in 2..300 {
             let pair = 2 * (Layout::new(ranks).slots() as usize * SLOT + 2 * DESK);
-            assert!(pair <= 34 * 1024, "{pair} bytes for an idle pair of {ranks} ranks");
+            assert!(pair <= 32 * 1024, "{pair} bytes for an idle pair of {ranks} ranks");
         }
     }
 }

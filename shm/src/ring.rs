@@ -20,7 +20,7 @@ pub(crate) const INLINE: usize = LEAD + 4 * RUN;
 /// The size field of a message whose payload lies in the outbox.
 pub(crate) const POOLED: usize = 511;
 
-/// The positions with these bits set are a lap of the longest ring (256 slots).
+/// The positions with these bits set are a lap of any ring (none has more than 256 slots).
 const LAP: u32 = (1 << 30) - 256;
 
 /// Slots that a payload of `len <= INLINE` bytes takes.
