@@ -1,0 +1,224 @@
+//! Events: what was left to chance, and the record that one is stored as.
+//!
+//! MPICH-V2 logs each reception with four fields: the sender, the sender's clock, the receiver's
+//! clock, and the number of unsuccessful probes before it (section 4.5). Here the sender's clock is
+//! the number of the message in its channel, the receiver's clock counts events, and only what is
+//! not determined anyway is an event, unless all receptions are asked for.
+//!
+//! The bytes of a record are shown in `docs/logging.md`, section 3.
+
+use crate::{Name, Rank};
+
+/// Something that chance has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The receive that was posted as number `post` has got this message.
+    Matched {
+        /// The receive: all of a rank are counted, from 0.
+        post: u32,
+        /// Its message.
+        message: Name,
+    },
+    /// The receive that was posted as number `post` was cancelled in time.
+    Cancelled {
+        /// The receive.
+        post: u32,
+    },
+    /// After `polls` that found nothing, a poll has found something that is determined but for the
+    /// time: a test its request over, a wait for several the one with this index.
+    Found {
+        /// Polls without success since the last event of a poll.
+        polls: u32,
+        /// Which of those asked for; 0 where only one was.
+        index: u32,
+    },
+    /// After `polls` that found nothing, a probe has seen this message.
+    Probed {
+        /// As in [`Event::Found`].
+        polls: u32,
+        /// What it has seen.
+        message: Name,
+    },
+    /// After `polls` that found nothing, this message was claimed.
+    Claimed {
+        /// As in [`Event::Found`].
+        polls: u32,
+        /// What was claimed.
+        message: Name,
+    },
+    /// So many polls have found nothing, and then a message was sent, which may depend on that.
+    Nothing {
+        /// As in [`Event::Found`].
+        polls: u32,
+    },
+}
+
+/// Bytes of a record.
+pub const RECORD: usize = 32;
+
+/// The version of the format.
+pub const VERSION: u8 = 1;
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Nothing was ever written here.
+    #[error("no record")]
+    Empty,
+    /// The bytes are not what was written, or were written for another place.
+    #[error("damaged record {clock}: its checksum is {got:#010x}, its bytes make {expected:#010x}")]
+    Damaged {
+        /// The clock that the record claims.
+        clock: u64,
+        /// What the checksum of its bytes is.
+        expected: u32,
+        /// What it says.
+        got: u32,
+    },
+    /// Written by another version.
+    #[error("record {clock} has format {got}, this program reads format {VERSION}")]
+    Version {
+        /// The record's clock.
+        clock: u64,
+        /// Its version.
+        got: u8,
+    },
+    /// Whole, but of no kind that there is.
+    #[error("record {clock} is of kind {got}, there are kinds 1 to 6")]
+    Kind {
+        /// The record's clock.
+        clock: u64,
+        /// Its kind.
+        got: u8,
+    },
+}
+
+impl Event {
+    /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock:
+    /// whoever writes a record in place writes them last.
+    pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
+        let none = Name { source: 0, context: 0, seq: 0 };
+        let (kind, number, polls, name) = match *self {
+            Event::Matched { post, message } => (1, post, 0, message),
+            Event::Cancelled { post } => (2, post, 0, none),
+            Event::Found { polls, index } => (3, index, polls, none),
+            Event::Probed { polls, message } => (4, 0, polls, message),
+            Event::Claimed { polls, message } => (5, 0, polls, message),
+            Event::Nothing { polls } => (6, 0, polls, none),
+        };
+        let mut bytes = [0; RECORD];
+        bytes[..8].copy_from_slice(&clock.to_le_bytes());
+        bytes[8..12].copy_from_slice(&name.source.to_le_bytes());
+        bytes[12..16].copy_from_slice(&name.seq.to_le_bytes());
+        bytes[16..18].copy_from_slice(&name.context.to_le_bytes());
+        bytes[18] = kind;
+        bytes[19] = VERSION;
+        bytes[20..24].copy_from_slice(&number.to_le_bytes());
+        bytes[24..28].copy_from_slice(&polls.to_le_bytes());
+        let sum = checksum(rank, &bytes);
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The clock and the event of a record of `rank`.
+    ///
+    /// # Errors
+    /// [`RecordError`], naming the record.
+    pub fn decode(rank: Rank, bytes: &[u8; RECORD]) -> Result<(u64, Event), RecordError> {
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let clock = u64::from(word(0)) | u64::from(word(4)) << 32;
+        if clock == 0 {
+            return Err(RecordError::Empty);
+        }
+        let (expected, got) = (checksum(rank, bytes), word(28));
+        if expected != got {
+            return Err(RecordError::Damaged { clock, expected, got });
+        }
+        if bytes[19] != VERSION {
+            return Err(RecordError::Version { clock, got: bytes[19] });
+        }
+        let context = u16::from_le_bytes([bytes[16], bytes[17]]);
+        let message = Name { source: word(8), context, seq: word(12) };
+        let (number, polls) = (word(20), word(24));
+        let event = match bytes[18] {
+            1 => Event::Matched { post: number, message },
+            2 => Event::Cancelled { post: number },
+            3 => Event::Found { polls, index: number },
+            4 => Event::Probed { polls, message },
+            5 => Event::Claimed { polls, message },
+            6 => Event::Nothing { polls },
+            got => return Err(RecordError::Kind { clock, got }),
+        };
+        Ok((clock, event))
+    }
+}
+
+/// Over everything but itself, and the rank, so that a record at another's place is found out.
+fn checksum(rank: Rank, bytes: &[u8; RECORD]) -> u32 {
+    crc32c::crc32c_append(rank, &bytes[..28])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn events() -> impl Strategy<Value = Event> {
+        let name = (any::<u32>(), any::<u16>(), any::<u32>())
+            .prop_map(|(source, context, seq)| Name { source, context, seq });
+        prop_oneof![
+            (any::<u32>(), name.clone())
+                .prop_map(|(post, message)| Event::Matched { post, message }),
+            any::<u32>().prop_map(|post| Event::Cancelled { post }),
+            any::<(u32, u32)>().prop_map(|(polls, index)| Event::Found { polls, index }),
+            (any::<u32>(), name.clone())
+                .prop_map(|(polls, message)| Event::Probed { polls, message }),
+            (any::<u32>(), name).prop_map(|(polls, message)| Event::Claimed { polls, message }),
+            any::<u32>().prop_map(|polls| Event::Nothing { polls }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(event in events(), rank: u32, clock in 1..u64::MAX) {
+            prop_assert_eq!(Event::decode(rank, &event.encode(rank, clock)), Ok((clock, event)));
+        }
+
+        #[test]
+        fn no_flipped_bits_are_believed(
+            event in events(), clock in 1..u64::MAX, bit in 0..RECORD * 8, other in 0..RECORD * 8,
+        ) {
+            let mut bytes = event.encode(3, clock);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Event::decode(3, &bytes).is_err());
+            if other != bit {
+                bytes[other / 8] ^= 1 << (other % 8);
+                prop_assert!(Event::decode(3, &bytes).is_err());
+            }
+        }
+
+        #[test]
+        fn a_record_of_another_rank_is_not_believed(event in events(), clock in 1..u64::MAX) {
+            let bytes = event.encode(3, clock);
+            let read = Event::decode(4, &bytes);
+            let damaged = matches!(read, Err(RecordError::Damaged { .. }));
+            prop_assert!(damaged, "{:?}", read);
+        }
+    }
+
+    #[test]
+    fn nothing_and_the_unknown_are_told_apart() {
+        assert_eq!(Event::decode(0, &[0; RECORD]), Err(RecordError::Empty));
+        let mut bytes = Event::Nothing { polls: 1 }.encode(0, 9);
+        bytes[18] = 7;
+        let sum = checksum(0, &bytes);
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Event::decode(0, &bytes), Err(RecordError::Kind { clock: 9, got: 7 }));
+        bytes[19] = 2;
+        let sum = checksum(0, &bytes);
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Event::decode(0, &bytes), Err(RecordError::Version { clock: 9, got: 2 }));
+    }
+}

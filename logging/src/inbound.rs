@@ -1,0 +1,105 @@
+//! What arrives: from which incarnation, and what is not here whole.
+
+use crate::{Name, Rank};
+use std::collections::BTreeSet;
+
+/// What a connection with an incarnation of a peer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// It is the one known.
+    Known,
+    /// It is a later one: the one before is dead, and nothing of it is believed from now on.
+    Restarted,
+    /// It is an earlier one: nothing of it is believed (*old-incarnations-die*).
+    Old,
+}
+
+/// The receiving side of a rank, beside the numbers of its channels, which the match engine keeps.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    incarnations: Vec<u32>,
+    /// Messages that were counted, and perhaps matched, and whose last byte is not here.
+    parts: BTreeSet<Name>,
+}
+
+impl Inbound {
+    /// Of a rank among so many, which are all in their first incarnation as far as it knows.
+    pub fn new(ranks: u32) -> Self {
+        Inbound { incarnations: vec![0; ranks as usize], parts: BTreeSet::new() }
+    }
+
+    /// A connection with `peer` has been made.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn met(&mut self, peer: Rank, incarnation: u32) -> Meeting {
+        let known = &mut self.incarnations[peer as usize];
+        match incarnation.cmp(known) {
+            std::cmp::Ordering::Less => Meeting::Old,
+            std::cmp::Ordering::Equal => Meeting::Known,
+            std::cmp::Ordering::Greater => {
+                *known = incarnation;
+                Meeting::Restarted
+            }
+        }
+    }
+
+    /// Whether what comes from this incarnation is believed.
+    #[inline]
+    pub fn believes(&self, peer: Rank, incarnation: u32) -> bool {
+        self.incarnations[peer as usize] == incarnation
+    }
+
+    /// The first bytes of a message are here, and not the last.
+    pub fn began(&mut self, message: Name) {
+        self.parts.insert(message);
+    }
+
+    /// The last byte of a message is here. Whether it had begun before.
+    pub fn is_whole(&mut self, message: Name) -> bool {
+        self.parts.remove(&message)
+    }
+
+    /// Whether a message that was counted before is one to be completed (*whole-message*: the request
+    /// stays matched to it), and not one that is here.
+    #[inline]
+    pub fn lacks(&self, message: Name) -> bool {
+        self.parts.contains(&message)
+    }
+
+    /// The messages of `source` that are not here whole.
+    pub fn missing(&self, source: Rank) -> impl Iterator<Item = Name> {
+        let first = Name { source, context: 0, seq: 0 };
+        let last = Name { source, context: u16::MAX, seq: u32::MAX };
+        self.parts.range(first..=last).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_incarnation_is_believed() {
+        let mut inbound = Inbound::new(2);
+        assert_eq!(inbound.met(1, 0), Meeting::Known);
+        assert_eq!(inbound.met(1, 2), Meeting::Restarted);
+        assert_eq!(inbound.met(1, 1), Meeting::Old);
+        assert!(inbound.believes(1, 2) && !inbound.believes(1, 0) && !inbound.believes(1, 1));
+        assert!(inbound.believes(0, 0));
+    }
+
+    #[test]
+    fn a_message_lacks_its_rest_until_that_is_here() {
+        let mut inbound = Inbound::new(3);
+        let name = |source, seq| Name { source, context: 4, seq };
+        inbound.began(name(1, 9));
+        inbound.began(name(2, 9));
+        assert!(inbound.lacks(name(1, 9)) && !inbound.lacks(name(1, 8)));
+        assert_eq!(inbound.missing(1).collect::<Vec<_>>(), [name(1, 9)]);
+        assert!(inbound.is_whole(name(1, 9)));
+        assert!(!inbound.is_whole(name(1, 9)), "it was whole already");
+        assert_eq!(inbound.missing(1).count(), 0);
+        assert_eq!(inbound.missing(2).count(), 1);
+    }
+}

@@ -1,0 +1,57 @@
+//! Pessimistic sender-based message logging, as state machines without I/O and without a clock.
+//!
+//! A rank that is killed is started again and *replayed*: its messages come out of its senders'
+//! logs, and whatever was left to chance comes out of the log of its *events*, so that it arrives
+//! where it was. What follows is Bouteiller et al., MPICH-V2 (SC'03), sections 4.1 and 4.5 and
+//! appendix A, with the correlated sets of Bouteiller et al. (Euro-Par'11), section 3. `docs/logging.md`
+//! has the protocol, its invariants and its formats.
+//!
+//! - [`Recorder`]: which events there are, numbered by the rank's event clock; [`Event`], and the
+//!   [`Record`](event::RECORD) it is stored as.
+//! - [`Replay`]: what a restarted rank is told, call by call.
+//! - [`Outbound`]: numbers of what is sent, the payload log, what is held, sent again or not sent.
+//! - [`Inbound`]: incarnations of peers, and messages that are not here whole.
+//! - [`Gate`]: whether a message may leave the correlated set.
+//! - [`Restart`]: what two ranks tell each other when one of them has started again.
+//!
+//! Inputs and outputs are plain values: the engine, the simulator and the tests drive the same code.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod event;
+mod gate;
+mod inbound;
+mod outbound;
+mod recorder;
+mod replay;
+mod restart;
+
+pub use event::{Event, RecordError};
+pub use gate::{Gate, Ticket};
+pub use inbound::{Inbound, Meeting};
+pub use outbound::{Entry, Outbound, Sending};
+pub use recorder::{Clocked, Recorder};
+pub use replay::{Answer, Fate, Replay, ReplayError, Reserved};
+pub use restart::{Received, Restart, RestartError, Turn};
+
+/// The number of a rank.
+pub type Rank = u32;
+
+/// A message as its receiver names it: where it is from, and its number in its channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name {
+    /// The sending rank.
+    pub source: Rank,
+    /// The context.
+    pub context: u16,
+    /// The number in the channel (source, receiver, context): consecutive, wrapping.
+    pub seq: u32,
+}
+
+/// Whether number `a` of a channel comes before `b`. Numbers wrap: they are compared within half of
+/// their range, which no channel ever has under way.
+#[inline]
+pub fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}

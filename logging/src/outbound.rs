@@ -1,0 +1,207 @@
+//! What leaves: numbers, the payload log, and what becomes of a message while its receiver is away.
+//!
+//! Appendix A of MPICH-V2, `send` and the rules for RESTART1 and RESTART2, with two differences.
+//! Numbers are those of channels instead of the sender's clock. And a message that its receiver has
+//! already is not transmitted, but it is logged: without a checkpoint of the receiver, it may be asked
+//! for once more.
+
+use crate::{Rank, Received, before};
+use std::collections::VecDeque;
+
+/// A message in the payload log; `P` says where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<P> {
+    /// Its context.
+    pub context: u16,
+    /// Its number in the channel.
+    pub seq: u32,
+    /// The rest of it.
+    pub payload: P,
+}
+
+/// What is done with a message that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It is logged, if its receiver is outside of the set, and leaves.
+    Transmit,
+    /// It is logged and does not leave: its receiver has it from an earlier execution.
+    Suppress,
+    /// It is logged and does not leave now: its receiver has not said yet what it has, and will get
+    /// from the log what it needs.
+    Hold,
+}
+
+/// The sending side of a rank.
+#[derive(Clone, Debug)]
+pub struct Outbound<P> {
+    peers: Vec<Peer<P>>,
+}
+
+#[derive(Clone, Debug)]
+struct Peer<P> {
+    /// It has said what it has, or is connected since the start.
+    ready: bool,
+    /// The next number of each context in use.
+    next: Vec<(u16, u32)>,
+    /// What it has had from an earlier execution of ours.
+    has: Received,
+    /// What it may need again, in the order of sending.
+    log: VecDeque<Entry<P>>,
+}
+
+impl<P> Outbound<P> {
+    /// Of a rank among so many. `ready`: all start together and have nothing; else this rank is
+    /// started again, and holds everything until its peers have said what they have.
+    pub fn new(ranks: u32, ready: bool) -> Self {
+        let peer =
+            |_| Peer { ready, next: Vec::new(), has: Received::default(), log: VecDeque::new() };
+        Outbound { peers: (0..ranks).map(peer).collect() }
+    }
+
+    /// Numbers the next message to `to`, and says what is done with it.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn number(&mut self, to: Rank, context: u16) -> (u32, Sending) {
+        let peer = &mut self.peers[to as usize];
+        let seq = peer.take_number(context);
+        let sending = match (peer.ready, peer.has.covers(context, seq)) {
+            (false, _) => Sending::Hold,
+            (true, true) => Sending::Suppress,
+            (true, false) => Sending::Transmit,
+        };
+        (seq, sending)
+    }
+
+    /// Keeps a message for `to`, which was given its number just now.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn keep(&mut self, to: Rank, entry: Entry<P>) {
+        self.peers[to as usize].log.push_back(entry);
+    }
+
+    /// `peer` is gone, and will be started again: everything to it is held until it has said what it
+    /// has.
+    pub fn lost(&mut self, peer: Rank) {
+        self.peers[peer as usize].ready = false;
+    }
+
+    /// `peer` has said what it has: messages to it leave again. What it does not have of the log is
+    /// to be transmitted first, in this order.
+    pub fn restarted(&mut self, peer: Rank, has: Received) -> impl Iterator<Item = &Entry<P>> {
+        let peer = &mut self.peers[peer as usize];
+        peer.ready = true;
+        peer.has = has;
+        let Peer { log, has, .. } = peer;
+        log.iter().filter(|entry| !has.covers(entry.context, entry.seq))
+    }
+
+    /// Drops from the log what a committed checkpoint of `peer` covers, and returns it
+    /// (*no-early-discard*: only this drops anything).
+    pub fn collect(&mut self, peer: Rank, committed: &Received) -> Vec<Entry<P>> {
+        let log = &mut self.peers[peer as usize].log;
+        let mut dropped = Vec::new();
+        let mut kept = VecDeque::with_capacity(log.len());
+        for entry in log.drain(..) {
+            match committed.covers(entry.context, entry.seq) {
+                true => dropped.push(entry),
+                false => kept.push_back(entry),
+            }
+        }
+        *log = kept;
+        dropped
+    }
+
+    /// The log of messages to `peer`, in the order of sending.
+    pub fn log(&self, peer: Rank) -> impl Iterator<Item = &Entry<P>> {
+        self.peers[peer as usize].log.iter()
+    }
+
+    /// Whether `peer` has said what it has.
+    pub fn is_ready(&self, peer: Rank) -> bool {
+        self.peers[peer as usize].ready
+    }
+}
+
+impl<P> Peer<P> {
+    fn take_number(&mut self, context: u16) -> u32 {
+        if let Some((_, next)) = self.next.iter_mut().find(|(c, _)| *c == context) {
+            *next = next.wrapping_add(1);
+            return next.wrapping_sub(1);
+        }
+        self.next.push((context, 1));
+        0
+    }
+}
+
+impl Received {
+    /// Whether it says that this message is there, whole.
+    pub fn covers(&self, context: u16, seq: u32) -> bool {
+        let expected = self.channels.iter().find(|(c, _)| *c == context).map_or(0, |(_, e)| *e);
+        before(seq, expected) && !self.missing.contains(&(context, seq))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(context: u16, seq: u32) -> Entry<u32> {
+        Entry { context, seq, payload: seq * 10 }
+    }
+
+    fn send(out: &mut Outbound<u32>, context: u16) -> (u32, Sending) {
+        let (seq, sending) = out.number(1, context);
+        out.keep(1, entry(context, seq));
+        (seq, sending)
+    }
+
+    #[test]
+    fn a_lost_peer_gets_what_it_lacks_and_nothing_else() {
+        let mut out = Outbound::new(2, true);
+        for seq in 0..4 {
+            assert_eq!(send(&mut out, 7), (seq, Sending::Transmit));
+        }
+        assert_eq!(send(&mut out, 8), (0, Sending::Transmit));
+        out.lost(1);
+        assert_eq!(send(&mut out, 7), (4, Sending::Hold));
+        let has = Received { channels: vec![(7, 3)], missing: vec![(7, 1)] };
+        let again: Vec<_> = out.restarted(1, has).cloned().collect();
+        assert_eq!(again, [entry(7, 1), entry(7, 3), entry(8, 0), entry(7, 4)]);
+        assert_eq!(send(&mut out, 7), (5, Sending::Transmit));
+    }
+
+    #[test]
+    fn a_restarted_rank_logs_what_its_peer_has_without_sending_it() {
+        let mut out = Outbound::new(2, false);
+        assert_eq!(send(&mut out, 0), (0, Sending::Hold));
+        let has = Received { channels: vec![(0, 3)], missing: vec![(0, 2)] };
+        assert_eq!(out.restarted(1, has).count(), 0, "it has number 0");
+        assert_eq!(send(&mut out, 0), (1, Sending::Suppress));
+        assert_eq!(send(&mut out, 0), (2, Sending::Transmit), "it has only a part of number 2");
+        assert_eq!(send(&mut out, 0), (3, Sending::Transmit));
+        assert_eq!(out.log(1).count(), 4, "all of it can be asked for again");
+        out.lost(1);
+        assert_eq!(out.restarted(1, Received::default()).count(), 4);
+    }
+
+    #[test]
+    fn only_a_committed_checkpoint_drops_anything() {
+        let mut out = Outbound::new(2, true);
+        for _ in 0..5 {
+            send(&mut out, 0);
+        }
+        let committed = Received { channels: vec![(0, 4)], missing: vec![(0, 1)] };
+        let dropped = out.collect(1, &committed);
+        assert_eq!(dropped, [entry(0, 0), entry(0, 2), entry(0, 3)]);
+        assert_eq!(out.log(1).cloned().collect::<Vec<_>>(), [entry(0, 1), entry(0, 4)]);
+    }
+
+    #[test]
+    fn numbers_wrap_around() {
+        let has = Received { channels: vec![(0, 5)], missing: vec![] };
+        assert!(has.covers(0, u32::MAX), "just before 0");
+        assert!(has.covers(0, 4) && !has.covers(0, 5) && !has.covers(1, 0));
+    }
+}

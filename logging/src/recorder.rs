@@ -1,0 +1,123 @@
+//! Which events there are.
+
+use crate::{Event, Name};
+
+/// An event, and its place among those of its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocked {
+    /// From 1, without gaps.
+    pub clock: u64,
+    /// What has happened.
+    pub event: Event,
+}
+
+/// Numbers the events of a rank.
+///
+/// It is told of every call whose outcome chance decides, and returns the events to be logged. A
+/// restarted rank has a recorder that goes on where the log ends, and tells it only of what
+/// [`Replay`](crate::Replay) leaves free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorder {
+    /// The clock of the last event.
+    clock: u64,
+    /// Receives posted.
+    posts: u32,
+    /// Polls without success since the last event of a poll.
+    polls: u32,
+}
+
+impl Recorder {
+    /// The recorder of a rank whose last logged event is `clock`: 0 for one that starts for the first
+    /// time.
+    pub fn after(clock: u64) -> Self {
+        Recorder { clock, ..Recorder::default() }
+    }
+
+    /// The clock of the last event: whatever leaves now depends on all events up to it.
+    #[inline]
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// A receive is posted: its number.
+    #[inline]
+    pub fn post(&mut self) -> u32 {
+        self.posts = self.posts.wrapping_add(1);
+        self.posts.wrapping_sub(1)
+    }
+
+    /// A receive whose message chance has chosen has got it.
+    pub fn matched(&mut self, post: u32, message: Name) -> Clocked {
+        self.next(Event::Matched { post, message })
+    }
+
+    /// A receive was cancelled in time.
+    pub fn cancelled(&mut self, post: u32) -> Clocked {
+        self.next(Event::Cancelled { post })
+    }
+
+    /// A poll (a test, a probe, a claim) has found nothing.
+    #[inline]
+    pub fn found_nothing(&mut self) {
+        self.polls = self.polls.saturating_add(1);
+    }
+
+    /// A test has found its request over, or a test or wait for several the one with this index.
+    pub fn found(&mut self, index: u32) -> Clocked {
+        let polls = std::mem::take(&mut self.polls);
+        self.next(Event::Found { polls, index })
+    }
+
+    /// A probe has seen a message.
+    pub fn probed(&mut self, message: Name) -> Clocked {
+        let polls = std::mem::take(&mut self.polls);
+        self.next(Event::Probed { polls, message })
+    }
+
+    /// A message was claimed.
+    pub fn claimed(&mut self, message: Name) -> Clocked {
+        let polls = std::mem::take(&mut self.polls);
+        self.next(Event::Claimed { polls, message })
+    }
+
+    /// A message is about to be sent. What it may depend on and is in no event yet: that polls have
+    /// found nothing.
+    #[inline]
+    pub fn before_send(&mut self) -> Option<Clocked> {
+        if self.polls == 0 {
+            return None;
+        }
+        let polls = std::mem::take(&mut self.polls);
+        Some(self.next(Event::Nothing { polls }))
+    }
+
+    fn next(&mut self, event: Event) -> Clocked {
+        self.clock += 1;
+        Clocked { clock: self.clock, event }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_are_counted_up_to_the_next_that_finds_something() {
+        let mut recorder = Recorder::after(7);
+        assert_eq!(recorder.before_send(), None, "nothing was polled");
+        recorder.found_nothing();
+        recorder.found_nothing();
+        assert_eq!(
+            recorder.found(1),
+            Clocked { clock: 8, event: Event::Found { polls: 2, index: 1 } }
+        );
+        recorder.found_nothing();
+        let sent = recorder.before_send();
+        assert_eq!(sent, Some(Clocked { clock: 9, event: Event::Nothing { polls: 1 } }));
+        assert_eq!(recorder.before_send(), None, "said already");
+        let message = Name { source: 1, context: 2, seq: 3 };
+        let probed = recorder.probed(message);
+        assert_eq!(probed, Clocked { clock: 10, event: Event::Probed { polls: 0, message } });
+        assert_eq!((recorder.post(), recorder.post(), recorder.clock()), (0, 1, 10));
+    }
+}
