@@ -139,6 +139,8 @@ impl Endpoint {
             rank: job.rank(),
             ranks: job.size(),
             incarnation: 0,
+            generations: Vec::new(),
+            restarts: false,
             job: digest(job.id()),
             outbox_max: settings.outbox,
             patience: settings.patience,

@@ -97,9 +97,16 @@ pub trait Sink {
     /// The get or put named by `token` ended.
     fn completed(&mut self, token: Token, result: Result<(), Fault>);
 
-    /// The peer will neither send nor receive any more. Said once for each peer, after every
-    /// message it had handed over whole.
+    /// The peer will neither send nor receive any more. Said once for each peer (and each start of
+    /// it), after every message it had handed over whole.
     fn failed(&mut self, peer: PeerId, why: Fault);
+
+    /// A peer that had [`failed`](Self::failed) was started again, as this incarnation, and takes and
+    /// sends messages from now on. Nothing of an earlier incarnation comes after this. Only by
+    /// fabrics that were opened for that.
+    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
+        let _ = (peer, incarnation);
+    }
 }
 
 /// Whether a wait may begin.

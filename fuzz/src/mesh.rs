@@ -9,6 +9,8 @@ pub fn lines(n: u32) -> Vec<Line> {
         rank,
         ranks: n,
         incarnation: 0,
+        generations: Vec::new(),
+        restarts: false,
         job: [1, 2],
         outbox_max: 0,
         patience: Duration::from_secs(20),

@@ -9,8 +9,6 @@ pub(crate) const VERSION: u32 = 1;
 
 const ARMED: usize = 128;
 const DIRTY: usize = 256;
-/// Bytes of the owner's words about one ring.
-const DESK: usize = 128;
 /// Bytes of rings that one inbox has at most, while every ring has the least number of slots.
 const RINGS: u64 = 256 * 1024;
 
@@ -21,7 +19,13 @@ pub(crate) struct Layout {
     slots: u64,
 }
 
+/// Bytes of the owner's words about one ring, and of a mailbox.
+const DESK: usize = Layout::DESK;
+
 impl Layout {
+    /// Bytes of the owner's words about one ring, and of a mailbox.
+    pub(crate) const DESK: usize = 128;
+
     pub(crate) fn new(ranks: u32) -> Self {
         let fit = RINGS / (SLOT as u64 * ranks.max(1) as u64);
         let slots = (fit.max(1).ilog2() as u64).clamp(4, 7);

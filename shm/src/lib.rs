@@ -35,6 +35,8 @@ mod outbox;
 mod pair;
 #[cfg(not(loom))]
 mod regions;
+#[cfg(not(loom))]
+mod rejoin;
 mod ring;
 #[cfg(not(loom))]
 mod setup;

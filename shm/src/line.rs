@@ -8,6 +8,7 @@ use crate::memory::Shared;
 use crate::outbox::{SEGMENT, Window};
 use crate::pair::Pair;
 use crate::regions::Regions;
+use crate::rejoin::Door;
 use crate::ring::{INLINE, LEAD, POOLED, Place, Word, slots_for};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::transfer::Transfers;
@@ -34,7 +35,7 @@ const HOT: usize = 8;
 /// Messages over a cold ring that make it hot, if there is a place.
 const HEAT: u32 = 16;
 /// More than a ring holds.
-const MOST_SLOTS: usize = 512;
+pub(crate) const MOST_SLOTS: usize = 512;
 /// Messages taken from one ring before the next has its turn.
 const TURN: usize = 32;
 
@@ -88,13 +89,16 @@ pub struct Line {
     pub(crate) regions: Regions,
     caps: Caps,
     pub(crate) costs: Costs,
-    watch: Watch,
+    pub(crate) watch: Watch,
     events: Vec<(u32, Event)>,
-    doorbell: OwnedFd,
+    pub(crate) doorbell: OwnedFd,
     /// Somebody asked for the descriptor, so waits have to make it readable.
     fd_wanted: Cell<bool>,
     fork_guard: ForkGuard,
     pub(crate) inbox: Shared,
+    pub(crate) layout: Layout,
+    /// Where ranks that were started again come in, if they may be.
+    pub(crate) door: Option<Door>,
     /// What peers look for in our memory when they try whether they can read it.
     _cookie: Box<u64>,
 }
@@ -106,6 +110,7 @@ unsafe impl Send for Line {}
 /// What [`Setup`](crate::Setup) has put together.
 pub(crate) struct Parts {
     pub(crate) me: PeerId,
+    pub(crate) door: Option<Door>,
     pub(crate) layout: Layout,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) inbox: Shared,
@@ -119,8 +124,19 @@ pub(crate) struct Parts {
 
 impl Line {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { me, layout, pairs, inbox, outbox, doorbell, watch, costs, fork_guard, cookie } =
-            parts;
+        let Parts {
+            me,
+            door,
+            layout,
+            pairs,
+            inbox,
+            outbox,
+            doorbell,
+            watch,
+            costs,
+            fork_guard,
+            cookie,
+        } = parts;
         // SAFETY: both words lie inside the layout, which is the inbox's size.
         let (armed, dirty) = unsafe {
             (inbox.as_ptr().add(layout.armed()).cast(), inbox.as_ptr().add(layout.dirty(0)).cast())
@@ -154,6 +170,8 @@ impl Line {
             fd_wanted: Cell::new(false),
             fork_guard,
             inbox,
+            layout,
+            door,
             _cookie: cookie,
         };
         if line.pairs.len() <= HOT + 1 {
@@ -491,6 +509,21 @@ impl Line {
         events
     }
 
+    /// As [`drain`](Self::drain), for where time does not matter.
+    #[inline(never)]
+    pub(crate) fn drain_all<S: Sink>(&mut self, from: PeerId, sink: &mut S) -> usize {
+        self.drain(from, TURN, sink)
+    }
+
+    /// Puts another process in the place of a peer with which all traffic has ended.
+    pub(crate) fn replace(&mut self, peer: PeerId, pair: Pair) {
+        debug_assert!(!self.pairs[peer.index()].open);
+        self.pairs[peer.index()] = pair;
+        if self.pairs.len() <= HOT + 1 {
+            self.heat_up(peer);
+        }
+    }
+
     fn heat_up(&mut self, peer: PeerId) {
         let pair = &mut self.pairs[peer.index()];
         pair.watch(true);
@@ -531,7 +564,7 @@ impl Line {
     /// Says what ended and moves what is under way.
     #[cold]
     #[inline(never)]
-    fn settle<S: Sink>(&mut self, sink: &mut S) -> usize {
+    pub(crate) fn settle<S: Sink>(&mut self, sink: &mut S) -> usize {
         let mut events = Transfers::step(self);
         while let Some((token, result)) = self.transfers.ended.pop_front() {
             sink.completed(token, result);
@@ -659,22 +692,13 @@ impl Fabric for Line {
             let peer = PeerId(rank);
             self.read_socket(peer);
             if let Event::HungUp = event {
-                // What it has written stays, and nothing is added any more; or by a peer that has
-                // only hung up, which is not listened to for ever.
-                let mut left = MOST_SLOTS;
-                while self.pairs[peer.index()].open {
-                    let taken = self.drain(peer, TURN, sink);
-                    happened += taken;
-                    left = left.saturating_sub(taken);
-                    if taken == 0 || left == 0 {
-                        self.cut(peer, Fault::Died);
-                    }
-                }
+                happened += self.end(peer, sink);
             }
         }
         self.events = events;
         self.regions.retry(&mut self.pairs);
         self.cool_down();
+        happened += self.open_door(sink);
         if self.unsettled() {
             happened += self.settle(sink);
         }

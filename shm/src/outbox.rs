@@ -75,6 +75,13 @@ impl Window {
         self.busy.iter().any(|segment| segment.uses.iter().any(holds))
     }
 
+    /// A peer is gone, with its ring: nothing is in use for it.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        for segment in self.busy.iter_mut().chain([&mut self.current]) {
+            segment.uses.retain(|(p, _)| *p != peer);
+        }
+    }
+
     /// Adds segments.
     pub(crate) fn add(&mut self, segments: u32) {
         for index in self.count..self.count + segments {
@@ -182,6 +189,19 @@ mod tests {
             .map(|p| window.take(SEGMENT, PeerId(0), p, consumed).unwrap() / SEGMENT as u64)
             .collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn nothing_is_in_use_for_a_peer_that_is_gone() {
+        let mut window = Window::new(2, 9);
+        let (gone, here) = (PeerId(1), PeerId(2));
+        assert!(window.take(SEGMENT, gone, 70, |_| 0).is_some());
+        assert!(window.take(SEGMENT, here, 1, |_| 0).is_some());
+        assert_eq!(window.take(SEGMENT, here, 2, |_| 0), None, "it waits for the one that is gone");
+        window.forget(gone);
+        // Its successor has a ring of its own, with small positions.
+        assert_eq!(window.take(SEGMENT, here, 2, |_| 0), Some(0));
+        assert!(!window.held_by_others(here, |_| 0));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Cold {
     pub(crate) mapped: Option<Maps>,
     /// Its process, as this one sees it; 0 if it does not.
     pub(crate) pid: i32,
+    /// Which start of the rank this process is.
+    pub(crate) incarnation: u32,
     /// Whether the kernel lets this process read the peer's memory.
     pub(crate) cma: Result<(), Denied>,
     /// What became of it.

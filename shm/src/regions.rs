@@ -146,6 +146,11 @@ impl Regions {
         });
     }
 
+    /// Another process stands in a peer's place, which was told nothing.
+    pub(crate) fn replaced(&mut self, peer: usize) {
+        self.untold.retain(|(of, _)| *of != peer);
+    }
+
     pub(crate) fn key(
         &self,
         region: RegionId,

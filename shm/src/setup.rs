@@ -8,6 +8,7 @@ use crate::membarrier;
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
 use crate::outbox::SEGMENT;
 use crate::pair::{Cold, Maps, Pair, Place};
+use crate::rejoin::Door;
 use crate::socket::{Hello, Listener, Offer, Peer, SetupError, connect_all};
 use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,6 +33,12 @@ pub struct Config {
     pub ranks: u32,
     /// The incarnation of this rank: 0 at first, one more at each restart.
     pub incarnation: u32,
+    /// Of each rank, how many restarts the job had seen when it was started, so that of two ranks the
+    /// later connects to the earlier. Empty when all are started together.
+    pub generations: Vec<u32>,
+    /// Ranks that die may be started again: the line then takes in their successors. Whoever starts
+    /// one must have made sure that its predecessor's process has ended.
+    pub restarts: bool,
     /// Digest of the job's identity; processes of another job are refused.
     pub job: [u64; 2],
     /// The outbox grows up to this many bytes.
@@ -111,18 +118,29 @@ impl Setup {
             outbox: read_only.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
-        let peers = connect_all(&self.listener, &offer, addresses, self.config.patience)?;
+        let peers = connect_all(
+            &self.listener,
+            &offer,
+            addresses,
+            &self.config.generations,
+            self.config.patience,
+        )?;
         let mut watch = Watch::new().map_err(SetupError::watch)?;
-        watch.add_doorbell(self.doorbell.as_fd()).map_err(SetupError::watch)?;
+        watch.add_own(self.doorbell.as_fd()).map_err(SetupError::watch)?;
+        if self.config.restarts {
+            watch.add_own(self.listener.fd()).map_err(SetupError::watch)?;
+        }
         let mut pairs = Vec::with_capacity(peers.len());
         for (rank, peer) in peers.into_iter().enumerate() {
             pairs.push(match peer {
                 None => self.own_pair(),
-                Some(peer) => self.pair(rank, peer, &mut watch)?,
+                Some(peer) => self.home().pair(rank, peer, &mut watch)?,
             });
         }
+        let door = self.config.restarts.then(|| Door::new(self.listener, hello, read_only));
         Ok(Line::new(Parts {
             me: PeerId(self.config.rank),
+            door,
             layout: self.layout,
             pairs,
             inbox: self.inbox,
@@ -135,31 +153,9 @@ impl Setup {
         }))
     }
 
-    fn pair(&self, rank: usize, peer: Peer, watch: &mut Watch) -> Result<Pair, SetupError> {
-        let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
-        let wrong = |error| SetupError::open(rank as u32, error);
-        let expected = Expected::Exactly(self.layout.len());
-        let inbox = Mapped::open(inbox, Access::ReadWrite, expected).map_err(wrong)?;
-        // A peer's claim must not take our address space.
-        let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
-        let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most)).map_err(wrong)?;
-        watch.add(rank as u32, &link).map_err(SetupError::watch)?;
-        let place = Place {
-            me: self.config.rank as usize,
-            peer: rank,
-            inbox: self.inbox.as_ptr(),
-            their_inbox: inbox.as_ptr(),
-            their_outbox: outbox.as_ptr(),
-            their_outbox_len: outbox.len() as u64,
-        };
-        let mut cold = cold(pid);
-        cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
-        cold.mapped = Some(Maps { link: Arc::new(link), _inbox: inbox, outbox, doorbell });
-        // SAFETY: both inboxes have been mapped with the length of the layout, and the pair keeps
-        // the peer's mappings; ours live as long as the line that keeps the pair.
-        let mut pair = unsafe { Pair::new(place, &self.layout, cold) };
-        pair.fence = self.fenced || hello.fenced;
-        Ok(pair)
+    fn home(&self) -> Home<'_> {
+        let (layout, inbox) = (&self.layout, &self.inbox);
+        Home { me: self.config.rank as usize, layout, inbox, fenced: self.fenced }
     }
 
     fn own_pair(&self) -> Pair {
@@ -177,10 +173,59 @@ impl Setup {
     }
 }
 
+/// What a process brings to a pair.
+pub(crate) struct Home<'a> {
+    pub(crate) me: usize,
+    pub(crate) layout: &'a Layout,
+    pub(crate) inbox: &'a Shared,
+    /// It fences its writers itself.
+    pub(crate) fenced: bool,
+}
+
+impl Home<'_> {
+    /// Takes a peer in.
+    ///
+    /// # Errors
+    /// When its memory is not what it says, or cannot be mapped or watched.
+    pub(crate) fn pair(
+        &self,
+        rank: usize,
+        peer: Peer,
+        watch: &mut Watch,
+    ) -> Result<Pair, SetupError> {
+        let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
+        let wrong = |error| SetupError::open(rank as u32, error);
+        let expected = Expected::Exactly(self.layout.len());
+        let inbox = Mapped::open(inbox, Access::ReadWrite, expected).map_err(wrong)?;
+        // A peer's claim must not take our address space.
+        let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
+        let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most)).map_err(wrong)?;
+        watch.add(rank as u32, &link).map_err(SetupError::watch)?;
+        let place = Place {
+            me: self.me,
+            peer: rank,
+            inbox: self.inbox.as_ptr(),
+            their_inbox: inbox.as_ptr(),
+            their_outbox: outbox.as_ptr(),
+            their_outbox_len: outbox.len() as u64,
+        };
+        let mut cold = cold(pid);
+        cold.incarnation = hello.incarnation;
+        cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
+        cold.mapped = Some(Maps { link: Arc::new(link), _inbox: inbox, outbox, doorbell });
+        // SAFETY: both inboxes have been mapped with the length of the layout, and the pair keeps
+        // the peer's mappings; ours live as long as the line that keeps the pair.
+        let mut pair = unsafe { Pair::new(place, self.layout, cold) };
+        pair.fence = self.fenced || hello.fenced;
+        Ok(pair)
+    }
+}
+
 fn cold(pid: i32) -> Cold {
     Cold {
         mapped: None,
         pid,
+        incarnation: 0,
         cma: Ok(()),
         fault: None,
         regions: FxHashMap::default(),

@@ -19,7 +19,7 @@ use rustix::net::{
 };
 use taffrail_fabric::Fault;
 
-pub(crate) use connect::{Offer, Peer, connect_all};
+pub(crate) use connect::{Offer, Peer, connect_all, own_user};
 pub use packet::{Hello, Malformed, Notice, decode_hello, decode_notice};
 pub use setup_error::SetupError;
 
@@ -49,6 +49,29 @@ impl Listener {
         rustix::net::bind(&socket, &name).map_err(os("bind"))?;
         rustix::net::listen(&socket, BACKLOG).map_err(os("listen"))?;
         Ok(Listener { socket, address })
+    }
+
+    /// The next that has connected, and whose process it is; `None` when nobody has.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn accept(&self) -> Result<Option<(Link, u32)>, SetupError> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        loop {
+            let socket = match rustix::net::accept_with(&self.socket, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(errno) => return Err(SetupError::from_os("accept", errno)),
+            };
+            let (pid, uid) = credentials(&socket)?;
+            return Ok(Some((Link { socket, pid }, uid)));
+        }
+    }
+
+    /// Readable when somebody has connected.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// The name to be published; it is valid as soon as it is known.

@@ -13,8 +13,8 @@ use crate::socket::Link;
 /// Events taken from the kernel in one call.
 const BATCH: usize = 64;
 
-/// Stands for the doorbell among the ranks.
-const DOORBELL: u64 = u64::MAX;
+/// Stands for this process itself among the ranks.
+const OWN: u64 = u64::MAX;
 
 /// What is with a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +47,13 @@ impl Watch {
         Ok(Watch { epoll: epoll::create(CreateFlags::CLOEXEC)?, processes: vec![], gone: vec![] })
     }
 
-    /// Lets [`fd`](Self::fd) be readable when this process's doorbell is, too.
+    /// Lets [`fd`](Self::fd) be readable when this descriptor of this process is, too: its doorbell, or
+    /// its listener.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn add_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
-        epoll::add(&self.epoll, doorbell, EventData::new_u64(DOORBELL), EventFlags::IN)?;
+    pub fn add_own(&mut self, own: BorrowedFd<'_>) -> io::Result<()> {
+        epoll::add(&self.epoll, own, EventData::new_u64(OWN), EventFlags::IN)?;
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Watch {
         }
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
-            if data == DOORBELL {
+            if data == OWN {
                 continue;
             }
             let (rank, is_process) = ((data >> 1) as u32, data & 1 == 1);

@@ -20,6 +20,8 @@ impl Processes for Shm {
             rank: seat.rank(),
             ranks: seat.size(),
             incarnation: 0,
+            generations: Vec::new(),
+            restarts: false,
             job: [1, 2],
             outbox_max: 64 << 20,
             patience: Duration::from_secs(20),

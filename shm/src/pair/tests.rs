@@ -46,6 +46,7 @@ impl Ours {
         let cold = Cold {
             mapped: None,
             pid: 0,
+            incarnation: 0,
             cma: Ok(()),
             fault: None,
             regions: FxHashMap::default(),

@@ -1,6 +1,7 @@
 //! How a set of processes finds together.
 //!
-//! Each pair has one socket; the side with the higher rank connects. Nobody waits for anybody in
+//! Each pair has one socket; the side that was started later connects, of two started together the
+//! one with the higher rank. Nobody waits for anybody in
 //! particular: all connections proceed at once in one loop, so that the order in which processes
 //! start does not matter, and strangers delay nobody.
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, SocketFlags};
+use rustix::net::SocketAddrUnix;
 
 use super::packet::same;
 use super::{
@@ -35,6 +36,37 @@ pub(crate) struct Offer<'a> {
     pub outbox: BorrowedFd<'a>,
     /// The doorbell (an eventfd that does not block).
     pub doorbell: BorrowedFd<'a>,
+}
+
+impl Offer<'_> {
+    /// Says who this is, and gives what a peer needs.
+    pub(crate) fn say_hello(&self, link: &Link) -> Result<(), LinkError> {
+        let Offer { hello, inbox, outbox, doorbell } = *self;
+        send(&link.socket, &hello.encode(), &[inbox, outbox, doorbell])
+    }
+
+    /// The peer at the other end of a link, or the link if nothing was said yet.
+    pub(crate) fn hear(&self, link: Link) -> Result<Result<Peer, Link>, LinkError> {
+        let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
+        let hello = decode_hello(&bytes)?;
+        same("HELLO, ranks", self.hello.ranks, hello.ranks)?;
+        if hello.job != self.hello.job {
+            return Err(LinkError::Protocol(Malformed {
+                place: "HELLO, job",
+                expected: format!("{:x?}", self.hello.job),
+                got: format!("{:x?}", hello.job),
+            }));
+        }
+        let [inbox, outbox, doorbell] = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
+            LinkError::Protocol(Malformed {
+                place: "HELLO, descriptors",
+                expected: "3 (inbox, outbox, doorbell)".into(),
+                got: files.len().to_string(),
+            })
+        })?;
+        check_doorbell(&doorbell)?;
+        Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
+    }
 }
 
 /// A peer that was met.
@@ -64,6 +96,7 @@ pub(crate) fn connect_all(
     listener: &Listener,
     offer: &Offer<'_>,
     addresses: &[String],
+    generations: &[u32],
     patience: Duration,
 ) -> Result<Vec<Option<Peer>>, SetupError> {
     let Hello { rank, ranks, .. } = offer.hello;
@@ -71,7 +104,7 @@ pub(crate) fn connect_all(
         return Err(SetupError::Addresses { rank, ranks, got: addresses.len() });
     }
     let start = Instant::now();
-    let mut meeting = Meeting::new(listener, offer, addresses);
+    let mut meeting = Meeting::new(listener, offer, addresses, generations);
     loop {
         let again_soon = meeting.advance()?;
         if meeting.is_complete() {
@@ -89,15 +122,15 @@ pub(crate) fn connect_all(
 enum Place {
     /// Our own.
     Own,
-    /// A lower rank, to be connected to.
+    /// To be connected to.
     ToConnect,
-    /// A lower rank that does not know us yet.
+    /// Does not know us yet.
     ToGreet(Link),
-    /// A lower rank that knows us, and has not answered.
+    /// Knows us, and has not answered.
     Greeted(Link),
-    /// A higher rank, that has not come.
+    /// Is to come, and has not.
     Awaited,
-    /// A higher rank that came, and waits for our answer.
+    /// Came, and waits for our answer.
     ToAnswer(Peer),
     /// Done.
     Met(Peer),
@@ -107,7 +140,6 @@ struct Meeting<'a> {
     listener: &'a Listener,
     offer: &'a Offer<'a>,
     addresses: &'a [String],
-    packet: [u8; Hello::LEN],
     places: Vec<Place>,
     /// Connections of the same user that have not said who they are.
     unknown: Vec<Link>,
@@ -115,9 +147,16 @@ struct Meeting<'a> {
 }
 
 impl<'a> Meeting<'a> {
-    fn new(listener: &'a Listener, offer: &'a Offer<'a>, addresses: &'a [String]) -> Self {
-        let me = offer.hello.rank;
-        let place = |rank: u32| match rank.cmp(&me) {
+    fn new(
+        listener: &'a Listener,
+        offer: &'a Offer<'a>,
+        addresses: &'a [String],
+        generations: &[u32],
+    ) -> Self {
+        // Whoever was started later connects; of those started together, the higher rank.
+        let age = |rank: u32| (generations.get(rank as usize).copied().unwrap_or(0), rank);
+        let me = age(offer.hello.rank);
+        let place = |rank: u32| match age(rank).cmp(&me) {
             std::cmp::Ordering::Less => Place::ToConnect,
             std::cmp::Ordering::Equal => Place::Own,
             std::cmp::Ordering::Greater => Place::Awaited,
@@ -126,7 +165,6 @@ impl<'a> Meeting<'a> {
             listener,
             offer,
             addresses,
-            packet: offer.hello.encode(),
             places: (0..offer.hello.ranks).map(place).collect(),
             unknown: Vec::new(),
             refused: Vec::new(),
@@ -182,7 +220,7 @@ impl<'a> Meeting<'a> {
     }
 
     fn greet(&self, rank: u32, link: Link) -> Result<Place, SetupError> {
-        match self.say_hello(&link) {
+        match self.offer.say_hello(&link) {
             Ok(()) => Ok(Place::Greeted(link)),
             Err(LinkError::Full) => Ok(Place::ToGreet(link)),
             Err(error) => Err(setup_error(rank, error)),
@@ -190,7 +228,7 @@ impl<'a> Meeting<'a> {
     }
 
     fn hear_answer(&self, rank: u32, link: Link) -> Result<Place, SetupError> {
-        match self.hear(link) {
+        match self.offer.hear(link) {
             Ok(Ok(peer)) => {
                 same("HELLO, rank", rank, peer.hello.rank)
                     .map_err(|bad| SetupError::WrongAnswer { rank, bad })?;
@@ -202,7 +240,7 @@ impl<'a> Meeting<'a> {
     }
 
     fn answer(&mut self, rank: u32, peer: Peer) -> Result<Place, SetupError> {
-        match self.say_hello(&peer.link) {
+        match self.offer.say_hello(&peer.link) {
             Ok(()) => Ok(Place::Met(peer)),
             Err(LinkError::Full) => Ok(Place::ToAnswer(peer)),
             Err(LinkError::Closed) => {
@@ -217,16 +255,7 @@ impl<'a> Meeting<'a> {
         if !self.is_awaiting() {
             return Ok(());
         }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        loop {
-            let socket = match rustix::net::accept_with(&self.listener.socket, flags) {
-                Ok(socket) => socket,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Err(errno) => return Err(SetupError::from_os("accept", errno)),
-            };
-            let (pid, uid) = credentials(&socket)?;
-            let link = Link { socket, pid };
+        while let Some((link, uid)) = self.listener.accept()? {
             if uid == own_user() {
                 self.unknown.push(link);
             } else {
@@ -237,12 +266,13 @@ impl<'a> Meeting<'a> {
                 self.refuse(&oldest, "it said nothing, and too many others came");
             }
         }
+        Ok(())
     }
 
     fn hear_unknown(&mut self) -> Result<(), SetupError> {
         for link in std::mem::take(&mut self.unknown) {
             let pid = link.pid;
-            match self.hear(link) {
+            match self.offer.hear(link) {
                 Ok(Ok(peer)) => self.welcome(peer),
                 Ok(Err(silent)) => self.unknown.push(silent),
                 Err(LinkError::Descriptors) => return Err(SetupError::descriptors()),
@@ -256,39 +286,12 @@ impl<'a> Meeting<'a> {
         let rank = peer.hello.rank;
         match &mut self.places[rank as usize] {
             place @ Place::Awaited => *place = Place::ToAnswer(peer),
-            Place::ToAnswer(_) | Place::Met(_) if rank > self.offer.hello.rank => {
+            Place::ToAnswer(_) | Place::Met(_) => {
                 self.refuse(&peer.link, &format!("rank {rank} is here already"));
             }
-            _ => self.refuse(&peer.link, &format!("rank {rank} does not connect to a higher one")),
+            Place::Own => self.refuse(&peer.link, &format!("rank {rank} is this process")),
+            _ => self.refuse(&peer.link, &format!("rank {rank} is to wait for this one")),
         }
-    }
-
-    fn say_hello(&self, link: &Link) -> Result<(), LinkError> {
-        let Offer { inbox, outbox, doorbell, .. } = *self.offer;
-        send(&link.socket, &self.packet, &[inbox, outbox, doorbell])
-    }
-
-    /// The peer at the other end of a link, or the link if nothing was said yet.
-    fn hear(&self, link: Link) -> Result<Result<Peer, Link>, LinkError> {
-        let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
-        let hello = decode_hello(&bytes)?;
-        same("HELLO, ranks", self.offer.hello.ranks, hello.ranks)?;
-        if hello.job != self.offer.hello.job {
-            return Err(LinkError::Protocol(Malformed {
-                place: "HELLO, job",
-                expected: format!("{:x?}", self.offer.hello.job),
-                got: format!("{:x?}", hello.job),
-            }));
-        }
-        let [inbox, outbox, doorbell] = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
-            LinkError::Protocol(Malformed {
-                place: "HELLO, descriptors",
-                expected: "3 (inbox, outbox, doorbell)".into(),
-                got: files.len().to_string(),
-            })
-        })?;
-        check_doorbell(&doorbell)?;
-        Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
     }
 
     fn refuse(&mut self, link: &Link, why: &str) {
@@ -369,6 +372,6 @@ fn setup_error(rank: u32, error: LinkError) -> SetupError {
     }
 }
 
-fn own_user() -> u32 {
+pub(crate) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -117,7 +117,7 @@ impl SetupError {
         }
     }
 
-    pub(super) fn descriptors() -> Self {
+    pub(crate) fn descriptors() -> Self {
         let limit = getrlimit(Resource::Nofile).current;
         SetupError::Descriptors {
             limit: limit.map_or_else(|| "no limit on what".into(), |limit| limit.to_string()),

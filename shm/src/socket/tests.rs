@@ -55,7 +55,7 @@ impl Owner {
             outbox: outbox.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
-        connect_all(listener, &offer, addresses, patience)
+        connect_all(listener, &offer, addresses, &[], patience)
     }
 }
 

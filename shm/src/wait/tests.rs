@@ -57,6 +57,8 @@ fn a_peer_cannot_make_a_wait_block() {
             rank,
             ranks: 2,
             incarnation: 0,
+            generations: Vec::new(),
+            restarts: false,
             job: [4, std::process::id().into()],
             outbox_max: 1 << 20,
             patience: Duration::from_secs(20),

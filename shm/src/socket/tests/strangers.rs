@@ -54,7 +54,7 @@ fn wrong_hellos_are_refused_and_disturb_nobody() {
     let text = refused(Hello { rank: 9, ..good });
     assert!(text.contains("HELLO, rank: expected less than 2"), "{text}");
     let text = refused(Hello { rank: 0, ..good });
-    assert!(text.contains("rank 0 does not connect to a higher one"), "{text}");
+    assert!(text.contains("rank 0 is this process"), "{text}");
     let mut bytes = good.encode();
     bytes[0] = b'X';
     let text = disturbed(|address| say(address, &bytes, true)).join("; ");
