@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use std::io::IoSlice;
 use std::time::Duration;
 use taffrail::{Dest, Error, Fault, Settings};
 
@@ -85,4 +86,31 @@ fn short_messages_without_end_are_the_end_of_their_sender() {
         // What had come before is there.
         ep.recv((0, 1), &mut []).unwrap();
     });
+}
+
+/// A long send looks at what has come before it leaves. That the receiver is gone may be what it
+/// sees, and then there is nobody to end the send.
+#[test]
+fn a_send_that_hears_of_the_end_of_its_receiver_fails() {
+    let data = pattern(2 << 20, 1);
+    for vectored in [false, true] {
+        on_jobs(2, |mut job| {
+            let mut ep = job.endpoint_with(settings()).unwrap();
+            if ep.rank() == 1 {
+                drop(ep);
+                return job.barrier().unwrap();
+            }
+            job.barrier().unwrap();
+            let to = Dest::new(1, 1);
+            // SAFETY: the data outlives the endpoint.
+            let started = unsafe {
+                match vectored {
+                    true => ep.isend_vectored_raw(to, &[IoSlice::new(&data)]),
+                    false => ep.isend_raw(to, data.as_ptr(), data.len()),
+                }
+            };
+            let gone = Error::PeerFailed { rank: 1, fault: Fault::Closed };
+            assert_eq!(started, Err(gone), "vectored: {vectored}");
+        });
+    }
 }

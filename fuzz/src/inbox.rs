@@ -13,7 +13,7 @@ impl Inbox {
     /// Slots of a ring.
     pub fn slots(self) -> usize {
         let fit = 262_144 / (64 * self.ranks);
-        (1 << fit.ilog2()).clamp(16, 256)
+        (1 << fit.ilog2()).clamp(16, 128)
     }
 
     fn desks(self) -> usize {

@@ -45,7 +45,7 @@ impl Endpoint {
     /// Hands a short message to the fabric. `false` when there is no room now.
     #[inline]
     pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
-        self.listen(data.len());
+        self.listen(to, data.len())?;
         if !self.is_short(to, data.len()) {
             return Ok(false);
         }
@@ -63,14 +63,17 @@ impl Endpoint {
     /// Whoever sends much without asking listens now and then, too: the receiver may want to be
     /// asked.
     #[inline]
-    fn listen(&mut self, len: usize) {
+    fn listen(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
         if len > self.line.caps().inline {
             self.unheard += len;
             if self.unheard > LISTEN_EVERY {
                 self.unheard = 0;
                 self.turn();
+                // Its failure may be what was heard, and what is started after that nobody ends.
+                return self.check_dest(to);
             }
         }
+        Ok(())
     }
 
     #[cold]
@@ -115,7 +118,7 @@ impl Endpoint {
     ) -> Result<u32, Error> {
         self.check_dest(&to)?;
         let len = data.iter().map(|d| d.len()).sum();
-        self.listen(len);
+        self.listen(&to, len)?;
         if self.is_short(&to, len) {
             let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
             let seq = self.channels.next(to.rank, to.context);
