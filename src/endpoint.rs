@@ -13,7 +13,7 @@ use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
-use crate::engine::loan::{Back, Buffer};
+use crate::engine::loan::{Back, Buffer, Return};
 use crate::engine::pool::{Block, Pool};
 use crate::engine::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
@@ -62,6 +62,8 @@ pub struct Endpoint {
     /// Bytes sent without asking since the last look at what has arrived for that reason.
     pub(crate) unheard: usize,
     pub(crate) back: Arc<Back>,
+    /// Empty: the memory in which `back` collects next.
+    pub(crate) came_back: Vec<Return>,
     pub(crate) pool: Pool,
     /// Our loans that are out: to whom, and what.
     pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
@@ -112,6 +114,7 @@ impl Endpoint {
             owing: Vec::new(),
             unheard: 0,
             back: Arc::new(Back::default()),
+            came_back: Vec::new(),
             pool: Pool::default(),
             loans: FxHashMap::default(),
             last_loan: 0,

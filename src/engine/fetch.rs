@@ -181,13 +181,16 @@ impl Endpoint {
     /// Brings back what was dropped since the last look.
     #[cold]
     pub(crate) fn bring_back(&mut self) {
-        for thing in self.back.take() {
+        let mut things = std::mem::take(&mut self.came_back);
+        self.back.take(&mut things);
+        for thing in things.drain(..) {
             match thing {
                 Return::Block(block) => self.pool.put(block),
                 Return::Loan { owner, loan } => self.give_back(owner, loan),
                 Return::Message(id) => self.discard_claimed(id),
             }
         }
+        self.came_back = things;
     }
 
     pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {

@@ -101,10 +101,12 @@ impl Back {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Takes all there is.
-    pub(crate) fn take(&self) -> Vec<Return> {
+    /// Exchanges all there is for an empty list, whose memory is used from then on.
+    pub(crate) fn take(&self, empty: &mut Vec<Return>) {
+        debug_assert!(empty.is_empty());
         self.any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *self.things.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *things, empty);
     }
 }
 

@@ -15,7 +15,7 @@ use taffrail::{Error, Job, Settings};
 /// Length of the inbox of a job of three, by the layout.
 const INBOX: u64 = {
     let words = 256 + 128 + 256 * 3;
-    (words + 3 * 256 * 64u64).next_multiple_of(4096)
+    (words + 3 * 128 * 64u64).next_multiple_of(4096)
 };
 const OUTBOX: u64 = 1 << 20;
 

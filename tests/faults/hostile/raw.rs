@@ -40,7 +40,7 @@ impl Inbox {
     /// Slots of a ring.
     pub fn slots(self) -> u64 {
         let fit = 262_144 / (64 * self.ranks as u64);
-        (1 << fit.ilog2()).clamp(16, 256)
+        (1 << fit.ilog2()).clamp(16, 128)
     }
 
     fn desks(self) -> usize {
