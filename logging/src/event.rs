@@ -12,43 +12,49 @@ use crate::{Name, Rank};
 /// Something that chance has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The receive that was posted as number `post` has got this message.
+    /// The receive that was posted as number `post` has got this message, after `polls` that found
+    /// nothing.
     Matched {
+        /// Polls without success since the last event.
+        polls: u32,
         /// The receive: all of a rank are counted, from 0.
         post: u32,
         /// Its message.
         message: Name,
     },
-    /// The receive that was posted as number `post` was cancelled in time.
+    /// The receive that was posted as number `post` was cancelled in time, after `polls` that found
+    /// nothing.
     Cancelled {
+        /// As in [`Event::Matched`].
+        polls: u32,
         /// The receive.
         post: u32,
     },
     /// After `polls` that found nothing, a poll has found something that is determined but for the
     /// time: a test its request over, a wait for several the one with this index.
     Found {
-        /// Polls without success since the last event of a poll.
+        /// As in [`Event::Matched`].
         polls: u32,
         /// Which of those asked for; 0 where only one was.
         index: u32,
     },
     /// After `polls` that found nothing, a probe has seen this message.
     Probed {
-        /// As in [`Event::Found`].
+        /// As in [`Event::Matched`].
         polls: u32,
         /// What it has seen.
         message: Name,
     },
     /// After `polls` that found nothing, this message was claimed.
     Claimed {
-        /// As in [`Event::Found`].
+        /// As in [`Event::Matched`].
         polls: u32,
         /// What was claimed.
         message: Name,
     },
     /// So many polls have found nothing, and then a message was sent, which may depend on that.
     Nothing {
-        /// As in [`Event::Found`].
+        /// As in [`Event::Matched`].
         polls: u32,
     },
 }
@@ -99,8 +105,8 @@ impl Event {
     pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
         let none = Name { source: 0, context: 0, seq: 0 };
         let (kind, number, polls, name) = match *self {
-            Event::Matched { post, message } => (1, post, 0, message),
-            Event::Cancelled { post } => (2, post, 0, none),
+            Event::Matched { polls, post, message } => (1, post, polls, message),
+            Event::Cancelled { polls, post } => (2, post, polls, none),
             Event::Found { polls, index } => (3, index, polls, none),
             Event::Probed { polls, message } => (4, 0, polls, message),
             Event::Claimed { polls, message } => (5, 0, polls, message),
@@ -143,8 +149,8 @@ impl Event {
         let message = Name { source: word(8), context, seq: word(12) };
         let (number, polls) = (word(20), word(24));
         let event = match bytes[18] {
-            1 => Event::Matched { post: number, message },
-            2 => Event::Cancelled { post: number },
+            1 => Event::Matched { polls, post: number, message },
+            2 => Event::Cancelled { polls, post: number },
             3 => Event::Found { polls, index: number },
             4 => Event::Probed { polls, message },
             5 => Event::Claimed { polls, message },
@@ -169,9 +175,9 @@ mod tests {
         let name = (any::<u32>(), any::<u16>(), any::<u32>())
             .prop_map(|(source, context, seq)| Name { source, context, seq });
         prop_oneof![
-            (any::<u32>(), name.clone())
-                .prop_map(|(post, message)| Event::Matched { post, message }),
-            any::<u32>().prop_map(|post| Event::Cancelled { post }),
+            (any::<(u32, u32)>(), name.clone())
+                .prop_map(|((polls, post), message)| Event::Matched { polls, post, message }),
+            any::<(u32, u32)>().prop_map(|(polls, post)| Event::Cancelled { polls, post }),
             any::<(u32, u32)>().prop_map(|(polls, index)| Event::Found { polls, index }),
             (any::<u32>(), name.clone())
                 .prop_map(|(polls, message)| Event::Probed { polls, message }),

@@ -22,7 +22,7 @@ pub struct Recorder {
     clock: u64,
     /// Receives posted.
     posts: u32,
-    /// Polls without success since the last event of a poll.
+    /// Polls without success since the last event.
     polls: u32,
 }
 
@@ -46,20 +46,30 @@ impl Recorder {
         self.posts.wrapping_sub(1)
     }
 
-    /// A receive whose message chance has chosen has got it.
+    /// A receive whose message chance has chosen has got it. Also to be called when a receive cannot
+    /// be cancelled because it has its message, if that is in no event yet: which of the two came
+    /// first is chance.
     pub fn matched(&mut self, post: u32, message: Name) -> Clocked {
-        self.next(Event::Matched { post, message })
+        // A receive posted after these polls is another one if they find something: so they are
+        // logged with whatever is logged after them.
+        let polls = std::mem::take(&mut self.polls);
+        self.next(Event::Matched { polls, post, message })
     }
 
     /// A receive was cancelled in time.
     pub fn cancelled(&mut self, post: u32) -> Clocked {
-        self.next(Event::Cancelled { post })
+        let polls = std::mem::take(&mut self.polls);
+        self.next(Event::Cancelled { polls, post })
     }
 
-    /// A poll (a test, a probe, a claim) has found nothing.
+    /// A poll (a test, a probe, a claim) has found nothing. An event only when there are more of them
+    /// than an event can count, which takes a rank that does nothing but poll a few minutes.
     #[inline]
-    pub fn found_nothing(&mut self) {
-        self.polls = self.polls.saturating_add(1);
+    #[must_use]
+    pub fn found_nothing(&mut self) -> Option<Clocked> {
+        let full = if self.polls == u32::MAX { self.before_send() } else { None };
+        self.polls += 1;
+        full
     }
 
     /// A test has found its request over, or a test or wait for several the one with this index.
@@ -105,13 +115,13 @@ mod tests {
     fn polls_are_counted_up_to_the_next_that_finds_something() {
         let mut recorder = Recorder::after(7);
         assert_eq!(recorder.before_send(), None, "nothing was polled");
-        recorder.found_nothing();
-        recorder.found_nothing();
+        assert_eq!(recorder.found_nothing(), None);
+        assert_eq!(recorder.found_nothing(), None);
         assert_eq!(
             recorder.found(1),
             Clocked { clock: 8, event: Event::Found { polls: 2, index: 1 } }
         );
-        recorder.found_nothing();
+        assert_eq!(recorder.found_nothing(), None);
         let sent = recorder.before_send();
         assert_eq!(sent, Some(Clocked { clock: 9, event: Event::Nothing { polls: 1 } }));
         assert_eq!(recorder.before_send(), None, "said already");
@@ -119,5 +129,27 @@ mod tests {
         let probed = recorder.probed(message);
         assert_eq!(probed, Clocked { clock: 10, event: Event::Probed { polls: 0, message } });
         assert_eq!((recorder.post(), recorder.post(), recorder.clock()), (0, 1, 10));
+    }
+
+    #[test]
+    fn no_event_is_logged_without_the_polls_before_it() {
+        let message = Name { source: 1, context: 2, seq: 3 };
+        let mut recorder = Recorder::default();
+        assert_eq!(recorder.found_nothing(), None);
+        let matched = recorder.matched(0, message);
+        assert_eq!(matched.event, Event::Matched { polls: 1, post: 0, message });
+        assert_eq!(recorder.found_nothing(), None);
+        assert_eq!(recorder.found_nothing(), None);
+        assert_eq!(recorder.cancelled(1).event, Event::Cancelled { polls: 2, post: 1 });
+        assert_eq!(recorder.before_send(), None, "said already");
+    }
+
+    #[test]
+    fn no_poll_is_forgotten_however_many_there_are() {
+        let mut recorder = Recorder { polls: u32::MAX - 1, ..Recorder::default() };
+        assert_eq!(recorder.found_nothing(), None);
+        let full = Clocked { clock: 1, event: Event::Nothing { polls: u32::MAX } };
+        assert_eq!(recorder.found_nothing(), Some(full));
+        assert_eq!(recorder.found(0).event, Event::Found { polls: 1, index: 0 });
     }
 }

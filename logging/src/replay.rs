@@ -114,7 +114,8 @@ impl Replay {
 
     fn take_in(&mut self, clock: u64, event: Event) -> Result<(), ReplayError> {
         match event {
-            Event::Matched { post, message } => {
+            Event::Matched { polls, post, message } => {
+                self.tail += u64::from(polls);
                 self.reserve(clock, message, Reserved::Post(post))?;
                 match self.fates.entry(post).or_default() {
                     Fate::Messages(messages) => messages.push_back(message),
@@ -122,7 +123,8 @@ impl Replay {
                     free => *free = Fate::Messages([message].into()),
                 }
             }
-            Event::Cancelled { post } => {
+            Event::Cancelled { polls, post } => {
+                self.tail += u64::from(polls);
                 if self.fates.insert(post, Fate::Cancelled).is_some() {
                     return Err(ReplayError::Fate { clock, post });
                 }
@@ -236,10 +238,10 @@ mod tests {
     #[test]
     fn receives_and_messages_find_each_other_whoever_comes_first() {
         let mut replay = replay(&[
-            Event::Matched { post: 3, message: name(7) },
-            Event::Cancelled { post: 4 },
-            Event::Matched { post: 9, message: name(8) },
-            Event::Matched { post: 9, message: name(6) },
+            Event::Matched { polls: 0, post: 3, message: name(7) },
+            Event::Cancelled { polls: 0, post: 4 },
+            Event::Matched { polls: 0, post: 9, message: name(8) },
+            Event::Matched { polls: 0, post: 9, message: name(6) },
             Event::Claimed { polls: 0, message: name(1) },
         ])
         .unwrap();
@@ -261,12 +263,12 @@ mod tests {
 
     #[test]
     fn what_no_execution_can_have_logged_is_refused() {
-        let matched = |post, seq| Event::Matched { post, message: name(seq) };
+        let matched = |post, seq| Event::Matched { polls: 0, post, message: name(seq) };
         let twice = replay(&[matched(0, 1), matched(1, 1)]).unwrap_err();
         assert_eq!(twice, ReplayError::Twice { clock: 12, source_rank: 5, context: 1, seq: 1 });
         let fates = [
-            [matched(0, 1), Event::Cancelled { post: 0 }],
-            [Event::Cancelled { post: 0 }, matched(0, 1)],
+            [matched(0, 1), Event::Cancelled { polls: 0, post: 0 }],
+            [Event::Cancelled { polls: 0, post: 0 }, matched(0, 1)],
         ];
         for events in fates {
             assert_eq!(replay(&events).unwrap_err(), ReplayError::Fate { clock: 12, post: 0 });
@@ -280,11 +282,11 @@ mod tests {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut recorder = Recorder::default();
-            let (mut log, mut told) = (Vec::new(), Vec::new());
+            let (mut log, mut told, mut posts) = (Vec::new(), Vec::new(), Vec::new());
             for step in 0..random.u32(0..60) {
-                match random.u32(0..6) {
+                match random.u32(0..8) {
                     0..3 => {
-                        recorder.found_nothing();
+                        log.extend(recorder.found_nothing());
                         told.push(Answer::Nothing);
                     }
                     3 => {
@@ -295,6 +297,14 @@ mod tests {
                         log.push(recorder.probed(name(step)));
                         told.push(Answer::Probed(name(step)));
                     }
+                    5 => {
+                        log.push(recorder.matched(step, name(step)));
+                        posts.push((step, Fate::Messages([name(step)].into())));
+                    }
+                    6 => {
+                        log.push(recorder.cancelled(step));
+                        posts.push((step, Fate::Cancelled));
+                    }
                     _ => log.extend(recorder.before_send()),
                 }
             }
@@ -303,6 +313,12 @@ mod tests {
             let mut replay = Replay::new(0, events).unwrap();
             for answer in told {
                 assert_eq!(replay.poll(), answer, "seed {seed}");
+            }
+            for (post, fate) in posts {
+                if fate != Fate::Cancelled {
+                    assert_eq!(replay.arrived(name(post)), Some(Reserved::Post(post)));
+                }
+                assert_eq!(replay.fate(post), fate, "seed {seed}");
             }
             assert_eq!((replay.poll(), replay.is_over()), (Answer::Free, true), "seed {seed}");
             assert_eq!(replay.clock(), recorder.clock());
