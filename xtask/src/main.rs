@@ -37,6 +37,12 @@ enum Chore {
         #[arg(long, requires = "target")]
         input: Option<PathBuf>,
     },
+    /// Simulates ranks that fail and are replayed: `--seeds N`, or `--seed S` for one and its trace.
+    Sim {
+        /// Passed on to the simulator, which has `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Counts instructions for each message and compares them with xtask/instructions.toml.
     Instructions,
 }
@@ -48,6 +54,9 @@ fn main() -> ExitCode {
         Chore::Fuzz { target, seconds, input } => {
             let outcome = steps::fuzz::chore(&place, target.as_deref(), seconds, input.as_deref());
             vec![report::timed("fuzz", || outcome)]
+        }
+        Chore::Sim { arguments } => {
+            vec![report::timed("sim", || steps::tests::sim(&place, &arguments))]
         }
         Chore::Instructions => {
             vec![report::timed("instructions", || steps::instructions::step(&place))]

@@ -28,6 +28,8 @@ pub enum Step {
     Doctest,
     /// All interleavings of small models of the lock-free parts.
     Loom,
+    /// Schedules of ranks that fail and are replayed.
+    Sim,
     /// Tests of the packages with unsafe code, under AddressSanitizer.
     Asan,
     /// Every fuzz target for a short time.
@@ -57,6 +59,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Nextest => ("nextest", tests::all),
         Step::Doctest => ("doctest", tests::doctests),
         Step::Loom => ("loom", tests::loom),
+        Step::Sim => ("sim", |place| tests::sim(place, &["--seeds", "100000"])),
         Step::Asan => ("asan", tests::asan),
         Step::Fuzz => ("fuzz", |place| fuzz::step(place, FUZZ_SECONDS)),
         Step::Instructions => ("instructions", instructions::step),

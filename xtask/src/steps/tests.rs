@@ -5,6 +5,7 @@ use crate::counts::Counts;
 use crate::place::Place;
 use crate::report::Outcome;
 use crate::tools;
+use std::ffi::OsStr;
 use std::process::Command;
 
 /// The packages with unsafe code worth a run under AddressSanitizer.
@@ -28,6 +29,19 @@ pub fn loom(place: &Place) -> Outcome {
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     counted(&mut command)
+}
+
+/// Runs the simulator.
+pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
+    let mut command = cargo(place, "run --release --locked -p taffrail-sim --");
+    command
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", place.build("sim"))
+        // As for loom.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+    Outcome::of_check(run(&mut command).ok, "see the trace above, and the command that repeats it")
 }
 
 pub fn asan(place: &Place) -> Outcome {

@@ -1,0 +1,57 @@
+//! Ways to get it wrong, each of which the simulator must find out.
+
+/// What is wrong, on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Broken {
+    /// A message that its receiver has is not logged again.
+    SuppressedNotLogged,
+    /// A message that its receiver has is sent, and dropped there. Harmless: for comparison.
+    SuppressedIsSent,
+    /// What polls have not found is not logged before a message is sent.
+    NothingNotLogged,
+    /// What polls have not found is not logged before the match of a receive posted since.
+    PollsBeforeMatchForgotten,
+    /// Messages leave the set whatever is stable.
+    GateIgnored,
+    /// Messages wait for the events of their sender only, not for those of its set.
+    GateOfOwnEvents,
+    /// Messages that are sent again do not wait for events.
+    SentAgainUngated,
+    /// The same, and a message that was here before is delivered again.
+    DuplicatesDelivered,
+    /// A message that the log gives to one receive is given to another.
+    NotReserved,
+    /// A receive whose message is in the log is posted as any other.
+    FateIgnored,
+    /// Polls are answered by what is here, not by the log.
+    PollsNotReplayed,
+    /// The match of a receive from any source is not logged.
+    MatchNotLogged,
+    /// Which of several requests was over is not logged.
+    WaitAnyNotLogged,
+    /// That a cancel came too late is not logged.
+    LateCancelNotLogged,
+    /// Frames of a dead incarnation are believed.
+    OldIncarnationBelieved,
+    /// What a peer has only a part of is not sent again.
+    MissingNotTold,
+    /// A message that comes again is put behind the part of it that was here.
+    RefillAppended,
+    /// What a peer says it has is dropped from the log.
+    DiscardedEarly,
+    /// What was held while a peer was away is not sent.
+    HeldIsForgotten,
+    /// Messages do not wait until a peer has said what it has.
+    HeldIsSent,
+    /// The event logger makes the events of each rank stable by themselves, not those of a set
+    /// together.
+    LoggerCutsEachRank,
+    /// The event logger goes on after a crash before all ranks of a set are there again.
+    LoggerDoesNotWait,
+    /// The event logger says that events are stable before they are.
+    LoggerPromises,
+    /// The event logger believes the whole records of a torn cut.
+    LoggerBelievesTornCut,
+    /// The records of a set's members are downloaded while some of them are not stable.
+    DownloadsUnstable,
+}

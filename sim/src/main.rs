@@ -1,0 +1,97 @@
+//! `taffrail-sim`: runs seeds. `cargo xtask sim` calls it.
+
+use clap::Parser;
+use std::process::ExitCode;
+use std::time::Instant;
+use taffrail_sim::broken::Broken;
+use taffrail_sim::case::{Case, Less};
+use taffrail_sim::check::{Counts, Failure, check, check_all};
+use taffrail_sim::world;
+
+#[derive(Parser)]
+#[command(about = "Simulates ranks that fail and are replayed")]
+struct Arguments {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Threads [default: one for each processor].
+    #[arg(long)]
+    jobs: Option<u64>,
+    /// Runs this seed alone, and prints its trace.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// With --seed: without these of its faults.
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    without: Vec<usize>,
+    /// With --seed: with so many ranks.
+    #[arg(long, requires = "seed")]
+    ranks: Option<u32>,
+    /// With --seed: with so many rounds.
+    #[arg(long, requires = "seed")]
+    rounds: Option<u32>,
+    /// What is wrong on purpose.
+    #[arg(long, value_enum)]
+    broken: Option<Broken>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.seed {
+        Some(seed) => one(seed, &arguments),
+        None => many(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
+    let Arguments { without, ranks, rounds, broken, .. } = arguments;
+    let less = Less { without: without.clone(), ranks: *ranks, rounds: *rounds };
+    let ended = check(seed, &less, *broken).map_err(Box::new)?;
+    let case = Case::new(seed, &less, *broken);
+    println!("seed {seed}: {case}");
+    for line in world::run(&case, true).1 {
+        println!("{line}");
+    }
+    println!("{} steps, nothing violated", ended.steps);
+    Ok(())
+}
+
+fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
+    let Arguments { seeds, from, broken, .. } = *arguments;
+    let jobs = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let jobs = arguments.jobs.unwrap_or(jobs).max(1);
+    let start = Instant::now();
+    let counts: Vec<Result<Counts, Failure>> = std::thread::scope(|scope| {
+        let one = |job| {
+            let seeds = (from + job..from + seeds).step_by(jobs as usize);
+            scope.spawn(move || check_all(seeds, broken).map_err(Failure::shrink))
+        };
+        let threads: Vec<_> = (0..jobs).map(one).collect();
+        threads.into_iter().map(|thread| thread.join().expect("panics are caught")).collect()
+    });
+    let mut all = Counts::default();
+    for counts in counts {
+        let counts = counts.map_err(Box::new)?;
+        all.runs += counts.runs;
+        all.steps += counts.steps;
+        all.faults += counts.faults;
+    }
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "{} runs, {} steps, {} faults, in {took:.1} s: {:.0} seeds/s; nothing violated",
+        all.runs,
+        all.steps,
+        all.faults,
+        all.runs as f64 / took
+    );
+    Ok(())
+}

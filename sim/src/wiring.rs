@@ -1,0 +1,302 @@
+//! How an engine puts the match engine and the state machines of logging together.
+//!
+//! No I/O, no clock, no thread: calls of the program, frames that arrive and changes of connections
+//! go in; outcomes, frames that may leave and events to be written come out. This is the part that
+//! an engine has to have as well. From the top:
+//!
+//! - `calls`: what the program asks, and what chance decides of it;
+//! - `arrival`: what comes from a peer;
+//! - `departure`: what leaves for a peer, and when it may.
+
+mod arrival;
+mod calls;
+mod departure;
+
+use crate::broken::Broken;
+use crate::call::{Body, Req};
+use departure::Line;
+use std::collections::{BTreeMap, VecDeque};
+use taffrail_logging::{
+    Answer, Clocked, Event, Gate, Inbound, Name, Outbound, Rank, Received, Recorder, Replay,
+    ReplayError,
+};
+use taffrail_matching::{Envelope, Matcher, PostId};
+
+/// The contexts of a job.
+pub const CONTEXTS: [u16; 2] = [0, 1];
+
+/// A frame on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// RESTART1 or RESTART2, as bytes.
+    Restart(Vec<u8>),
+    /// A piece of a message.
+    Piece(Piece),
+}
+
+/// A piece of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The context.
+    pub context: u16,
+    /// The number in the channel.
+    pub seq: u32,
+    /// The tag.
+    pub tag: u64,
+    /// Which piece, from 0.
+    pub index: u8,
+    /// The words of this piece; 0 in the place of others.
+    pub body: Body,
+}
+
+/// A message in the payload log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Its tag.
+    pub tag: u64,
+    /// What it carries.
+    pub body: Body,
+}
+
+/// What must not happen, whatever fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The program does not do what its log says it did.
+    #[error("the replay answers {answer:?}, and the program calls {call}")]
+    Diverged {
+        /// The next of the log.
+        answer: Answer,
+        /// What the program asks.
+        call: String,
+    },
+    /// A connection is not in order.
+    #[error("message {name:?} came {ahead} too early: the connection is not in order")]
+    Early {
+        /// What has come.
+        name: Name,
+        /// How many before it have not.
+        ahead: u32,
+    },
+    /// As [`Trouble::Early`], inside of a message.
+    #[error("{name:?} has piece {got} where piece {expected} was expected")]
+    Piece {
+        /// The message.
+        name: Name,
+        /// The piece that was due.
+        expected: u8,
+        /// The one that has come.
+        got: u8,
+    },
+    /// RESTART1 or RESTART2 is not what it should be.
+    #[error(transparent)]
+    Restart(#[from] taffrail_logging::RestartError),
+    /// The log is not one.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+/// Who a rank is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its number.
+    pub me: Rank,
+    /// How many ranks there are.
+    pub ranks: u32,
+    /// How often it was started before.
+    pub incarnation: u32,
+    /// Its correlated set, itself included.
+    pub set: Vec<Rank>,
+    /// Whether every reception is an event, not only those that chance has decided.
+    pub all_events: bool,
+    /// What is wrong with it, on purpose.
+    pub broken: Option<Broken>,
+}
+
+/// A rank between its program and its connections.
+pub struct Wiring {
+    who: Identity,
+    /// Our place in the set.
+    place: usize,
+    matcher: Matcher<Req, ()>,
+    recorder: Recorder,
+    replay: Replay,
+    /// What the replay has answered to the poll that waits now.
+    asked: Option<Answer>,
+    outbound: Outbound<Content>,
+    inbound: Inbound,
+    gate: Gate,
+    requests: Vec<Request>,
+    /// Messages that have come and were not handed over, whole or not.
+    stored: BTreeMap<Name, Stored>,
+    lines: Vec<Line>,
+    /// Events that are not stable: to be written again if the event logger fails.
+    unstable: VecDeque<Clocked>,
+    /// Events to be written now, before anything leaves.
+    to_write: Vec<Clocked>,
+}
+
+/// A receive or a claim.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// The number of the receive; none for a claim.
+    post: Option<u32>,
+    /// Whether chance decides what it gets, so that this is an event.
+    by_chance: bool,
+    /// Whether what it got is an event already.
+    logged: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Posted; no message yet.
+    Waits(PostId),
+    /// It has this message, or, by the log, will have it.
+    Has(Name),
+    /// Cancelled; or, by the log, about to be.
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    envelope: Envelope,
+    words: [u64; 3],
+    /// Pieces here.
+    got: u8,
+    pieces: u8,
+}
+
+impl Stored {
+    fn is_whole(&self) -> bool {
+        self.got == self.pieces
+    }
+}
+
+impl Wiring {
+    /// A rank that starts: for the first time, connected with all others, or again, with the events
+    /// that are stable and no connection.
+    ///
+    /// # Errors
+    /// When the events are not those of one execution.
+    pub fn start(
+        who: Identity,
+        events: impl IntoIterator<Item = (u64, Event)>,
+    ) -> Result<Self, Trouble> {
+        let first = who.incarnation == 0;
+        let replay = Replay::new(0, events)?;
+        let mut outbound = Outbound::new(who.ranks, first);
+        for &fellow in who.set.iter().filter(|_| !first) {
+            // It has started again with us and has nothing: what we send to it just waits for it.
+            let again = outbound.restarted(fellow, Received::default()).count();
+            debug_assert_eq!(again, 0, "nothing was sent yet");
+        }
+        let place = who.set.iter().position(|&rank| rank == who.me).expect("it is in its own set");
+        let mut gate = Gate::new(who.set.len());
+        gate.stable(place, replay.clock());
+        Ok(Wiring {
+            place,
+            matcher: Matcher::with_seed(7),
+            recorder: Recorder::after(replay.clock()),
+            replay,
+            asked: None,
+            outbound,
+            inbound: Inbound::new(who.ranks),
+            gate,
+            requests: Vec::new(),
+            stored: BTreeMap::new(),
+            lines: (0..who.ranks).map(|_| Line::new(first)).collect(),
+            unstable: VecDeque::new(),
+            to_write: Vec::new(),
+            who,
+        })
+    }
+
+    /// A member of the set has written its events up to this clock. Looked up before every call.
+    pub fn written(&mut self, member: usize, clock: u64) {
+        if !self.is(Broken::GateOfOwnEvents) || member == self.place {
+            self.gate.written(member, clock);
+        }
+    }
+
+    /// The events of a member of the set are stable up to this clock.
+    pub fn stable(&mut self, member: usize, clock: u64) {
+        self.gate.stable(member, clock);
+        if member == self.place {
+            while self.unstable.front().is_some_and(|event| event.clock <= clock) {
+                self.unstable.pop_front();
+            }
+        }
+    }
+
+    /// The correlated set.
+    pub fn set(&self) -> &[Rank] {
+        &self.who.set
+    }
+
+    /// The clock of the last event, for the other members of the set to see.
+    pub fn clock(&self) -> u64 {
+        self.recorder.clock()
+    }
+
+    /// The events to be written to the event logger, now.
+    pub fn take_events(&mut self) -> std::vec::Drain<'_, Clocked> {
+        self.to_write.drain(..)
+    }
+
+    /// The event logger has started again and has our events up to this clock: the others, to be
+    /// written again.
+    pub fn write_again(&self, from: u64) -> impl Iterator<Item = Clocked> {
+        self.unstable.iter().copied().filter(move |event| event.clock > from)
+    }
+
+    /// The payload log of messages to a peer.
+    pub fn log_to(&self, peer: Rank) -> impl Iterator<Item = (u16, u32)> {
+        self.outbound.log(peer).map(|entry| (entry.context, entry.seq))
+    }
+
+    /// What waits, for a report.
+    pub fn report(&self) -> String {
+        let waits = self.requests.iter().enumerate().filter(|(_, request)| match request.state {
+            State::Has(name) => self.stored.get(&name).is_none_or(|stored| !stored.is_whole()),
+            _ => true,
+        });
+        let waits: Vec<String> =
+            waits.map(|(req, Request { state, .. })| format!("{req}: {state:?}")).collect();
+        let lines: Vec<String> = (self.lines.iter().enumerate())
+            .map(|(peer, line)| {
+                let ready = self.outbound.is_ready(peer as Rank);
+                format!("{peer}: ready {ready}, {line}")
+            })
+            .collect();
+        format!(
+            "requests not over [{}], {} messages stored, replay over: {}, lines [{}]",
+            waits.join(", "),
+            self.stored.len(),
+            self.replay.is_over(),
+            lines.join("; ")
+        )
+    }
+
+    fn log(&mut self, mut event: Clocked) {
+        match &mut event.event {
+            Event::Matched { polls, .. } | Event::Cancelled { polls, .. }
+                if self.is(Broken::PollsBeforeMatchForgotten) =>
+            {
+                *polls = 0;
+            }
+            _ => {}
+        }
+        self.gate.written(self.place, event.clock);
+        self.unstable.push_back(event);
+        self.to_write.push(event);
+    }
+
+    fn is_fellow(&self, rank: Rank) -> bool {
+        self.who.set.contains(&rank)
+    }
+
+    /// Whether this is what is wrong with us.
+    fn is(&self, broken: Broken) -> bool {
+        self.who.broken == Some(broken)
+    }
+}

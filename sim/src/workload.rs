@@ -1,0 +1,344 @@
+//! Programs. Each is a function of the outcomes of its calls.
+//!
+//! Nearly everything that a program has seen goes into a word of state that its messages carry: if a
+//! replay differs anywhere, the contents of messages differ soon. The *result* of a program does not
+//! depend on chance, and is compared with that of a run without failures.
+
+use crate::call::{Api, Program, Req, mix};
+use taffrail_logging::Rank;
+use taffrail_matching::Posting;
+
+/// A program of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Workload {
+    /// A token goes round.
+    Ring,
+    /// A master hands tasks to whoever is done: receives from any source.
+    Master,
+    /// One rank probes for the messages of all others, who test for its answers.
+    Probe,
+    /// Everybody waits for any of its receives.
+    WaitAny,
+    /// Everybody exchanges with its neighbours.
+    Stencil,
+    /// Everybody exchanges with everybody.
+    AllToAll,
+    /// Receives that are cancelled and posted again.
+    Impatient,
+    /// Random graphs of messages, received in random ways.
+    Random,
+}
+
+/// All of them.
+pub const ALL: [Workload; 8] = [
+    Workload::Ring,
+    Workload::Master,
+    Workload::Probe,
+    Workload::WaitAny,
+    Workload::Stencil,
+    Workload::AllToAll,
+    Workload::Impatient,
+    Workload::Random,
+];
+
+/// The place of a rank in a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Itself.
+    pub me: Rank,
+    /// How many there are.
+    pub ranks: u32,
+    /// How long the program is.
+    pub rounds: u32,
+    /// Which one of those that there are, for random ones.
+    pub variant: u64,
+}
+
+impl Workload {
+    /// The program of a rank.
+    pub fn start(self, place: Place) -> Program {
+        match self {
+            Workload::Ring => Program::new(|api| ring(api, place)),
+            Workload::Master if place.me == 0 => Program::new(|api| master(api, place)),
+            Workload::Master => Program::new(worker),
+            Workload::Probe if place.me == 0 => Program::new(|api| prober(api, place)),
+            Workload::Probe => Program::new(|api| tester(api, place)),
+            Workload::WaitAny => Program::new(|api| wait_any(api, place)),
+            Workload::Stencil => Program::new(|api| stencil(api, place)),
+            Workload::AllToAll => Program::new(|api| all_to_all(api, place)),
+            Workload::Impatient => Program::new(|api| impatient(api, place)),
+            Workload::Random => Program::new(|api| random(api, place)),
+        }
+    }
+}
+
+fn from(source: Rank, tag: u64) -> Posting {
+    Posting { source: Some(source), tag, ..Posting::default() }
+}
+
+fn from_any(tag: u64) -> Posting {
+    Posting { tag, ..Posting::default() }
+}
+
+impl Place {
+    fn right(&self) -> Rank {
+        (self.me + 1) % self.ranks
+    }
+
+    fn left(&self) -> Rank {
+        (self.me + self.ranks - 1) % self.ranks
+    }
+
+    fn others(self) -> impl Iterator<Item = Rank> {
+        (0..self.ranks).filter(move |&rank| rank != self.me)
+    }
+}
+
+async fn ring(api: Api, place: Place) -> u64 {
+    let mut state = u64::from(place.me);
+    for round in 0..place.rounds.into() {
+        if place.me == 0 {
+            api.send(place.right(), 0, 0, [round, state, 0]).await;
+        }
+        let message = api.recv(from(place.left(), 0)).await;
+        state = mix(state, message.words[1]);
+        if place.me != 0 {
+            api.send(place.right(), 0, 0, [message.words[0], state, 0]).await;
+        }
+    }
+    state
+}
+
+const TASK: u64 = 0;
+const END: u64 = 1;
+const DONE: u64 = 2;
+
+async fn master(api: Api, place: Place) -> u64 {
+    let tasks = u64::from(place.rounds * (place.ranks + 1));
+    let (mut next, mut state, mut sum) = (0, 0, 0_u64);
+    for worker in place.others() {
+        api.send(worker, 0, TASK, [next, state, 0]).await;
+        next += 1;
+    }
+    let mut under_way = next;
+    while under_way > 0 {
+        let message = api.recv(from_any(DONE)).await;
+        let worker = message.name.source;
+        sum = sum.wrapping_add(message.words[0]);
+        state = mix(mix(state, message.words[1]), worker.into());
+        if next < tasks {
+            api.send(worker, 0, TASK, [next, state, 0]).await;
+            next += 1;
+        } else {
+            api.send(worker, 0, END, [0, state, 0]).await;
+            under_way -= 1;
+        }
+    }
+    sum
+}
+
+async fn worker(api: Api) -> u64 {
+    let mut state = 0;
+    loop {
+        let task = Posting { source: Some(0), ignore: END, ..Posting::default() };
+        let message = api.recv(task).await;
+        state = mix(state, message.words[1]);
+        if message.tag == END {
+            return 0;
+        }
+        api.compute().await;
+        api.send(0, 0, DONE, [mix(message.words[0], 7), state, 0]).await;
+    }
+}
+
+async fn prober(api: Api, place: Place) -> u64 {
+    let (mut state, mut sum) = (0, 0_u64);
+    for _ in 0..place.rounds * (place.ranks - 1) {
+        let (source, tag) = loop {
+            match api.probe(Posting { ignore: 1, ..from_any(0) }).await {
+                Some(seen) => break seen,
+                None => state = mix(state, 1),
+            }
+        };
+        let message = api.recv(from(source, tag)).await;
+        state = mix(mix(state, message.words[1]), source.into());
+        sum = sum.wrapping_add(message.words[0]);
+        api.send(source, 1, 0, [message.words[0], state, 0]).await;
+    }
+    sum
+}
+
+async fn tester(api: Api, place: Place) -> u64 {
+    let mut state = place.me.into();
+    for round in 0..place.rounds {
+        let token = mix(place.me.into(), round.into());
+        api.send(0, 0, u64::from(round & 1), [token, state, 0]).await;
+        let answer = api.post(Posting { context: 1, ..from(0, 0) }).await;
+        let message = loop {
+            match api.test(answer).await {
+                Some(message) => break message,
+                None => state = mix(state, 2),
+            }
+        };
+        state = mix(state, message.words[1]);
+    }
+    0
+}
+
+async fn wait_any(api: Api, place: Place) -> u64 {
+    let (mut state, mut sum) = (place.me.into(), 0_u64);
+    for round in 0..place.rounds.into() {
+        let mut posted = Vec::new();
+        for peer in place.others() {
+            posted.push(api.post(from(peer, round)).await);
+        }
+        for peer in place.others() {
+            let token = mix(place.me.into(), round);
+            api.send(peer, 0, round, [token, state, 0]).await;
+        }
+        while !posted.is_empty() {
+            let (index, message) = api.wait_any(&posted).await;
+            posted.remove(index);
+            sum = sum.wrapping_add(message.words[0]);
+            state = mix(mix(state, message.words[1]), message.name.source.into());
+        }
+    }
+    sum
+}
+
+async fn stencil(api: Api, place: Place) -> u64 {
+    let mut state = place.me.into();
+    for round in 0..u64::from(place.rounds) * 2 {
+        let left = api.post(from(place.left(), 2 * round)).await;
+        let right = api.post(from(place.right(), 2 * round + 1)).await;
+        api.send(place.right(), 0, 2 * round, [round, state, 0]).await;
+        api.send(place.left(), 0, 2 * round + 1, [round, state, 1]).await;
+        let (left, right) = (api.wait(left).await, api.wait(right).await);
+        state = mix(mix(state, left.words[1]), right.words[1]);
+    }
+    state
+}
+
+async fn all_to_all(api: Api, place: Place) -> u64 {
+    let mut state = place.me.into();
+    for round in 0..u64::from(place.rounds) {
+        let mut posted = Vec::new();
+        for peer in place.others() {
+            posted.push(api.post(Posting { context: 1, ..from(peer, 0) }).await);
+        }
+        for peer in place.others() {
+            api.send(peer, 1, 0, [round, state, peer.into()]).await;
+        }
+        for req in posted {
+            state = mix(state, api.wait(req).await.words[1]);
+        }
+    }
+    state
+}
+
+async fn impatient(api: Api, place: Place) -> u64 {
+    let (mut state, mut sum) = (place.me.into(), 0_u64);
+    for round in 0..u64::from(place.rounds) * 2 {
+        let token = mix(place.me.into(), round);
+        api.send(place.right(), 0, round, [token, state, 0]).await;
+        let message = loop {
+            let any = round % 2 == 1;
+            let posting = if any { from_any(round) } else { from(place.left(), round) };
+            let req = api.post(posting).await;
+            let mut found = None;
+            for _ in 0..state % 3 {
+                found = found.or(api.test(req).await);
+                if found.is_some() {
+                    break;
+                }
+                state = mix(state, 3);
+            }
+            if let Some(message) = found {
+                break message;
+            }
+            if !api.cancel(req).await {
+                break api.wait(req).await;
+            }
+            state = mix(state, 4);
+        };
+        sum = sum.wrapping_add(message.words[0]);
+        state = mix(state, message.words[1]);
+    }
+    sum
+}
+
+/// How many messages go from one rank to another in a round.
+fn edges(place: &Place, round: u64, from: Rank, to: Rank) -> u64 {
+    if from == to { 0 } else { mix(mix(place.variant, round), (from * 64 + to).into()) % 3 }
+}
+
+async fn random(api: Api, place: Place) -> u64 {
+    let (mut state, mut sum) = (place.me.into(), 0_u64);
+    for round in 0..place.rounds.into() {
+        let mut to_send = Vec::new();
+        for peer in place.others() {
+            for k in 0..edges(&place, round, place.me, peer) {
+                to_send.push((peer, mix(mix(round, k), (place.me * 64 + peer).into())));
+            }
+        }
+        let mut sources = Vec::new();
+        for peer in place.others() {
+            sources.extend((0..edges(&place, round, peer, place.me)).map(|_| peer));
+        }
+        // All receives of a round are from any source, or all are named: a receive from any source
+        // may otherwise take what a named one waits for.
+        let named = mix(place.variant, round).is_multiple_of(3);
+        let mut missing = sources.len();
+        let mut posted: Vec<Req> = Vec::new();
+        while missing > 0 || !to_send.is_empty() {
+            state = mix(state, 5);
+            if !to_send.is_empty() && state % 8 < 4 {
+                let at = (state >> 8) as usize % to_send.len();
+                let (peer, token) = to_send.swap_remove(at);
+                api.send(peer, 0, round, [token, state, 0]).await;
+                continue;
+            }
+            let got = if posted.len() < missing && state % 8 != 7 {
+                match (named, state % 5) {
+                    (true, 0..3) => {
+                        let at = (state >> 8) as usize % sources.len();
+                        posted.push(api.post(from(sources.swap_remove(at), round)).await);
+                        None
+                    }
+                    (true, _) => None,
+                    (false, 0) => {
+                        posted.push(api.post(from_any(round)).await);
+                        None
+                    }
+                    (false, 1 | 2) => match api.probe(from_any(round)).await {
+                        Some((source, _)) => Some(api.recv(from(source, round)).await),
+                        None => None,
+                    },
+                    (false, _) => match api.claim(from_any(round)).await {
+                        Some(req) => Some(api.wait(req).await),
+                        None => None,
+                    },
+                }
+            } else if posted.is_empty() {
+                None
+            } else if !to_send.is_empty() || state % 8 < 4 {
+                let at = (state >> 8) as usize % posted.len();
+                let got = api.test(posted[at]).await;
+                if got.is_some() {
+                    posted.swap_remove(at);
+                }
+                got
+            } else {
+                let (at, message) = api.wait_any(&posted).await;
+                posted.swap_remove(at);
+                Some(message)
+            };
+            if let Some(message) = got {
+                missing -= 1;
+                sum = sum.wrapping_add(message.words[0]);
+                state = mix(mix(state, message.words[1]), message.name.source.into());
+            }
+        }
+    }
+    sum
+}

@@ -1,0 +1,513 @@
+//! One run: who does the next step is chance, and so is when something fails.
+
+use crate::call::{Call, Next, Program};
+use crate::case::{Case, Fault};
+use crate::logger::{Durability, Logger};
+use crate::network::{End, Network};
+use crate::oracle::{Checked, Oracle, Violation, violation};
+use crate::wiring::{Frame, Identity, Trouble, Wiring};
+use crate::workload::Place;
+use taffrail_logging::Rank;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The result of each rank.
+    pub results: Vec<u64>,
+    /// Steps it took.
+    pub steps: usize,
+    /// Faults that found something to break.
+    pub faults: usize,
+}
+
+/// A step that can be done.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A rank makes its call.
+    Run(Rank),
+    /// A frame leaves a rank for a peer.
+    Leave(Rank, Rank),
+    /// A rank looks at a frame from a peer.
+    Arrive(Rank, Rank),
+    /// A rank gives up its connection with a peer.
+    GiveUp(Rank, Rank),
+    /// Two ranks connect.
+    Connect(Rank, Rank),
+    /// A rank starts again.
+    Start(Rank),
+    /// The logger begins a cut of a set; it is stable.
+    BeginCut(usize),
+    EndCut(usize),
+    /// The logger starts again; a rank writes again to it.
+    StartLogger,
+    WriteAgain(Rank),
+    /// A frame of a dead incarnation comes.
+    Stray,
+}
+
+struct Live {
+    wiring: Wiring,
+    program: Program,
+    /// The call that is to be made; none: it has ended.
+    call: Option<Call>,
+    /// It was made and waits for something to arrive.
+    waits: bool,
+    result: Option<u64>,
+}
+
+/// Steps after the last fault, after which a run is taken not to end.
+const PATIENCE: usize = 30_000;
+
+/// A run.
+pub struct World<'a> {
+    case: &'a Case,
+    random: fastrand::Rng,
+    ranks: Vec<Option<Live>>,
+    incarnations: Vec<u32>,
+    set_of: Vec<usize>,
+    network: Network,
+    logger: Logger,
+    oracle: Oracle,
+    faults: usize,
+    /// How unlikely each kind of step is, so that runs differ.
+    reluctance: [u8; 12],
+    trace: Option<Vec<String>>,
+}
+
+/// Runs a case. The trace is kept if it is asked for.
+pub fn run(case: &Case, traced: bool) -> (Result<Ended, Violation>, Vec<String>) {
+    let mut world = World::new(case, traced);
+    let ended = world.run();
+    (ended, world.trace.unwrap_or_default())
+}
+
+impl<'a> World<'a> {
+    fn new(case: &'a Case, traced: bool) -> Self {
+        let mut random = fastrand::Rng::with_seed(case.seed ^ 0x5eed);
+        let reluctance = std::array::from_fn(|_| [0, 0, 0, 128, 200, 235][random.usize(0..6)]);
+        World {
+            case,
+            ranks: (0..case.ranks).map(|_| None).collect(),
+            incarnations: vec![0; case.ranks as usize],
+            set_of: (0..case.ranks).map(|rank| case.set_of(rank)).collect(),
+            network: Network::new(case.ranks),
+            logger: Logger::new(&case.sets, case.durability, case.broken),
+            oracle: Oracle::new(case),
+            faults: 0,
+            reluctance,
+            random,
+            trace: traced.then(Vec::new),
+        }
+    }
+
+    fn say(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(text());
+        }
+    }
+
+    fn run(&mut self) -> Result<Ended, Violation> {
+        for rank in 0..self.case.ranks {
+            self.start(rank)?;
+        }
+        let mut faults = self.case.faults.clone();
+        faults.sort_by_key(|(step, number, _)| (*step, *number));
+        let mut faults = faults.into_iter().peekable();
+        let mut steps = Vec::new();
+        let (mut step, mut last) = (0, 0);
+        while !self.is_over() {
+            while let Some((_, number, fault)) = faults.next_if(|(at, ..)| *at <= step) {
+                self.say(|| format!("--- step {step}: fault {number}: {fault:?}"));
+                self.fail(&fault);
+                last = step;
+            }
+            self.possible(&mut steps);
+            let Some(chosen) = self.choose(&steps) else {
+                return Err(self.stuck("no step is possible"));
+            };
+            self.say(|| format!("{step:5} {chosen:?}"));
+            self.step(chosen)?;
+            step += 1;
+            if step > last + PATIENCE {
+                return Err(self.stuck("it goes on and on"));
+            }
+        }
+        let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
+        Ok(Ended { results, steps: step, faults: self.faults })
+    }
+
+    fn is_over(&self) -> bool {
+        self.ranks.iter().all(|live| live.as_ref().is_some_and(|live| live.result.is_some()))
+    }
+
+    fn stuck(&self, why: &str) -> Violation {
+        let mut text = format!("{why}\n  event logger runs: {}", self.logger.runs);
+        for (rank, live) in self.ranks.iter().enumerate() {
+            text += &match live {
+                None => format!("\n  rank {rank} is dead"),
+                Some(Live { wiring, call, result, .. }) => format!(
+                    "\n  rank {rank}.{} calls {call:?}, result {result:?}: {}",
+                    self.incarnations[rank],
+                    wiring.report()
+                ),
+            };
+        }
+        Violation { invariant: "every run ends", text }
+    }
+
+    /// All that can be done now.
+    fn possible(&self, steps: &mut Vec<Step>) {
+        steps.clear();
+        let dead = |rank: Rank| self.ranks[rank as usize].is_none();
+        for rank in 0..self.case.ranks {
+            let Some(live) = &self.ranks[rank as usize] else {
+                if self.logger.can_download(self.set_of[rank as usize], dead) {
+                    steps.push(Step::Start(rank));
+                }
+                continue;
+            };
+            if live.call.is_some() && !live.waits {
+                steps.push(Step::Run(rank));
+            }
+            if self.logger.awaits(rank) {
+                steps.push(Step::WriteAgain(rank));
+            }
+            for peer in (0..self.case.ranks).filter(|&peer| peer != rank) {
+                let end = self.network.see(rank, peer);
+                if !end.open {
+                    let other = self.network.see(peer, rank);
+                    if peer < rank && !dead(peer) && !other.open {
+                        steps.push(Step::Connect(rank, peer));
+                    }
+                    continue;
+                }
+                if live.wiring.may_leave(peer) {
+                    steps.push(Step::Leave(rank, peer));
+                }
+                if !end.inbox.is_empty() {
+                    steps.push(Step::Arrive(rank, peer));
+                }
+                if end.cut {
+                    steps.push(Step::GiveUp(rank, peer));
+                }
+            }
+        }
+        for set in 0..self.case.sets.len() {
+            if self.logger.can_cut(set) {
+                steps.push(Step::BeginCut(set));
+            }
+            if self.logger.can_sync(set) {
+                steps.push(Step::EndCut(set));
+            }
+        }
+        if !self.logger.runs {
+            steps.push(Step::StartLogger);
+        }
+        if !self.network.strays.is_empty() {
+            steps.push(Step::Stray);
+        }
+    }
+
+    fn choose(&mut self, steps: &[Step]) -> Option<Step> {
+        let mut chosen = *steps.get(self.random.usize(0..steps.len().max(1)))?;
+        for _ in 0..3 {
+            let kind = match chosen {
+                Step::Run(rank) => (rank as usize) % 2,
+                Step::Leave(..) => 2,
+                Step::Arrive(..) => 3,
+                Step::GiveUp(..) => 4,
+                Step::Connect(..) => 5,
+                Step::Start(..) => 6,
+                Step::BeginCut(_) => 7,
+                Step::EndCut(_) => 11,
+                Step::StartLogger => 8,
+                Step::WriteAgain(_) => 9,
+                Step::Stray => 10,
+            };
+            if self.random.u8(..) >= self.reluctance[kind] {
+                break;
+            }
+            chosen = steps[self.random.usize(0..steps.len())];
+        }
+        Some(chosen)
+    }
+
+    fn step(&mut self, step: Step) -> Checked {
+        match step {
+            Step::Run(rank) => self.make_call(rank),
+            Step::Leave(rank, peer) => self.leave(rank, peer),
+            Step::Arrive(rank, peer) => {
+                let end = self.network.end(rank, peer);
+                let incarnation = end.incarnation;
+                match end.inbox.pop_front() {
+                    Some(frame) => self.arrive(peer, incarnation, rank, &frame).map(|_| ()),
+                    None => Ok(()),
+                }
+            }
+            Step::GiveUp(rank, peer) => {
+                // Mostly it looks first at what has come.
+                if !self.network.see(rank, peer).inbox.is_empty() && self.random.u8(0..4) != 0 {
+                    return self.step(Step::Arrive(rank, peer));
+                }
+                let lives = self.incarnations[peer as usize]
+                    == self.network.see(rank, peer).incarnation
+                    && self.ranks[peer as usize].is_some();
+                let stray = !lives && self.random.bool();
+                self.network.give_up(rank, peer, stray);
+                self.live(rank).wiring.disconnected(peer);
+                Ok(())
+            }
+            Step::Connect(a, b) => {
+                let of = |rank: Rank| self.incarnations[rank as usize];
+                let (of_a, of_b) = (of(a), of(b));
+                self.network.connect([(a, of_a), (b, of_b)]);
+                for (rank, peer, incarnation) in [(a, b, of_b), (b, a, of_a)] {
+                    if !self.live(rank).wiring.connected(peer, incarnation) {
+                        let text = format!(
+                            "rank {rank} does not talk to {peer}.{incarnation}, which lives"
+                        );
+                        return violation("old-incarnations-die", text);
+                    }
+                }
+                Ok(())
+            }
+            Step::Start(rank) => {
+                self.incarnations[rank as usize] += 1;
+                self.start(rank)
+            }
+            Step::BeginCut(set) => {
+                let chance = self.random.usize(0..8);
+                self.logger.cut(set, chance);
+                Ok(())
+            }
+            Step::EndCut(set) => {
+                self.logger.sync(set);
+                self.hear();
+                self.oracle.fits_together(set, &self.logger)
+            }
+            Step::StartLogger => {
+                let ranks = &self.ranks;
+                let restarted = self.logger.restart(|rank| ranks[rank as usize].is_some());
+                self.hear();
+                restarted.or_else(|text| violation("what is stable stays", text))?;
+                let mut sets = 0..self.case.sets.len();
+                sets.try_for_each(|set| self.oracle.fits_together(set, &self.logger))
+            }
+            Step::WriteAgain(rank) => {
+                self.logger.comes_back(rank);
+                let stable = self.logger.stable(rank);
+                let again: Vec<_> = self.live(rank).wiring.write_again(stable).collect();
+                again.into_iter().try_for_each(|event| self.write(rank, event))
+            }
+            Step::Stray => {
+                let stray = self.random.usize(0..self.network.strays.len());
+                let stray = self.network.strays.swap_remove(stray);
+                if self.ranks[stray.to as usize].is_none() {
+                    return Ok(());
+                }
+                if self.arrive(stray.from, stray.incarnation, stray.to, &stray.frame)? {
+                    let text = format!("rank {} has believed {stray:?}", stray.to);
+                    return violation("old-incarnations-die", text);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn live(&mut self, rank: Rank) -> &mut Live {
+        self.ranks[rank as usize].as_mut().expect("steps are of ranks that live")
+    }
+
+    /// A rank starts, for the first time or again.
+    fn start(&mut self, rank: Rank) -> Checked {
+        let case = self.case;
+        let who = Identity {
+            me: rank,
+            ranks: case.ranks,
+            incarnation: self.incarnations[rank as usize],
+            set: case.sets[self.set_of[rank as usize]].clone(),
+            all_events: case.all_events,
+            broken: case.broken,
+        };
+        let events = self.logger.download(rank);
+        self.say(|| format!("      rank {rank} starts with {events:?}"));
+        let wiring = Wiring::start(who, events).or_else(|trouble| self.trouble(rank, trouble))?;
+        self.oracle.starts(rank, wiring.clock());
+        let place =
+            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
+        let mut program = case.workload.start(place);
+        let (call, result) = match program.go_on(None) {
+            Next::Call(call) => (Some(call), None),
+            Next::End(result) => (None, Some(result)),
+        };
+        self.ranks[rank as usize] = Some(Live { wiring, program, call, waits: false, result });
+        Ok(())
+    }
+
+    fn make_call(&mut self, rank: Rank) -> Checked {
+        self.look(rank);
+        let chance = self.random.usize(0..8);
+        let live = self.live(rank);
+        let Some(call) = live.call.take() else { return Ok(()) };
+        let outcome =
+            live.wiring.call(&call, chance).or_else(|trouble| self.trouble(rank, trouble))?;
+        self.write_events(rank)?;
+        self.hear_if_immediate();
+        let live = self.live(rank);
+        let Some(outcome) = outcome else {
+            live.call = Some(call);
+            live.waits = true;
+            return Ok(());
+        };
+        self.say(|| format!("      {call:x?} -> {outcome:x?}"));
+        self.oracle.called(rank, &call, &outcome)?;
+        let live = self.live(rank);
+        match live.program.go_on(Some(outcome)) {
+            Next::Call(next) => live.call = Some(next),
+            Next::End(result) => live.result = Some(result),
+        }
+        if let (Call::Send { .. }, Some(live)) = (&call, &self.ranks[rank as usize]) {
+            self.oracle.keeps_all(rank, &live.wiring)?;
+        }
+        Ok(())
+    }
+
+    /// What a rank reads of the other members of its set and of the logger, before it sends.
+    fn look(&mut self, rank: Rank) {
+        let case = self.case;
+        for (place, &member) in case.sets[self.set_of[rank as usize]].iter().enumerate() {
+            let written = self.ranks[member as usize].as_ref().map(|live| live.wiring.clock());
+            let stable = self.logger.announced(member);
+            let wiring = &mut self.live(rank).wiring;
+            wiring.written(place, written.unwrap_or(0));
+            wiring.stable(place, stable);
+        }
+    }
+
+    /// What ranks hear of the logger while they do nothing.
+    fn hear(&mut self) {
+        for live in self.ranks.iter_mut().flatten() {
+            for (place, &member) in live.wiring.set().to_vec().iter().enumerate() {
+                live.wiring.stable(place, self.logger.announced(member));
+            }
+        }
+    }
+
+    /// Where what is written is stable at once, everybody knows it.
+    fn hear_if_immediate(&mut self) {
+        if self.case.durability == Durability::Process || self.case.broken.is_some() {
+            self.hear();
+        }
+    }
+
+    fn write_events(&mut self, rank: Rank) -> Checked {
+        let events: Vec<_> = self.live(rank).wiring.take_events().collect();
+        events.into_iter().try_for_each(|event| {
+            self.oracle.wrote(rank, event.clock);
+            self.write(rank, event)
+        })
+    }
+
+    fn write(&mut self, rank: Rank, event: taffrail_logging::Clocked) -> Checked {
+        self.say(|| format!("      rank {rank} writes {event:x?}"));
+        let written = self.logger.write(rank, event);
+        written.or_else(|text| violation("a log has no gaps", text))
+    }
+
+    fn leave(&mut self, rank: Rank, peer: Rank) -> Checked {
+        let Some(frame) = self.live(rank).wiring.next_frame(peer) else { return Ok(()) };
+        self.say(|| format!("      {rank} to {peer}: {frame:x?}"));
+        if let (Frame::Piece(piece), Some(live)) = (&frame, &self.ranks[rank as usize]) {
+            let name = (piece.context, piece.seq);
+            self.oracle.leaves(rank, peer, name, &live.wiring, &self.logger)?;
+        }
+        self.network.write(rank, peer, frame);
+        Ok(())
+    }
+
+    fn arrive(
+        &mut self,
+        from: Rank,
+        incarnation: u32,
+        to: Rank,
+        frame: &Frame,
+    ) -> Result<bool, Violation> {
+        self.look(to);
+        let arrived = self.live(to).wiring.arrived(from, incarnation, frame);
+        let believed = arrived.or_else(|trouble| self.trouble(to, trouble))?;
+        self.say(|| format!("      believed: {believed}, {frame:x?}"));
+        if let (true, Frame::Piece(piece)) = (believed, frame) {
+            self.oracle.arrives(from, to, piece.context, piece.seq);
+        }
+        self.write_events(to)?;
+        self.hear_if_immediate();
+        self.live(to).waits = false;
+        if let Some(live) = &self.ranks[to as usize] {
+            self.oracle.keeps_all(to, &live.wiring)?;
+        }
+        Ok(believed)
+    }
+
+    fn trouble<T>(&self, rank: Rank, trouble: Trouble) -> Result<T, Violation> {
+        let text = format!("rank {rank}.{}: {trouble}", self.incarnations[rank as usize]);
+        Err(Violation { invariant: "the protocol is kept", text })
+    }
+
+    fn fail(&mut self, fault: &Fault) {
+        match fault {
+            Fault::Kill(ranks) => {
+                for &rank in ranks {
+                    self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
+                }
+            }
+            Fault::Cut(a, b) => {
+                let (a, b) = (a % self.case.ranks, b % self.case.ranks);
+                let apart = self.set_of[a as usize] != self.set_of[b as usize];
+                let whole = [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
+                    let end = self.network.see(rank, peer);
+                    end.open && !end.cut
+                });
+                if apart && whole {
+                    let kept = [self.random.usize(0..4), self.random.usize(0..4)];
+                    self.network.lost(a, b, kept);
+                    self.faults += 1;
+                }
+            }
+            Fault::Logger => self.kill_logger(),
+            Fault::Node(rank) => {
+                self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
+                self.kill_logger();
+            }
+        }
+    }
+
+    fn kill_logger(&mut self) {
+        if !self.logger.runs {
+            return;
+        }
+        let random = &mut self.random;
+        self.logger.crash(|under_way| {
+            let kept = random.usize(0..=under_way);
+            let flipped = (kept > 0 && random.u8(0..4) == 0).then(|| random.usize(0..kept));
+            (kept, flipped)
+        });
+        self.faults += 1;
+    }
+
+    fn kill_set(&mut self, set: usize) {
+        let members = &self.case.sets[set];
+        for &member in members {
+            if self.ranks[member as usize].take().is_some() {
+                self.faults += 1;
+            }
+            self.network.died(member);
+            self.oracle.died(member);
+        }
+        for &member in members {
+            for &fellow in members {
+                *self.network.end(member, fellow) = End::default();
+            }
+        }
+        self.logger.set_died(set);
+    }
+}
