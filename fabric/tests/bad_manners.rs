@@ -31,6 +31,13 @@ fn fails(manners: Manners, property: fn(&Bad), reason: &str) {
     assert!(said.contains(reason), "{manners:?} was noticed, but as {said:?}");
 }
 
+/// Panics unless one of several runs of the property fails. Whether a message meets the moment
+/// between arm and sleep is for chance, more so on a loaded machine.
+fn fails_sometimes(manners: Manners, property: fn(&Bad)) {
+    let failed = |_| catch_unwind(AssertUnwindSafe(|| property(&Bad(manners)))).is_err();
+    assert!((0..50).any(failed), "the suite did not notice {manners:?} in 50 runs");
+}
+
 #[test]
 fn lost_messages() {
     fails(Manners::Lose, messages::sizes, "stuck");
@@ -74,8 +81,8 @@ fn no_back_pressure() {
 
 #[test]
 fn no_wake_up() {
-    fails(Manners::LoseWakeUp, waiting::no_lost_wake_up, "");
-    fails(Manners::LoseWakeUp, waiting::many_wakers, "");
+    fails_sometimes(Manners::LoseWakeUp, waiting::no_lost_wake_up);
+    fails_sometimes(Manners::LoseWakeUp, waiting::many_wakers);
     fails(Manners::NeverSleep, waiting::idle_sleeps, "nothing to come");
 }
 
