@@ -5,6 +5,7 @@ use crate::case::{Case, Less};
 use crate::oracle::Violation;
 use crate::workload::Workload;
 use crate::world::{Ended, run};
+use clap::ValueEnum;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -136,6 +137,9 @@ impl Failure {
             if let Some(value) = value {
                 line += &format!(" --{option} {value}");
             }
+        }
+        if let Some(broken) = self.broken.and_then(|broken| broken.to_possible_value()) {
+            line += &format!(" --broken {}", broken.get_name());
         }
         line
     }

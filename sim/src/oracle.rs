@@ -1,11 +1,12 @@
 //! Checks, at every step, with knowledge that no rank has.
 
-use crate::call::{Body, Call, Message, Outcome};
+use crate::call::{Body, Call, Message, Outcome, Req};
 use crate::case::Case;
 use crate::logger::Logger;
 use crate::wiring::{CONTEXTS, Content, Wiring};
 use std::collections::BTreeSet;
 use taffrail_logging::{Name, Rank};
+use taffrail_matching::{Envelope, Posting};
 
 /// Most ranks of a job.
 pub const MOST: usize = 8;
@@ -71,6 +72,8 @@ struct Known {
     /// How much of history, or former, that is.
     must: usize,
     received: BTreeSet<Name>,
+    /// What each request may get.
+    postings: Vec<Posting>,
     /// Of each event, what it may depend on.
     events: Vec<[u64; MOST]>,
 }
@@ -113,6 +116,7 @@ impl Oracle {
         known.history.clear();
         known.former.truncate(known.must);
         known.received.clear();
+        known.postings.clear();
         known.past = Past::default();
         for to in 0..self.ranks.len() as u32 {
             for context in CONTEXTS {
@@ -185,8 +189,16 @@ impl Oracle {
             (Call::Send { to, context, tag, body }, Outcome::Sent { seq }) => {
                 self.sent(rank, *to, (*context, *seq), *tag, *body)
             }
-            (_, Outcome::Message(message) | Outcome::Any(_, message)) => {
-                self.received(rank, message)
+            (Call::Post(posting) | Call::Claim(posting), Outcome::Request(_)) => {
+                known.postings.push(*posting);
+                Ok(())
+            }
+            (Call::Probe(posting), Outcome::Seen { name, tag }) => fits(posting, *name, *tag),
+            (Call::Wait(req) | Call::Test(req), Outcome::Message(message)) => {
+                self.received(rank, *req, message)
+            }
+            (Call::WaitAny(reqs), Outcome::Any(index, message)) => {
+                self.received(rank, reqs[*index], message)
             }
             _ => Ok(()),
         }
@@ -222,8 +234,9 @@ impl Oracle {
         }
     }
 
-    fn received(&mut self, rank: Rank, message: &Message) -> Checked {
+    fn received(&mut self, rank: Rank, req: Req, message: &Message) -> Checked {
         let Name { source, context, seq } = message.name;
+        fits(&self.ranks[rank as usize].postings[req], message.name, message.tag)?;
         let name = message.name;
         if !self.ranks[rank as usize].received.insert(name) {
             return violation("exactly-once", format!("rank {rank} has received {name:?} twice"));
@@ -318,4 +331,13 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// A receive, probe or claim got something that it asks for.
+fn fits(posting: &Posting, name: Name, tag: u64) -> Checked {
+    let Name { source, context, seq } = name;
+    if posting.takes(&Envelope { source, context, tag, seq, ..Envelope::default() }) {
+        return Ok(());
+    }
+    violation("what was asked for", format!("{posting:?} got {name:?} with tag {tag}"))
 }

@@ -16,9 +16,10 @@ use crate::broken::Broken;
 use crate::call::{Body, Req};
 use departure::Line;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use taffrail_logging::{
     Answer, Clocked, Event, Gate, Inbound, Name, Outbound, Rank, Received, Recorder, Replay,
-    ReplayError,
+    ReplayError, Restart,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
 
@@ -26,12 +27,31 @@ use taffrail_matching::{Envelope, Matcher, PostId};
 pub const CONTEXTS: [u16; 2] = [0, 1];
 
 /// A frame on a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Frame {
     /// RESTART1 or RESTART2, as bytes.
     Restart(Vec<u8>),
     /// A piece of a message.
     Piece(Piece),
+}
+
+/// As one wants to read it in a trace.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Frame::Restart(bytes) => match Restart::decode(bytes) {
+                Ok(restart) => write!(f, "{restart:?}"),
+                Err(_) => write!(f, "{bytes:?}"),
+            },
+            Frame::Piece(Piece { context, seq, tag, index, body: Body { words, pieces } }) => {
+                let piece = index + 1;
+                write!(
+                    f,
+                    "message {seq} (context {context}, tag {tag}), piece {piece} of {pieces}: {words:x?}"
+                )
+            }
+        }
+    }
 }
 
 /// A piece of a message.
@@ -278,13 +298,14 @@ impl Wiring {
     }
 
     fn log(&mut self, mut event: Clocked) {
-        match &mut event.event {
-            Event::Matched { polls, .. } | Event::Cancelled { polls, .. }
-                if self.is(Broken::PollsBeforeMatchForgotten) =>
-            {
-                *polls = 0;
+        if self.is(Broken::PollsBeforeMatchForgotten)
+            && let Event::Matched { polls, .. } | Event::Cancelled { polls, .. } = &mut event.event
+        {
+            // They are logged with the next event of a poll, if there is one.
+            for _ in 0..std::mem::take(polls) {
+                let full = self.recorder.found_nothing();
+                debug_assert_eq!(full, None, "these are few");
             }
-            _ => {}
         }
         self.gate.written(self.place, event.clock);
         self.unstable.push_back(event);

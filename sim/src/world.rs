@@ -1,12 +1,16 @@
 //! One run: who does the next step is chance, and so is when something fails.
 
+mod faults;
+mod steps;
+
 use crate::call::{Call, Next, Program};
-use crate::case::{Case, Fault};
+use crate::case::Case;
 use crate::logger::{Durability, Logger};
-use crate::network::{End, Network};
+use crate::network::Network;
 use crate::oracle::{Checked, Oracle, Violation, violation};
 use crate::wiring::{Frame, Identity, Trouble, Wiring};
 use crate::workload::Place;
+use steps::Step;
 use taffrail_logging::Rank;
 
 /// What a run came to.
@@ -18,31 +22,6 @@ pub struct Ended {
     pub steps: usize,
     /// Faults that found something to break.
     pub faults: usize,
-}
-
-/// A step that can be done.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// A rank makes its call.
-    Run(Rank),
-    /// A frame leaves a rank for a peer.
-    Leave(Rank, Rank),
-    /// A rank looks at a frame from a peer.
-    Arrive(Rank, Rank),
-    /// A rank gives up its connection with a peer.
-    GiveUp(Rank, Rank),
-    /// Two ranks connect.
-    Connect(Rank, Rank),
-    /// A rank starts again.
-    Start(Rank),
-    /// The logger begins a cut of a set; it is stable.
-    BeginCut(usize),
-    EndCut(usize),
-    /// The logger starts again; a rank writes again to it.
-    StartLogger,
-    WriteAgain(Rank),
-    /// A frame of a dead incarnation comes.
-    Stray,
 }
 
 struct Live {
@@ -153,83 +132,6 @@ impl<'a> World<'a> {
             };
         }
         Violation { invariant: "every run ends", text }
-    }
-
-    /// All that can be done now.
-    fn possible(&self, steps: &mut Vec<Step>) {
-        steps.clear();
-        let dead = |rank: Rank| self.ranks[rank as usize].is_none();
-        for rank in 0..self.case.ranks {
-            let Some(live) = &self.ranks[rank as usize] else {
-                if self.logger.can_download(self.set_of[rank as usize], dead) {
-                    steps.push(Step::Start(rank));
-                }
-                continue;
-            };
-            if live.call.is_some() && !live.waits {
-                steps.push(Step::Run(rank));
-            }
-            if self.logger.awaits(rank) {
-                steps.push(Step::WriteAgain(rank));
-            }
-            for peer in (0..self.case.ranks).filter(|&peer| peer != rank) {
-                let end = self.network.see(rank, peer);
-                if !end.open {
-                    let other = self.network.see(peer, rank);
-                    if peer < rank && !dead(peer) && !other.open {
-                        steps.push(Step::Connect(rank, peer));
-                    }
-                    continue;
-                }
-                if live.wiring.may_leave(peer) {
-                    steps.push(Step::Leave(rank, peer));
-                }
-                if !end.inbox.is_empty() {
-                    steps.push(Step::Arrive(rank, peer));
-                }
-                if end.cut {
-                    steps.push(Step::GiveUp(rank, peer));
-                }
-            }
-        }
-        for set in 0..self.case.sets.len() {
-            if self.logger.can_cut(set) {
-                steps.push(Step::BeginCut(set));
-            }
-            if self.logger.can_sync(set) {
-                steps.push(Step::EndCut(set));
-            }
-        }
-        if !self.logger.runs {
-            steps.push(Step::StartLogger);
-        }
-        if !self.network.strays.is_empty() {
-            steps.push(Step::Stray);
-        }
-    }
-
-    fn choose(&mut self, steps: &[Step]) -> Option<Step> {
-        let mut chosen = *steps.get(self.random.usize(0..steps.len().max(1)))?;
-        for _ in 0..3 {
-            let kind = match chosen {
-                Step::Run(rank) => (rank as usize) % 2,
-                Step::Leave(..) => 2,
-                Step::Arrive(..) => 3,
-                Step::GiveUp(..) => 4,
-                Step::Connect(..) => 5,
-                Step::Start(..) => 6,
-                Step::BeginCut(_) => 7,
-                Step::EndCut(_) => 11,
-                Step::StartLogger => 8,
-                Step::WriteAgain(_) => 9,
-                Step::Stray => 10,
-            };
-            if self.random.u8(..) >= self.reluctance[kind] {
-                break;
-            }
-            chosen = steps[self.random.usize(0..steps.len())];
-        }
-        Some(chosen)
     }
 
     fn step(&mut self, step: Step) -> Checked {
@@ -451,63 +353,5 @@ impl<'a> World<'a> {
     fn trouble<T>(&self, rank: Rank, trouble: Trouble) -> Result<T, Violation> {
         let text = format!("rank {rank}.{}: {trouble}", self.incarnations[rank as usize]);
         Err(Violation { invariant: "the protocol is kept", text })
-    }
-
-    fn fail(&mut self, fault: &Fault) {
-        match fault {
-            Fault::Kill(ranks) => {
-                for &rank in ranks {
-                    self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
-                }
-            }
-            Fault::Cut(a, b) => {
-                let (a, b) = (a % self.case.ranks, b % self.case.ranks);
-                let apart = self.set_of[a as usize] != self.set_of[b as usize];
-                let whole = [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
-                    let end = self.network.see(rank, peer);
-                    end.open && !end.cut
-                });
-                if apart && whole {
-                    let kept = [self.random.usize(0..4), self.random.usize(0..4)];
-                    self.network.lost(a, b, kept);
-                    self.faults += 1;
-                }
-            }
-            Fault::Logger => self.kill_logger(),
-            Fault::Node(rank) => {
-                self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
-                self.kill_logger();
-            }
-        }
-    }
-
-    fn kill_logger(&mut self) {
-        if !self.logger.runs {
-            return;
-        }
-        let random = &mut self.random;
-        self.logger.crash(|under_way| {
-            let kept = random.usize(0..=under_way);
-            let flipped = (kept > 0 && random.u8(0..4) == 0).then(|| random.usize(0..kept));
-            (kept, flipped)
-        });
-        self.faults += 1;
-    }
-
-    fn kill_set(&mut self, set: usize) {
-        let members = &self.case.sets[set];
-        for &member in members {
-            if self.ranks[member as usize].take().is_some() {
-                self.faults += 1;
-            }
-            self.network.died(member);
-            self.oracle.died(member);
-        }
-        for &member in members {
-            for &fellow in members {
-                *self.network.end(member, fellow) = End::default();
-            }
-        }
-        self.logger.set_died(set);
     }
 }

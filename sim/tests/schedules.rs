@@ -6,7 +6,7 @@ use taffrail_sim::case::Less;
 use taffrail_sim::check::{check, check_all};
 
 /// Seeds after which what is broken must have been found.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 8000;
 
 #[test]
 fn no_schedule_violates_anything() {
@@ -54,5 +54,6 @@ fn what_fails_is_made_smaller_and_can_be_run_again() {
     assert_eq!(again.violation, small.violation);
     let text = small.to_string();
     assert!(text.contains(&format!("cargo xtask sim --seed {}", small.seed)), "{text}");
+    assert!(text.ends_with("--broken gate-ignored"), "{text}");
     assert!(text.contains("stable-before-escape"), "{text}");
 }
