@@ -1,6 +1,7 @@
 //! The launcher as a library: what the `taffrail` command is made of, for programs that start
 //! their own ranks.
 
+pub mod eventlog;
 #[doc(hidden)]
 pub mod info;
 pub mod run;

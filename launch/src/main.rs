@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use taffrail_launch::{info, run};
+use taffrail_launch::{eventlog, info, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -17,6 +17,8 @@ enum Command {
     Run(run::Args),
     /// Tells what this machine offers, and why what is missing is missing
     Info(info::Args),
+    /// Keeps the events of ranks; started by whoever starts the ranks
+    Eventlog(eventlog::Args),
     /// Ends the ranks of a launcher that died; started by `run`
     #[command(hide = true)]
     Guard,
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Info(args) => info::info(&args),
+        Command::Eventlog(args) => eventlog::eventlog(&args),
         Command::Guard => run::guard(),
     }
 }

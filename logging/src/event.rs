@@ -71,6 +71,14 @@ pub enum RecordError {
     /// Nothing was ever written here.
     #[error("no record")]
     Empty,
+    /// The file ends in the midst of it.
+    #[error("record {clock} is cut off: {got} of {RECORD} bytes are there")]
+    Short {
+        /// The clock that the record should have.
+        clock: u64,
+        /// How many bytes there are.
+        got: usize,
+    },
     /// The bytes are not what was written, or were written for another place.
     #[error("damaged record {clock}: its checksum is {got:#010x}, its bytes make {expected:#010x}")]
     Damaged {

@@ -15,8 +15,10 @@
 //! - [`Restart`]: what two ranks tell each other when one of them has started again.
 //!
 //! Inputs and outputs are plain values: the engine, the simulator and the tests drive the same code.
+//!
+//! Where events are kept, with the I/O for it, is in [`store`] (feature `store`, on by default).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod event;
@@ -26,6 +28,8 @@ mod outbound;
 mod recorder;
 mod replay;
 mod restart;
+#[cfg(feature = "store")]
+pub mod store;
 
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};

@@ -1,6 +1,7 @@
 //! The `taffrail` command on real processes.
 
 mod ends;
+mod eventlog;
 mod info;
 mod orphans;
 mod pmi;

@@ -1,0 +1,240 @@
+//! What the event logger and its starter tell each other: `docs/logging.md`, section 10. Bytes in, a
+//! validated copy out.
+
+const SERVE: u64 = u64::from_le_bytes(*b"TAFFEVSV");
+const READY: u64 = u64::from_le_bytes(*b"TAFFEVRD");
+const FETCH: u64 = u64::from_le_bytes(*b"TAFFEVFE");
+const EVENTS: u64 = u64::from_le_bytes(*b"TAFFEVEV");
+const TOLD: u64 = u64::from_le_bytes(*b"TAFFEVTD");
+const VERSION: u32 = 1;
+
+/// Bytes of a packet without text.
+const LEN: usize = 32;
+/// Bytes of text in a packet at most.
+const TEXT: usize = 480;
+/// No packet is longer, in bytes.
+pub const LONGEST: usize = LEN + TEXT;
+
+/// Rings have at most so many records.
+const MOST_RECORDS: u64 = 1 << 32;
+
+/// A field that is not what the format says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event logger's packet, {field}: expected {expected}, got {got}")]
+pub struct Malformed {
+    /// Which field.
+    pub field: &'static str,
+    /// What would have been right.
+    pub expected: String,
+    /// What was there.
+    pub got: String,
+}
+
+/// A packet, without its descriptors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// To the logger: keep the events of this rank. With its ring and, where events are kept in
+    /// memory, their store.
+    Serve {
+        /// The rank.
+        rank: u32,
+        /// Digest of the job's identity.
+        job: u64,
+        /// Records that the ring has room for.
+        capacity: u64,
+    },
+    /// From the logger: it keeps them.
+    Ready {
+        /// The rank.
+        rank: u32,
+        /// The clock of the last event that is kept already.
+        kept: u64,
+        /// Bytes at the end that were cut off, for nobody had finished writing them.
+        cut: u64,
+    },
+    /// To the logger: give me all events of this rank, which is dead.
+    Fetch {
+        /// The rank.
+        rank: u32,
+    },
+    /// From the logger: here they are, with a file.
+    Events {
+        /// The rank.
+        rank: u32,
+        /// The length of the file.
+        len: u64,
+    },
+    /// From the logger: something has happened.
+    Told(Told),
+}
+
+/// What the logger says about a rank.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event logger: {text}")]
+pub struct Told {
+    /// The rank.
+    pub rank: u32,
+    /// What kind of news it is.
+    pub what: What,
+    /// In words.
+    pub text: String,
+}
+
+/// Kinds of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Events cannot be kept now: the rank waits.
+    Waiting,
+    /// They can be kept again.
+    Resumed,
+    /// The ring is damaged: nothing more of it is kept.
+    Damaged,
+    /// What was asked for cannot be done.
+    Refused,
+}
+
+const KINDS: [What; 4] = [What::Waiting, What::Resumed, What::Damaged, What::Refused];
+
+impl Told {
+    /// The text is cut off where a packet ends.
+    pub fn new(rank: u32, what: What, text: &impl ToString) -> Self {
+        let mut text = text.to_string();
+        text.truncate(text.floor_char_boundary(TEXT));
+        Told { rank, what, text }
+    }
+}
+
+impl Packet {
+    /// How many descriptors come with it: two with SERVE where events are kept in memory.
+    pub fn descriptors(&self, in_memory: bool) -> usize {
+        match self {
+            Packet::Serve { .. } => 1 + usize::from(in_memory),
+            Packet::Events { .. } => 1,
+            Packet::Ready { .. } | Packet::Fetch { .. } | Packet::Told(_) => 0,
+        }
+    }
+
+    /// The bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (magic, rank, a, b, text) = match self {
+            Packet::Serve { rank, job, capacity } => (SERVE, *rank, *job, *capacity, ""),
+            Packet::Ready { rank, kept, cut } => (READY, *rank, *kept, *cut, ""),
+            Packet::Fetch { rank } => (FETCH, *rank, 0, 0, ""),
+            Packet::Events { rank, len } => (EVENTS, *rank, *len, 0, ""),
+            Packet::Told(Told { rank, what, text }) => {
+                let kind = KINDS.iter().position(|kind| kind == what).expect("all kinds") as u64;
+                (TOLD, *rank, kind + 1, text.len() as u64, text.as_str())
+            }
+        };
+        let mut bytes = Vec::with_capacity(LEN + text.len());
+        bytes.extend(magic.to_le_bytes());
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(rank.to_le_bytes());
+        bytes.extend(a.to_le_bytes());
+        bytes.extend(b.to_le_bytes());
+        bytes.extend(text.as_bytes());
+        bytes
+    }
+}
+
+/// Reads a packet.
+///
+/// # Errors
+/// [`Malformed`], naming the first field that is wrong.
+pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
+    let wrong = |field, expected: &str, got: String| {
+        Err(Malformed { field, expected: expected.into(), got })
+    };
+    let Some((head, text)) = bytes.split_first_chunk::<LEN>() else {
+        return wrong("length", "32 bytes or more", bytes.len().to_string());
+    };
+    let words = head.as_chunks::<8>().0;
+    let [magic, middle, a, b] = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
+    let (version, rank) = (middle as u32, (middle >> 32) as u32);
+    if version != VERSION {
+        return wrong("version", "1", version.to_string());
+    }
+    let expected = if magic == TOLD { b } else { 0 };
+    if expected != text.len() as u64 || text.len() > TEXT {
+        return wrong(
+            "text",
+            &format!("{} bytes", expected.min(TEXT as u64)),
+            text.len().to_string(),
+        );
+    }
+    match magic {
+        SERVE if !b.is_power_of_two() || b > MOST_RECORDS => {
+            wrong("capacity", "a power of two up to 2^32", b.to_string())
+        }
+        SERVE => Ok(Packet::Serve { rank, job: a, capacity: b }),
+        READY => Ok(Packet::Ready { rank, kept: a, cut: b }),
+        FETCH | EVENTS if b != 0 => wrong("last word", "0", b.to_string()),
+        FETCH if a != 0 => wrong("third word", "0", a.to_string()),
+        FETCH => Ok(Packet::Fetch { rank }),
+        EVENTS => Ok(Packet::Events { rank, len: a }),
+        TOLD => {
+            let kind = usize::try_from(a).ok().and_then(|a| KINDS.get(a.checked_sub(1)?));
+            match (kind, std::str::from_utf8(text)) {
+                (Some(&what), Ok(text)) => Ok(Packet::Told(Told { rank, what, text: text.into() })),
+                (None, _) => wrong("kind of news", "1 to 4", a.to_string()),
+                (_, Err(e)) => wrong("text", "UTF-8", e.to_string()),
+            }
+        }
+        _ => wrong("magic", "one of TAFFEVSV, -RD, -FE, -EV, -TD", format!("{magic:#x}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Packet> {
+        let told = KINDS.map(|what| Packet::Told(Told::new(3, what, &"no space")));
+        let mut all = vec![
+            Packet::Serve { rank: 1, job: 0x1234, capacity: 4096 },
+            Packet::Ready { rank: 2, kept: 7, cut: 31 },
+            Packet::Fetch { rank: 3 },
+            Packet::Events { rank: 4, len: 64 },
+        ];
+        all.extend(told);
+        all
+    }
+
+    #[test]
+    fn what_was_said_is_heard() {
+        for packet in all() {
+            assert_eq!(decode(&packet.encode()), Ok(packet));
+        }
+    }
+
+    /// Flipped bits make an error, or a packet that says just these bytes; never a panic.
+    #[test]
+    fn whatever_comes_is_refused_or_is_exactly_this() {
+        for packet in all() {
+            let good = packet.encode();
+            for len in 0..good.len() {
+                assert!(decode(&good[..len]).is_err(), "{packet:?} of {len} bytes");
+            }
+            for bit in 0..good.len() * 8 {
+                let mut bytes = good.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                if let Ok(other) = decode(&bytes) {
+                    assert_eq!(other.encode(), bytes);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_field_that_is_wrong_is_named() {
+        let with = |at: usize, byte| {
+            let mut bytes = Packet::Serve { rank: 1, job: 2, capacity: 4 }.encode();
+            bytes[at] = byte;
+            decode(&bytes).unwrap_err().field
+        };
+        assert_eq!((with(0, 0), with(8, 2), with(24, 3)), ("magic", "version", "capacity"));
+        let long = Told::new(1, What::Waiting, &"ä".repeat(TEXT));
+        assert_eq!(long.text.len(), TEXT);
+        assert_eq!(Packet::Told(long).encode().len(), LONGEST);
+    }
+}

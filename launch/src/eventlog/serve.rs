@@ -1,0 +1,247 @@
+//! The process of the event logger.
+//!
+//! It looks at the rings from time to time, more often while there is something in them: ranks write
+//! without telling anybody, and on a machine whose cores are all taken by ranks a logger that spins
+//! would take one of them.
+
+use super::channel::{Channel, ChannelError};
+use super::packet::{Malformed, Packet, Told, What};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::net::SocketType;
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use taffrail_logging::store::{
+    Disk, Durability, EventFile, Ledger, Logger, Memory, Owner, Report, RingReader, RingShape,
+};
+
+/// How to keep events.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What events survive: killed processes, or the end of the node
+    #[arg(long, value_enum)]
+    durability: Kept,
+    /// Where event files are kept, a folder for each job
+    #[arg(long, value_name = "DIR", required_if_eq("durability", "disk"))]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kept {
+    /// In memory that whoever started this process holds
+    Process,
+    /// In files, synced before events are announced as stable
+    Disk,
+}
+
+/// Runs the event logger until whoever started it closes the connection, which is standard input.
+pub fn eventlog(args: &Args) -> ExitCode {
+    match Server::new(args).and_then(Server::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            say(&format!("{e}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Anything = Box<dyn Error>;
+
+struct Server {
+    channel: Channel,
+    logger: Logger,
+    /// Where files are; `None`: in memory.
+    dir: Option<PathBuf>,
+    /// What the other end has had no room for.
+    unsaid: VecDeque<(Packet, Option<OwnedFd>)>,
+}
+
+/// How long the logger waits before it looks at the rings again: at first, and at most.
+struct Pace {
+    least: Duration,
+    most: Duration,
+}
+
+/// Ranks wait for the disk.
+const FOR_DISK: Pace = Pace { least: Duration::from_micros(50), most: Duration::from_millis(5) };
+/// Nobody waits, unless the ring becomes full.
+const FOR_MEMORY: Pace = Pace { least: Duration::from_millis(1), most: Duration::from_millis(10) };
+
+impl Server {
+    fn new(args: &Args) -> Result<Self, Anything> {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+        if rustix::net::sockopt::socket_type(&socket) != Ok(SocketType::SEQPACKET) {
+            return Err(
+                "standard input is not a connection to whoever starts the ranks; this is not \
+                        to be started by hand"
+                    .into(),
+            );
+        }
+        let (dir, disk) = match args.durability {
+            Kept::Process => (None, Disk::Memory),
+            Kept::Disk => {
+                let (disk, refused) = Disk::synced();
+                if let Some(e) = refused {
+                    say(&format!("no io_uring ({e}): event files are synced one after the other"));
+                }
+                (args.dir.clone(), disk)
+            }
+        };
+        if let Some(dir) = &dir {
+            std::fs::create_dir_all(dir)
+                .map_err(|e| format!("cannot make the folder {}: {e}", dir.display()))?;
+        }
+        let channel = Channel::inherited(socket, dir.is_none());
+        Ok(Server { channel, logger: Logger::new(disk), dir, unsaid: VecDeque::new() })
+    }
+
+    fn run(mut self) -> Result<(), Anything> {
+        let pace = if self.dir.is_some() { FOR_DISK } else { FOR_MEMORY };
+        let mut wait = pace.least;
+        loop {
+            match self.round() {
+                Ok(0) => wait = (2 * wait).min(pace.most),
+                Ok(_) => wait = pace.least,
+                // What is in the rings may still be of use to whoever reads the files.
+                Err(ChannelError::Closed) => {
+                    self.logger.turn();
+                    return Ok(());
+                }
+                Err(e) => return Err(e.into()),
+            }
+            // A connection that has something to read is no reason to hurry while it takes nothing.
+            if self.unsaid.is_empty() {
+                self.channel.wait(wait);
+            } else {
+                std::thread::sleep(wait);
+            }
+        }
+    }
+
+    /// Does what was asked for, then keeps what is new. Returns how many records that were.
+    fn round(&mut self) -> Result<usize, ChannelError> {
+        self.obey()?;
+        let turn = self.logger.turn();
+        for report in turn.reports {
+            self.say(Packet::Told(told(&report)), None);
+        }
+        self.flush()?;
+        Ok(turn.read)
+    }
+
+    /// Nothing more is read while there is no room for answers.
+    fn obey(&mut self) -> Result<(), ChannelError> {
+        while self.flush()? {
+            let Some((packet, files)) = self.channel.receive()? else { break };
+            let (answer, file) = match packet {
+                Packet::Serve { rank, job, capacity } => {
+                    (self.serve(Owner { rank, job }, capacity, files), None)
+                }
+                Packet::Fetch { rank } => self.fetch(rank),
+                other => return Err(backwards(&other).into()),
+            };
+            self.say(answer, file);
+        }
+        Ok(())
+    }
+
+    /// Whether everything was said.
+    fn flush(&mut self) -> Result<bool, ChannelError> {
+        while let Some((packet, file)) = self.unsaid.pop_front() {
+            let files: Vec<BorrowedFd<'_>> = file.iter().map(AsFd::as_fd).collect();
+            match self.channel.send(&packet, &files) {
+                Ok(()) => {}
+                Err(ChannelError::Full) => {
+                    self.unsaid.push_front((packet, file));
+                    return Ok(false);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    fn serve(&mut self, owner: Owner, capacity: u64, files: Vec<OwnedFd>) -> Packet {
+        match self.ledger(owner, capacity, files) {
+            Ok((ledger, cut)) => {
+                let kept = ledger.kept();
+                self.logger.serve(ledger);
+                Packet::Ready { rank: owner.rank, kept, cut }
+            }
+            Err(e) => Packet::Told(Told::new(owner.rank, What::Refused, &e)),
+        }
+    }
+
+    fn ledger(
+        &self,
+        owner: Owner,
+        capacity: u64,
+        files: Vec<OwnedFd>,
+    ) -> Result<(Ledger, u64), Anything> {
+        let mut files = files.into_iter();
+        let ring = files.next().ok_or("a rank without a ring")?;
+        let durability = match self.dir {
+            Some(_) => Durability::Disk,
+            None => Durability::Process,
+        };
+        let shape = RingShape { rank: owner.rank, job: owner.job, capacity, durability };
+        let ring = RingReader::attach(Memory::map(ring.as_fd(), shape.bytes())?, shape)?;
+        let (file, cut) = match &self.dir {
+            Some(dir) => EventFile::open_in(dir, owner)?,
+            None => {
+                let store = files.next().ok_or("a rank without a store")?;
+                EventFile::open(store.into(), format!("the store of rank {}", owner.rank), owner)?
+            }
+        };
+        Ok((Ledger::new(ring, file)?, cut))
+    }
+
+    fn fetch(&mut self, rank: u32) -> (Packet, Option<OwnedFd>) {
+        match self.copy(rank) {
+            Ok((len, file)) => (Packet::Events { rank, len }, Some(file)),
+            Err(e) => (Packet::Told(Told::new(rank, What::Refused, &e)), None),
+        }
+    }
+
+    /// A copy that nobody can change any more.
+    fn copy(&mut self, rank: u32) -> Result<(u64, OwnedFd), Anything> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(rustix::fs::memfd_create("taffrail-events", flags)?);
+        let copied = self.logger.copy(rank, &file);
+        let len = copied.ok_or_else(|| format!("rank {rank} was never served"))??;
+        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
+        Ok((len, file.into()))
+    }
+
+    fn say(&mut self, packet: Packet, file: Option<OwnedFd>) {
+        self.unsaid.push_back((packet, file));
+    }
+}
+
+fn told(report: &Report) -> Told {
+    let (rank, what) = match report {
+        Report::Waiting { rank, .. } => (*rank, What::Waiting),
+        Report::Resumed { rank } => (*rank, What::Resumed),
+        Report::Damaged { rank, .. } => (*rank, What::Damaged),
+    };
+    Told::new(rank, what, report)
+}
+
+fn backwards(packet: &Packet) -> Malformed {
+    Malformed {
+        field: "direction",
+        expected: "a packet for the event logger".into(),
+        got: format!("{packet:?}"),
+    }
+}
+
+/// One line on standard error.
+fn say(what: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("taffrail eventlog: {what}\n").as_bytes());
+}

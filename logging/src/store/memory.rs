@@ -1,0 +1,167 @@
+//! Memory that several processes map, seen as atomic words.
+//!
+//! All unsafe code of rings is here: once mapped, memory is a slice of atomics, and whatever another
+//! process writes into it is a value of theirs.
+
+#![allow(unsafe_code)]
+
+use super::ring::Words;
+use super::sync::AtomicU64;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Why memory cannot be had, or is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The operating system refused.
+    #[error("{call} for {bytes} bytes of shared memory failed: {errno}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// For how much.
+        bytes: usize,
+        /// Its error.
+        errno: Errno,
+    },
+    /// The file is of another length.
+    #[error("shared memory should be {expected} bytes long, it is {got}")]
+    Length {
+        /// The length it should have.
+        expected: usize,
+        /// The length it has.
+        got: u64,
+    },
+    /// Whoever holds the file could take memory away under those who use it.
+    #[error("shared memory should be a memfd, sealed against shrinking and without holes: {got}")]
+    Unsafe {
+        /// What is wrong.
+        got: &'static str,
+    },
+}
+
+/// A file without a name, of so many zeros, that has its memory and keeps its length. `name` is only
+/// seen in `/proc/PID/maps`.
+///
+/// # Errors
+/// [`MemoryError::Os`].
+pub fn create_memory(name: &str, bytes: usize) -> Result<OwnedFd, MemoryError> {
+    let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create(name, flags).map_err(os("memfd_create"))?;
+    let allocate = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64);
+    rustix::io::retry_on_intr(allocate).map_err(os("fallocate"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(os("fcntl(F_ADD_SEALS)"))?;
+    Ok(file)
+}
+
+/// Memory made by [`create_memory`], mapped.
+#[derive(Debug)]
+pub struct Memory {
+    at: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to the process and not to a thread.
+unsafe impl Send for Memory {}
+// SAFETY: it is used as atomics only.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps a file that must have so many bytes, of which whole words are used.
+    ///
+    /// # Errors
+    /// [`MemoryError`], when the file could hurt whoever uses it, or cannot be mapped.
+    pub fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MemoryError> {
+        let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
+        let stat = rustix::fs::fstat(file).map_err(os("fstat"))?;
+        if stat.st_size as u64 != bytes as u64 {
+            return Err(MemoryError::Length { expected: bytes, got: stat.st_size as u64 });
+        }
+        let seals = rustix::fs::fcntl_get_seals(file)
+            .map_err(|_| MemoryError::Unsafe { got: "it has no seals" })?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(MemoryError::Unsafe { got: "it may shrink" });
+        }
+        if (stat.st_blocks as u64) < (bytes as u64).div_ceil(512) {
+            return Err(MemoryError::Unsafe { got: "it has holes" });
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place the kernel chooses overlaps nothing.
+        let at = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file.as_fd(), 0)
+        }
+        .map_err(os("mmap"))?;
+        let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM).map_err(os("mmap"))?;
+        Ok(Memory { at, words: bytes / 8 })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words are mapped, aligned to a page, for as long as we live; the file cannot
+        // shrink. Atomics may be changed by anybody.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no borrow of it outlives us.
+        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.words * 8) };
+        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    }
+}
+
+impl Words for Memory {
+    #[inline]
+    fn count(&self) -> usize {
+        self.words
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words()[at]
+    }
+
+    #[inline]
+    fn four(&self, at: usize) -> [&AtomicU64; 4] {
+        let [a, b, c, d] = &self.words()[at..at + 4] else { unreachable!("a slice of four") };
+        [a, b, c, d]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn both_mappings_show_the_same_words() {
+        let file = create_memory("test", 4096).unwrap();
+        let (a, b) =
+            (Memory::map(file.as_fd(), 4096).unwrap(), Memory::map(file.as_fd(), 4096).unwrap());
+        a.word(511).store(7, Ordering::Relaxed);
+        assert_eq!(b.four(508)[3].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn memory_that_could_go_away_is_refused() {
+        let file = create_memory("test", 4096).unwrap();
+        let length = Memory::map(file.as_fd(), 8192).unwrap_err();
+        assert_eq!(length, MemoryError::Length { expected: 8192, got: 4096 });
+        let open = rustix::fs::memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&open, 4096).unwrap();
+        let unsealed = Memory::map(open.as_fd(), 4096).unwrap_err();
+        assert_eq!(unsealed, MemoryError::Unsafe { got: "it may shrink" });
+        rustix::fs::fcntl_add_seals(&open, SealFlags::SHRINK).unwrap();
+        let holes = Memory::map(open.as_fd(), 4096).unwrap_err();
+        assert_eq!(holes, MemoryError::Unsafe { got: "it has holes" });
+        let file: OwnedFd = tempfile::tempfile().unwrap().into();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        let disk = Memory::map(file.as_fd(), 4096).unwrap_err();
+        assert!(matches!(disk, MemoryError::Unsafe { .. }), "{disk}");
+    }
+}

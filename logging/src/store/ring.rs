@@ -1,0 +1,383 @@
+//! The event ring: records of one rank, written by the rank, taken out by the event logger
+//! (`docs/logging.md`, section 8).
+//!
+//! **event-ring**, the invariant of its memory ordering. The rank stores a record, its clock last
+//! (release), then the word `written` (release). The logger loads `written` (acquire) and reads
+//! records up to there and no further, so it sees them whole. It stores `taken` (release) after it has
+//! copied them to where they are kept; the rank loads `taken` (acquire) before it writes over a record,
+//! so nothing is written over that is still to be copied. `stable` is stored (release) by the logger
+//! after what it promises has happened. Every word has one writer, and everything is an atomic word:
+//! whatever the other side does, there is no data race, only wrong values, and these are found out.
+
+use super::sync::{AtomicU64, Ordering};
+use crate::event::{RECORD, RecordError};
+use crate::{Event, Rank};
+
+/// First word of a ring.
+const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
+/// Version of the layout.
+const VERSION: u32 = 1;
+
+/// Where the words lie, counted in words of 8 bytes.
+const WRITTEN: usize = 16;
+const TAKEN: usize = 32;
+const STABLE: usize = 48;
+const RECORDS: usize = 64;
+const WORDS: usize = RECORD / 8;
+
+/// Memory seen as atomic words, numbered from 0.
+pub trait Words {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    fn word(&self, at: usize) -> &AtomicU64;
+
+    /// Four of them, from this one on.
+    ///
+    /// # Panics
+    /// If one of them is not there.
+    fn four(&self, at: usize) -> [&AtomicU64; WORDS];
+}
+
+/// What events survive once they are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Killed processes. An event is stable as soon as it is in the ring.
+    Process,
+    /// The end of the node. An event is stable when the logger says so, after it was synced to disk.
+    Disk,
+}
+
+/// What a ring is like: both sides know it from whoever made the ring, and find it in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingShape {
+    /// Whose events these are.
+    pub rank: Rank,
+    /// Digest of the job's identity.
+    pub job: u64,
+    /// How many records fit: a power of two.
+    pub capacity: u64,
+    /// When events are stable.
+    pub durability: Durability,
+}
+
+/// What is wrong with a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RingError {
+    /// The memory is not the ring that it should be.
+    #[error("event ring of rank {rank}, {field}: expected {expected:#x}, got {got:#x}")]
+    Header {
+        /// The rank.
+        rank: Rank,
+        /// Which field.
+        field: &'static str,
+        /// What it should be.
+        expected: u64,
+        /// What it is.
+        got: u64,
+    },
+    /// A word of the other side is where it cannot be.
+    #[error(
+        "event ring of rank {rank}: `{word}` should be from {least} to {most}, it is {got}; its memory was written by somebody else"
+    )]
+    Position {
+        /// The rank.
+        rank: Rank,
+        /// Which word.
+        word: &'static str,
+        /// Its least value now.
+        least: u64,
+        /// Its greatest value now.
+        most: u64,
+        /// Its value.
+        got: u64,
+    },
+    /// A record is not what the rank has written.
+    #[error("event ring of rank {rank}, record {clock}: {what}")]
+    Record {
+        /// The rank.
+        rank: Rank,
+        /// The clock that the record should have.
+        clock: u64,
+        /// What is wrong with it.
+        what: RecordError,
+    },
+    /// A whole record, of another place.
+    #[error("event ring of rank {rank}, record {clock}: found record {got} in its place")]
+    Misplaced {
+        /// The rank.
+        rank: Rank,
+        /// The clock that the record should have.
+        clock: u64,
+        /// The clock that it has.
+        got: u64,
+    },
+}
+
+/// The ring has no room for another record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the event ring is full: wait until the event logger has taken some records, then try again"
+)]
+pub struct Full;
+
+impl RingShape {
+    /// Bytes of such a ring.
+    ///
+    /// # Panics
+    /// If the capacity is not a power of two, or so large that there is no such memory.
+    pub fn bytes(&self) -> usize {
+        self.words() * 8
+    }
+
+    fn words(&self) -> usize {
+        assert!(self.capacity.is_power_of_two(), "a ring of {} records", self.capacity);
+        assert!(self.capacity <= 1 << 32, "a ring of {} records", self.capacity);
+        RECORDS + WORDS * self.capacity as usize
+    }
+
+    fn header(&self) -> [(&'static str, u64); 5] {
+        let durability = match self.durability {
+            Durability::Process => 1,
+            Durability::Disk => 2,
+        };
+        [
+            ("magic", MAGIC),
+            ("version and rank", u64::from(VERSION) | u64::from(self.rank) << 32),
+            ("capacity", self.capacity),
+            ("job", self.job),
+            ("durability", durability),
+        ]
+    }
+
+    /// Makes a ring of memory that is all zeros and that nobody else uses yet.
+    ///
+    /// # Panics
+    /// If the memory is too short.
+    pub fn lay_out(&self, memory: &impl Words) {
+        assert!(memory.count() >= self.words(), "{} words for a ring", memory.count());
+        for (at, (_, value)) in self.header().into_iter().enumerate() {
+            memory.word(at).store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn check(&self, memory: &impl Words) -> Result<(), RingError> {
+        let wrong =
+            |field, expected, got| RingError::Header { rank: self.rank, field, expected, got };
+        let (expected, got) = (self.words() as u64 * 8, memory.count() as u64 * 8);
+        if got < expected {
+            return Err(wrong("length in bytes", expected, got));
+        }
+        for (at, (field, expected)) in self.header().into_iter().enumerate() {
+            let got = memory.word(at).load(Ordering::Relaxed);
+            if got != expected {
+                return Err(wrong(field, expected, got));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The record of this clock. The capacity is a power of two.
+#[inline]
+fn place(clock: u64, capacity: u64) -> usize {
+    RECORDS + WORDS * (clock.wrapping_sub(1) & (capacity - 1)) as usize
+}
+
+/// The rank's side of a ring. There is one at a time.
+#[derive(Debug)]
+pub struct RingWriter<W> {
+    memory: W,
+    shape: RingShape,
+    written: u64,
+    /// The last clock that there is room for, as far as we have looked.
+    room: u64,
+}
+
+impl<W: Words> RingWriter<W> {
+    /// Goes on behind what this rank's earlier incarnations have written, which must be dead.
+    ///
+    /// # Errors
+    /// [`RingError::Header`] when this is another ring than it should be; [`RingError::Position`]
+    /// when its words contradict each other.
+    pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
+        shape.check(&memory)?;
+        let taken = memory.word(TAKEN).load(Ordering::Acquire);
+        let written = memory.word(WRITTEN).load(Ordering::Acquire);
+        // In a new ring over a store that is not new, the logger says where to begin.
+        let written = if written == 0 { taken } else { written };
+        check_taken(&shape, taken, written)?;
+        memory.word(WRITTEN).store(written, Ordering::Release);
+        Ok(RingWriter { memory, written, room: taken + shape.capacity, shape })
+    }
+
+    /// Writes an event and returns its clock. No system call, no allocation.
+    ///
+    /// # Errors
+    /// [`Full`], and nothing is written: the rank waits and tries again.
+    #[inline]
+    pub fn push(&mut self, event: &Event) -> Result<u64, Full> {
+        let clock = self.written + 1;
+        if clock > self.room && !self.look_for_room() {
+            return Err(Full);
+        }
+        let record = words(&event.encode(self.shape.rank, clock));
+        let slot = self.memory.four(place(clock, self.shape.capacity));
+        slot[1].store(record[1], Ordering::Relaxed);
+        slot[2].store(record[2], Ordering::Relaxed);
+        slot[3].store(record[3], Ordering::Relaxed);
+        slot[0].store(record[0], Ordering::Release);
+        self.memory.word(WRITTEN).store(clock, Ordering::Release);
+        self.written = clock;
+        Ok(clock)
+    }
+
+    /// The clock of the last event written: 0 for none.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The events up to this clock survive what they are to survive.
+    ///
+    /// # Errors
+    /// [`RingError::Position`] when the logger's word cannot be right.
+    #[inline]
+    pub fn stable(&self) -> Result<u64, RingError> {
+        match self.shape.durability {
+            Durability::Process => Ok(self.written),
+            Durability::Disk => {
+                let got = self.memory.word(STABLE).load(Ordering::Acquire);
+                if got > self.written {
+                    let (rank, most) = (self.shape.rank, self.written);
+                    return Err(RingError::Position { rank, word: "stable", least: 0, most, got });
+                }
+                Ok(got)
+            }
+        }
+    }
+
+    /// A word that cannot be right gives no room: nothing is ever written over that may be needed.
+    #[cold]
+    fn look_for_room(&mut self) -> bool {
+        let taken = self.memory.word(TAKEN).load(Ordering::Acquire);
+        if taken <= self.written {
+            self.room = self.room.max(taken + self.shape.capacity);
+        }
+        self.room > self.written
+    }
+}
+
+fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingError> {
+    let least = written.saturating_sub(shape.capacity);
+    if taken < least || taken > written {
+        let rank = shape.rank;
+        return Err(RingError::Position { rank, word: "taken", least, most: written, got: taken });
+    }
+    Ok(())
+}
+
+/// The logger's side of a ring. What it reads is copied first and looked at then.
+#[derive(Debug)]
+pub struct RingReader<W> {
+    memory: W,
+    shape: RingShape,
+    taken: u64,
+}
+
+impl<W: Words> RingReader<W> {
+    /// Goes on where the logger before it has stopped.
+    ///
+    /// # Errors
+    /// [`RingError::Header`] when this is another ring than it should be; [`RingError::Position`]
+    /// when its words contradict each other.
+    pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
+        shape.check(&memory)?;
+        let taken = memory.word(TAKEN).load(Ordering::Acquire);
+        let reader = RingReader { memory, shape, taken };
+        reader.written()?;
+        Ok(reader)
+    }
+
+    /// What the ring is like.
+    pub fn shape(&self) -> &RingShape {
+        &self.shape
+    }
+
+    /// The records up to this clock need not be in the ring any more.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The last clock that was ever announced as stable.
+    pub fn promised(&self) -> u64 {
+        self.taken.max(self.memory.word(STABLE).load(Ordering::Acquire))
+    }
+
+    /// The clock of the last record that is in the ring; 0 as long as the rank has never written.
+    ///
+    /// # Errors
+    /// [`RingError::Position`] when there cannot be so many.
+    pub fn written(&self) -> Result<u64, RingError> {
+        let got = self.memory.word(WRITTEN).load(Ordering::Acquire);
+        let (least, most) = (self.taken, self.taken.saturating_add(self.shape.capacity));
+        if got != 0 && !(least..=most).contains(&got) {
+            let rank = self.shape.rank;
+            return Err(RingError::Position { rank, word: "written", least, most, got });
+        }
+        Ok(got)
+    }
+
+    /// Appends the records after `clock` to `into`, and returns the clock of the last one: `clock` if
+    /// there are none.
+    ///
+    /// # Errors
+    /// [`RingError`] naming the record that is damaged. The records before it were appended.
+    ///
+    /// # Panics
+    /// If `clock` is less than [`taken`](Self::taken): those may be written over.
+    pub fn read(&self, clock: u64, into: &mut Vec<u8>) -> Result<u64, RingError> {
+        assert!(clock >= self.taken, "record {clock} was taken, up to {}", self.taken);
+        let (rank, written) = (self.shape.rank, self.written()?);
+        for clock in clock + 1..=written {
+            let slot = self.memory.four(place(clock, self.shape.capacity));
+            let record = bytes(slot.map(|word| word.load(Ordering::Relaxed)));
+            match Event::decode(rank, &record) {
+                Ok((got, _)) if got == clock => into.extend_from_slice(&record),
+                Ok((got, _)) => return Err(RingError::Misplaced { rank, clock, got }),
+                Err(what) => return Err(RingError::Record { rank, clock, what }),
+            }
+        }
+        Ok(clock.max(written))
+    }
+
+    /// The records up to this clock are kept elsewhere: they are stable, and their room is free.
+    pub fn keep(&mut self, clock: u64) {
+        self.memory.word(STABLE).store(clock, Ordering::Release);
+        self.memory.word(TAKEN).store(clock, Ordering::Release);
+        self.taken = clock;
+    }
+}
+
+fn words(record: &[u8; RECORD]) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(record.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
+}
+
+fn bytes(words: [u64; WORDS]) -> [u8; RECORD] {
+    let mut record = [0; RECORD];
+    for (bytes, word) in record.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    record
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,128 @@
+use super::*;
+use crate::store::{Memory, create_memory};
+use std::os::fd::AsFd;
+
+const SHAPE: RingShape = RingShape { rank: 2, job: 9, capacity: 4, durability: Durability::Disk };
+
+fn ring(shape: RingShape) -> [Memory; 3] {
+    let file = create_memory("ring", shape.bytes()).unwrap();
+    let map = || Memory::map(file.as_fd(), shape.bytes()).unwrap();
+    shape.lay_out(&map());
+    [map(), map(), map()]
+}
+
+fn event(n: u64) -> Event {
+    Event::Cancelled { polls: 1, post: n as u32 }
+}
+
+fn clocks(bytes: &[u8]) -> Vec<u64> {
+    let records = bytes.as_chunks::<RECORD>().0.iter();
+    records.map(|record| Event::decode(SHAPE.rank, record).unwrap().0).collect()
+}
+
+#[test]
+fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
+    let [writing, reading, _] = ring(SHAPE);
+    let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
+    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    for clock in 1..=4 {
+        assert_eq!(writer.push(&event(clock)), Ok(clock));
+    }
+    assert_eq!(writer.push(&event(5)), Err(Full));
+    assert_eq!((writer.written(), writer.stable()), (4, Ok(0)));
+    let mut kept = Vec::new();
+    assert_eq!(reader.read(0, &mut kept), Ok(4));
+    assert_eq!(writer.push(&event(5)), Err(Full), "read is not kept yet");
+    reader.keep(3);
+    assert_eq!((writer.push(&event(5)), writer.stable()), (Ok(5), Ok(3)));
+    assert_eq!(reader.read(4, &mut kept), Ok(5));
+    assert_eq!(clocks(&kept), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn whoever_comes_next_goes_on() {
+    let [first, reading, second] = ring(SHAPE);
+    let mut writer = RingWriter::attach(first, SHAPE).unwrap();
+    writer.push(&event(1)).unwrap();
+    drop(writer);
+    let mut writer = RingWriter::attach(second, SHAPE).unwrap();
+    assert_eq!(writer.push(&event(2)), Ok(2));
+    let reader = RingReader::attach(reading, SHAPE).unwrap();
+    let mut kept = Vec::new();
+    assert_eq!((reader.read(0, &mut kept), clocks(&kept)), (Ok(2), vec![1, 2]));
+}
+
+#[test]
+fn a_new_ring_begins_where_the_store_ends() {
+    let [writing, reading, _] = ring(SHAPE);
+    RingReader::attach(reading, SHAPE).unwrap().keep(70);
+    let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
+    assert_eq!(writer.push(&event(71)), Ok(71));
+}
+
+#[test]
+fn in_the_memory_of_processes_an_event_is_stable_at_once() {
+    let shape = RingShape { durability: Durability::Process, ..SHAPE };
+    let mut writer = RingWriter::attach(ring(shape).into_iter().next().unwrap(), shape).unwrap();
+    writer.push(&event(1)).unwrap();
+    assert_eq!(writer.stable(), Ok(1));
+}
+
+/// Each bit of a record in the ring, and each word of the header and of the other side.
+#[test]
+fn damage_is_found_and_named() {
+    let [writing, reading, memory] = ring(SHAPE);
+    let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
+    writer.push(&event(1)).unwrap();
+    writer.push(&event(2)).unwrap();
+    let reader = RingReader::attach(reading, SHAPE).unwrap();
+    for bit in 0..RECORD * 8 {
+        let word = memory.word(place(2, SHAPE.capacity) + bit / 64);
+        let good = word.fetch_xor(1 << (bit % 64), Ordering::Relaxed);
+        let mut kept = Vec::new();
+        let error = reader.read(0, &mut kept).unwrap_err();
+        assert!(matches!(error, RingError::Record { rank: 2, clock: 2, .. }), "{error}");
+        assert_eq!(clocks(&kept), [1], "what is before it is good");
+        word.store(good, Ordering::Relaxed);
+    }
+    assert_eq!(reader.read(0, &mut Vec::new()), Ok(2));
+    memory.word(WRITTEN).store(5, Ordering::Relaxed);
+    let error = reader.read(0, &mut Vec::new()).unwrap_err();
+    assert_eq!(error, RingError::Position { rank: 2, word: "written", least: 0, most: 4, got: 5 });
+    memory.word(STABLE).store(3, Ordering::Relaxed);
+    assert!(matches!(writer.stable(), Err(RingError::Position { word: "stable", got: 3, .. })));
+}
+
+#[test]
+fn a_record_of_the_round_before_is_not_taken_for_this_one() {
+    let [writing, reading, memory] = ring(SHAPE);
+    let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
+    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    for clock in 1..=4 {
+        writer.push(&event(clock)).unwrap();
+    }
+    reader.keep(reader.read(0, &mut Vec::new()).unwrap());
+    memory.word(WRITTEN).store(5, Ordering::Relaxed);
+    let error = reader.read(4, &mut Vec::new()).unwrap_err();
+    assert_eq!(error, RingError::Misplaced { rank: 2, clock: 5, got: 1 });
+}
+
+#[test]
+fn another_ring_is_refused() {
+    let others = [
+        ("version and rank", RingShape { rank: 3, ..SHAPE }),
+        ("job", RingShape { job: 8, ..SHAPE }),
+        ("durability", RingShape { durability: Durability::Process, ..SHAPE }),
+        ("capacity", RingShape { capacity: 2, ..SHAPE }),
+        ("length in bytes", RingShape { capacity: 1024, ..SHAPE }),
+    ];
+    for (wrong, other) in others {
+        let [writing, reading, _] = ring(SHAPE);
+        let of = |error| match error {
+            RingError::Header { field, .. } => field,
+            other => panic!("{other}"),
+        };
+        assert_eq!(of(RingWriter::attach(writing, other).unwrap_err()), wrong);
+        assert_eq!(of(RingReader::attach(reading, other).unwrap_err()), wrong);
+    }
+}
