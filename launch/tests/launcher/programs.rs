@@ -1,6 +1,7 @@
 //! Whole programs: ours under other launchers, others' under ours.
 
 use super::*;
+use std::io::Write;
 use taffrail::Job;
 
 /// Joins the job that this process was started in: alone, when run as a test.
@@ -9,7 +10,9 @@ fn a_rank() {
     let mut job = Job::from_env().unwrap();
     job.barrier().unwrap();
     assert!(job.rank() < job.size());
-    println!("rank {} of {}", job.rank(), job.size());
+    // In one piece, on a line of its own: other ranks' test harnesses print dots without an end.
+    let line = format!("\nrank {} of {}\n", job.rank(), job.size());
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
 
 /// The command line that runs [`a_rank`] as a program of its own.
