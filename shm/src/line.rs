@@ -495,7 +495,7 @@ impl Line {
                 continue;
             }
             let peer = PeerId(rank as u32);
-            let taken = self.drain(peer, TURN, sink);
+            let taken = self.drain_all(peer, sink);
             events += taken;
             let pair = &mut self.pairs[rank];
             if pair.open && pair.is_ready() {
