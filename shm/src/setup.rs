@@ -221,7 +221,8 @@ impl Home<'_> {
     }
 }
 
-fn cold(pid: i32) -> Cold {
+/// What a new pair with this process keeps aside.
+pub(crate) fn cold(pid: i32) -> Cold {
     Cold {
         mapped: None,
         pid,

@@ -43,21 +43,8 @@ impl Ours {
             their_outbox: std::ptr::null(),
             their_outbox_len: 0,
         };
-        let cold = Cold {
-            mapped: None,
-            pid: 0,
-            incarnation: 0,
-            cma: Ok(()),
-            fault: None,
-            regions: FxHashMap::default(),
-            told: FxHashSet::default(),
-            heat: 0,
-            seen: 0,
-            serial: 0,
-            pulling: false,
-        };
         // SAFETY: both inboxes have the length of the layout, and live as long as the pair.
-        unsafe { Pair::new(place, layout, cold) }
+        unsafe { Pair::new(place, layout, crate::setup::cold(0)) }
     }
 }
 
