@@ -35,9 +35,9 @@ pub(crate) trait Slots {
     fn count(&self) -> u64;
     /// The word of slot `i < count`.
     fn word(&self, i: u64) -> &AtomicU64;
-    /// Lets the writer write the bytes behind the word.
+    /// Lets the writer write the 56 bytes behind the word, which are aligned to 8.
     fn write<R>(&self, i: u64, f: impl FnOnce(*mut u8) -> R) -> R;
-    /// Lets the reader read the bytes behind the word.
+    /// Lets the reader read the 56 bytes behind the word.
     fn read<R>(&self, i: u64, f: impl FnOnce(*const u8) -> R) -> R;
 }
 
@@ -151,100 +151,85 @@ impl<S: Slots> Writer<S> {
     /// Writes a message of one slot. There must be room.
     #[inline]
     pub(crate) fn put_short(&mut self, head: Head, payload: &[u8]) {
-        debug_assert!(payload.len() <= LEAD && self.has_room(1));
-        let i = self.next & (self.slots.count() - 1);
-        self.slots.write(i, |body| {
-            // SAFETY: a body has 56 bytes: 8 of tag, 4 of sequence number, 44 of payload.
-            unsafe {
-                body.cast::<u64>().write(head.tag);
-                body.add(8).cast::<u32>().write(head.seq);
-                Payload::of(payload).copy_to(body.add(12), LEAD);
-            }
+        debug_assert!(payload.len() <= LEAD);
+        self.put_one(head, payload.len(), |to| {
+            // SAFETY: 44 bytes are left in the slot.
+            unsafe { Payload::of(payload).copy_to(to, LEAD) };
         });
-        let word = Word::pack(self.next, head.context, payload.len(), head.kind);
-        self.slots.word(i).store(word, Ordering::Release);
-        self.next += 1;
-    }
-
-    /// Writes a message of more than [`LEAD`] and up to [`INLINE`] bytes. There must be room.
-    #[inline]
-    pub(crate) fn put_run(&mut self, head: Head, payload: &[u8]) {
-        let len = payload.len();
-        debug_assert!(len > LEAD && len <= INLINE && self.has_room(slots_for(len)));
-        let mask = self.slots.count() - 1;
-        let first = self.next & mask;
-        let payload = Payload::of(payload);
-        self.slots.write(first, |body| {
-            // SAFETY: as in `put_short`.
-            unsafe {
-                body.cast::<u64>().write(head.tag);
-                body.add(8).cast::<u32>().write(head.seq);
-                payload.copy_part(0, body.add(12), LEAD);
-            }
-        });
-        let mut done = LEAD;
-        let mut position = self.next + 1;
-        while done < len {
-            let i = position & mask;
-            let now = (len - done).min(RUN);
-            // SAFETY: a body has 56 bytes.
-            self.slots.write(i, |body| unsafe { payload.copy_part(done, body, now) });
-            self.slots.word(i).store(position as u32 as u64, Ordering::Relaxed);
-            done += now;
-            position += 1;
-        }
-        let word = Word::pack(self.next, head.context, len, head.kind);
-        self.slots.word(first).store(word, Ordering::Release);
-        self.next = position;
-    }
-
-    /// Writes a message of up to [`INLINE`] bytes, gathered. There must be room.
-    pub(crate) fn put_parts(&mut self, head: Head, parts: &[&[u8]], len: usize) {
-        debug_assert!(len <= INLINE && self.has_room(slots_for(len)));
-        let mask = self.slots.count() - 1;
-        let first = self.next & mask;
-        let mut source = Gather { parts, at: 0 };
-        self.slots.write(first, |body| {
-            // SAFETY: as in `put_short`; `take` writes no more than it is told.
-            unsafe {
-                body.cast::<u64>().write(head.tag);
-                body.add(8).cast::<u32>().write(head.seq);
-                source.take(body.add(12), len.min(LEAD));
-            }
-        });
-        let mut done = len.min(LEAD);
-        let mut position = self.next + 1;
-        while done < len {
-            let i = position & mask;
-            let now = (len - done).min(RUN);
-            // SAFETY: a body has 56 bytes.
-            self.slots.write(i, |body| unsafe { source.take(body, now) });
-            self.slots.word(i).store(position as u32 as u64, Ordering::Relaxed);
-            done += now;
-            position += 1;
-        }
-        let word = Word::pack(self.next, head.context, len, head.kind);
-        self.slots.word(first).store(word, Ordering::Release);
-        self.next = position;
     }
 
     /// Writes the descriptor of a payload in the outbox. There must be room for one slot.
     #[inline]
     pub(crate) fn put_pooled(&mut self, head: Head, offset: u64, len: u32) {
-        debug_assert!(self.has_room(1));
-        let i = self.next & (self.slots.count() - 1);
-        self.slots.write(i, |body| {
-            // SAFETY: a body has 56 bytes; the descriptor ends at byte 24.
+        self.put_one(head, POOLED, |to| {
+            // SAFETY: 44 bytes are left in the slot; the descriptor has 12.
             unsafe {
-                body.cast::<u64>().write(head.tag);
-                body.add(8).cast::<u32>().write(head.seq);
-                body.add(12).cast::<u64>().write_unaligned(offset);
-                body.add(20).cast::<u32>().write(len);
+                to.cast::<u64>().write_unaligned(offset);
+                to.add(8).cast::<u32>().write(len);
             }
         });
-        let word = Word::pack(self.next, head.context, POOLED, head.kind);
+    }
+
+    /// Writes a message of more than [`LEAD`] and up to [`INLINE`] bytes. There must be room.
+    #[inline]
+    pub(crate) fn put_run(&mut self, head: Head, payload: &[u8]) {
+        debug_assert!(payload.len() > LEAD);
+        self.put_slots(head, payload.len(), LEAD, payload);
+    }
+
+    /// Writes a message of up to [`INLINE`] bytes, gathered. There must be room.
+    pub(crate) fn put_parts(&mut self, head: Head, parts: &[&[u8]], len: usize) {
+        self.put_slots(head, len, len.min(LEAD), Gather { parts, at: 0 });
+    }
+
+    /// Writes one slot: `fill` is given the 44 bytes behind the head.
+    #[inline(always)]
+    fn put_one(&mut self, head: Head, size: usize, fill: impl FnOnce(*mut u8)) {
+        debug_assert!(self.has_room(1));
+        let i = self.next & (self.slots.count() - 1);
+        // SAFETY: a body has 56 bytes.
+        self.slots.write(i, |body| fill(unsafe { write_head(body, head) }));
+        let word = Word::pack(self.next, head.context, size, head.kind);
         self.slots.word(i).store(word, Ordering::Release);
         self.next += 1;
+    }
+
+    /// Writes as many slots as `len` bytes take, `lead` of them in the first.
+    #[inline(always)]
+    fn put_slots(&mut self, head: Head, len: usize, lead: usize, mut source: impl Source) {
+        debug_assert!(len <= INLINE && lead == len.min(LEAD) && self.has_room(slots_for(len)));
+        let mask = self.slots.count() - 1;
+        let first = self.next & mask;
+        // SAFETY: a body has 56 bytes, 44 of them behind the head.
+        self.slots.write(first, |body| unsafe { source.copy(0, write_head(body, head), lead) });
+        let mut done = lead;
+        let mut position = self.next + 1;
+        while done < len {
+            let i = position & mask;
+            let now = (len - done).min(RUN);
+            // SAFETY: a body has 56 bytes.
+            self.slots.write(i, |body| unsafe { source.copy(done, body, now) });
+            self.slots.word(i).store(position as u32 as u64, Ordering::Relaxed);
+            done += now;
+            position += 1;
+        }
+        let word = Word::pack(self.next, head.context, len, head.kind);
+        self.slots.word(first).store(word, Ordering::Release);
+        self.next = position;
+    }
+}
+
+/// Writes tag and sequence number into a slot; returns where its other 44 bytes are.
+///
+/// # Safety
+/// `body` is what [`Slots::write`] gives.
+#[inline(always)]
+unsafe fn write_head(body: *mut u8, head: Head) -> *mut u8 {
+    // SAFETY: 56 bytes, aligned to 8.
+    unsafe {
+        body.cast::<u64>().write(head.tag);
+        body.add(8).cast::<u32>().write(head.seq);
+        body.add(12)
     }
 }
 
@@ -257,16 +242,33 @@ fn impossible_credit(possible: std::ops::Range<u64>, got: u64) -> Fault {
     }
 }
 
-/// Reads a sequence of parts front to back.
+/// What a message of several slots is copied from, front to back. A closure would not be inlined
+/// in two places.
+trait Source {
+    /// Copies `len` bytes, of which there are as many behind the first `skip`, to `to`.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `len` bytes.
+    unsafe fn copy(&mut self, skip: usize, to: *mut u8, len: usize);
+}
+
+impl Source for &[u8] {
+    #[inline(always)]
+    unsafe fn copy(&mut self, skip: usize, to: *mut u8, len: usize) {
+        let part = Payload::of(&self[skip..skip + len]);
+        // SAFETY: `to` has room for all of the part.
+        unsafe { part.copy_to(to, len) };
+    }
+}
+
+/// A sequence of parts.
 struct Gather<'a> {
     parts: &'a [&'a [u8]],
     at: usize,
 }
 
-impl Gather<'_> {
-    /// # Safety
-    /// `to` is valid for writes of `len` bytes, and the parts hold as many still.
-    unsafe fn take(&mut self, to: *mut u8, len: usize) {
+impl Source for Gather<'_> {
+    unsafe fn copy(&mut self, _skip: usize, to: *mut u8, len: usize) {
         let mut done = 0;
         while done < len {
             let part = &self.parts[0][self.at..];
