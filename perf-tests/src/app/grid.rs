@@ -1,6 +1,7 @@
 //! Grids cut into blocks, one for each rank, and the exchange of the cells at their faces.
 
 use super::Place;
+use super::checksum::share;
 use crate::Error;
 use std::ops::Range;
 use taffrail::{Endpoint, Rank};
@@ -127,6 +128,12 @@ impl<const D: usize> Block<D> {
             let number = |n, axis| n * self.whole[axis] + place[axis] - 1;
             self.owns(place).then(|| ((0..D).fold(0, number) as u64, value))
         })
+    }
+
+    /// The share of the block's own cells in the checksum of the grid.
+    pub fn digest(&self, cells: &[f64]) -> u64 {
+        let shares = self.own_cells(cells).map(|(cell, value)| share(cell, value.to_bits()));
+        shares.fold(0, u64::wrapping_add)
     }
 
     fn owns(&self, place: [usize; D]) -> bool {

@@ -1,7 +1,6 @@
 //! Jacobi iterations towards the solution of the Laplace equation in a cube with given values on its
 //! surface.
 
-use super::checksum::share;
 use super::grid::Block;
 use super::{Application, Place};
 use crate::Error;
@@ -65,22 +64,18 @@ impl Application for Jacobi3d {
     }
 
     fn digest(&self) -> u64 {
-        let shares = self.block.own_cells(&self.now).map(|(cell, u)| share(cell, u.to_bits()));
-        shares.fold(0, u64::wrapping_add)
+        self.block.digest(&self.now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::testing::after;
+    use crate::app::testing::{after, whole};
 
     fn cube(ranks: u32, side: usize, iterations: u32) -> Vec<f64> {
         let parts = after(ranks, iterations, |place| Jacobi3d::new(place, side));
-        let mut cells: Vec<_> =
-            parts.iter().flat_map(|part| part.block.own_cells(&part.now)).collect();
-        cells.sort_unstable_by_key(|&(cell, _)| cell);
-        cells.into_iter().map(|(_, value)| value).collect()
+        whole(parts.iter().map(|part| (&part.block, &part.now[..])))
     }
 
     fn place(side: usize, cell: usize) -> [usize; 3] {

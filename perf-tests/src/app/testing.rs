@@ -1,5 +1,6 @@
 //! For unit tests: ranks as threads.
 
+use super::grid::Block;
 use super::{Application, Place};
 use taffrail::{Endpoint, Job};
 
@@ -34,4 +35,13 @@ pub fn after<A: Application + Send>(
         }
         application
     })
+}
+
+/// The values of the whole grid, from its blocks and their arrays.
+pub fn whole<'a, const D: usize>(
+    blocks: impl Iterator<Item = (&'a Block<D>, &'a [f64])>,
+) -> Vec<f64> {
+    let mut cells: Vec<_> = blocks.flat_map(|(block, cells)| block.own_cells(cells)).collect();
+    cells.sort_unstable_by_key(|&(cell, _)| cell);
+    cells.into_iter().map(|(_, value)| value).collect()
 }

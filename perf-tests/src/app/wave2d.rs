@@ -1,7 +1,6 @@
 //! The wave equation on a square membrane with a fixed rim: explicit steps, second order in time and
 //! space.
 
-use super::checksum::share;
 use super::grid::Block;
 use super::{Application, Place};
 use crate::Error;
@@ -69,22 +68,18 @@ impl Application for Wave2d {
     }
 
     fn digest(&self) -> u64 {
-        let shares = self.block.own_cells(&self.now).map(|(cell, u)| share(cell, u.to_bits()));
-        shares.fold(0, u64::wrapping_add)
+        self.block.digest(&self.now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::testing::after;
+    use crate::app::testing::{after, whole};
 
     fn membrane(ranks: u32, side: usize, iterations: u32) -> Vec<f64> {
         let parts = after(ranks, iterations, |place| Wave2d::new(place, side));
-        let mut cells: Vec<_> =
-            parts.iter().flat_map(|part| part.block.own_cells(&part.now)).collect();
-        cells.sort_unstable_by_key(|&(cell, _)| cell);
-        cells.into_iter().map(|(_, value)| value).collect()
+        whole(parts.iter().map(|part| (&part.block, &part.now[..])))
     }
 
     /// The same on one array, without blocks and messages.
