@@ -2,13 +2,13 @@
 //! for the right reason. The fabric is the line between real processes, and a layer on the side of
 //! rank 0 that spoils what it says.
 
+mod common;
 mod rude;
 
 use rude::{Manners, Rude};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use taffrail_fabric::conformance::{Bench, Processes, Seat, death, mesh_of_joined, run_child};
-use taffrail_shm::{Config, Costs, Setup};
 
 struct Bad(Manners);
 
@@ -27,22 +27,7 @@ impl Bench for Bad {
 
 impl Processes for Bad {
     fn join(&self, seat: &mut Seat<'_>) -> Rude {
-        let setup = Setup::new(Config {
-            rank: seat.rank(),
-            ranks: seat.size(),
-            incarnation: 0,
-            generations: Vec::new(),
-            restarts: false,
-            job: [1, 2],
-            outbox_max: 64 << 20,
-            patience: Duration::from_secs(20),
-            costs: Costs::default(),
-        })
-        .expect("memory and a listener");
-        let addresses = seat.exchange(setup.address().as_bytes());
-        let text = |address| String::from_utf8(address).expect("addresses are text");
-        let addresses: Vec<String> = addresses.into_iter().map(text).collect();
-        Rude::new(setup.connect(&addresses).expect("a connection with every peer"), self.0)
+        Rude::new(common::join(seat), self.0)
     }
 }
 
