@@ -13,20 +13,6 @@ const LEN: usize = 300_000;
 /// How many are lent.
 const N: usize = 8;
 
-/// How many buffers there are in the pool. The one that shows its end is added to `held`.
-fn pooled(ep: &mut Endpoint, held: &mut Vec<Buffer>) -> usize {
-    let before = ep.footprint();
-    let mut taken = Vec::new();
-    loop {
-        let buffer = ep.alloc(LEN).unwrap();
-        if ep.footprint() > before {
-            held.push(buffer);
-            return taken.len();
-        }
-        taken.push(buffer);
-    }
-}
-
 fn lend(ep: &mut Endpoint) {
     for salt in 0..N as u64 {
         let mut buffer = ep.alloc(LEN).unwrap();
@@ -39,7 +25,7 @@ fn lend(ep: &mut Endpoint) {
 fn come_back(ep: &mut Endpoint, held: &mut Vec<Buffer>, wanted: usize) {
     let mut have = 0;
     for _ in 0..500 {
-        have = pooled(ep, held);
+        have = pooled(ep, LEN, held);
         if have == wanted {
             return;
         }
@@ -70,10 +56,10 @@ fn loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped() {
         outlive(&mut ep);
         let mut views = take.lock().unwrap().recv().unwrap();
         linger(&mut ep, Duration::from_millis(50));
-        assert_eq!(pooled(&mut ep, &mut held), 0, "all of them are looked at");
+        assert_eq!(pooled(&mut ep, LEN, &mut held), 0, "all of them are looked at");
         views.truncate(1);
         linger(&mut ep, Duration::from_millis(50));
-        assert_eq!(pooled(&mut ep, &mut held), 0, "one still is, and nobody says which");
+        assert_eq!(pooled(&mut ep, LEN, &mut held), 0, "one still is, and nobody says which");
         check(&views[0], 0);
         drop(views);
         come_back(&mut ep, &mut held, N);
@@ -119,7 +105,7 @@ fn views_that_are_dropped_before_closing_come_back_one_by_one() {
         let mut held = Vec::new();
         for count in 1..=N {
             ep.recv((0, 2), &mut []).unwrap();
-            assert_eq!(pooled(ep, &mut held), count);
+            assert_eq!(pooled(ep, LEN, &mut held), count);
             ep.send((0, 3), &[]).unwrap();
         }
     });

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use taffrail::{Endpoint, Error, Job, Settings, collectives};
+use taffrail::{Buffer, Endpoint, Error, Job, Settings, collectives};
 
 /// No test runs longer than this.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -108,6 +108,21 @@ pub fn until(ep: &mut Endpoint, mut done: impl FnMut(&mut Endpoint) -> bool) {
 pub fn linger(ep: &mut Endpoint, time: Duration) {
     let start = Instant::now();
     until(ep, |_| start.elapsed() > time);
+}
+
+/// How many buffers of `len` bytes there are in the pool, if each takes a region of its own. The one
+/// that shows its end is added to `held`.
+pub fn pooled(ep: &mut Endpoint, len: usize, held: &mut Vec<Buffer>) -> usize {
+    let before = ep.footprint();
+    let mut taken = Vec::new();
+    loop {
+        let buffer = ep.alloc(len).unwrap();
+        if ep.footprint() > before {
+            held.push(buffer);
+            return taken.len();
+        }
+        taken.push(buffer);
+    }
 }
 
 /// The sizes around which protocols change.

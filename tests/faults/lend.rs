@@ -1,9 +1,10 @@
 //! Borrowers that are killed: what they had on loan comes back to its owner, and is counted.
 
 use super::LONG;
+use super::common::{linger, pooled};
 use super::family::{Family, orders, say};
 use std::time::{Duration, Instant};
-use taffrail::{Buffer, Endpoint, Job};
+use taffrail::Job;
 
 /// A size that takes a region for each buffer.
 const LEN: usize = 300_000;
@@ -54,35 +55,13 @@ pub fn work() {
     let mut held = Vec::new();
     assert_eq!(orders.recv().unwrap(), "count");
     linger(&mut ep, Duration::from_millis(50));
-    say(format_args!("{}", pooled(&mut ep, &mut held)));
+    say(format_args!("{}", pooled(&mut ep, LEN, &mut held)));
     assert_eq!(orders.recv().unwrap(), "all");
     let start = Instant::now();
     let mut have = 0;
     while have != N && start.elapsed() < LONG / 2 {
         linger(&mut ep, Duration::from_millis(10));
-        have = pooled(&mut ep, &mut held);
+        have = pooled(&mut ep, LEN, &mut held);
     }
     say(format_args!("{have}"));
-}
-
-fn linger(ep: &mut Endpoint, time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        ep.progress();
-        std::thread::yield_now();
-    }
-}
-
-/// How many buffers there are in the pool. The one that shows its end is added to `held`.
-fn pooled(ep: &mut Endpoint, held: &mut Vec<Buffer>) -> usize {
-    let before = ep.footprint();
-    let mut taken = Vec::new();
-    loop {
-        let buffer = ep.alloc(LEN).unwrap();
-        if ep.footprint() > before {
-            held.push(buffer);
-            return taken.len();
-        }
-        taken.push(buffer);
-    }
 }

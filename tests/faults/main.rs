@@ -5,6 +5,8 @@
 //! processes than an ordinary run does.
 
 mod asleep;
+#[path = "../common/mod.rs"]
+mod common;
 mod crowd;
 mod family;
 mod fork;
