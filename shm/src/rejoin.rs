@@ -10,51 +10,24 @@ use crate::layout::Layout;
 use crate::line::Line;
 use crate::memory::Shared;
 use crate::setup::Home;
-use crate::socket::{Hello, Link, LinkError, Listener, Offer, Peer, SetupError, own_user};
+use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer};
 use std::os::fd::{AsFd, OwnedFd};
 use taffrail_fabric::{Fault, PeerId, Sink};
 
-/// Connections that have not said who they are, at most.
-const STRANGERS: usize = 64;
-
 /// Where successors of dead ranks come in.
 pub(crate) struct Door {
-    listener: Listener,
+    callers: Callers,
     hello: Hello,
     /// Our outbox, as peers may have it.
     outbox: OwnedFd,
-    /// Connections that have not said who they are.
-    unknown: Vec<Link>,
+    /// Those whom we could not answer yet.
+    unanswered: Vec<Peer>,
 }
 
 impl Door {
-    pub(crate) fn new(listener: Listener, hello: Hello, outbox: OwnedFd) -> Self {
-        Door { listener, hello, outbox, unknown: Vec::new() }
-    }
-
-    /// Who has come, and said who it is.
-    fn callers(&mut self, offer: &Offer<'_>) -> Result<Vec<Peer>, SetupError> {
-        while let Some((link, uid)) = self.listener.accept()? {
-            if uid == own_user() {
-                self.unknown.push(link);
-            } else {
-                tracing::warn!(pid = link.pid(), uid, "refused a connection of another user");
-            }
-            if self.unknown.len() > STRANGERS {
-                self.unknown.remove(0);
-            }
-        }
-        let mut callers = Vec::new();
-        for link in std::mem::take(&mut self.unknown) {
-            let pid = link.pid();
-            match offer.hear(link) {
-                Ok(Ok(peer)) => callers.push(peer),
-                Ok(Err(silent)) => self.unknown.push(silent),
-                Err(LinkError::Descriptors) => return Err(SetupError::descriptors()),
-                Err(error) => tracing::warn!(pid, %error, "refused a connection"),
-            }
-        }
-        Ok(callers)
+    /// `callers` may have those who have come already.
+    pub(crate) fn new(callers: Callers, hello: Hello, outbox: OwnedFd) -> Self {
+        Door { callers, hello, outbox, unanswered: Vec::new() }
     }
 }
 
@@ -62,34 +35,21 @@ impl Line {
     /// Takes in the successors of ranks that have died. Returns how many came.
     pub(crate) fn open_door<S: Sink>(&mut self, sink: &mut S) -> usize {
         let Some(mut door) = self.door.take() else { return 0 };
-        let mut came = 0;
-        // The descriptors are duplicated for the time in which the line itself is changed.
-        if let (Ok(outbox), Ok(inbox), Ok(doorbell)) = (
-            door.outbox.try_clone(),
-            self.inbox.fd().try_clone_to_owned(),
-            self.doorbell.try_clone(),
-        ) {
-            let offer = Offer {
-                hello: door.hello,
-                inbox: inbox.as_fd(),
-                outbox: outbox.as_fd(),
-                doorbell: doorbell.as_fd(),
-            };
-            match door.callers(&offer) {
-                Ok(callers) => {
-                    for peer in callers {
-                        came += self.take_in(peer, &offer, sink) as usize;
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "could not look who has come"),
-            }
+        let peers = std::mem::take(&mut door.unanswered);
+        let mut came = Came { peers, ..Came::default() };
+        if let Err(error) = door.callers.hear(&door.hello, &mut came) {
+            tracing::warn!(%error, "could not look who has come");
+        }
+        let mut taken_in = 0;
+        for peer in came.peers {
+            taken_in += self.take_in(peer, &mut door, sink) as usize;
         }
         self.door = Some(door);
-        came
+        taken_in
     }
 
-    /// Puts a newcomer in the place of its predecessor. Whether it is one.
-    fn take_in<S: Sink>(&mut self, peer: Peer, offer: &Offer<'_>, sink: &mut S) -> bool {
+    /// Puts a newcomer in the place of its predecessor. Whether it was one and is there now.
+    fn take_in<S: Sink>(&mut self, peer: Peer, door: &mut Door, sink: &mut S) -> bool {
         let Hello { rank, incarnation, .. } = peer.hello;
         let id = PeerId(rank);
         if id == self.me || incarnation <= self.pairs[id.index()].cold.incarnation {
@@ -102,11 +62,24 @@ impl Line {
         self.window.forget(id);
         self.regions.replaced(id.index());
         wipe(&self.inbox, &self.layout, rank as usize);
-        if let Err(error) = offer.say_hello(&peer.link) {
-            tracing::warn!(rank, %error, "a peer that was started again left before it was answered");
-            return false;
+        let offer = Offer {
+            hello: door.hello,
+            inbox: self.inbox.fd(),
+            outbox: door.outbox.as_fd(),
+            doorbell: self.doorbell.as_fd(),
+        };
+        match offer.say_hello(&peer.link) {
+            Ok(()) => {}
+            Err(LinkError::Full) => {
+                door.unanswered.push(peer);
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(rank, %error, "a peer that was started again was not answered");
+                return false;
+            }
         }
-        let (me, fenced) = (self.me.index(), offer.hello.fenced);
+        let (me, fenced) = (self.me.index(), door.hello.fenced);
         let home = Home { me, layout: &self.layout, inbox: &self.inbox, fenced };
         match home.pair(rank as usize, peer, &mut self.watch) {
             Ok(pair) => self.replace(id, pair),
@@ -137,7 +110,7 @@ impl Line {
 }
 
 /// Sets everything in our inbox to zero that a rank writes or that is about its ring.
-fn wipe(inbox: &Shared, layout: &Layout, rank: usize) {
+pub(crate) fn wipe(inbox: &Shared, layout: &Layout, rank: usize) {
     let ring = (layout.ring(rank), layout.slots() as usize * crate::ring::SLOT);
     let parts = [(layout.consumed(rank), Layout::DESK), (layout.mailbox(rank), Layout::DESK), ring];
     for (at, len) in parts {

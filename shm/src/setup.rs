@@ -8,8 +8,8 @@ use crate::membarrier;
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
 use crate::outbox::SEGMENT;
 use crate::pair::{Cold, Maps, Pair, Place};
-use crate::rejoin::Door;
-use crate::socket::{Hello, Listener, Offer, Peer, SetupError, connect_all};
+use crate::rejoin::{Door, wipe};
+use crate::socket::{Callers, Hello, Listener, Offer, Peer, SetupError, Terms, connect_all};
 use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
@@ -53,7 +53,7 @@ pub struct Config {
 pub struct Setup {
     config: Config,
     layout: Layout,
-    listener: Listener,
+    callers: Callers,
     inbox: Shared,
     outbox: Shared,
     doorbell: OwnedFd,
@@ -80,7 +80,7 @@ impl Setup {
             .map_err(|errno| SetupError::Os { call: "eventfd", errno })?;
         Ok(Setup {
             layout,
-            listener: Listener::bind()?,
+            callers: Callers::new(Listener::bind()?),
             inbox,
             outbox,
             doorbell,
@@ -92,14 +92,15 @@ impl Setup {
 
     /// What peers need to find this process.
     pub fn address(&self) -> &str {
-        self.listener.address()
+        self.callers.address()
     }
 
-    /// Meets all peers. `addresses[r]` is the [`address`](Self::address) of rank `r`.
+    /// Meets all peers. `addresses[r]` is the [`address`](Self::address) of rank `r`. With restarts, a
+    /// peer that dies meanwhile is waited for until its successor comes.
     ///
     /// # Errors
     /// [`SetupError`], naming the ranks that did not come.
-    pub fn connect(self, addresses: &[String]) -> Result<Line, SetupError> {
+    pub fn connect(mut self, addresses: &[String]) -> Result<Line, SetupError> {
         let read_only = self.outbox.read_only_fd()?;
         let hello = Hello {
             rank: self.config.rank,
@@ -111,6 +112,12 @@ impl Setup {
             inbox_len: self.inbox.len() as u64,
             outbox_max: self.outbox.limit() as u64,
             fenced: self.fenced,
+            generation: self
+                .config
+                .generations
+                .get(self.config.rank as usize)
+                .copied()
+                .unwrap_or(0),
         };
         let offer = Offer {
             hello,
@@ -118,17 +125,17 @@ impl Setup {
             outbox: read_only.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
-        let peers = connect_all(
-            &self.listener,
-            &offer,
-            addresses,
-            &self.config.generations,
-            self.config.patience,
-        )?;
+        let terms = Terms {
+            generations: &self.config.generations,
+            restarts: self.config.restarts,
+            patience: self.config.patience,
+            renew: &|rank| wipe(&self.inbox, &self.layout, rank as usize),
+        };
+        let peers = connect_all(&mut self.callers, &offer, addresses, terms)?;
         let mut watch = Watch::new().map_err(SetupError::watch)?;
         watch.add_own(self.doorbell.as_fd()).map_err(SetupError::watch)?;
         if self.config.restarts {
-            watch.add_own(self.listener.fd()).map_err(SetupError::watch)?;
+            watch.add_own(self.callers.fd()).map_err(SetupError::watch)?;
         }
         let mut pairs = Vec::with_capacity(peers.len());
         for (rank, peer) in peers.into_iter().enumerate() {
@@ -137,7 +144,7 @@ impl Setup {
                 Some(peer) => self.home().pair(rank, peer, &mut watch)?,
             });
         }
-        let door = self.config.restarts.then(|| Door::new(self.listener, hello, read_only));
+        let door = self.config.restarts.then(|| Door::new(self.callers, hello, read_only));
         Ok(Line::new(Parts {
             me: PeerId(self.config.rank),
             door,

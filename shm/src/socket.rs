@@ -3,6 +3,7 @@
 //! Unix sockets of whole packets with abstract names: no file is left behind. Only processes of the
 //! same user are listened to.
 
+mod callers;
 mod connect;
 mod packet;
 mod setup_error;
@@ -19,7 +20,9 @@ use rustix::net::{
 };
 use taffrail_fabric::Fault;
 
-pub(crate) use connect::{Offer, Peer, connect_all, own_user};
+pub(crate) use callers::{Callers, Came};
+use connect::own_user;
+pub(crate) use connect::{Offer, Peer, Terms, connect_all};
 pub use packet::{Hello, Malformed, Notice, decode_hello, decode_notice};
 pub use setup_error::SetupError;
 

@@ -4,6 +4,11 @@
 //! one with the higher rank. Nobody waits for anybody in
 //! particular: all connections proceed at once in one loop, so that the order in which processes
 //! start does not matter, and strangers delay nobody.
+//!
+//! With restarts, a peer may be killed at any time, also before this process has met it. Its successor
+//! is started later than this process, so it comes by itself. Each process knows who was started
+//! before it, and the present process of each of these; what it does not know is who is started after
+//! it. So where two connect to each other, the one that was started later is right.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,14 +18,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 
+use super::callers::{Callers, Came};
 use super::packet::same;
 use super::{
-    Hello, Link, LinkError, Listener, Malformed, SetupError, credentials, decode_hello, new_socket,
-    receive, send,
+    Hello, Link, LinkError, Malformed, SetupError, credentials, decode_hello, new_socket, receive,
+    send,
 };
-
-/// Connections of strangers that may be open at once, beside those of the peers awaited.
-const STRANGERS: usize = 64;
 
 /// Refusals that are kept for the error text.
 const KEPT_REFUSALS: usize = 8;
@@ -44,29 +47,29 @@ impl Offer<'_> {
         let Offer { hello, inbox, outbox, doorbell } = *self;
         send(&link.socket, &hello.encode(), &[inbox, outbox, doorbell])
     }
+}
 
-    /// The peer at the other end of a link, or the link if nothing was said yet.
-    pub(crate) fn hear(&self, link: Link) -> Result<Result<Peer, Link>, LinkError> {
-        let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
-        let hello = decode_hello(&bytes)?;
-        same("HELLO, ranks", self.hello.ranks, hello.ranks)?;
-        if hello.job != self.hello.job {
-            return Err(LinkError::Protocol(Malformed {
-                place: "HELLO, job",
-                expected: format!("{:x?}", self.hello.job),
-                got: format!("{:x?}", hello.job),
-            }));
-        }
-        let [inbox, outbox, doorbell] = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
-            LinkError::Protocol(Malformed {
-                place: "HELLO, descriptors",
-                expected: "3 (inbox, outbox, doorbell)".into(),
-                got: files.len().to_string(),
-            })
-        })?;
-        check_doorbell(&doorbell)?;
-        Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
+/// The peer at the other end of a link, or the link if nothing was said yet.
+pub(super) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkError> {
+    let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
+    let hello = decode_hello(&bytes)?;
+    same("HELLO, ranks", mine.ranks, hello.ranks)?;
+    if hello.job != mine.job {
+        return Err(LinkError::Protocol(Malformed {
+            place: "HELLO, job",
+            expected: format!("{:x?}", mine.job),
+            got: format!("{:x?}", hello.job),
+        }));
     }
+    let [inbox, outbox, doorbell] = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
+        LinkError::Protocol(Malformed {
+            place: "HELLO, descriptors",
+            expected: "3 (inbox, outbox, doorbell)".into(),
+            got: files.len().to_string(),
+        })
+    })?;
+    check_doorbell(&doorbell)?;
+    Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
 }
 
 /// A peer that was met.
@@ -86,33 +89,46 @@ pub(crate) struct Peer {
     pub link: Link,
 }
 
+/// How peers are met.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// Of each rank, how many restarts the job had seen when it was started; none where there are none.
+    pub generations: &'a [u32],
+    /// Ranks that die are started again.
+    pub restarts: bool,
+    /// How long to wait for peers.
+    pub patience: Duration,
+    /// Makes what we share with a rank as if it had never been there.
+    pub renew: &'a dyn Fn(u32),
+}
+
 /// Connects this process with all others of the job, whose addresses are given in the order of
-/// their ranks, and returns them in that order, `None` at its own place.
+/// their ranks, and returns them in that order, `None` at its own place. With restarts some may have
+/// died since.
 ///
 /// # Errors
-/// [`SetupError::Missing`] after `patience`; others at once when a peer cannot be reached or does
-/// not fit. Strangers that connect are refused, and harm nobody.
+/// [`SetupError::Missing`] after the patience has ended; others at once when a peer cannot be reached
+/// (without restarts) or does not fit. Strangers that connect are refused, and harm nobody.
 pub(crate) fn connect_all(
-    listener: &Listener,
+    callers: &mut Callers,
     offer: &Offer<'_>,
     addresses: &[String],
-    generations: &[u32],
-    patience: Duration,
+    terms: Terms<'_>,
 ) -> Result<Vec<Option<Peer>>, SetupError> {
     let Hello { rank, ranks, .. } = offer.hello;
     if addresses.len() != ranks as usize || rank >= ranks {
         return Err(SetupError::Addresses { rank, ranks, got: addresses.len() });
     }
     let start = Instant::now();
-    let mut meeting = Meeting::new(listener, offer, addresses, generations);
+    let mut meeting = Meeting::new(callers, offer, addresses, terms);
     loop {
         let again_soon = meeting.advance()?;
         if meeting.is_complete() {
             return Ok(meeting.into_peers());
         }
-        let left = patience.saturating_sub(start.elapsed());
+        let left = terms.patience.saturating_sub(start.elapsed());
         if left.is_zero() {
-            return Err(meeting.missing(patience));
+            return Err(meeting.missing(terms.patience));
         }
         meeting.wait(if again_soon { left.min(Duration::from_millis(1)) } else { left })?;
     }
@@ -137,45 +153,38 @@ enum Place {
 }
 
 struct Meeting<'a> {
-    listener: &'a Listener,
+    callers: &'a mut Callers,
     offer: &'a Offer<'a>,
     addresses: &'a [String],
+    terms: Terms<'a>,
     places: Vec<Place>,
-    /// Connections of the same user that have not said who they are.
-    unknown: Vec<Link>,
     refused: Vec<String>,
 }
 
 impl<'a> Meeting<'a> {
     fn new(
-        listener: &'a Listener,
+        callers: &'a mut Callers,
         offer: &'a Offer<'a>,
         addresses: &'a [String],
-        generations: &[u32],
+        terms: Terms<'a>,
     ) -> Self {
-        // Whoever was started later connects; of those started together, the higher rank.
-        let age = |rank: u32| (generations.get(rank as usize).copied().unwrap_or(0), rank);
-        let me = age(offer.hello.rank);
-        let place = |rank: u32| match age(rank).cmp(&me) {
-            std::cmp::Ordering::Less => Place::ToConnect,
-            std::cmp::Ordering::Equal => Place::Own,
-            std::cmp::Ordering::Greater => Place::Awaited,
+        let me = age(&offer.hello);
+        let place = |rank: u32| {
+            let generation = terms.generations.get(rank as usize).copied().unwrap_or(0);
+            match (generation, rank).cmp(&me) {
+                std::cmp::Ordering::Less => Place::ToConnect,
+                std::cmp::Ordering::Equal => Place::Own,
+                std::cmp::Ordering::Greater => Place::Awaited,
+            }
         };
-        Meeting {
-            listener,
-            offer,
-            addresses,
-            places: (0..offer.hello.ranks).map(place).collect(),
-            unknown: Vec::new(),
-            refused: Vec::new(),
-        }
+        let places = (0..offer.hello.ranks).map(place).collect();
+        Meeting { callers, offer, addresses, terms, places, refused: Vec::new() }
     }
 
     /// Does whatever can be done now. Returns whether something must be tried again that no
     /// descriptor tells of.
     fn advance(&mut self) -> Result<bool, SetupError> {
-        self.accept()?;
-        self.hear_unknown()?;
+        self.hear_callers()?;
         let mut again_soon = false;
         for rank in 0..self.offer.hello.ranks {
             let place = std::mem::replace(&mut self.places[rank as usize], Place::Own);
@@ -210,6 +219,8 @@ impl<'a> Meeting<'a> {
             Ok(()) => {}
             // Its backlog is full.
             Err(Errno::AGAIN) => return Ok(Place::ToConnect),
+            // Nobody listens there any more.
+            Err(Errno::CONNREFUSED) if self.terms.restarts => return Ok(Place::Awaited),
             Err(errno) => return Err(unreachable(errno.to_string())),
         }
         let (pid, uid) = credentials(&socket)?;
@@ -219,91 +230,95 @@ impl<'a> Meeting<'a> {
         Ok(Place::ToGreet(Link { socket, pid }))
     }
 
-    fn greet(&self, rank: u32, link: Link) -> Result<Place, SetupError> {
+    fn greet(&mut self, rank: u32, link: Link) -> Result<Place, SetupError> {
         match self.offer.say_hello(&link) {
             Ok(()) => Ok(Place::Greeted(link)),
             Err(LinkError::Full) => Ok(Place::ToGreet(link)),
+            Err(LinkError::Closed) if self.terms.restarts => Ok(self.hung_up(rank, link.pid)),
             Err(error) => Err(setup_error(rank, error)),
         }
     }
 
-    fn hear_answer(&self, rank: u32, link: Link) -> Result<Place, SetupError> {
-        match self.offer.hear(link) {
+    fn hear_answer(&mut self, rank: u32, link: Link) -> Result<Place, SetupError> {
+        let pid = link.pid;
+        match hear(&self.offer.hello, link) {
             Ok(Ok(peer)) => {
                 same("HELLO, rank", rank, peer.hello.rank)
                     .map_err(|bad| SetupError::WrongAnswer { rank, bad })?;
                 Ok(Place::Met(peer))
             }
             Ok(Err(silent)) => Ok(Place::Greeted(silent)),
+            Err(LinkError::Closed) if self.terms.restarts => Ok(self.hung_up(rank, pid)),
             Err(error) => Err(setup_error(rank, error)),
         }
     }
 
+    /// It was killed, or does not want us: because it was started after us, and comes by itself, or
+    /// for a reason that it tells in its own log.
+    fn hung_up(&mut self, rank: u32, pid: i32) -> Place {
+        self.refused.push(format!("process {pid} (rank {rank} hung up instead of answering)"));
+        Place::Awaited
+    }
+
     fn answer(&mut self, rank: u32, peer: Peer) -> Result<Place, SetupError> {
+        if self.terms.restarts {
+            // There may have been a predecessor, that we had given our inbox to.
+            (self.terms.renew)(rank);
+        }
         match self.offer.say_hello(&peer.link) {
             Ok(()) => Ok(Place::Met(peer)),
             Err(LinkError::Full) => Ok(Place::ToAnswer(peer)),
             Err(LinkError::Closed) => {
-                self.refuse(&peer.link, &format!("rank {rank} left before it was answered"));
+                self.refuse(peer.pid, &format!("rank {rank} left before it was answered"));
                 Ok(Place::Awaited)
             }
             Err(error) => Err(setup_error(rank, error)),
         }
     }
 
-    fn accept(&mut self) -> Result<(), SetupError> {
-        if !self.is_awaiting() {
-            return Ok(());
+    fn hear_callers(&mut self) -> Result<(), SetupError> {
+        let mut came = Came::default();
+        if self.listens() {
+            self.callers.hear(&self.offer.hello, &mut came)?;
         }
-        while let Some((link, uid)) = self.listener.accept()? {
-            if uid == own_user() {
-                self.unknown.push(link);
-            } else {
-                self.refuse(&link, &format!("it belongs to user {uid}, not {}", own_user()));
-            }
-            if self.unknown.len() > STRANGERS + self.places.len() {
-                let oldest = self.unknown.remove(0);
-                self.refuse(&oldest, "it said nothing, and too many others came");
+        self.refused.append(&mut came.refused);
+        for peer in came.peers {
+            let (rank, pid) = (peer.hello.rank, peer.pid);
+            if let Err(why) = self.welcome(peer) {
+                self.refuse(pid, &format!("rank {rank} {why}"));
             }
         }
+        self.refused.truncate(KEPT_REFUSALS);
         Ok(())
     }
 
-    fn hear_unknown(&mut self) -> Result<(), SetupError> {
-        for link in std::mem::take(&mut self.unknown) {
-            let pid = link.pid;
-            match self.offer.hear(link) {
-                Ok(Ok(peer)) => self.welcome(peer),
-                Ok(Err(silent)) => self.unknown.push(silent),
-                Err(LinkError::Descriptors) => return Err(SetupError::descriptors()),
-                Err(error) => self.note_refusal(pid, &error.to_string()),
-            }
+    fn welcome(&mut self, peer: Peer) -> Result<(), &'static str> {
+        let restarts = self.terms.restarts;
+        let hello = &peer.hello;
+        let place = &mut self.places[hello.rank as usize];
+        match place {
+            Place::Own => return Err("is this process"),
+            Place::Awaited => {}
+            Place::ToAnswer(old) | Place::Met(old)
+                if restarts && hello.incarnation > old.hello.incarnation => {}
+            Place::ToAnswer(_) | Place::Met(_) => return Err("is here already"),
+            // It was started after us, whom we had not to wait for when we were started.
+            _ if restarts && age(hello) > age(&self.offer.hello) => {}
+            _ => return Err("is to wait for this one"),
         }
+        *place = Place::ToAnswer(peer);
         Ok(())
     }
 
-    fn welcome(&mut self, peer: Peer) {
-        let rank = peer.hello.rank;
-        match &mut self.places[rank as usize] {
-            place @ Place::Awaited => *place = Place::ToAnswer(peer),
-            Place::ToAnswer(_) | Place::Met(_) => {
-                self.refuse(&peer.link, &format!("rank {rank} is here already"));
-            }
-            Place::Own => self.refuse(&peer.link, &format!("rank {rank} is this process")),
-            _ => self.refuse(&peer.link, &format!("rank {rank} is to wait for this one")),
-        }
+    fn refuse(&mut self, pid: i32, why: &str) {
+        let mut came = Came::default();
+        self.callers.refuse(pid, why, &mut came);
+        self.refused.append(&mut came.refused);
     }
 
-    fn refuse(&mut self, link: &Link, why: &str) {
-        self.note_refusal(link.pid, why);
-    }
-
-    fn note_refusal(&mut self, pid: i32, why: &str) {
-        let address = &self.listener.address;
-        tracing::warn!(pid, why, address, "refused a connection");
-        if self.refused.len() < KEPT_REFUSALS {
-            self.refused.push(format!("process {pid} ({why})"));
-        }
+    /// Whether somebody may come. Successors may, of whoever is here already.
+    fn listens(&self) -> bool {
+        self.terms.restarts || self.is_awaiting()
     }
 
     fn is_awaiting(&self) -> bool {
@@ -332,10 +347,11 @@ impl<'a> Meeting<'a> {
     /// Waits until somebody says something or the time is over.
     fn wait(&self, limit: Duration) -> Result<(), SetupError> {
         let mut fds: Vec<PollFd<'_>> = Vec::new();
-        if self.is_awaiting() {
-            fds.push(PollFd::new(&self.listener.socket, PollFlags::IN));
+        let poll_fd = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        if self.listens() {
+            fds.push(poll_fd(self.callers.fd()));
         }
-        fds.extend(self.unknown.iter().map(|link| PollFd::new(&link.socket, PollFlags::IN)));
+        fds.extend(self.callers.unknown().map(poll_fd));
         fds.extend(self.places.iter().filter_map(|place| match place {
             Place::Greeted(link) => Some(PollFd::new(&link.socket, PollFlags::IN)),
             _ => None,
@@ -347,6 +363,11 @@ impl<'a> Meeting<'a> {
             Err(errno) => Err(SetupError::Os { call: "poll", errno }),
         }
     }
+}
+
+/// Whoever was started later connects; of those started together, the higher rank.
+fn age(hello: &Hello) -> (u32, u32) {
+    (hello.generation, hello.rank)
 }
 
 /// A doorbell that blocks would let a peer stop us.
@@ -372,6 +393,6 @@ fn setup_error(rank: u32, error: LinkError) -> SetupError {
     }
 }
 
-pub(crate) fn own_user() -> u32 {
+pub(super) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

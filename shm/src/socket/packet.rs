@@ -49,6 +49,8 @@ pub struct Hello {
     pub outbox_max: u64,
     /// The sender cannot be fenced from outside.
     pub fenced: bool,
+    /// How many restarts the job had seen when the sender was started.
+    pub generation: u32,
 }
 
 impl Hello {
@@ -71,6 +73,7 @@ impl Hello {
         put(56, &self.inbox_len.to_le_bytes());
         put(64, &self.outbox_max.to_le_bytes());
         put(72, &u32::from(self.fenced).to_le_bytes());
+        put(76, &self.generation.to_le_bytes());
         bytes
     }
 }
@@ -100,7 +103,7 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
             got: fenced.to_string(),
         });
     }
-    zero("HELLO, last bytes", &bytes[76..])?;
+    zero("HELLO, last bytes", &bytes[80..])?;
     Ok(Hello {
         rank,
         incarnation: half(bytes, 16),
@@ -111,6 +114,7 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         inbox_len: word(bytes, 56),
         outbox_max: word(bytes, 64),
         fenced: fenced == 1,
+        generation: half(bytes, 76),
     })
 }
 
@@ -259,6 +263,7 @@ mod tests {
             inbox_len: 15,
             outbox_max: 16,
             fenced: true,
+            generation: 17,
         }
     }
 
@@ -267,11 +272,11 @@ mod tests {
         let bytes = hello().encode();
         assert_eq!(&bytes[..8], b"TAFFHELO");
         let fields = [(8, 1), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
-        let more = [(48, 14), (56, 15), (64, 16), (72, 1)];
+        let more = [(48, 14), (56, 15), (64, 16), (72, 1), (76, 17)];
         for (at, value) in fields.into_iter().chain(more) {
             assert_eq!(bytes[at], value, "byte {at}");
         }
-        assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 8 + 11);
+        assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 8 + 12);
     }
 
     #[test]
@@ -327,11 +332,11 @@ mod tests {
         #[test]
         fn every_hello_survives_the_journey(rank in any::<u32>(), above in 1..1000u32,
                                             words in any::<[u64; 6]>(), incarnation in any::<u32>(),
-                                            fenced in any::<bool>()) {
+                                            fenced in any::<bool>(), generation in any::<u32>()) {
             prop_assume!(rank.checked_add(above).is_some());
             let [a, b, cookie_at, cookie, inbox_len, outbox_max] = words;
             let hello = Hello { rank, incarnation, ranks: rank + above, job: [a, b], cookie_at,
-                                cookie, inbox_len, outbox_max, fenced };
+                                cookie, inbox_len, outbox_max, fenced, generation };
             prop_assert_eq!(decode_hello(&hello.encode()), Ok(hello));
         }
     }

@@ -7,6 +7,7 @@ use super::*;
 use crate::memory::{Seal, Shared};
 
 mod alone;
+mod restarts;
 mod strangers;
 
 pub(crate) use alone::alone;
@@ -37,6 +38,7 @@ impl Owner {
             inbox_len: inbox.len() as u64,
             outbox_max: outbox.limit() as u64,
             fenced: rank % 2 == 1,
+            generation: 0,
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Owner { hello, inbox, outbox, doorbell: rustix::event::eventfd(0, flags).unwrap() }
@@ -44,7 +46,7 @@ impl Owner {
 
     fn connect(
         &self,
-        listener: &Listener,
+        callers: &mut Callers,
         addresses: &[String],
         patience: Duration,
     ) -> Result<Vec<Option<Peer>>, SetupError> {
@@ -55,12 +57,13 @@ impl Owner {
             outbox: outbox.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
-        connect_all(listener, &offer, addresses, &[], patience)
+        let terms = Terms { generations: &[], restarts: false, patience, renew: &|_| {} };
+        connect_all(callers, &offer, addresses, terms)
     }
 }
 
-fn listeners(count: usize) -> (Vec<Listener>, Vec<String>) {
-    let listeners: Vec<_> = (0..count).map(|_| Listener::bind().unwrap()).collect();
+fn listeners(count: usize) -> (Vec<Callers>, Vec<String>) {
+    let listeners: Vec<_> = (0..count).map(|_| Callers::new(Listener::bind().unwrap())).collect();
     let addresses = listeners.iter().map(|listener| listener.address().to_owned()).collect();
     (listeners, addresses)
 }
@@ -68,12 +71,14 @@ fn listeners(count: usize) -> (Vec<Listener>, Vec<String>) {
 /// Connects `ranks` threads with each other, started in the order of `order`.
 fn meet(ranks: u32, order: impl Iterator<Item = u32>) -> Vec<Vec<Option<Peer>>> {
     let (listeners, addresses) = listeners(ranks as usize);
+    let mut listeners: Vec<_> = listeners.into_iter().map(Some).collect();
     let mut all: Vec<_> = std::thread::scope(|scope| {
-        let (listeners, addresses) = (&listeners, &addresses);
+        let addresses = &addresses;
         let connect = |rank: u32| {
+            let mut callers = listeners[rank as usize].take().unwrap();
             scope.spawn(move || {
                 let peers = Owner::new(rank, ranks).connect(
-                    &listeners[rank as usize],
+                    &mut callers,
                     addresses,
                     Duration::from_secs(120),
                 );
@@ -178,10 +183,13 @@ fn many_processes_meet_under_the_usual_limits() {
             if child > 0 {
                 return child;
             }
-            let listener = listeners[rank as usize].take().unwrap();
+            let mut listener = listeners[rank as usize].take().unwrap();
             listeners.clear();
-            let met =
-                Owner::new(rank, RANKS).connect(&listener, &addresses, Duration::from_secs(120));
+            let met = Owner::new(rank, RANKS).connect(
+                &mut listener,
+                &addresses,
+                Duration::from_secs(120),
+            );
             let code = match met {
                 Ok(peers) => i32::from(
                     !peers
@@ -220,10 +228,10 @@ fn each_listener_has_a_name_of_its_own() {
 
 #[test]
 fn a_missing_rank_is_named_when_the_time_is_over() {
-    let (listeners, addresses) = listeners(3);
+    let (mut listeners, addresses) = listeners(3);
     let patience = Duration::from_millis(100);
     let start = Instant::now();
-    let error = Owner::new(1, 3).connect(&listeners[1], &addresses, patience).unwrap_err();
+    let error = Owner::new(1, 3).connect(&mut listeners[1], &addresses, patience).unwrap_err();
     assert!(start.elapsed() >= patience);
     let expected = SetupError::Missing { ranks: vec![0, 2], waited: patience, refused: vec![] };
     assert_eq!(error, expected);
@@ -233,17 +241,17 @@ fn a_missing_rank_is_named_when_the_time_is_over() {
 #[test]
 fn an_address_without_a_listener_is_an_error_at_once() {
     let (mut listeners, addresses) = listeners(2);
-    let listener = listeners.pop().unwrap();
+    let mut listener = listeners.pop().unwrap();
     drop(listeners);
-    let error = Owner::new(1, 2).connect(&listener, &addresses, SOON).unwrap_err();
+    let error = Owner::new(1, 2).connect(&mut listener, &addresses, SOON).unwrap_err();
     assert!(matches!(&error, SetupError::Unreachable { rank: 0, .. }), "{error}");
     assert!(error.to_string().contains(&addresses[0]), "{error}");
 }
 
 #[test]
 fn a_list_of_addresses_that_does_not_fit_is_an_error() {
-    let (listeners, addresses) = listeners(3);
-    let error = Owner::new(1, 2).connect(&listeners[1], &addresses, SOON).unwrap_err();
+    let (mut listeners, addresses) = listeners(3);
+    let error = Owner::new(1, 2).connect(&mut listeners[1], &addresses, SOON).unwrap_err();
     assert_eq!(error, SetupError::Addresses { rank: 1, ranks: 2, got: 3 });
 }
 

@@ -9,21 +9,22 @@ fn dial(address: &str) -> OwnedFd {
     socket
 }
 
-/// Lets 2 ranks meet while `disturb` has connected to rank 0 first; returns the refusals of rank 0
-/// when rank 1 is missing, too.
+/// Lets 2 ranks meet while `disturb` has connected to rank 0 first; returns the refusals of another
+/// rank 0, whose rank 1 is missing.
 fn disturbed(disturb: impl Fn(&str) -> Vec<OwnedFd>) -> Vec<String> {
-    let (mut listeners, addresses) = listeners(2);
+    let (mut all, addresses) = listeners(2);
     let strangers = disturb(&addresses[0]);
-    let (one, zero) = (listeners.pop().unwrap(), listeners.pop().unwrap());
+    let (mut one, mut zero) = (all.pop().unwrap(), all.pop().unwrap());
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| Owner::new(0, 2).connect(&zero, &addresses, SOON));
-        Owner::new(1, 2).connect(&one, &addresses, SOON).unwrap();
+        let first = scope.spawn(|| Owner::new(0, 2).connect(&mut zero, &addresses, SOON));
+        Owner::new(1, 2).connect(&mut one, &addresses, SOON).unwrap();
         first.join().unwrap().unwrap();
     });
     drop(strangers);
+    let (mut all, addresses) = listeners(2);
     let again = disturb(&addresses[0]);
     let patience = Duration::from_millis(50);
-    let error = Owner::new(0, 2).connect(&zero, &addresses, patience).unwrap_err();
+    let error = Owner::new(0, 2).connect(&mut all[0], &addresses, patience).unwrap_err();
     drop(again);
     match error {
         SetupError::Missing { ranks, refused, .. } => {
@@ -81,11 +82,11 @@ fn those_who_say_nothing_or_leave_disturb_nobody() {
 
 #[test]
 fn a_rank_is_met_once() {
-    let (listeners, addresses) = listeners(3);
+    let (mut listeners, addresses) = listeners(3);
     let hello = Owner::new(1, 3).hello.encode();
     let (_first, _second) = (say(&addresses[0], &hello, true), say(&addresses[0], &hello, true));
     let patience = Duration::from_millis(50);
-    let error = Owner::new(0, 3).connect(&listeners[0], &addresses, patience).unwrap_err();
+    let error = Owner::new(0, 3).connect(&mut listeners[0], &addresses, patience).unwrap_err();
     let SetupError::Missing { ranks, refused, .. } = error else { panic!("{error}") };
     assert_eq!(ranks, [2]);
     assert!(refused[0].contains("rank 1 is here already"), "{refused:?}");
@@ -106,12 +107,13 @@ fn a_doorbell_that_blocks_is_refused() {
 
 /// Answers rank 1 in the place of rank 0.
 fn answered(answer: impl FnOnce(&OwnedFd) + Send) -> SetupError {
-    let (listeners, addresses) = listeners(2);
+    let (mut listeners, addresses) = listeners(2);
+    let (mut one, zero) = (listeners.pop().unwrap(), listeners.pop().unwrap());
     std::thread::scope(|scope| {
-        let (listener, addresses) = (&listeners[1], &addresses);
+        let (listener, addresses) = (&mut one, &addresses);
         let one = scope.spawn(|| Owner::new(1, 2).connect(listener, addresses, SOON));
         let socket = loop {
-            if let Ok(socket) = rustix::net::accept(&listeners[0].socket) {
+            if let Ok(socket) = rustix::net::accept(zero.fd()) {
                 break socket;
             }
             std::thread::yield_now();
@@ -151,7 +153,7 @@ fn another_user_is_refused() {
         eprintln!("not checked: only root can become another user");
         return;
     }
-    let (listeners, addresses) = listeners(2);
+    let (mut listeners, addresses) = listeners(2);
     let socket = new_socket().unwrap();
     let name = SocketAddrUnix::new_abstract_name(addresses[0].as_bytes()).unwrap();
     // SAFETY: the child makes system calls only.
@@ -170,7 +172,7 @@ fn another_user_is_refused() {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
     let patience = Duration::from_millis(50);
-    let error = Owner::new(0, 2).connect(&listeners[0], &addresses, patience).unwrap_err();
+    let error = Owner::new(0, 2).connect(&mut listeners[0], &addresses, patience).unwrap_err();
     let SetupError::Missing { refused, .. } = error else { panic!("{error}") };
     assert_eq!(refused, [format!("process {child} (it belongs to user 65534, not 0)")]);
 }

@@ -1,127 +1,19 @@
-//! Ranks that are killed and started again, as real processes: the survivors' lines take them in.
+//! Ranks that are killed and started again, as real processes: the survivors' lines take them in, also
+//! while they start themselves ([`starting`]).
 //!
 //! The test is rank 0 and the launcher; ranks 1 and 2 are this program once more. Each sends numbered
 //! messages of all sizes to both others, and checks what it gets: in order and whole for each
 //! incarnation, nothing of an earlier one after a later one was announced.
 
+mod member;
+mod starting;
+
+use member::{Member, PATIENCE, setup};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use std::time::Instant;
 
 const RANKS: u32 = 3;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long a message with this number is: inline, pooled and empty ones.
-fn length(number: u64) -> usize {
-    [8, 0, 44, 45, 268, 269, 5000, 65536][number as usize % 8]
-}
-
-fn setup(rank: u32, incarnation: u32, generations: Vec<u32>) -> Setup {
-    Setup::new(Config {
-        rank,
-        ranks: RANKS,
-        incarnation,
-        generations,
-        restarts: true,
-        job: [7, 7],
-        outbox_max: 16 << 20,
-        patience: PATIENCE,
-        costs: Costs::default(),
-    })
-    .expect("memory and a listener")
-}
-
-/// What one rank knows of the others. A message carries its sender's incarnation as context, its
-/// number as tag, and bytes made from both.
-struct Log {
-    /// For each rank: the incarnation that may send, and the number of its next message.
-    expected: Vec<(u32, u64)>,
-    alive: Vec<bool>,
-    wrong: Option<String>,
-}
-
-impl Log {
-    fn new(incarnations: &[u32]) -> Self {
-        let expected = incarnations.iter().map(|&incarnation| (incarnation, 0)).collect();
-        Log { expected, alive: vec![true; RANKS as usize], wrong: None }
-    }
-}
-
-impl Sink for Log {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        let (incarnation, number) = self.expected[from.index()];
-        let got = (u32::from(head.context), head.tag);
-        let bytes = payload.to_vec();
-        let whole = bytes.len() == length(number)
-            && bytes.iter().all(|&b| b == (number as u8) ^ (incarnation as u8));
-        if got != (incarnation, number) || !whole || !self.alive[from.index()] {
-            self.wrong.get_or_insert(format!(
-                "from rank {}: message {got:?} of {} bytes, expected {:?}, alive {}",
-                from.0,
-                bytes.len(),
-                (incarnation, number),
-                self.alive[from.index()]
-            ));
-        }
-        self.expected[from.index()].1 += 1;
-    }
-
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
-
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        if why != Fault::Died || !std::mem::replace(&mut self.alive[peer.index()], false) {
-            self.wrong.get_or_insert(format!("rank {} failed: {why}", peer.0));
-        }
-    }
-
-    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
-        let (before, _) = self.expected[peer.index()];
-        if incarnation <= before || std::mem::replace(&mut self.alive[peer.index()], true) {
-            self.wrong.get_or_insert(format!("rank {} is back as {incarnation}", peer.0));
-        }
-        self.expected[peer.index()] = (incarnation, 0);
-    }
-}
-
-/// A rank that sends to all others, one message after the other, and takes what it gets.
-struct Member {
-    line: Line,
-    log: Log,
-    incarnation: u32,
-    sent: Vec<u64>,
-}
-
-impl Member {
-    fn new(line: Line, incarnation: u32, incarnations: &[u32]) -> Self {
-        Member { line, log: Log::new(incarnations), incarnation, sent: vec![0; RANKS as usize] }
-    }
-
-    fn turn(&mut self) {
-        let me = self.line.me();
-        for to in (0..RANKS).filter(|&to| PeerId(to) != me) {
-            let number = self.sent[to as usize];
-            let bytes = vec![(number as u8) ^ (self.incarnation as u8); length(number)];
-            let head = Head { context: self.incarnation as u16, tag: number, ..Head::default() };
-            if self.log.alive[to as usize] && self.line.send(PeerId(to), head, &bytes).is_ok() {
-                self.sent[to as usize] += 1;
-            }
-        }
-        self.line.poll(&mut self.log);
-        let before = self.log.expected.clone();
-        self.line.check(&mut self.log);
-        for (rank, (incarnation, _)) in before.into_iter().enumerate() {
-            // Somebody who is back has had nothing of ours.
-            if incarnation != self.log.expected[rank].0 {
-                self.sent[rank] = 0;
-            }
-        }
-        if let Some(wrong) = self.log.wrong.take() {
-            panic!("rank {}: {wrong}", self.line.me().0);
-        }
-    }
-}
 
 /// What a child process does: joins, and then sends and checks until it is killed. It says a number
 /// whenever it has got ten more messages of each of the others.
@@ -132,13 +24,13 @@ fn child() {
     let numbers: Vec<u32> = part.split(',').map(|n| n.parse().expect("a number")).collect();
     let (rank, incarnation) = (numbers[0], numbers[1]);
     let (generations, incarnations) = numbers[2..].split_at(RANKS as usize);
-    let setup = setup(rank, incarnation, generations.to_vec());
+    let setup = setup(rank, RANKS, incarnation, generations.to_vec());
     println!("\naddress {}", setup.address());
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("addresses");
     let addresses: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let line = setup.connect(&addresses).expect("a connection with every peer");
-    let mut member = Member::new(line, incarnation, incarnations);
+    let mut member = Member::new(line, incarnation, &known(incarnations));
     let mut said = 0;
     loop {
         member.turn();
@@ -150,6 +42,10 @@ fn child() {
             std::io::stdout().flush().expect("a pipe");
         }
     }
+}
+
+fn known(incarnations: &[u32]) -> Vec<Option<u32>> {
+    incarnations.iter().copied().map(Some).collect()
 }
 
 struct Process {
@@ -213,14 +109,14 @@ fn exchange(member: &mut Member) {
 #[test]
 fn ranks_that_are_killed_come_back_twenty_times() {
     let (mut incarnations, mut generations) = (vec![0; RANKS as usize], vec![0; RANKS as usize]);
-    let mine = setup(0, 0, generations.clone());
+    let mine = setup(0, RANKS, 0, generations.clone());
     let mut addresses = vec![mine.address().to_owned()];
     let mut children: Vec<Process> =
         (1..RANKS).map(|rank| Process::start(rank, 0, &generations, &incarnations)).collect();
     addresses.extend(children.iter().map(|child| child.address.clone()));
     children.iter_mut().for_each(|child| child.tell(&addresses));
     let line = mine.connect(&addresses).expect("a connection with every peer");
-    let mut member = Member::new(line, 0, &incarnations);
+    let mut member = Member::new(line, 0, &known(&incarnations));
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -250,7 +146,7 @@ fn ranks_that_are_killed_come_back_twenty_times() {
             children[rank as usize - 1].tell(&addresses);
         }
         let start = Instant::now();
-        while (1..RANKS as usize).any(|r| member.log.expected[r].0 != incarnations[r]) {
+        while (1..RANKS as usize).any(|r| member.log.expected[r].0 != Some(incarnations[r])) {
             member.turn();
             assert!(start.elapsed() < PATIENCE, "nobody came back: {:?}", member.log.expected);
         }
