@@ -19,6 +19,7 @@ pub mod memory;
 pub mod messages;
 pub mod order;
 pub mod pressure;
+pub mod segments;
 pub mod views;
 pub mod waiting;
 
@@ -72,6 +73,7 @@ macro_rules! conformance {
                 unknown_regions, garbage_keys
             }
             deregister { stale_keys, get_under_way, put_under_way }
+            segments { sent_again_and_again, given_back_before_it_is_read }
             views { shows_the_bytes, outlives_everyone }
             waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
             closing { after_all_messages, others_go_on, cut_off, in_threads }

@@ -76,6 +76,10 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub u32);
 
+/// Names a segment of memory that messages leave from, of one fabric of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SegmentId(pub u32);
+
 /// What a peer must hold to reach a region: plain bytes, meaningful to the same kind of fabric only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteKey(pub [u8; RemoteKey::LEN]);
@@ -193,6 +197,49 @@ pub trait Fabric {
     /// # Errors
     /// [`MemoryError`], saying what was asked for and what there is.
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError>;
+
+    /// Takes a segment of the memory that messages leave from: [`Caps::max_message`] bytes, to be
+    /// [written](Self::write_segment) and [sent from](Self::send_segment) as often as wanted. It stays
+    /// as it is until it is [given back](Self::give_back_segment): this is what a message log is made
+    /// of. Of segments that were given back the one that is free the longest comes first.
+    ///
+    /// # Errors
+    /// [`MemoryError::Short`], saying what is in use and what would help.
+    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError>;
+
+    /// Writes into a segment. What of it was sent before must not be written.
+    ///
+    /// # Panics
+    /// If the segment was given back, or the bytes lie outside.
+    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]);
+
+    /// Bytes of a segment.
+    ///
+    /// # Panics
+    /// As [`write_segment`](Self::write_segment).
+    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8];
+
+    /// As [`send`](Self::send), of bytes in a segment, which are not copied on this side.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    /// As [`write_segment`](Self::write_segment).
+    fn send_segment(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        segment: SegmentId,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Refused>;
+
+    /// Gives a segment back. Messages sent from it that are not read yet arrive all the same.
+    ///
+    /// # Panics
+    /// If it was given back before.
+    fn give_back_segment(&mut self, segment: SegmentId);
 
     /// Ends a registration. Gets and puts under way on it fail or finish; none touches it later.
     ///

@@ -12,7 +12,7 @@ use net::{Event, Net, Pages, Region, Seat, parse};
 
 use crate::{
     Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, Payload, PeerId, Refused,
-    RegionId, RemoteKey, Sink, Token,
+    RegionId, RemoteKey, SegmentId, Sink, Token,
 };
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -40,6 +40,8 @@ pub struct Loopback {
     me: usize,
     net: Arc<Mutex<Net>>,
     alarm: Arc<OwnedFd>,
+    segments: HashMap<u32, Vec<u8>>,
+    last_segment: u32,
 }
 
 /// `n` fabrics connected with each other.
@@ -60,7 +62,13 @@ pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
     let seats: Vec<Seat> = (0..n).map(seat).collect();
     let alarms: Vec<_> = seats.iter().map(|seat| seat.alarm.clone()).collect();
     let net = Arc::new(Mutex::new(Net { seats, next_region: 1, manners, events: 0 }));
-    let join = |(me, alarm)| Loopback { me, net: net.clone(), alarm };
+    let join = |(me, alarm)| Loopback {
+        me,
+        net: net.clone(),
+        alarm,
+        segments: HashMap::new(),
+        last_segment: 0,
+    };
     alarms.into_iter().enumerate().map(join).collect()
 }
 
@@ -214,6 +222,37 @@ impl Fabric for Loopback {
         let pages = Arc::new(Pages(at, layout));
         let region = Region { at: at.as_ptr(), len, pages: Some(pages.clone()) };
         Ok((self.add(region), at, pages))
+    }
+
+    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError> {
+        self.last_segment += 1;
+        self.segments.insert(self.last_segment, vec![0; CAPS.max_message]);
+        Ok(SegmentId(self.last_segment))
+    }
+
+    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        let segment = self.segments.get_mut(&segment.0).expect("the segment is kept");
+        segment[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        &self.segments[&segment.0][at..at + len]
+    }
+
+    fn send_segment(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        segment: SegmentId,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Refused> {
+        let bytes = self.read_segment(segment, at, len).to_vec();
+        self.send(to, head, &bytes)
+    }
+
+    fn give_back_segment(&mut self, segment: SegmentId) {
+        self.segments.remove(&segment.0).expect("the segment is kept");
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {

@@ -18,6 +18,7 @@ mod fork_guard;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(not(loom))]
+mod kept;
 mod layout;
 #[cfg(not(loom))]
 mod lent;

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
     Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, Payload, PeerId, Refused,
-    RegionId, RemoteKey, Sink, Token,
+    RegionId, RemoteKey, SegmentId, Sink, Token,
 };
 
 /// Bytes of the outbox whose lines are fetched for the next message while this one is read.
@@ -211,6 +211,11 @@ impl Line {
         self.costs.streaming
     }
 
+    /// The incarnation of a peer that this line is connected with; 0 for this process itself.
+    pub fn incarnation(&self, peer: PeerId) -> u32 {
+        self.pairs[peer.index()].cold.incarnation
+    }
+
     /// What became of a peer; `None` while it lives.
     pub fn fault(&self, peer: PeerId) -> Option<&Fault> {
         self.pairs[peer.index()].cold.fault.as_ref()
@@ -223,7 +228,7 @@ impl Line {
 
     /// Makes sure that there is room for `slots` in the ring to `to`, and for a goodbye.
     #[inline]
-    fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
+    pub(crate) fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
         let pair = &mut self.pairs[to.index()];
         if pair.open && pair.writer.has_room(slots + 1) {
             Ok(())
@@ -730,6 +735,35 @@ impl Fabric for Line {
 
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         self.regions.alloc(len)
+    }
+
+    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError> {
+        self.keep()
+    }
+
+    #[inline]
+    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.write_kept(segment, at, bytes);
+    }
+
+    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.kept(segment, at, len)
+    }
+
+    #[inline]
+    fn send_segment(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        segment: SegmentId,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Refused> {
+        self.send_kept(to, head, segment, at, len)
+    }
+
+    fn give_back_segment(&mut self, segment: SegmentId) {
+        self.window.give_back(segment.0);
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {

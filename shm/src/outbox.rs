@@ -9,7 +9,11 @@
 //!
 //! A window that cannot grow any more is shared: a peer that does not read is not given what others
 //! need to go on.
+//!
+//! Segments can be *kept*: somebody else fills them, and they stay as they are until they are given
+//! back. That is how a message log is what messages leave from.
 
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use taffrail_fabric::PeerId;
 
@@ -49,6 +53,10 @@ pub(crate) struct Window {
     busy: VecDeque<Segment>,
     /// Free segments, the longest free first. Their lists of uses are empty but keep their memory.
     free: VecDeque<Segment>,
+    /// Kept segments, by their index.
+    kept: FxHashMap<u32, Segment>,
+    /// So many segments are never kept.
+    floor: usize,
 }
 
 impl Window {
@@ -61,6 +69,8 @@ impl Window {
             fill: SEGMENT,
             busy: VecDeque::new(),
             free: VecDeque::new(),
+            kept: FxHashMap::default(),
+            floor: count as usize,
         };
         window.add(count);
         window.current = window.free.pop_front().expect("a window has a segment");
@@ -77,9 +87,49 @@ impl Window {
 
     /// A peer is gone, with its ring: nothing is in use for it.
     pub(crate) fn forget(&mut self, peer: PeerId) {
-        for segment in self.busy.iter_mut().chain([&mut self.current]) {
+        let kept = self.kept.values_mut();
+        for segment in self.busy.iter_mut().chain([&mut self.current]).chain(kept) {
             segment.uses.retain(|(p, _)| *p != peer);
         }
+    }
+
+    /// Takes a segment out, to be kept. `None`: what is left is for those who keep nothing.
+    pub(crate) fn keep(&mut self, consumed: impl Fn(PeerId) -> u64) -> Option<u32> {
+        if self.count as usize - self.kept.len() <= self.floor {
+            return None;
+        }
+        self.reclaim(&consumed);
+        let segment = self.free.pop_front()?;
+        let index = segment.index;
+        self.kept.insert(index, segment);
+        Some(index)
+    }
+
+    /// A message to a peer, at this position of its ring, points into a kept segment.
+    ///
+    /// # Panics
+    /// If the segment is not kept.
+    #[inline]
+    pub(crate) fn use_kept(&mut self, index: u32, peer: PeerId, position: u64) {
+        let uses = &mut self.kept.get_mut(&index).expect("the segment is kept").uses;
+        match uses.iter_mut().find(|(p, _)| *p == peer) {
+            Some((_, at)) => *at = position,
+            None => uses.push((peer, position)),
+        }
+    }
+
+    /// A segment is not to be kept any more. It is free once those it was sent from have read it.
+    ///
+    /// # Panics
+    /// If the segment is not kept.
+    pub(crate) fn give_back(&mut self, index: u32) {
+        let segment = self.kept.remove(&index).expect("the segment is kept");
+        self.busy.push_back(segment);
+    }
+
+    /// Whether this is a segment that is kept.
+    pub(crate) fn is_kept(&self, index: u32) -> bool {
+        self.kept.contains_key(&index)
     }
 
     /// Adds segments.
@@ -148,6 +198,20 @@ impl Window {
     /// Closes the current segment and opens the next.
     #[inline(never)]
     fn turn(&mut self, consumed: &impl Fn(PeerId) -> u64) -> bool {
+        self.reclaim(consumed);
+        if self.free.is_empty() && self.current.is_free(consumed) {
+            self.current.uses.clear();
+            self.fill = 0;
+            return true;
+        }
+        let Some(next) = self.free.pop_front() else { return false };
+        self.busy.push_back(std::mem::replace(&mut self.current, next));
+        self.fill = 0;
+        true
+    }
+
+    /// Makes free what has been read.
+    fn reclaim(&mut self, consumed: &impl Fn(PeerId) -> u64) {
         while self.busy.front().is_some_and(|s| s.is_free(consumed)) {
             let segment = self.busy.pop_front().expect("just seen");
             self.release(segment);
@@ -159,15 +223,6 @@ impl Window {
                 self.release(segment);
             }
         }
-        if self.free.is_empty() && self.current.is_free(consumed) {
-            self.current.uses.clear();
-            self.fill = 0;
-            return true;
-        }
-        let Some(next) = self.free.pop_front() else { return false };
-        self.busy.push_back(std::mem::replace(&mut self.current, next));
-        self.fill = 0;
-        true
     }
 
     fn release(&mut self, mut segment: Segment) {
@@ -218,6 +273,29 @@ mod tests {
         assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), None);
         window.add(1);
         assert_eq!(window.take(SEGMENT, PeerId(1), 10, |_| 0), Some(2 * SEGMENT as u64));
+    }
+
+    #[test]
+    fn what_is_kept_is_not_handed_out_until_it_is_given_back_and_read() {
+        let mut window = Window::new(2, 9);
+        assert_eq!(window.keep(|_| 0), None, "two are never kept");
+        window.add(2);
+        let peer = PeerId(3);
+        let kept = [window.keep(|_| 0).unwrap(), window.keep(|_| 0).unwrap()];
+        assert_eq!(window.keep(|_| 0), None);
+        window.use_kept(kept[0], peer, 7);
+        let handed_out = |window: &mut Window, read: u64| {
+            let offsets = (0..9).filter_map(|_| {
+                window.take(SEGMENT, PeerId(0), 1, |p| if p == peer { read } else { 1 })
+            });
+            offsets.map(|offset| (offset / SEGMENT as u64) as u32).collect::<Vec<_>>()
+        };
+        let seen = handed_out(&mut window, 6);
+        assert!(seen.len() == 9 && seen.iter().all(|index| !kept.contains(index)), "{seen:?}");
+        window.give_back(kept[0]);
+        assert!(!handed_out(&mut window, 6).contains(&kept[0]), "its reader is not there yet");
+        assert!(handed_out(&mut window, 7).contains(&kept[0]));
+        assert!(window.is_kept(kept[1]) && !window.is_kept(kept[0]));
     }
 
     #[test]

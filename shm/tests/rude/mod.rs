@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{
     Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, Payload, PeerId, Refused,
-    RegionId, RemoteKey, Sink, Token,
+    RegionId, RemoteKey, SegmentId, Sink, Token,
 };
 use taffrail_shm::Line;
 
@@ -258,6 +258,33 @@ impl Fabric for Rude {
 
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         self.line.alloc(len)
+    }
+
+    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError> {
+        self.line.keep_segment()
+    }
+
+    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.line.write_segment(segment, at, bytes);
+    }
+
+    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.line.read_segment(segment, at, len)
+    }
+
+    fn send_segment(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        segment: SegmentId,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Refused> {
+        self.line.send_segment(to, head, segment, at, len)
+    }
+
+    fn give_back_segment(&mut self, segment: SegmentId) {
+        self.line.give_back_segment(segment);
     }
 
     fn remote_key(

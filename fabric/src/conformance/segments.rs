@@ -1,0 +1,76 @@
+//! Segments that messages leave from without being copied.
+
+use super::Bench;
+use super::mesh::{Mesh, peer};
+use super::pattern;
+use super::seed::Seeded;
+use crate::{Fabric, Head, SegmentId};
+
+/// What is in a segment can be sent as often as wanted, to anybody, whole and in parts.
+pub fn sent_again_and_again<B: Bench>(bench: &B) {
+    let mut random = Seeded::new();
+    let mut mesh = Mesh::new(bench, 3);
+    let len = mesh.at(0).caps().max_message;
+    let kept: Vec<(SegmentId, Vec<u8>)> = (0..5)
+        .map(|k| {
+            let bytes = pattern::bytes(random.seed() ^ k, len);
+            (mesh.at(0).keep_segment().expect("a segment"), bytes)
+        })
+        .collect();
+    for (segment, bytes) in &kept {
+        // Written piece by piece, as a log is.
+        for (k, piece) in bytes.chunks(len / 7).enumerate() {
+            mesh.at(0).write_segment(*segment, k * (len / 7), piece);
+        }
+        assert!(mesh.at(0).read_segment(*segment, 0, len) == &bytes[..]);
+    }
+    for round in 0..100 {
+        let (segment, bytes) = &kept[random.usize(..kept.len())];
+        let at = random.usize(..len);
+        let part = &bytes[at..at + random.usize(0..=len - at)];
+        let to = random.usize(..3);
+        let head = Head { kind: 3, seq: round, ..Head::default() };
+        send(&mut mesh, to, head, *segment, at, part.len());
+        let (from, got, received) = mesh.receive(to);
+        assert_eq!((from, got), (peer(0), head));
+        pattern::assert_same(&received, part, format_args!("{} bytes from {at}", part.len()));
+    }
+    mesh.assert_nothing_more();
+}
+
+/// A segment that is given back may be written again only when what was sent of it is read.
+pub fn given_back_before_it_is_read<B: Bench>(bench: &B) {
+    let random = Seeded::new();
+    let mut mesh = Mesh::new(bench, 2);
+    let len = mesh.at(0).caps().max_message;
+    let mut expected = Vec::new();
+    for round in 0..20 {
+        let segment = mesh.at(0).keep_segment().expect("a segment");
+        let bytes = pattern::bytes(random.seed() ^ round, len);
+        mesh.at(0).write_segment(segment, 0, &bytes);
+        send(&mut mesh, 1, Head { kind: 1, ..Head::default() }, segment, 0, len);
+        mesh.at(0).give_back_segment(segment);
+        expected.push(bytes);
+        // Others leave the usual way between them.
+        mesh.send(0, 1, Head { kind: 2, ..Head::default() }, &expected[0][..len / 3]);
+    }
+    for bytes in &expected {
+        pattern::assert_same(&mesh.receive(1).2, bytes, format_args!("from a segment"));
+        pattern::assert_same(&mesh.receive(1).2, &expected[0][..len / 3], format_args!("between"));
+    }
+    mesh.assert_nothing_more();
+}
+
+fn send<F: Fabric>(
+    mesh: &mut Mesh<F>,
+    to: usize,
+    head: Head,
+    segment: SegmentId,
+    at: usize,
+    len: usize,
+) {
+    mesh.started("room for a message", |mesh| {
+        mesh.at(0).send_segment(peer(to), head, segment, at, len)
+    })
+    .unwrap_or_else(|refused| panic!("send of {len} bytes of a segment: {refused}"));
+}

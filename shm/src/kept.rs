@@ -1,0 +1,89 @@
+//! Segments of the outbox that are kept: a log, which messages leave from without another copy.
+
+use crate::copy;
+use crate::line::Line;
+use crate::outbox::SEGMENT;
+use taffrail_fabric::{Head, MemoryError, PeerId, Refused, SegmentId};
+
+/// The outbox grows by so many bytes when more of it is to be kept.
+const GROWTH: usize = 4 << 20;
+
+/// Lines that are fetched for the next bytes while these are read.
+const OWN_AHEAD: usize = 16 << 10;
+
+impl Line {
+    /// As [`Fabric::keep_segment`](taffrail_fabric::Fabric::keep_segment).
+    pub(crate) fn keep(&mut self) -> Result<SegmentId, MemoryError> {
+        let pairs = &self.pairs;
+        let released = |peer: PeerId| pairs[peer.index()].released();
+        if let Some(index) = self.window.keep(released) {
+            return Ok(SegmentId(index));
+        }
+        let have = self.outbox.len();
+        let want = (have + GROWTH).min(self.outbox.limit());
+        let short = |have: usize| MemoryError::Short {
+            what: "memory for the message log",
+            need: SEGMENT as u64,
+            have: format!("all {have} bytes of the outbox are in use"),
+            remedy: "raise TAFFRAIL_OUTBOX",
+        };
+        if want < have + SEGMENT {
+            return Err(short(have));
+        }
+        self.outbox.grow(want)?;
+        self.window.add(((self.outbox.len() - have) / SEGMENT) as u32);
+        self.window.keep(released).map(SegmentId).ok_or_else(|| short(want))
+    }
+
+    /// As [`Fabric::write_segment`](taffrail_fabric::Fabric::write_segment).
+    pub(crate) fn write_kept(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        let to = self.kept_at(segment, at, bytes.len());
+        // SAFETY: `kept_at` has found the range inside the segment, which is ours to write.
+        unsafe { copy::plain(to, bytes.as_ptr(), bytes.len()) };
+        if bytes.len() > 256 {
+            let end = at + bytes.len();
+            let ahead = (SEGMENT - end).min(bytes.len()).min(OWN_AHEAD);
+            // SAFETY: still inside the segment.
+            unsafe { copy::own(to.add(bytes.len()), ahead) };
+        }
+    }
+
+    /// As [`Fabric::read_segment`](taffrail_fabric::Fabric::read_segment).
+    pub(crate) fn kept(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        let from = self.kept_at(segment, at, len);
+        // SAFETY: the range lies inside the segment, which only `write_kept` writes, with `&mut self`.
+        unsafe { std::slice::from_raw_parts(from, len) }
+    }
+
+    /// As [`Fabric::send_segment`](taffrail_fabric::Fabric::send_segment).
+    #[inline]
+    pub(crate) fn send_kept(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        segment: SegmentId,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Refused> {
+        self.kept_at(segment, at, len);
+        self.room(to, 1)?;
+        let pair = &mut self.pairs[to.index()];
+        self.window.use_kept(segment.0, to, pair.writer.position());
+        let offset = segment.0 as u64 * SEGMENT as u64 + at as u64;
+        pair.writer.put_pooled(head, offset, len as u32);
+        pair.notify();
+        Ok(())
+    }
+
+    /// Where a range of a kept segment is.
+    ///
+    /// # Panics
+    /// If the segment is not kept, or the range not inside it.
+    #[inline]
+    fn kept_at(&self, segment: SegmentId, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= SEGMENT && len <= SEGMENT - at, "{len} bytes at {at} of a segment");
+        assert!(self.window.is_kept(segment.0), "{segment:?} is not kept");
+        // SAFETY: segments lie inside the outbox, and the range inside the segment.
+        unsafe { self.outbox.as_ptr().add(segment.0 as usize * SEGMENT + at) }
+    }
+}
