@@ -1,7 +1,7 @@
 //! The engine: brings receives and messages together.
 
 use crate::hash::Seed;
-use crate::names::{Key, lane};
+use crate::names::{Key, lane, unlane};
 use crate::order::Order;
 use crate::posted::{Receives, Waiting};
 use crate::unexpected::Unexpected;
@@ -124,6 +124,11 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.push(envelope, payload)
     }
 
+    /// Stores a message that is claimed from the beginning: no receive or probe sees it.
+    pub fn store_claimed(&mut self, envelope: &Envelope, payload: U) -> MessageId {
+        self.unexpected.push_claimed(envelope, payload)
+    }
+
     /// Whether any message waits for an earlier one of its channel.
     #[inline]
     pub fn has_early(&self) -> bool {
@@ -155,6 +160,15 @@ impl<R: Copy, U> Matcher<R, U> {
     /// The number that the next message of this channel must have.
     pub fn expected(&self, source: u32, context: u16) -> u32 {
         self.order.expected(lane(source, context))
+    }
+
+    /// The channels of this source that any message has come in, and the number of the next message of
+    /// each: context, number. In no order.
+    pub fn channels(&self, source: u32) -> impl Iterator<Item = (u16, u32)> {
+        self.order.channels().filter_map(move |(lane, expected)| {
+            let (from, context) = unlane(lane);
+            (from == source).then_some((context, expected))
+        })
     }
 
     /// Sets the number of the next message of this channel, as after a restart. Returns the stashed
@@ -194,6 +208,12 @@ impl<R: Copy, U> Matcher<R, U> {
     /// Takes this message out of the store, claimed or not. `None`: it has left already.
     pub fn take_message(&mut self, id: MessageId) -> Option<(Envelope, U)> {
         self.unexpected.remove_id(id)
+    }
+
+    /// The handle of the payload of a message in the store, claimed or not, to be changed. `None`: it
+    /// has left already.
+    pub fn payload_mut(&mut self, id: MessageId) -> Option<&mut U> {
+        self.unexpected.payload_mut(id)
     }
 
     /// Removes what can only be finished by `source`, which has failed: receives that name it, and
@@ -336,6 +356,33 @@ mod tests {
             assert_eq!(matcher.counts(), Counts::default());
             assert_eq!(matcher.memory(), memory, "round {number}");
         }
+    }
+
+    #[test]
+    fn the_channels_of_a_source_are_told() {
+        let mut matcher: Matcher<u32, u32> = Matcher::new();
+        for (source, context) in [(1, 0), (1, 0), (1, u16::MAX), (2, 0), (1, 0)] {
+            let seq = matcher.expected(source, context);
+            matcher.deliver(&Envelope { source, context, seq, ..Envelope::default() });
+        }
+        let mut channels: Vec<_> = matcher.channels(1).collect();
+        channels.sort_unstable();
+        assert_eq!(channels, [(0, 3), (u16::MAX, 1)]);
+        assert_eq!(matcher.channels(3).count(), 0);
+    }
+
+    #[test]
+    fn what_is_claimed_from_the_beginning_is_seen_by_nobody_else() {
+        let mut matcher: Matcher<u32, u32> = Matcher::new();
+        let envelope = Envelope { source: 1, len: 8, ..Envelope::default() };
+        let id = matcher.store_claimed(&envelope, 5);
+        let anything = Posting { ignore: u64::MAX, ..Posting::default() };
+        assert_eq!(matcher.probe(&anything), None);
+        assert_eq!((matcher.counts().claimed, matcher.counts().unexpected_bytes), (1, 8));
+        *matcher.payload_mut(id).unwrap() = 6;
+        assert_eq!(matcher.take_message(id), Some((envelope, 6)));
+        assert_eq!(matcher.payload_mut(id), None);
+        assert_eq!(matcher.counts(), Counts::default());
     }
 
     #[test]

@@ -116,6 +116,11 @@ pub(crate) fn lane(source: u32, context: u16) -> u64 {
     u64::from(context) << 32 | u64::from(source)
 }
 
+/// Source and context of a lane that is a channel's.
+pub(crate) fn unlane(lane: u64) -> (u32, u16) {
+    (lane as u32, (lane >> 32) as u16)
+}
+
 /// Set in the lane of receives from any source, instead of a source.
 pub(crate) const ANY_SOURCE: u64 = 1 << 48;
 

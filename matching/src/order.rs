@@ -71,6 +71,12 @@ impl<U> Order<U> {
         self.channels.get(self.at(lane)).map_or(0, |channel| channel.expected)
     }
 
+    /// The channels in use: lane, and the next number.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (u64, u32)> {
+        let used = self.channels.iter().filter(|channel| channel.lane != VACANT.lane);
+        used.map(|channel| (channel.lane, channel.expected))
+    }
+
     /// Sets the next number; the early messages that have thereby become old.
     pub(crate) fn set_expected(&mut self, lane: u64, seq: u32) -> Vec<(Envelope, U)> {
         let at = self.at_or_new(lane);

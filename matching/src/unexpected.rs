@@ -110,6 +110,22 @@ impl<U> Unexpected<U> {
         MessageId { number, stamp: stamp as u32 }
     }
 
+    /// As [`push`](Self::push), hidden from all searches.
+    pub(crate) fn push_claimed(&mut self, envelope: &Envelope, payload: U) -> MessageId {
+        let stamp = self.stamp;
+        self.stamp += 1;
+        self.bytes = self.bytes.wrapping_add(envelope.len);
+        let (envelope, next, prev, claimed) = (*envelope, NONE, NONE, true);
+        let number = self.slab.insert(Message { envelope, payload, stamp, next, prev, claimed });
+        self.claimed += 1;
+        MessageId { number, stamp: stamp as u32 }
+    }
+
+    pub(crate) fn payload_mut(&mut self, id: MessageId) -> Option<&mut U> {
+        let message = self.slab.get_mut(id.number)?;
+        (message.stamp as u32 == id.stamp).then_some(&mut message.payload)
+    }
+
     /// The first message that fits.
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
