@@ -14,6 +14,8 @@ use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
 use crate::engine::loan::{Back, Buffer, Return};
+use crate::engine::log::Log;
+use crate::engine::log::setting::Setting as Logging;
 use crate::engine::pool::{Block, Pool};
 use crate::engine::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
@@ -101,15 +103,21 @@ unsafe impl Send for Endpoint {}
 impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
     pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
-        let (line, addresses) = Endpoint::meet(job, &settings)?;
+        let logging = Logging::from_env(job.rank(), job.size())?;
+        let (line, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
         let line = line.connect(&addresses).map_err(not_set_up)?;
         // The first piece of a message travels with the length of the whole.
         let piece = settings.piece.unwrap_or(line.caps().piece);
         let piece = piece.clamp(SHORTEST_PIECE, line.caps().max_message - 8);
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
-        Ok(Endpoint {
-            core: Core::new(job.size(), settings.unexpected),
+        let mut core = Core::new(job.size(), settings.unexpected);
+        if let Some(logging) = &logging {
+            let log = Log::open(logging, job.rank(), line.caps().max_message)?;
+            core.log = Some(Box::new(log));
+        }
+        let mut endpoint = Endpoint {
+            core,
             channels: Channels::new(job.size()),
             owing: Vec::new(),
             unheard: 0,
@@ -133,19 +141,25 @@ impl Endpoint {
             checked: Instant::now(),
             settings,
             line,
-        })
+        };
+        endpoint.begin_exchange();
+        Ok(endpoint)
     }
 
     /// Makes this rank's memory, and learns where the other ranks are.
-    pub(crate) fn meet(job: &mut Job, settings: &Settings) -> Result<(Setup, Vec<String>), Error> {
+    pub(crate) fn meet(
+        job: &mut Job,
+        settings: &Settings,
+        logging: Option<&Logging>,
+    ) -> Result<(Setup, Vec<String>), Error> {
         let setup = Setup::new(Config {
             rank: job.rank(),
             ranks: job.size(),
-            incarnation: 0,
-            generations: Vec::new(),
-            restarts: false,
+            incarnation: logging.map_or(0, |logging| logging.incarnation),
+            generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
+            restarts: logging.is_some(),
             job: digest(job.id()),
-            outbox_max: settings.outbox,
+            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.memory),
             patience: settings.patience,
             costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
         })
@@ -352,6 +366,9 @@ impl Drop for Endpoint {
             return;
         }
         self.give_all_back();
+        if !std::thread::panicking() {
+            self.take_leave();
+        }
         let deadline = Instant::now() + Duration::from_secs(5);
         let owes = |ep: &Endpoint| !ep.owing.is_empty() || !ep.core.actions.is_empty();
         while owes(self) && Instant::now() < deadline {

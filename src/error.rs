@@ -73,6 +73,25 @@ pub enum Error {
     /// A way of moving bytes is not to be had.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// The job's messages are logged, and this cannot be.
+    #[error("{what} cannot be logged and replayed: {remedy}")]
+    NotLogged {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
+    /// A program that was started again does something else than before.
+    #[error(
+        "the replay has come to {call}, and the log says {log}: the program is not determined by its \
+         messages (does it look at the clock, at random numbers, or at how much progress was made?)"
+    )]
+    Diverged {
+        /// What the program does now.
+        call: &'static str,
+        /// What the log has.
+        log: String,
+    },
     /// A setting in the environment makes no sense.
     #[error("{name}={got}: expected {expected}")]
     Setting {

@@ -1,6 +1,8 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
 use crate::Endpoint;
+use crate::engine::request::ANY;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use taffrail_fabric::{Fabric, PeerId, RemoteKey};
 
@@ -32,6 +34,16 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
             let _ = writeln!(text, "  nothing: {fault}");
             continue;
         }
+        let _ = writeln!(text, "  {}", logged(endpoint, rank));
+        if endpoint.core.log.as_ref().is_some_and(|log| !log.is_fellow(rank)) {
+            let _ = writeln!(
+                text,
+                "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B; \
+                 announced when the receiver has asked for that",
+                caps.inline, endpoint.piece
+            );
+            continue;
+        }
         let eager = endpoint.settings.eager_max;
         let _ = writeln!(text, "  0 B - {} B: eager, in slots of the ring", caps.inline);
         let _ = writeln!(
@@ -53,6 +65,60 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
         mapped.0[8] = 1;
         announced(endpoint, &mut text, rank, eager, &bare, "plain memory");
         announced(endpoint, &mut text, rank, eager, &mapped, "memory of `alloc`");
+    }
+    text
+}
+
+/// Whether what is sent to a rank is logged, and why.
+fn logged(endpoint: &Endpoint, rank: u32) -> String {
+    match &endpoint.core.log {
+        None => "not logged: the job was started without --logging".into(),
+        Some(log) if log.is_fellow(rank) => format!(
+            "events are logged, payload is not copied: it is of the same set ({}), and both fall back \
+             together",
+            log.set(rank)
+        ),
+        Some(log) => format!(
+            "payload is logged, one copy, and sent from the log: it is of another set ({}, this rank \
+             of {})",
+            log.set(rank),
+            log.set(endpoint.rank())
+        ),
+    }
+}
+
+/// What a rank that waits for long is waiting for.
+pub(crate) fn report(endpoint: &Endpoint) -> String {
+    let core = &endpoint.core;
+    let mut text = format!("rank {} of {}", endpoint.rank(), endpoint.size());
+    let mut stages: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for (_, slot) in core.requests.under_way() {
+        stages.entry(format!("{:?}", slot.stage)).or_default().push(slot.peer);
+    }
+    for (stage, mut peers) in stages {
+        let count = peers.len();
+        peers.sort_unstable();
+        peers.dedup();
+        peers.truncate(8);
+        let any = peers.contains(&ANY);
+        peers.retain(|&peer| peer != ANY);
+        let any = if any { " and any" } else { "" };
+        let _ = write!(text, "; {count} requests {stage} (ranks {peers:?}{any})");
+    }
+    let _ = write!(text, "; matching: {:?}", core.matcher.counts());
+    for (rank, peer) in core.peers.iter().enumerate() {
+        if !peer.queue.is_empty() || !peer.streams.is_empty() || peer.inflow.is_some() {
+            let _ = write!(
+                text,
+                "; rank {rank}: {} messages wait to leave, {} in pieces, one arrives in part: {}",
+                peer.queue.len(),
+                peer.streams.len(),
+                peer.inflow.is_some()
+            );
+        }
+    }
+    if let Some(log) = &core.log {
+        let _ = write!(text, "; {}", log.report());
     }
     text
 }

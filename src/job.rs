@@ -107,7 +107,7 @@ impl Job {
     /// protocol can do to others. To the others this is the opening of an endpoint.
     #[doc(hidden)]
     pub fn bare_line(&mut self, settings: &Settings) -> Result<taffrail_shm::Line, Error> {
-        let (setup, addresses) = Endpoint::meet(self, settings)?;
+        let (setup, addresses) = Endpoint::meet(self, settings, None)?;
         setup.connect(&addresses).map_err(crate::endpoint::not_set_up)
     }
 

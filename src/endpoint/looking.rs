@@ -1,6 +1,7 @@
 //! Looking for messages without receiving them.
 
 use crate::engine::claim::Claimed;
+use crate::engine::receive::status;
 use crate::{Endpoint, Error, Pattern, Status};
 
 impl Endpoint {
@@ -21,7 +22,11 @@ impl Endpoint {
     /// # Ok::<(), taffrail::Error>(())
     /// ```
     pub fn probe(&mut self, from: impl Into<Pattern>) -> Result<Option<Status>, Error> {
-        self.look_for(&from.into())
+        let from = from.into();
+        if self.core.log.is_some() {
+            return self.probe_logged(&from);
+        }
+        Ok(self.look_for(&from)?.map(|envelope| status(&envelope)))
     }
 
     /// Takes a message out of the queue, so that only [`recv_claimed`](Self::recv_claimed) gets it.

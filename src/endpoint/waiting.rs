@@ -32,6 +32,9 @@ impl Endpoint {
     #[inline]
     pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
         self.check_process()?;
+        if self.core.log.is_some() {
+            return self.test_logged(request);
+        }
         if let Some(status) = self.try_finish(request)? {
             return Ok(Some(status));
         }
@@ -87,6 +90,9 @@ impl Endpoint {
     pub fn wait_any(&mut self, requests: &[Request]) -> Result<Ended, Error> {
         assert!(!requests.is_empty(), "waiting for the first of no operations never ends");
         self.check_requests(requests)?;
+        if self.core.log.is_some() {
+            return self.wait_any_logged(requests);
+        }
         self.wait_first(requests)
     }
 
@@ -97,6 +103,9 @@ impl Endpoint {
     /// As [`wait_any`](Self::wait_any).
     pub fn test_any(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
         self.check_requests(requests)?;
+        if self.core.log.is_some() {
+            return self.test_any_logged(requests);
+        }
         if let Some(ended) = self.test_first(requests)? {
             return Ok(Some(ended));
         }

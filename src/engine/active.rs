@@ -30,6 +30,7 @@ impl Endpoint {
         payload: &[u8],
     ) -> Result<(), Error> {
         self.check_dest(&Dest::new(to, 0))?;
+        self.not_logged("an active message", "send a message")?;
         let limit = self.line.caps().max_message;
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });

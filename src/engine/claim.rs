@@ -6,7 +6,7 @@ use super::receive::{posting, status};
 use super::request::Stage;
 use crate::{Endpoint, Error, Pattern, Status};
 use std::sync::Arc;
-use taffrail_matching::MessageId;
+use taffrail_matching::{Envelope, MessageId};
 
 /// A message taken out of the queue by [`Endpoint::claim`], to be received with
 /// [`Endpoint::recv_claimed`].
@@ -45,16 +45,19 @@ impl std::fmt::Debug for Claimed {
 impl Endpoint {
     /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
     pub(crate) fn claim_message(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
+        if self.core.log.is_some() {
+            return self.claim_logged(from);
+        }
         if self.look_for(from)?.is_none() {
             return Ok(None);
         }
         let claimed = self.core.matcher.claim(&posting(from));
-        let back = &self.back;
-        Ok(claimed.map(|(id, env)| Claimed {
-            id: Some(id),
-            status: status(&env),
-            back: back.clone(),
-        }))
+        Ok(claimed.map(|(id, envelope)| self.claimed(id, &envelope)))
+    }
+
+    /// The handle of a claimed message.
+    pub(crate) fn claimed(&self, id: MessageId, envelope: &Envelope) -> Claimed {
+        Claimed { id: Some(id), status: status(envelope), back: self.back.clone() }
     }
 
     /// Starts to receive a claimed message.
@@ -75,6 +78,8 @@ impl Endpoint {
         let request = self.core.requests.start(Stage::Posted, source, into, len);
         match claimed.id.take().and_then(|id| self.core.matcher.take_message(id)) {
             Some((env, found)) => {
+                let generation = self.core.requests.get(request).generation;
+                self.core.log.iter_mut().for_each(|log| log.receives(request, generation, &env));
                 self.core.receive_unexpected(request, env, found);
                 self.act();
             }
@@ -104,6 +109,8 @@ impl Endpoint {
             found @ Unexpected::Stored { .. } => {
                 let nowhere = std::ptr::null_mut();
                 let request = self.core.requests.start(Stage::Posted, env.source, nowhere, 0);
+                let generation = self.core.requests.get(request).generation;
+                self.core.log.iter_mut().for_each(|log| log.receives(request, generation, &env));
                 self.core.receive_unexpected(request, env, found);
                 self.discarding.push(request);
             }

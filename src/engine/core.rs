@@ -5,12 +5,14 @@
 //! after the poll.
 
 use super::kind;
+use super::log::{Log, Verdict};
 use super::peer::{Inflow, Landing, Peer};
 use super::request::{ANY, Requests, Slot, Stage};
 use super::store::Store;
 use crate::{Error, Rank, Status};
 use std::collections::VecDeque;
 use taffrail_fabric::{Fault, Head, Payload, PeerId, RemoteKey, Sink, Token};
+use taffrail_logging::Restart;
 use taffrail_matching::{Arrival, Envelope, Matcher};
 
 /// A message that arrived before its receive was posted.
@@ -50,6 +52,10 @@ pub(crate) enum Action {
     Returned { loan: u64, from: Rank },
     /// A peer is gone.
     Failed { rank: Rank },
+    /// A peer that had died is there again.
+    Back { rank: Rank },
+    /// A peer says what it has of us.
+    Told { from: Rank, restart: Restart },
 }
 
 /// An active message whose handler is to be called.
@@ -71,6 +77,8 @@ pub(crate) struct Core {
     /// Actions that there was no room for.
     pub(crate) put_off: VecDeque<Action>,
     pub(crate) active: VecDeque<Active>,
+    /// Message logging, if this job has it.
+    pub(crate) log: Option<Box<Log>>,
     /// The rank that was lost last.
     pub(crate) last_gone: Option<Rank>,
     /// Unexpected bytes of one peer above which it is told to announce.
@@ -96,6 +104,7 @@ impl Core {
             actions: VecDeque::new(),
             put_off: VecDeque::new(),
             active: VecDeque::new(),
+            log: None,
             last_gone: None,
             unexpected_limit,
             most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
@@ -104,7 +113,14 @@ impl Core {
 
     /// Delivers a whole message to the receive it matched.
     #[inline(always)]
-    fn deliver(&mut self, request: u32, from: u32, tag: u64, payload: &Payload<'_>, skip: usize) {
+    pub(crate) fn deliver(
+        &mut self,
+        request: u32,
+        from: u32,
+        tag: u64,
+        payload: &Payload<'_>,
+        skip: usize,
+    ) {
         let slot = self.requests.get(request);
         let len = payload.len() - skip;
         slot.status = Status { source: from, tag, len };
@@ -248,8 +264,11 @@ impl Core {
         self.store.release(entry);
         let peer = &mut self.peers[env.source as usize];
         if (have as u64) < env.len {
-            let inflow = peer.inflow.as_mut().expect("a message still arriving has an inflow");
-            inflow.landing = Landing::Request(request);
+            match peer.inflow.as_mut().filter(|inflow| inflow.is_into(entry)) {
+                Some(inflow) => inflow.landing = Landing::Request(request),
+                // Its sender has died, and sends it again.
+                None => self.log.iter_mut().for_each(|log| log.redirect(&env, request)),
+            }
             self.requests.get(request).stage = Stage::Arriving;
             self.requests.get(request).peer = env.source;
         } else {
@@ -264,6 +283,10 @@ impl Core {
         slot.stage = Stage::Reading;
         slot.peer = from;
         slot.moved = 0;
+        if self.log.is_some() && self.comes_again(request) {
+            self.requests.get(request).stage = Stage::Cleared;
+            return;
+        }
         self.actions.push_back(Action::Fetch { request, from, announcement });
     }
 
@@ -279,12 +302,20 @@ impl Core {
 
     /// Everything that is not a plain message.
     #[inline(never)]
-    fn other(&mut self, from: u32, head: Head, payload: Payload<'_>) -> Result<(), Fault> {
+    pub(crate) fn other(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: Payload<'_>,
+    ) -> Result<(), Fault> {
         if self.peers[from as usize].fault.is_some() {
             // What a peer says that was cut off a moment ago.
             return Ok(());
         }
         let len = payload.len();
+        if head.kind > kind::THROTTLE && self.log.is_none() {
+            return Err(broken("kind", "1..=15, since nothing is logged", head.kind));
+        }
         kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
         match head.kind {
             kind::EAGER_SYNC => self.eager_sync(from, head, &payload),
@@ -323,11 +354,16 @@ impl Core {
                 self.peers[from as usize].announce_all = head.seq != 0;
                 Ok(())
             }
-            other => Err(broken("kind", "1..=15", other)),
+            kind::RESTART => self.restart(from, &payload),
+            kind::FAREWELL => {
+                self.farewell(from);
+                Ok(())
+            }
+            other => Err(broken("kind", "1..=17", other)),
         }
     }
 
-    fn envelope(from: u32, head: Head, len: u64) -> Envelope {
+    pub(crate) fn envelope(from: u32, head: Head, len: u64) -> Envelope {
         Envelope {
             source: from,
             context: head.context,
@@ -338,28 +374,17 @@ impl Core {
         }
     }
 
-    /// Matches a message. `None` when its number shows that it was here before.
-    fn arrive(&mut self, env: &Envelope) -> Result<Option<u32>, Fault> {
-        match self.matcher.arrive(env) {
-            Arrival::Matched(request) => Ok(Some(request)),
-            Arrival::Unmatched => Ok(None),
-            Arrival::Early { .. } | Arrival::Old { .. } => {
-                let expected = self.matcher.expected(env.source, env.context);
-                Err(broken("seq", expected, env.seq))
-            }
-        }
-    }
-
     /// Stores what arrived of a message that no receive takes yet.
-    fn keep(
+    pub(crate) fn keep(
         &mut self,
+        verdict: Verdict,
         env: &Envelope,
         payload: &Payload<'_>,
         skip: usize,
         sync: Option<u64>,
     ) -> u32 {
         let entry = self.store.put(payload, skip, env.len as usize);
-        self.matcher.store_unexpected(env, Unexpected::Stored { entry, sync });
+        self.store_message(verdict, env, Unexpected::Stored { entry, sync });
         let limit = self.unexpected_limit;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes += env.len as usize;
@@ -372,15 +397,15 @@ impl Core {
     }
 
     /// Stores what a message says whose bytes are still its sender's.
-    fn note(&mut self, env: &Envelope, found: Unexpected) {
-        self.matcher.store_unexpected(env, found);
+    fn note(&mut self, verdict: Verdict, env: &Envelope, found: Unexpected) {
+        self.store_message(verdict, env, found);
         self.peers[env.source as usize].held += EACH;
     }
 
     /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
     /// not take all memory.
     #[inline]
-    fn check_held(&self, from: u32) -> Result<(), Fault> {
+    pub(crate) fn check_held(&self, from: u32) -> Result<(), Fault> {
         let (held, most) = (self.peers[from as usize].held, self.most_held);
         if held <= most { Ok(()) } else { Err(held_too_much(held, most)) }
     }
@@ -389,13 +414,13 @@ impl Core {
         let name = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
         let env = Self::envelope(from, head, payload.len() as u64 - 8);
         match self.arrive(&env)? {
-            Some(request) => {
+            Verdict::Request(request) => {
                 self.deliver(request, from, head.tag, payload, 8);
                 self.acknowledge(from, name);
+                self.check_held(from)
             }
-            None => drop(self.keep(&env, payload, 8, Some(name))),
+            verdict => self.eager_unmatched(verdict, &env, payload, 8, Some(name)),
         }
-        self.check_held(from)
     }
 
     fn first(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -409,7 +434,7 @@ impl Core {
         }
         let env = Self::envelope(from, head, len);
         let landing = match self.arrive(&env)? {
-            Some(request) => {
+            Verdict::Request(request) => {
                 let slot = self.requests.get(request);
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
                 let request = self.land(request);
@@ -420,9 +445,12 @@ impl Core {
                 put(slot, 0, payload, 8, here.min(slot.len));
                 Landing::Request(request)
             }
-            None => Landing::Store(self.keep(&env, payload, 8, None)),
+            Verdict::Again => self.arrives_again(&env, payload, 8, None)?,
+            Verdict::Old => Landing::Nowhere,
+            verdict => Landing::Store(self.keep(verdict, &env, payload, 8, None)),
         };
-        self.peers[from as usize].inflow = Some(Inflow { landing, here, len: len as usize });
+        let (context, seq, len) = (env.context, env.seq, len as usize);
+        self.peers[from as usize].inflow = Some(Inflow { landing, context, seq, here, len });
         self.check_held(from)
     }
 
@@ -437,6 +465,7 @@ impl Core {
         inflow.here += payload.len();
         let over = inflow.here == inflow.len;
         match inflow.landing {
+            Landing::Waiting(_) | Landing::Nowhere => {}
             Landing::Store(entry) => self.store.append(entry, payload),
             Landing::Request(request) => {
                 let slot = self.requests.get(request);
@@ -447,8 +476,8 @@ impl Core {
                 }
             }
         }
-        if over {
-            self.peers[from as usize].inflow = None;
+        if over && let Some(inflow) = self.peers[from as usize].inflow.take() {
+            self.over(from, &inflow);
         }
         Ok(())
     }
@@ -470,12 +499,17 @@ impl Core {
         let announcement = Announcement { name, key };
         let env = Self::envelope(from, head, len);
         match self.arrive(&env)? {
-            Some(request) => {
+            Verdict::Request(request) => {
                 let slot = self.requests.get(request);
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
                 self.announced(request, from, announcement);
             }
-            None => self.note(&env, Unexpected::Announced(announcement)),
+            verdict @ (Verdict::Again | Verdict::Old) => {
+                if let Some(request) = self.announced_again(verdict, &env, announcement)? {
+                    self.announced(request, from, announcement);
+                }
+            }
+            verdict => self.note(verdict, &env, Unexpected::Announced(announcement)),
         }
         self.check_held(from)
     }
@@ -486,12 +520,15 @@ impl Core {
         };
         let env = Self::envelope(from, head, len);
         match self.arrive(&env)? {
-            Some(request) => {
+            Verdict::Request(request) => {
                 let slot = self.requests.get(request);
                 slot.status = Status { source: from, tag: head.tag, len: len as usize };
                 self.lent(request, from, offer);
             }
-            None => self.note(&env, Unexpected::Loan(offer)),
+            Verdict::Again | Verdict::Old => {
+                return Err(broken("seq", "no loan a second time", head.seq));
+            }
+            verdict => self.note(verdict, &env, Unexpected::Loan(offer)),
         }
         self.check_held(from)
     }
@@ -641,6 +678,9 @@ impl Core {
 impl Sink for Core {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        if self.log.is_some() {
+            return self.message_logged(from, head, payload);
+        }
         if head.kind == kind::EAGER {
             let env = Self::envelope(from.0, head, payload.len() as u64);
             match self.matcher.arrive(&env) {
@@ -649,7 +689,7 @@ impl Sink for Core {
                 }
                 Arrival::Unmatched => {
                     if self.peers[from.index()].fault.is_none() {
-                        self.keep(&env, &payload, 0, None);
+                        self.keep(Verdict::Nobody, &env, &payload, 0, None);
                         if let Err(fault) = self.check_held(from.0) {
                             self.distrust(from.0, fault);
                         }
@@ -672,7 +712,14 @@ impl Sink for Core {
     }
 
     fn failed(&mut self, peer: PeerId, why: Fault) {
-        self.bury(peer.0, why);
+        match self.comes_back(&why) {
+            true => self.suspend(peer.0),
+            false => self.bury(peer.0, why),
+        }
+    }
+
+    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
+        self.returned(peer.0, incarnation);
     }
 }
 
@@ -712,7 +759,7 @@ impl Core {
 
 /// Copies `len` bytes of a payload, from `skip` on, to where byte `at` of a receive belongs.
 /// Beyond the end of the receive nothing is written.
-fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
+pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
     let len = len.min(slot.len.saturating_sub(at));
     if let Some(extra) = slot.extra.as_ref().filter(|e| !e.parts.is_empty()) {
         let (mut at, mut skip, mut left) = (at, skip, len);
@@ -767,6 +814,6 @@ pub(crate) fn answers_not_taken() -> Fault {
     broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
 }
 
-fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
+pub(crate) fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
     Fault::Protocol { place, expected: expected.to_string(), got: got.to_string() }
 }

@@ -17,7 +17,10 @@ impl Endpoint {
     /// Begins to move the message that `request` has matched.
     pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
         let slot = self.core.requests.get(request);
-        debug_assert_eq!(slot.stage, Stage::Reading);
+        if slot.stage != Stage::Reading {
+            // Its sender has died meanwhile, and sends it again.
+            return;
+        }
         let want = slot.status.len.min(slot.len);
         if let Some(fault) = self.core.peers[from as usize].fault.clone() {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
@@ -51,6 +54,8 @@ impl Endpoint {
                     self.core.put_off.push_back(Action::Fetch { request, from, announcement });
                     return;
                 }
+                // This rank falls back with it.
+                Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => return,
                 Err(Refused::Failed(fault)) => {
                     return self.core.fail(request, Error::PeerFailed { rank: from, fault });
                 }
@@ -122,6 +127,7 @@ impl Endpoint {
     /// A read or write by the fabric ended.
     pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
+        let logged = self.core.log.is_some();
         let Some(slot) = self.core.requests.find(request) else { return };
         if slot.generation != (token.0 >> 32) as u32 {
             return;
@@ -129,6 +135,8 @@ impl Endpoint {
         let peer = slot.peer;
         let source = slot.extra.as_mut().and_then(|e| e.source.take());
         match (slot.stage, result) {
+            // This rank falls back with its peer.
+            (_, Err(Fault::Died)) if logged => {}
             (Stage::Reading, Ok(())) => {
                 if let Some((_, name)) = source {
                     self.core.acknowledge(peer, name);

@@ -33,6 +33,10 @@ pub(crate) const TELL: u8 = 13;
 pub(crate) const NO_MEMORY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
 pub(crate) const THROTTLE: u8 = 15;
+/// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
+pub(crate) const RESTART: u8 = 16;
+/// The program of the sender is over; it stays until all are, since its log may be needed.
+pub(crate) const FAREWELL: u8 = 17;
 
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
 pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
@@ -45,7 +49,8 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
         LOAN => (len == 40, "40"),
         ASK => (len == 24, "24"),
         TELL => (len > 24, "more than 24"),
-        FINISHED | RETURNED | NO_MEMORY | THROTTLE => (len == 0, "0"),
+        RESTART => (len >= 16, "at least 16"),
+        FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL => (len == 0, "0"),
         _ => (true, ""),
     };
     if fits { Ok(()) } else { Err(expected) }

@@ -11,6 +11,7 @@ pub(crate) mod core;
 pub(crate) mod fetch;
 pub(crate) mod kind;
 pub(crate) mod loan;
+pub(crate) mod log;
 pub(crate) mod multi;
 pub(crate) mod one_sided;
 pub(crate) mod peer;

@@ -90,6 +90,9 @@ impl Endpoint {
         len: usize,
     ) -> Result<u32, Error> {
         self.check_dest(&Dest::new(rank, 0))?;
+        if self.leaves_the_set(rank) {
+            self.not_logged("access to the memory of a rank of another set", "send messages")?;
+        }
         if offset.checked_add(len as u64).is_none_or(|end| end > memory.len) {
             return Err(MemoryError::Unknown { region: memory.region, offset }.into());
         }
@@ -111,6 +114,8 @@ impl Endpoint {
         };
         match started {
             Ok(()) => {}
+            // This rank falls back with it.
+            Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => {}
             Err(Refused::Failed(fault)) => {
                 self.core.fail(request, Error::PeerFailed { rank, fault });
             }

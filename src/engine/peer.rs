@@ -4,6 +4,7 @@ use super::ways::{Way, Ways};
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
+use taffrail_matching::MessageId;
 
 /// One peer.
 #[derive(Default)]
@@ -57,6 +58,8 @@ pub(crate) enum Queued {
     Small { head: Head, body: Vec<u8>, request: Option<u32> },
     /// An eager message of a request, `sent` bytes of which have left.
     Eager { head: Head, request: u32, sent: usize },
+    /// A message of the log.
+    Logged(super::log::Leaving),
 }
 
 /// The pieces of an announced message.
@@ -73,10 +76,20 @@ pub(crate) struct Stream {
 /// A message of several pieces that is arriving.
 pub(crate) struct Inflow {
     pub(crate) landing: Landing,
+    /// Which message it is.
+    pub(crate) context: u16,
+    pub(crate) seq: u32,
     /// Bytes that are here.
     pub(crate) here: usize,
     /// Bytes in all.
     pub(crate) len: usize,
+}
+
+impl Inflow {
+    /// Whether its pieces go to this entry of the store.
+    pub(crate) fn is_into(&self, entry: u32) -> bool {
+        matches!(self.landing, Landing::Store(e) if e == entry)
+    }
 }
 
 /// Where the pieces go.
@@ -86,4 +99,8 @@ pub(crate) enum Landing {
     Request(u32),
     /// To the store, since none did.
     Store(u32),
+    /// To the message itself, which was announced and waits for a receive: of one that comes again.
+    Waiting(MessageId),
+    /// Nowhere: it is here already, or nobody wants it.
+    Nowhere,
 }

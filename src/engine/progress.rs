@@ -78,6 +78,8 @@ impl Endpoint {
                 Action::OneSided { from, head, body } => self.serve(from, head, &body),
                 Action::Returned { loan, from } => self.returned(loan, from),
                 Action::Failed { rank } => self.mourn(rank),
+                Action::Back { rank } => self.greet(rank),
+                Action::Told { from, restart } => self.told(from, restart),
             }
         }
         // What there was no room for is for the next turn.

@@ -5,7 +5,7 @@ use super::request::{ANY, Stage};
 use super::view::{Landing, View};
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use std::io::IoSliceMut;
-use taffrail_matching::{Posted, Posting};
+use taffrail_matching::{Envelope, PostId, Posted, Posting};
 
 impl Endpoint {
     #[inline]
@@ -40,17 +40,24 @@ impl Endpoint {
 
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
+        if self.core.log.is_some() {
+            return self.post_logged(request, from);
+        }
         match self.core.matcher.post(posting(from), request) {
-            Posted::Queued(post) => {
-                self.core.requests.get(request).post = Some(post);
-                if let Some(error) = self.gone(from) {
-                    self.nobody_sends(request, error);
-                }
-            }
+            Posted::Queued(post) => self.queued(request, post, from),
             Posted::Matched(env, found) => {
                 self.core.receive_unexpected(request, env, found);
                 self.act();
             }
+        }
+    }
+
+    /// A receive waits for its message.
+    #[inline]
+    pub(crate) fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
+        self.core.requests.get(request).post = Some(post);
+        if let Some(error) = self.gone(from) {
+            self.nobody_sends(request, error);
         }
     }
 
@@ -117,6 +124,7 @@ impl Endpoint {
         least: usize,
     ) -> Result<u32, Error> {
         self.check_pattern(&from)?;
+        self.not_logged("a receive of many messages", "post a receive for each message")?;
         let peer = from.source.unwrap_or(ANY);
         let request = self.core.requests.start(Stage::Posted, peer, into, len);
         self.core.requests.get(request).extra().multi = Some(Multi::new(least));
@@ -145,6 +153,9 @@ impl Endpoint {
 
     /// Cancels a receive that no message has matched. `false` when it is too late.
     pub(crate) fn cancel_request(&mut self, request: Request) -> Result<bool, Error> {
+        if self.core.log.is_some() {
+            return self.cancel_logged(request);
+        }
         let slot = self.core.requests.look(request)?;
         let Some(post) = slot.post.filter(|_| slot.stage == Stage::Posted) else {
             return Ok(false);
@@ -158,20 +169,25 @@ impl Endpoint {
     }
 
     /// Looks for a message without receiving it.
-    pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
+    pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
         self.check_pattern(from)?;
         let found = |core: &mut super::core::Core| {
-            core.matcher.probe(&posting(from)).map(|(_, env, _)| status(env))
+            core.matcher.probe(&posting(from)).map(|(_, env, _)| *env)
         };
-        if let Some(status) = found(&mut self.core) {
-            return Ok(Some(status));
+        if let Some(envelope) = found(&mut self.core) {
+            return Ok(Some(envelope));
         }
         self.turn();
         match (found(&mut self.core), self.gone(from)) {
             // Whoever waits for it by looking again and again would wait for ever.
             (None, Some(error)) => Err(error),
-            (status, _) => Ok(status),
+            (envelope, _) => Ok(envelope),
         }
+    }
+
+    /// Refuses what cannot be logged.
+    pub(crate) fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
+        if self.core.log.is_none() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
     }
 
     /// The error of a pattern that nobody is left to send anything for.

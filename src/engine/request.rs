@@ -133,6 +133,14 @@ impl Requests {
         &mut self.slots[index as usize]
     }
 
+    /// Whether this very operation, a send, waits for its receiver.
+    pub(crate) fn waits(&self, name: u64) -> bool {
+        self.slots.get(name as u32 as usize).is_some_and(|slot| {
+            slot.generation == (name >> 32) as u32
+                && matches!(slot.stage, Stage::Queued | Stage::Announced | Stage::Streaming)
+        })
+    }
+
     /// The slot with this index, if there is one, for numbers that a peer has sent.
     pub(crate) fn find(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.get_mut(index as usize)

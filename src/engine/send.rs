@@ -45,6 +45,11 @@ impl Endpoint {
     /// Hands a short message to the fabric. `false` when there is no room now.
     #[inline]
     pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
+        if self.core.log.is_some() && self.leaves_the_set(to.rank) {
+            self.log_and_send(to, &[data], data.len(), None)?;
+            self.listen(to, data.len())?;
+            return Ok(true);
+        }
         self.listen(to, data.len())?;
         if !self.is_short(to, data.len()) {
             return Ok(false);
@@ -79,6 +84,8 @@ impl Endpoint {
     #[cold]
     fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<bool, Error> {
         match refused {
+            // This rank falls back with it.
+            Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(false),
             Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
             _ => Ok(false),
         }
@@ -101,9 +108,19 @@ impl Endpoint {
         if !sync && self.send_now(&to, bytes)? {
             return Ok(self.sent(&to, len));
         }
+        let leaves_the_set = sync && self.leaves_the_set(to.rank);
         let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
         self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
-        self.queue_send(request, to, sync);
+        if !leaves_the_set {
+            self.queue_send(request, to, sync);
+            return Ok(request);
+        }
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::Announced;
+        let name = slot.name(request);
+        if let Err(error) = self.log_and_send(&to, &[bytes], len, Some(name)) {
+            self.core.fail(request, error);
+        }
         Ok(request)
     }
 
@@ -118,6 +135,11 @@ impl Endpoint {
     ) -> Result<u32, Error> {
         self.check_dest(&to)?;
         let len = data.iter().map(|d| d.len()).sum();
+        if self.leaves_the_set(to.rank) {
+            let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
+            self.log_and_send(&to, &parts, len, None)?;
+            return Ok(self.sent(&to, len));
+        }
         self.listen(&to, len)?;
         if self.is_short(&to, len) {
             let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
@@ -182,10 +204,12 @@ impl Endpoint {
     }
 
     /// The announcement of a message.
-    fn announcement(&mut self, to: Rank, request: u32, head: Head) -> Queued {
+    pub(crate) fn announcement(&mut self, to: Rank, request: u32, head: Head) -> Queued {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
-        let key = if at.is_null() { None } else { self.key_for(to, at, len) };
+        // What is logged comes out of the log, as long as its sender lives.
+        let logged = self.core.log.as_ref().is_some_and(|log| !log.is_fellow(to));
+        let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
         let mut body = (len as u64).to_le_bytes().to_vec();
@@ -214,6 +238,10 @@ impl Endpoint {
     /// Sends a buffer away.
     pub(crate) fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
         self.check_dest(&to)?;
+        if self.leaves_the_set(to.rank) {
+            // The log has it from now on, and the buffer is free again.
+            return self.log_and_send(&to, &[&buffer], buffer.len(), None);
+        }
         let key = {
             let block = buffer.block();
             self.line.remote_key(PeerId(to.rank), block.region, block.offset)?
@@ -283,14 +311,14 @@ impl Endpoint {
     }
 
     /// Puts something in a peer's queue, and sends what there is room for.
-    fn enqueue(&mut self, to: Rank, queued: Queued) {
+    pub(crate) fn enqueue(&mut self, to: Rank, queued: Queued) {
         self.core.peers[to as usize].queue.push_back(queued);
         self.owe(to);
         self.flush_peer(to);
     }
 
     /// Puts a peer on the list of those that something waits for.
-    fn owe(&mut self, to: Rank) {
+    pub(crate) fn owe(&mut self, to: Rank) {
         if !self.owing.contains(&to) {
             self.owing.push(to);
         }
@@ -320,7 +348,7 @@ impl Endpoint {
         left
     }
 
-    fn flush_peer(&mut self, to: Rank) -> usize {
+    pub(crate) fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
         while self.core.peers[to as usize].queue.front().is_some() {
             self.obey(to);
@@ -340,6 +368,9 @@ impl Endpoint {
 
     /// Announces the message at the front of the queue, if the peer has asked for that meanwhile.
     fn obey(&mut self, to: Rank) {
+        if self.core.log.is_some() {
+            self.obey_logged(to);
+        }
         let peer = &self.core.peers[to as usize];
         let Some(&Queued::Eager { head, request, sent: 0 }) = peer.queue.front() else { return };
         if !peer.announce_all || self.core.requests.get(request).len <= self.line.caps().inline {
@@ -352,9 +383,13 @@ impl Endpoint {
     /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
         let piece = self.piece;
+        if let Some(Queued::Logged(_)) = self.core.peers[to as usize].queue.front() {
+            return self.send_front_logged(to);
+        }
         let core = &mut self.core;
         let Some(front) = core.peers[to as usize].queue.front_mut() else { return false };
         let (result, over, request) = match front {
+            Queued::Logged(_) => return false,
             Queued::Small { head, body, request } => {
                 (self.line.send(PeerId(to), *head, body), true, *request)
             }

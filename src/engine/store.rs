@@ -24,6 +24,12 @@ impl Store {
         entry
     }
 
+    /// Replaces what is here of an entry by a payload from byte `skip` on.
+    pub(crate) fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
+        self.entries[entry as usize].clear();
+        extend(&mut self.entries[entry as usize], payload, skip);
+    }
+
     /// Adds a payload at the end of an entry.
     pub(crate) fn append(&mut self, entry: u32, payload: &Payload<'_>) {
         extend(&mut self.entries[entry as usize], payload, 0);

@@ -2,13 +2,16 @@
 
 use super::request::Stage;
 use crate::{Endpoint, Error, Request, Status};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
+
+/// A wait that takes longer says what it waits for.
+const LONG: Duration = Duration::from_secs(10);
 
 /// Which of several operations is over (its place in the list), and how it ended.
 pub type Ended = (usize, Result<Status, Error>);
@@ -17,6 +20,8 @@ pub type Ended = (usize, Result<Status, Error>);
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: u32,
+    /// When it began to sleep, or was told of last.
+    since: Option<Instant>,
 }
 
 impl Endpoint {
@@ -25,7 +30,7 @@ impl Endpoint {
     pub(crate) fn go_on(&mut self, idle: &mut Idle) {
         if idle.turns > 0 {
             self.spin.note(idle.turns);
-            idle.turns = 0;
+            *idle = Idle::default();
         }
     }
 
@@ -52,6 +57,10 @@ impl Endpoint {
             self.line.sleep(NAP);
             self.check();
         }
+        if idle.since.get_or_insert_with(Instant::now).elapsed() > LONG {
+            idle.since = Some(Instant::now());
+            tracing::warn!("nothing has happened for a while: {}", crate::explain::report(self));
+        }
     }
 
     /// Turns the wheel until an operation is over.
@@ -59,6 +68,18 @@ impl Endpoint {
     pub(crate) fn wait_over(&mut self, request: u32) {
         let mut idle = Idle::default();
         while !self.core.requests.get(request).stage.is_over() {
+            if self.turn() == 0 {
+                self.pass(&mut idle);
+            } else {
+                self.go_on(&mut idle);
+            }
+        }
+    }
+
+    /// Turns the wheel until something is so.
+    pub(crate) fn wait_until(&mut self, mut done: impl FnMut(&Endpoint) -> bool) {
+        let mut idle = Idle::default();
+        while !done(self) {
             if self.turn() == 0 {
                 self.pass(&mut idle);
             } else {

@@ -26,4 +26,4 @@ pub use file::{Behind, EventFile, FILE_HEADER, FileError, Owner, file_header, re
 pub use logger::{CopyError, Ledger, LedgerError, Logger, Report, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory};
-pub use ring::{Durability, Full, RingError, RingReader, RingShape, RingWriter, Words};
+pub use ring::{Durability, Full, RingError, RingReader, RingShape, RingView, RingWriter, Words};

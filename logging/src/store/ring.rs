@@ -154,6 +154,31 @@ impl RingShape {
         ]
     }
 
+    /// What the ring in this memory says of itself, for those who were given it by whoever made it. It
+    /// is checked when the ring is attached to.
+    ///
+    /// # Errors
+    /// [`RingError::Header`] when there is no ring of this rank.
+    pub fn found(memory: &impl Words, rank: Rank) -> Result<RingShape, RingError> {
+        let word = |at: usize| match at < memory.count() {
+            true => memory.word(at).load(Ordering::Relaxed),
+            false => 0,
+        };
+        let wrong = |field, expected, got| RingError::Header { rank, field, expected, got };
+        let durability = match word(4) {
+            1 => Durability::Process,
+            2 => Durability::Disk,
+            got => return Err(wrong("durability", 1, got)),
+        };
+        let capacity = word(2);
+        if !capacity.is_power_of_two() || capacity > 1 << 32 {
+            return Err(wrong("capacity", 1 << 16, capacity));
+        }
+        let shape = RingShape { rank, job: word(3), capacity, durability };
+        shape.check(memory)?;
+        Ok(shape)
+    }
+
     /// Makes a ring of memory that is all zeros and that nobody else uses yet.
     ///
     /// # Panics
@@ -279,6 +304,40 @@ fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingEr
         return Err(RingError::Position { rank, word: "taken", least, most: written, got: taken });
     }
     Ok(())
+}
+
+/// The ring of another member of the set, for the gate: how much is written, and how much is stable.
+/// Its words are believed: members of a set stand and fall together.
+#[derive(Debug)]
+pub struct RingView<W> {
+    memory: W,
+    durability: Durability,
+}
+
+impl<W: Words> RingView<W> {
+    /// Looks at a ring.
+    ///
+    /// # Errors
+    /// [`RingError::Header`] when this is another ring than it should be.
+    pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
+        shape.check(&memory)?;
+        Ok(RingView { memory, durability: shape.durability })
+    }
+
+    /// The clock of the last event that its rank has written.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.memory.word(WRITTEN).load(Ordering::Acquire)
+    }
+
+    /// The events up to this clock survive what they are to survive.
+    #[inline]
+    pub fn stable(&self) -> u64 {
+        match self.durability {
+            Durability::Process => self.written(),
+            Durability::Disk => self.memory.word(STABLE).load(Ordering::Acquire),
+        }
+    }
 }
 
 /// The logger's side of a ring. What it reads is copied first and looked at then.

@@ -1,0 +1,333 @@
+//! What comes: counted, matched or kept for a replay; and what comes a second time.
+
+use super::Log;
+use super::calls::name;
+use crate::engine::core::{Action, Core, Unexpected, broken, put};
+use crate::engine::kind;
+use crate::engine::peer::{Inflow, Landing};
+use crate::engine::request::Stage;
+use taffrail_fabric::{Fault, Head, Payload, PeerId};
+use taffrail_logging::{Reserved, Restart};
+use taffrail_matching::{Arrival, Envelope, MessageId};
+
+/// What becomes of a message that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// This receive gets it.
+    Request(u32),
+    /// No receive does, yet.
+    Nobody,
+    /// It is kept for what, by the replay, gets it.
+    Reserved,
+    /// It is here in part: this is the whole of it, or the beginning.
+    Again,
+    /// It is here already.
+    Old,
+}
+
+impl Core {
+    /// Matches a message, if it was not here before.
+    ///
+    /// # Errors
+    /// When its number is not the next of its channel, as far as it must be.
+    #[inline]
+    pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
+        if self.log.is_some() {
+            return self.arrive_logged(env);
+        }
+        match self.matcher.arrive(env) {
+            Arrival::Matched(request) => Ok(Verdict::Request(request)),
+            Arrival::Unmatched => Ok(Verdict::Nobody),
+            Arrival::Early { .. } | Arrival::Old { .. } => {
+                let expected = self.matcher.expected(env.source, env.context);
+                Err(broken("seq", expected, env.seq))
+            }
+        }
+    }
+
+    fn arrive_logged(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
+        let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
+        if log.replaying
+            && env.seq == self.matcher.expected(env.source, env.context)
+            && let Some(whom) = log.replay.arrived(name(env))
+        {
+            // By the log it is of one receive or claim.
+            self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
+            let awaited = match whom {
+                Reserved::Post(_) => log.awaited.remove(&name(env)),
+                Reserved::Claim => None,
+            };
+            return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
+        }
+        match self.matcher.arrive(env) {
+            Arrival::Matched(request) => {
+                log.matched(request, name(env));
+                Ok(Verdict::Request(request))
+            }
+            Arrival::Unmatched => Ok(Verdict::Nobody),
+            Arrival::Old { .. } if log.inbound.lacks(name(env)) => Ok(Verdict::Again),
+            Arrival::Old { .. } => Ok(Verdict::Old),
+            Arrival::Early { .. } => {
+                let expected = self.matcher.expected(env.source, env.context);
+                Err(broken("seq", expected, env.seq))
+            }
+        }
+    }
+
+    /// A message, when messages are logged.
+    #[inline(never)]
+    pub(crate) fn message_logged(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        let result = match head.kind {
+            kind::EAGER if self.peers[from.index()].fault.is_none() => {
+                self.eager_logged(from.0, head, &payload)
+            }
+            kind::EAGER => Ok(()),
+            _ => self.other(from.0, head, payload),
+        };
+        if let Err(fault) = result {
+            self.distrust(from.0, fault);
+        }
+    }
+
+    #[inline]
+    fn eager_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
+        let env = Self::envelope(from, head, payload.len() as u64);
+        match self.arrive_logged(&env)? {
+            Verdict::Request(request) => {
+                self.deliver(request, from, head.tag, payload, 0);
+                Ok(())
+            }
+            verdict => self.eager_unmatched(verdict, &env, payload, 0, None),
+        }
+    }
+
+    /// A whole message that no receive gets now. `sync` names its send, if that wants to know.
+    #[inline(never)]
+    pub(crate) fn eager_unmatched(
+        &mut self,
+        verdict: Verdict,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> Result<(), Fault> {
+        match verdict {
+            Verdict::Request(_) | Verdict::Nobody | Verdict::Reserved => {
+                self.keep(verdict, env, payload, skip, sync);
+            }
+            Verdict::Again => {
+                self.arrives_again(env, payload, skip, sync)?;
+            }
+            Verdict::Old => {
+                if let Some(send) = sync {
+                    self.sync_again(env, send);
+                }
+            }
+        }
+        self.check_held(env.source)
+    }
+
+    /// Stores a message that no receive takes yet.
+    pub(crate) fn store_message(
+        &mut self,
+        verdict: Verdict,
+        env: &Envelope,
+        found: Unexpected,
+    ) -> MessageId {
+        match (verdict, &mut self.log) {
+            (Verdict::Reserved, Some(log)) => {
+                let id = self.matcher.store_claimed(env, found);
+                log.reserved.insert(name(env), id);
+                id
+            }
+            _ => self.matcher.store_unexpected(env, found),
+        }
+    }
+
+    /// A message that is here in part begins again: its bytes go where the first ones went. Returns
+    /// where, if more of it is to come.
+    ///
+    /// # Errors
+    /// When it is not the message that it was.
+    pub(crate) fn arrives_again(
+        &mut self,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> Result<Landing, Fault> {
+        let here = payload.len() - skip;
+        let whole = here as u64 == env.len;
+        let landing = self.log.as_mut().and_then(|log| log.partial.remove(&name(env)));
+        let landing = match landing.unwrap_or(Landing::Nowhere) {
+            Landing::Request(request) => {
+                let slot = self.requests.get(request);
+                if slot.status.len as u64 != env.len {
+                    return Err(changed(slot.status.len as u64, env.len));
+                }
+                slot.stage = Stage::Arriving;
+                slot.moved = here;
+                put(slot, 0, payload, skip, here.min(slot.len));
+                if whole {
+                    self.complete(request);
+                }
+                Landing::Request(request)
+            }
+            Landing::Store(entry) => {
+                self.store.begin_again(entry, payload, skip);
+                Landing::Store(entry)
+            }
+            Landing::Waiting(id) => match self.matcher.payload_mut(id) {
+                None => Landing::Nowhere,
+                Some(found) => {
+                    let entry = self.store.put(payload, skip, env.len as usize);
+                    *found = Unexpected::Stored { entry, sync: None };
+                    let peer = &mut self.peers[env.source as usize];
+                    peer.unexpected_bytes += env.len as usize;
+                    peer.held += env.len as usize;
+                    Landing::Store(entry)
+                }
+            },
+            Landing::Nowhere => Landing::Nowhere,
+        };
+        if whole {
+            self.is_whole(env);
+        }
+        if let Some(send) = sync {
+            self.sync_again(env, send);
+        }
+        Ok(landing)
+    }
+
+    /// The last byte of a message that came again is here.
+    fn is_whole(&mut self, env: &Envelope) {
+        if let Some(log) = &mut self.log {
+            log.inbound.is_whole(name(env));
+        }
+    }
+
+    /// The last byte of a message of several pieces is here.
+    pub(crate) fn over(&mut self, from: u32, inflow: &Inflow) {
+        if let Some(log) = &mut self.log {
+            log.inbound.is_whole(Self::inflow_name(from, inflow));
+        }
+    }
+
+    /// A synchronous message came again: its sender, in a new incarnation, waits to hear of it.
+    pub(crate) fn sync_again(&mut self, env: &Envelope, send: u64) {
+        let waiting = self.waiting_message(name(env));
+        match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
+            Some(Unexpected::Stored { sync, .. }) => *sync = Some(send),
+            Some(_) => {}
+            None => self.acknowledge(env.source, send),
+        }
+    }
+
+    /// An announcement of a message that is here, in part or whole. Whether the receive that has
+    /// matched it is to fetch it, and which.
+    ///
+    /// # Errors
+    /// When it is not the message that it was.
+    pub(crate) fn announced_again(
+        &mut self,
+        verdict: Verdict,
+        env: &Envelope,
+        announcement: crate::engine::core::Announcement,
+    ) -> Result<Option<u32>, Fault> {
+        if verdict == Verdict::Old {
+            self.acknowledge(env.source, announcement.name);
+            return Ok(None);
+        }
+        let Some(log) = &mut self.log else { return Ok(None) };
+        // It stays one that lacks its bytes until these are here.
+        let landing = log.partial.get(&name(env)).copied().unwrap_or(Landing::Nowhere);
+        match landing {
+            Landing::Request(request) => {
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                let len = self.requests.get(request).status.len as u64;
+                if len != env.len { Err(changed(len, env.len)) } else { Ok(Some(request)) }
+            }
+            Landing::Waiting(id) => {
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                if let Some(found) = self.matcher.payload_mut(id) {
+                    *found = Unexpected::Announced(announcement);
+                }
+                Ok(None)
+            }
+            Landing::Store(entry) => {
+                // What is here of it is given up: it waits in its sender's memory now.
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                let found = self.waiting_message(name(env));
+                if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
+                    *found = Unexpected::Announced(announcement);
+                    self.store.release(entry);
+                    let peer = &mut self.peers[env.source as usize];
+                    peer.unexpected_bytes -= env.len as usize;
+                    peer.held -= env.len as usize;
+                }
+                Ok(None)
+            }
+            Landing::Nowhere => {
+                self.acknowledge(env.source, announcement.name);
+                Ok(None)
+            }
+        }
+    }
+
+    /// RESTART1 or RESTART2 has come.
+    pub(crate) fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
+        if self.log.as_ref().is_none_or(|log| log.is_fellow(from)) {
+            return Err(broken("kind", "no RESTART within a set", kind::RESTART));
+        }
+        let restart = Restart::decode(&payload.to_vec())
+            .map_err(|error| broken("RESTART", "a restart message", error))?;
+        self.actions.push_back(Action::Told { from, restart });
+        Ok(())
+    }
+
+    /// The program of a peer is over.
+    pub(crate) fn farewell(&mut self, from: u32) {
+        if let Some(log) = &mut self.log {
+            log.links[from as usize].left = true;
+        }
+    }
+
+    /// The name of an inflow's message.
+    pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> taffrail_logging::Name {
+        taffrail_logging::Name { source: from, context: inflow.context, seq: inflow.seq }
+    }
+
+    /// Whether the message that this request receives is here in part, and comes again: then there is
+    /// nothing to fetch.
+    pub(crate) fn comes_again(&mut self, request: u32) -> bool {
+        let Some(log) = &mut self.log else { return false };
+        let Some(name) = log.note(request).name else { return false };
+        match log.partial.get_mut(&name) {
+            Some(landing) => {
+                *landing = Landing::Request(request);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn changed(before: u64, now: u64) -> Fault {
+    broken(
+        "length of a message that is sent again",
+        format!("{before}, as before: a program must be determined by its messages"),
+        now,
+    )
+}
+
+impl Log {
+    /// The bytes of a message that is here in part go to this request from now on.
+    pub(crate) fn redirect(&mut self, env: &Envelope, request: u32) {
+        if let Some(landing) = self.partial.get_mut(&name(env)) {
+            *landing = Landing::Request(request);
+        }
+    }
+}

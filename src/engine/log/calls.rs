@@ -1,0 +1,320 @@
+//! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
+//! says.
+
+use super::{Log, NO_NOTE, Note};
+use crate::engine::claim::Claimed;
+use crate::engine::core::Core;
+use crate::engine::receive::{posting, status};
+use crate::engine::request::Stage;
+use crate::engine::wait::Ended;
+use crate::{Endpoint, Error, Pattern, Request, Status};
+use taffrail_logging::{Answer, Fate, Name};
+use taffrail_matching::{Envelope, MessageId, Posted};
+
+pub(super) fn name(envelope: &Envelope) -> Name {
+    Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
+}
+
+impl Log {
+    /// A receive is posted. By the replay it has a message (which may be here), or none, or it is
+    /// free (`None`).
+    fn posted(
+        &mut self,
+        request: u32,
+        generation: u32,
+        from: &Pattern,
+    ) -> Option<Option<MessageId>> {
+        let post = self.recorder.post();
+        let by_chance = from.source.is_none() || self.all_events;
+        let note = Note { generation, post: Some(post), by_chance, ..NO_NOTE };
+        *self.note(request) = note;
+        let fate = if self.replaying { self.replay.fate(post) } else { Fate::Free };
+        let fate = match fate {
+            Fate::Messages(messages) => {
+                let name = messages[0];
+                self.note(request).name = Some(name);
+                let here = self.reserved.remove(&name);
+                if here.is_none() {
+                    self.awaited.insert(name, request);
+                }
+                Some(here)
+            }
+            Fate::Cancelled => {
+                self.note(request).cancelled = true;
+                Some(None)
+            }
+            Fate::Free => {
+                self.note(request).logged = false;
+                None
+            }
+        };
+        self.look_at_replay();
+        fate
+    }
+
+    /// A message that was claimed is being received.
+    pub(crate) fn receives(&mut self, request: u32, generation: u32, envelope: &Envelope) {
+        *self.note(request) = Note { generation, name: Some(name(envelope)), ..NO_NOTE };
+    }
+
+    /// A receive has got a message: an event, if chance has decided it.
+    #[inline]
+    pub(super) fn matched(&mut self, request: u32, message: Name) {
+        let note = self.note(request);
+        note.name = Some(message);
+        if note.by_chance && !note.logged {
+            self.log_match(request);
+        }
+    }
+
+    fn log_match(&mut self, request: u32) {
+        let note = self.note(request);
+        if let (Some(post), Some(name)) = (note.post, note.name) {
+            note.logged = true;
+            let event = self.recorder.matched(post, name);
+            self.write(event);
+        }
+    }
+
+    /// What becomes of a poll.
+    fn ask(&mut self) -> Answer {
+        if let Some(answer) = self.asked.take() {
+            return answer;
+        }
+        let answer = if self.replaying { self.replay.poll() } else { Answer::Free };
+        self.look_at_replay();
+        answer
+    }
+
+    fn look_at_replay(&mut self) {
+        if self.replaying && self.replay.is_over() {
+            self.replaying = false;
+            tracing::debug!("the replay is over");
+        }
+    }
+
+    fn found(&mut self, index: usize) {
+        let event = self.recorder.found(index as u32);
+        self.write(event);
+    }
+
+    fn found_nothing(&mut self) {
+        if let Some(event) = self.recorder.found_nothing() {
+            self.write(event);
+        }
+    }
+}
+
+/// The error of a program that does not do again what it did.
+fn diverged(answer: Answer, call: &'static str) -> Error {
+    Error::Diverged { call, log: format!("{answer:?}") }
+}
+
+impl Endpoint {
+    fn log(&mut self) -> &mut Log {
+        self.core.log.as_mut().expect("only called when messages are logged")
+    }
+
+    /// Posts a receive whose messages are logged.
+    #[inline(never)]
+    pub(crate) fn post_logged(&mut self, request: u32, from: &Pattern) {
+        let generation = self.core.requests.get(request).generation;
+        match self.log().posted(request, generation, from) {
+            None => {}
+            Some(None) => return,
+            Some(Some(id)) => return self.receive_reserved(request, id),
+        }
+        match self.core.matcher.post(posting(from), request) {
+            Posted::Queued(post) => self.queued(request, post, from),
+            Posted::Matched(env, found) => {
+                self.log().matched(request, name(&env));
+                self.core.receive_unexpected(request, env, found);
+                self.act();
+            }
+        }
+    }
+
+    /// Receives a message that was kept for this receive.
+    fn receive_reserved(&mut self, request: u32, id: MessageId) {
+        if let Some((env, found)) = self.core.matcher.take_message(id) {
+            self.core.receive_unexpected(request, env, found);
+            self.act();
+        }
+    }
+
+    /// As [`test`](Self::test).
+    pub(crate) fn test_logged(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        self.core.requests.look(request)?;
+        match self.log().ask() {
+            Answer::Free => {
+                let mut ended = self.try_finish(request).transpose();
+                if ended.is_none() {
+                    self.turn();
+                    ended = self.try_finish(request).transpose();
+                }
+                match &ended {
+                    Some(_) => self.log().found(0),
+                    None => self.log().found_nothing(),
+                }
+                ended.transpose()
+            }
+            Answer::Nothing => {
+                self.turn();
+                Ok(None)
+            }
+            Answer::Found(_) => self.wait_for(request.index).map(Some),
+            other => Err(diverged(other, "a test of a request")),
+        }
+    }
+
+    /// As [`wait_any`](Self::wait_any).
+    pub(crate) fn wait_any_logged(&mut self, requests: &[Request]) -> Result<Ended, Error> {
+        match self.log().ask() {
+            Answer::Free => {
+                let ended = self.wait_first(requests)?;
+                self.log().found(ended.0);
+                Ok(ended)
+            }
+            Answer::Found(index) if (index as usize) < requests.len() => {
+                let index = index as usize;
+                self.core.requests.look(requests[index])?;
+                Ok((index, self.wait_for(requests[index].index)))
+            }
+            other => Err(diverged(other, "a wait for one of several requests")),
+        }
+    }
+
+    /// As [`test_any`](Self::test_any).
+    pub(crate) fn test_any_logged(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
+        match self.log().ask() {
+            Answer::Free => {
+                let mut ended = self.test_first(requests)?;
+                if ended.is_none() {
+                    self.turn();
+                    ended = self.test_first(requests)?;
+                }
+                match &ended {
+                    Some((index, _)) => {
+                        self.core.log.as_mut().into_iter().for_each(|log| log.found(*index))
+                    }
+                    None => self.log().found_nothing(),
+                }
+                Ok(ended)
+            }
+            Answer::Nothing => {
+                self.turn();
+                Ok(None)
+            }
+            Answer::Found(index) if (index as usize) < requests.len() => {
+                let index = index as usize;
+                self.core.requests.look(requests[index])?;
+                Ok(Some((index, self.wait_for(requests[index].index))))
+            }
+            other => Err(diverged(other, "a test of several requests")),
+        }
+    }
+
+    /// As [`probe`](Self::probe).
+    pub(crate) fn probe_logged(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
+        match self.log().ask() {
+            Answer::Free => {
+                let found =
+                    self.look_for(from)?.map(|envelope| (name(&envelope), status(&envelope)));
+                Ok(self.saw(found, |log, name| log.recorder.probed(name)))
+            }
+            Answer::Nothing => {
+                self.turn();
+                Ok(None)
+            }
+            Answer::Probed(name) => {
+                self.wait_for_message(name);
+                Ok(self.core.waiting_message(name).map(|(_, envelope)| status(&envelope)))
+            }
+            other => Err(diverged(other, "a probe")),
+        }
+    }
+
+    /// As [`claim`](Self::claim).
+    pub(crate) fn claim_logged(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
+        match self.log().ask() {
+            Answer::Free => {
+                self.look_for(from)?;
+                let claimed = self.core.matcher.claim(&posting(from));
+                let found = claimed.map(|(id, envelope)| (name(&envelope), (id, envelope)));
+                let claimed = self.saw(found, |log, name| log.recorder.claimed(name));
+                Ok(claimed.map(|(id, envelope)| self.claimed(id, &envelope)))
+            }
+            Answer::Nothing => {
+                self.turn();
+                Ok(None)
+            }
+            Answer::Claimed(name) => {
+                self.wait_for_message(name);
+                self.log().reserved.remove(&name);
+                let found = self.core.waiting_message(name);
+                Ok(found.map(|(id, envelope)| self.claimed(id, &envelope)))
+            }
+            other => Err(diverged(other, "a claim")),
+        }
+    }
+
+    /// Logs what a look for a message has found.
+    fn saw<T>(
+        &mut self,
+        found: Option<(Name, T)>,
+        event: impl FnOnce(&mut Log, Name) -> taffrail_logging::Clocked,
+    ) -> Option<T> {
+        let log = self.log();
+        match found {
+            Some((name, found)) => {
+                let event = event(log, name);
+                log.write(event);
+                Some(found)
+            }
+            None => {
+                log.found_nothing();
+                None
+            }
+        }
+    }
+
+    /// Turns the wheel until a message is there that, by the replay, nobody has received yet.
+    fn wait_for_message(&mut self, name: Name) {
+        self.wait_until(|endpoint| endpoint.core.waiting_message(name).is_some());
+    }
+
+    /// As [`cancel`](Self::cancel), of a receive. That the message came first is chance, also where it
+    /// is determined which message that is.
+    pub(crate) fn cancel_logged(&mut self, request: Request) -> Result<bool, Error> {
+        let slot = self.core.requests.look(request)?;
+        let (stage, post) = (slot.stage, slot.post.take());
+        let note = *self.log().note(request.index);
+        let Some(number) = note.post.filter(|_| note.generation == request.generation) else {
+            // A send.
+            return Ok(false);
+        };
+        if let Some(post) = post.filter(|_| stage == Stage::Posted) {
+            self.core.matcher.cancel(post);
+            let event = self.log().recorder.cancelled(number);
+            self.log().write(event);
+        } else if !note.cancelled || stage != Stage::Posted {
+            if !note.logged {
+                self.log().log_match(request.index);
+            }
+            return Ok(false);
+        }
+        self.core.fail(request.index, Error::Cancelled);
+        Ok(true)
+    }
+}
+
+impl Core {
+    /// A message that no receive has got, and its handle.
+    pub(super) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
+        let all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
+        let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
+            (super::calls::name(envelope) == name).then_some((id, *envelope))
+        };
+        { all }.find_map(this)
+    }
+}

@@ -1,0 +1,281 @@
+//! What leaves: logged first, if it goes to another set, and sent from the log.
+
+use super::tape::{PREFIX, Range};
+use super::{Kept, Log};
+use crate::engine::kind;
+use crate::engine::peer::Queued;
+use crate::engine::request::Stage;
+use crate::{Dest, Endpoint, Error, Rank};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+use taffrail_logging::{Entry, Received, Sending, Ticket};
+
+/// A message of the log that waits for room, or for its events to be stable.
+pub(crate) struct Leaving {
+    /// What it waits for.
+    pub(crate) ticket: Ticket,
+    pub(crate) context: u16,
+    pub(crate) seq: u32,
+    pub(crate) kept: Kept,
+    /// Bytes that have left, the length in front included.
+    pub(crate) sent: usize,
+}
+
+impl Log {
+    /// A message is about to be sent.
+    #[inline]
+    fn before_send(&mut self) {
+        if let Some(event) = self.recorder.before_send() {
+            self.write(event);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Something is about to be sent within the set. Whether it is not: then it is to be logged.
+    #[inline]
+    pub(crate) fn leaves_the_set(&mut self, to: Rank) -> bool {
+        match &mut self.core.log {
+            None => false,
+            Some(log) => {
+                log.before_send();
+                !log.is_fellow(to)
+            }
+        }
+    }
+
+    /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a
+    /// synchronous one.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room in the log.
+    pub(crate) fn log_and_send(
+        &mut self,
+        to: &Dest,
+        parts: &[&[u8]],
+        len: usize,
+        sync: Option<u64>,
+    ) -> Result<(), Error> {
+        let Endpoint { line, core, piece, .. } = self;
+        let Some(log) = &mut core.log else { return Ok(()) };
+        let caps = line.caps();
+        let inline = caps.inline;
+        log.tape.prepare(line, len, *piece)?;
+        let (seq, sending) = log.outbound.number(to.rank, to.context);
+        // A synchronous message wants to be acknowledged, also by who has it.
+        let leaves = match sending {
+            Sending::Transmit => true,
+            Sending::Suppress => sync.is_some(),
+            Sending::Hold => false,
+        };
+        let ticket = log.events.ticket();
+        let peer = &core.peers[to.rank as usize];
+        let at_once = leaves
+            && sync.is_none()
+            && peer.queue.is_empty()
+            && ticket.is_free()
+            && (!peer.announce_all || len <= inline);
+        let pieces = len > *piece;
+        let mut kept = Kept { tag: to.tag, len, at: 0, pieces, sync };
+        let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
+        let mut sent = 0;
+        if len <= inline {
+            kept.at = log.tape.begin_short(len);
+            for part in parts {
+                log.tape.write(line, part);
+            }
+            if at_once {
+                let left = match parts {
+                    [whole] => line.send(PeerId(to.rank), head, whole),
+                    _ => line.send_gather(PeerId(to.rank), head, parts),
+                };
+                sent = if left.is_ok() { usize::MAX } else { 0 };
+            }
+        } else {
+            kept.at = match pieces {
+                false => log.tape.begin_whole(len),
+                true => log.tape.begin_pieces(line, len),
+            };
+            let mut goes_on = at_once;
+            let mut written = kept.prefix();
+            let mut source = Source { parts, at: 0 };
+            while written < kept.bytes() {
+                let now = (kept.bytes() - written).min(*piece).min(log.tape.room());
+                source.write(now, |bytes| _ = log.tape.write(line, bytes));
+                written += now;
+                while goes_on && sent < written {
+                    let range = log.tape.range(kept.at + sent as u64, written - sent, usize::MAX);
+                    let head = kept.head(to.context, seq, sent);
+                    goes_on = send_range(line, to.rank, head, range).is_ok();
+                    sent += if goes_on { range.len } else { 0 };
+                }
+            }
+            sent = if goes_on { usize::MAX } else { sent };
+        }
+        let Log { outbound, .. } = &mut **log;
+        outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        if leaves && sent != usize::MAX {
+            let leaving = Leaving { ticket, context: to.context, seq, kept, sent };
+            self.enqueue(to.rank, Queued::Logged(leaving));
+        }
+        Ok(())
+    }
+
+    /// A peer outside of the set has said what it has: sends it what it lacks of the log.
+    pub(crate) fn send_again(&mut self, rank: Rank, has: Received) {
+        let Some(log) = &mut self.core.log else { return };
+        let ticket = log.events.ticket();
+        let lacking = log.outbound.restarted(rank, has);
+        let mut count = 0;
+        let queue = &mut self.core.peers[rank as usize].queue;
+        for &Entry { context, seq, payload: kept } in lacking {
+            // It may have been held when it was sent, and depend on events that are not stable yet.
+            let ticket = ticket.clone();
+            queue.push_back(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0 }));
+            count += 1;
+        }
+        tracing::debug!(rank, messages = count, "sending again what it lacks");
+        self.owe(rank);
+        self.flush_peer(rank);
+    }
+
+    /// As `send_front`, of a message of the log.
+    pub(crate) fn send_front_logged(&mut self, rank: Rank) -> bool {
+        let sent = self.send_leaving(rank);
+        if sent == Some(true) {
+            self.core.peers[rank as usize].queue.pop_front();
+        }
+        sent.is_some()
+    }
+
+    /// Sends more of the message at the front of a peer's queue, which is of the log. `None`: it waits
+    /// for room, or for its events. `Some(true)`: all of it has left.
+    fn send_leaving(&mut self, rank: Rank) -> Option<bool> {
+        let Endpoint { line, core, piece, .. } = self;
+        let log = core.log.as_mut()?;
+        let Some(Queued::Logged(leaving)) = core.peers[rank as usize].queue.front_mut() else {
+            return None;
+        };
+        if leaving.sent == 0 && !log.events.is_open(&leaving.ticket) {
+            return None;
+        }
+        let Leaving { context, seq, ref kept, sent, .. } = *leaving;
+        let waits = kept.sync.filter(|&send| core.requests.waits(send));
+        if let Some(send) = waits {
+            // Of those that are short enough the bytes go along; the others are announced instead.
+            let range = log.tape.range(kept.at, kept.len, kept.len);
+            let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
+            let body =
+                [&send.to_le_bytes()[..], line.read_segment(range.segment, range.at, kept.len)];
+            let body = body.concat();
+            return line.send(PeerId(rank), head, &body).is_ok().then_some(true);
+        }
+        let left = kept.bytes() - sent;
+        let range = log.tape.range(kept.at + sent as u64, left, *piece + kept.prefix());
+        send_range(line, rank, kept.head(context, seq, sent), range).ok()?;
+        leaving.sent += range.len;
+        Some(leaving.sent == kept.bytes())
+    }
+
+    /// Announces the message at the front of a peer's queue, which is of the log, if that is the way:
+    /// the peer has asked for it, or wants to be waited for.
+    pub(crate) fn obey_logged(&mut self, rank: Rank) {
+        let peer = &self.core.peers[rank as usize];
+        let (announce_all, inline) = (peer.announce_all, self.line.caps().inline);
+        let Some(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0 })) =
+            peer.queue.front()
+        else {
+            return;
+        };
+        // Its announcement waits for its events as it does.
+        if self.core.log.as_mut().is_some_and(|log| !log.events.is_open(ticket)) {
+            return;
+        }
+        let (context, seq, kept) = (*context, *seq, *kept);
+        let waits = kept.sync.filter(|&send| self.core.requests.waits(send));
+        if waits.map_or(!announce_all || kept.len <= inline, |_| kept.len + 8 <= inline) {
+            return;
+        }
+        let head = Head { kind: kind::EAGER, context, seq, tag: kept.tag };
+        let request = match waits {
+            Some(send) => send as u32,
+            None => self.detached(rank, &kept),
+        };
+        let announcement = self.announcement(rank, request, head);
+        self.core.peers[rank as usize].queue[0] = announcement;
+    }
+
+    /// A send of nobody, of a message in the log.
+    fn detached(&mut self, rank: Rank, kept: &Kept) -> u32 {
+        let null = std::ptr::null_mut();
+        let request = self.core.requests.start(Stage::Queued, rank, null, kept.len);
+        let Endpoint { line, core, .. } = self;
+        let mut parts = Vec::new();
+        if let Some(log) = &core.log {
+            let (mut at, end) = (kept.at + kept.prefix() as u64, kept.at + kept.bytes() as u64);
+            while at < end {
+                let range = log.tape.range(at, (end - at) as usize, usize::MAX);
+                let bytes = line.read_segment(range.segment, range.at, range.len);
+                parts.push((bytes.as_ptr().cast_mut(), range.len));
+                at += range.len as u64;
+            }
+        }
+        let slot = core.requests.get(request);
+        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len };
+        slot.extra().detached = true;
+        slot.extra().parts = parts;
+        request
+    }
+}
+
+impl Kept {
+    /// Bytes in front of it.
+    fn prefix(&self) -> usize {
+        if self.pieces { PREFIX } else { 0 }
+    }
+
+    /// Bytes on the tape.
+    fn bytes(&self) -> usize {
+        self.prefix() + self.len
+    }
+
+    /// The head of the piece from byte `sent` on.
+    fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
+        let kind = match (sent, self.prefix()) {
+            (0, 0) => kind::EAGER,
+            (0, _) => kind::FIRST,
+            _ => return Head { kind: kind::MORE, ..Head::default() },
+        };
+        Head { kind, context, seq, tag: self.tag }
+    }
+}
+
+fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> Result<(), Refused> {
+    if range.len == 0 {
+        return line.send(PeerId(rank), head, &[]);
+    }
+    line.send_segment(PeerId(rank), head, range.segment, range.at, range.len)
+}
+
+/// Bytes gathered from several places, taken piece by piece.
+struct Source<'a> {
+    parts: &'a [&'a [u8]],
+    /// Bytes taken of the first part.
+    at: usize,
+}
+
+impl Source<'_> {
+    /// Shows the next `len` bytes.
+    fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
+        let mut left = len;
+        while left > 0 {
+            let part = &self.parts[0][self.at..];
+            let now = part.len().min(left);
+            f(&part[..now]);
+            left -= now;
+            self.at += now;
+            if self.at == self.parts[0].len() {
+                (self.parts, self.at) = (&self.parts[1..], 0);
+            }
+        }
+    }
+}

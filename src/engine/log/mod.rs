@@ -1,0 +1,176 @@
+//! Message logging: what the engine does more when its rank may be started again
+//! (`docs/logging.md`; Bouteiller et al., MPICH-V2, and the correlated sets of Euro-Par'11).
+//!
+//! The state machines are those of `taffrail-logging`; here they are put together with the matcher,
+//! the requests and the fabric. From the top:
+//!
+//! - [`calls`]: what the program asks, and what chance decides of it;
+//! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
+//! - [`arrival`]: what comes, and what of it a replay keeps;
+//! - [`peers`]: ranks that die and come back, and the end of the program;
+//! - [`events`]: where events are written, and whether they are stable.
+
+mod arrival;
+mod calls;
+mod departure;
+mod events;
+mod peers;
+pub(crate) mod setting;
+mod tape;
+
+pub(crate) use arrival::Verdict;
+pub(crate) use departure::Leaving;
+pub(crate) use tape::Kept;
+
+use super::peer::Landing;
+use crate::{Error, Rank};
+use events::Events;
+use rustc_hash::FxHashMap;
+use setting::Setting;
+use taffrail_logging::{Answer, Clocked, Inbound, Name, Outbound, Recorder, Replay};
+use taffrail_matching::MessageId;
+use tape::Tape;
+
+/// What is logged of this rank, and what is replayed to it.
+pub(crate) struct Log {
+    me: Rank,
+    pub(crate) incarnation: u32,
+    /// The correlated set of each rank.
+    sets: Vec<u32>,
+    all_events: bool,
+    recorder: Recorder,
+    replay: Replay,
+    /// There is something left of the replay.
+    replaying: bool,
+    /// What the replay has answered to the poll that waits now.
+    asked: Option<Answer>,
+    outbound: Outbound<Kept>,
+    inbound: Inbound,
+    events: Events,
+    tape: Tape,
+    /// What is known of receives, by their request.
+    notes: Vec<Note>,
+    /// Messages that are here and that the replay gives to a receive or claim still to come.
+    reserved: FxHashMap<Name, MessageId>,
+    /// Receives whose message, by the replay, is still to come.
+    awaited: FxHashMap<Name, u32>,
+    /// Messages that are here in part, and whose sender died: where its next incarnation's go.
+    partial: FxHashMap<Name, Landing>,
+    links: Vec<Link>,
+    /// The program is over.
+    leaving: bool,
+}
+
+/// What is known of a receive.
+#[derive(Clone, Copy)]
+struct Note {
+    /// That of the request: the note of an older one says nothing.
+    generation: u32,
+    /// The number of the receive; none for a claim.
+    post: Option<u32>,
+    /// Chance decides what it gets, so that this is an event.
+    by_chance: bool,
+    /// What it got is an event already.
+    logged: bool,
+    /// By the replay, it was cancelled.
+    cancelled: bool,
+    /// The message that it has got, or is to get.
+    name: Option<Name>,
+}
+
+const NO_NOTE: Note = Note {
+    generation: 0,
+    post: None,
+    by_chance: false,
+    logged: true,
+    cancelled: false,
+    name: None,
+};
+
+/// The connection with a peer.
+#[derive(Clone, Copy, Default)]
+struct Link {
+    /// It died, and has not come back.
+    away: bool,
+    /// We have started again, and have not heard yet what this peer has of us.
+    is_first: bool,
+    /// Its program is over.
+    left: bool,
+}
+
+impl Log {
+    /// The log of a rank that starts, for the first time or again.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when events or rings are not what they should be.
+    pub(crate) fn open(setting: &Setting, me: Rank, segment: usize) -> Result<Log, Error> {
+        let (events, replay) = Events::open(setting, me)?;
+        let ranks = setting.sets.len() as u32;
+        let first = setting.incarnation == 0;
+        if !first {
+            let events = replay.clock();
+            tracing::info!(incarnation = setting.incarnation, events, "started again: replaying");
+        }
+        Ok(Log {
+            me,
+            incarnation: setting.incarnation,
+            sets: setting.sets.clone(),
+            all_events: setting.all_events,
+            recorder: Recorder::after(replay.clock()),
+            replaying: !replay.is_over(),
+            replay,
+            asked: None,
+            outbound: Outbound::new(ranks, first),
+            inbound: Inbound::new(ranks),
+            events,
+            tape: Tape::new(segment, setting.memory),
+            notes: Vec::new(),
+            reserved: FxHashMap::default(),
+            awaited: FxHashMap::default(),
+            partial: FxHashMap::default(),
+            links: vec![Link { is_first: !first, ..Link::default() }; ranks as usize],
+            leaving: false,
+        })
+    }
+
+    /// Whether a rank is of this rank's set: what is sent to it is not kept.
+    #[inline]
+    pub(crate) fn is_fellow(&self, rank: Rank) -> bool {
+        self.sets[rank as usize] == self.sets[self.me as usize]
+    }
+
+    /// The set of a rank.
+    pub(crate) fn set(&self, rank: Rank) -> u32 {
+        self.sets[rank as usize]
+    }
+
+    fn write(&mut self, event: Clocked) {
+        self.events.write(event);
+    }
+
+    fn note(&mut self, request: u32) -> &mut Note {
+        let at = request as usize;
+        if at >= self.notes.len() {
+            self.notes.resize(at + 1, NO_NOTE);
+        }
+        &mut self.notes[at]
+    }
+
+    /// One line of a report.
+    pub(crate) fn report(&self) -> String {
+        let away: Vec<usize> =
+            self.links.iter().enumerate().filter(|(_, l)| l.away).map(|(rank, _)| rank).collect();
+        format!(
+            "incarnation {}, {} events written, {} KiB of messages logged, replaying: {}, {} messages \
+             kept for the replay, {} receives wait for theirs, {} messages here in part, ranks away: \
+             {away:?}",
+            self.incarnation,
+            self.events.written(),
+            self.tape.footprint() / 1024,
+            self.replaying,
+            self.reserved.len(),
+            self.awaited.len(),
+            self.partial.len(),
+        )
+    }
+}

@@ -1,0 +1,157 @@
+//! Peers that die and come back, and the end of the program.
+
+use super::calls::name;
+use crate::engine::core::{Action, Core, Unexpected};
+use crate::engine::kind;
+use crate::engine::peer::Landing;
+use crate::engine::request::Stage;
+use crate::{Endpoint, Error, Rank};
+use taffrail_fabric::{Fault, Head, PeerId};
+use taffrail_logging::{Name, Received, Restart, Turn};
+
+impl Core {
+    /// Whether a peer that has died will come back.
+    pub(crate) fn comes_back(&self, why: &Fault) -> bool {
+        self.log.is_some() && *why == Fault::Died
+    }
+
+    /// A peer has died and will be started again: what is under way to it and from it waits for that
+    /// (*whole-message*).
+    pub(crate) fn suspend(&mut self, rank: Rank) {
+        let Some(log) = &mut self.log else { return };
+        tracing::debug!(rank, "died; waiting for its next incarnation");
+        log.links[rank as usize].away = true;
+        log.outbound.lost(rank);
+        let peer = &mut self.peers[rank as usize];
+        peer.queue.clear();
+        peer.answers = 0;
+        peer.streams.clear();
+        peer.timed = None;
+        (peer.announce_all, peer.throttled) = (false, false);
+        let mut lacking: Vec<(Name, Landing)> = Vec::new();
+        if let Some(inflow) = peer.inflow.take()
+            && !matches!(inflow.landing, Landing::Nowhere)
+        {
+            lacking.push((Core::inflow_name(rank, &inflow), inflow.landing));
+        }
+        let mut detached = Vec::new();
+        let under_way: Vec<u32> = self.requests.under_way().map(|(index, _)| index).collect();
+        for index in under_way {
+            let slot = self.requests.get(index);
+            if slot.peer != rank {
+                continue;
+            }
+            match slot.stage {
+                Stage::Reading | Stage::Cleared => {
+                    (slot.stage, slot.moved) = (Stage::Cleared, 0);
+                    if let Some(extra) = &mut slot.extra {
+                        extra.source = None;
+                    }
+                    if let Some(name) = log.note(index).name {
+                        lacking.push((name, Landing::Request(index)));
+                    }
+                }
+                Stage::Announced | Stage::Streaming => {
+                    // The log has it; what is to be acknowledged is sent again with its name.
+                    (slot.stage, slot.moved) = (Stage::Announced, 0);
+                    if slot.extra.as_ref().is_some_and(|extra| extra.detached) {
+                        detached.push(index);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
+        for (id, envelope, found) in waiting {
+            if envelope.source == rank && matches!(found, Unexpected::Announced(_)) {
+                lacking.push((name(envelope), Landing::Waiting(id)));
+            }
+        }
+        for (name, landing) in lacking {
+            log.inbound.began(name);
+            log.partial.insert(name, landing);
+        }
+        self.actions.retain(|action| !matches!(action, Action::Answer { to, .. } if *to == rank));
+        for index in detached {
+            self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
+            let _ = self.requests.finish(index);
+        }
+    }
+
+    /// A peer that had died is there again.
+    pub(crate) fn returned(&mut self, rank: Rank, incarnation: u32) {
+        if let Some(log) = &mut self.log {
+            log.inbound.met(rank, incarnation);
+            let link = &mut log.links[rank as usize];
+            (link.away, link.left) = (false, false);
+            self.actions.push_back(Action::Back { rank });
+        }
+    }
+}
+
+impl Endpoint {
+    /// Begins the exchange with those who were there before: only if this rank was started again.
+    pub(crate) fn begin_exchange(&mut self) {
+        for rank in 0..self.size() {
+            let incarnation = self.line.incarnation(PeerId(rank));
+            let Some(log) = &mut self.core.log else { return };
+            if rank != log.me {
+                log.inbound.met(rank, incarnation);
+                self.greet(rank);
+            }
+        }
+    }
+
+    /// There is a connection with a peer that one of us was started again for.
+    pub(crate) fn greet(&mut self, rank: Rank) {
+        let Some(log) = &mut self.core.log else { return };
+        if log.leaving {
+            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
+        }
+        let Some(log) = &mut self.core.log else { return };
+        // A peer that has started again speaks first, and so do we if we have.
+        if !log.is_fellow(rank) && log.links[rank as usize].is_first {
+            self.tell(rank, Turn::First);
+        }
+    }
+
+    fn tell(&mut self, rank: Rank, turn: Turn) {
+        let Some(log) = &mut self.core.log else { return };
+        let channels = self.core.matcher.channels(rank).collect();
+        let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
+        let received = Received { channels, missing };
+        let restart = Restart { turn, incarnation: log.incarnation, received };
+        self.post_small(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
+    }
+
+    /// A peer says what it has of us.
+    pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
+        let answers = restart.turn == Turn::First;
+        if answers {
+            self.tell(rank, Turn::Second);
+        }
+        let Some(log) = &mut self.core.log else { return };
+        // Where both have started again, its RESTART1 has said it all already.
+        if answers || !log.outbound.is_ready(rank) {
+            log.links[rank as usize].is_first = false;
+            self.send_again(rank, restart.received);
+        }
+    }
+
+    /// Waits until the programs of all ranks are over: until then one of them may need what is logged
+    /// here.
+    pub(crate) fn take_leave(&mut self) {
+        let Some(log) = &mut self.core.log else { return };
+        log.leaving = true;
+        let me = log.me;
+        for rank in (0..self.size()).filter(|&rank| rank != me) {
+            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
+        }
+        self.wait_until(|endpoint| {
+            let Some(log) = &endpoint.core.log else { return true };
+            let peers = (0..).zip(&endpoint.core.peers).zip(&log.links);
+            let mut others = peers.filter(|&((rank, _), _)| rank != me);
+            others.all(|((_, peer), link)| link.left || peer.fault.is_some())
+        });
+    }
+}

@@ -1,0 +1,185 @@
+//! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
+
+use crate::{Error, Rank};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of the payload log that are kept in memory, unless it is said otherwise.
+const MEMORY: usize = 1 << 30;
+
+/// How the messages of this rank are logged.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Every reception is an event, not only those that chance has decided.
+    pub(crate) all_events: bool,
+    /// The correlated set of each rank.
+    pub(crate) sets: Vec<u32>,
+    /// How often this rank was started before.
+    pub(crate) incarnation: u32,
+    /// Of each rank, how many restarts the job had seen when it was started.
+    pub(crate) generations: Vec<u32>,
+    /// The event rings of our set.
+    pub(crate) rings: Vec<(Rank, OwnedFd)>,
+    /// The events of earlier incarnations.
+    pub(crate) replay: Option<OwnedFd>,
+    /// Bytes of the payload log that are kept in memory.
+    pub(crate) memory: usize,
+}
+
+impl Setting {
+    /// From the environment; `None` when nothing is logged. The descriptors are taken once in a
+    /// process.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when what the launcher says makes no sense.
+    pub(crate) fn from_env(rank: Rank, ranks: u32) -> Result<Option<Setting>, Error> {
+        static TAKEN: AtomicBool = AtomicBool::new(false);
+        let look = |name: &str| std::env::var(name).ok();
+        if matches!(look("TAFFRAIL_LOGGING").as_deref(), None | Some("none")) {
+            return Ok(None);
+        }
+        let open = |fd: RawFd| take(fd);
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(Error::NotLogged {
+                what: "a second endpoint of a process",
+                remedy: "use one endpoint, or start the job without --logging",
+            });
+        }
+        Setting::from_lookup(look, open, rank, ranks).map(Some)
+    }
+
+    fn from_lookup(
+        look: impl Fn(&str) -> Option<String>,
+        open: impl Fn(RawFd) -> Result<OwnedFd, String>,
+        rank: Rank,
+        ranks: u32,
+    ) -> Result<Setting, Error> {
+        let wrong = |name, expected: &str| {
+            let got = look(name).unwrap_or_else(|| "nothing".into());
+            Error::Setting { name, expected: expected.into(), got }
+        };
+        let choice = |name: &'static str, first: &str, second: &str| match look(name).as_deref() {
+            Some(text) if text == first => Ok(false),
+            Some(text) if text == second => Ok(true),
+            None => Ok(false),
+            _ => Err(wrong(name, &format!("{first} or {second}"))),
+        };
+        if look("TAFFRAIL_LOGGING").as_deref() != Some("pessimistic") {
+            return Err(wrong("TAFFRAIL_LOGGING", "none or pessimistic"));
+        }
+        let for_each = |name: &'static str| -> Result<Vec<u32>, Error> {
+            let list = look(name).and_then(|text| numbers(&text, ','));
+            let right = list.filter(|list| list.len() == ranks as usize);
+            right.ok_or_else(|| wrong(name, &format!("{ranks} numbers, one for each rank")))
+        };
+        let sets = for_each("TAFFRAIL_SETS")?;
+        let generations = for_each("TAFFRAIL_GENERATIONS")?;
+        let number = |name: &'static str| -> Result<Option<u64>, Error> {
+            look(name).map(|t| t.parse().map_err(|_| wrong(name, "a number"))).transpose()
+        };
+        let incarnation = number("TAFFRAIL_INCARNATION")?.unwrap_or(0) as u32;
+        let memory = number("TAFFRAIL_LOG_MEMORY")?.map_or(MEMORY, |bytes| bytes as usize);
+        let fellows = (0..ranks).filter(|&other| sets[other as usize] == sets[rank as usize]);
+        let pairs = look("TAFFRAIL_RINGS").unwrap_or_default();
+        let mut rings = Vec::new();
+        for fellow in fellows {
+            let of_it = pairs.split(',').find_map(|pair| {
+                let pair: Vec<u32> = numbers(pair, ':')?;
+                (pair.len() == 2 && pair[0] == fellow).then(|| pair[1] as RawFd)
+            });
+            let fd = of_it.ok_or_else(|| {
+                wrong("TAFFRAIL_RINGS", &format!("RANK:DESCRIPTOR for rank {fellow} too"))
+            })?;
+            let fd = open(fd).map_err(|why| wrong("TAFFRAIL_RINGS", &why))?;
+            rings.push((fellow, fd));
+        }
+        let replay = number("TAFFRAIL_REPLAY")?
+            .map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
+        Ok(Setting {
+            all_events: choice("TAFFRAIL_EVENTS", "nondeterministic", "all")?,
+            sets,
+            incarnation,
+            generations,
+            rings,
+            replay: replay.transpose()?,
+            memory,
+        })
+    }
+}
+
+fn numbers<T: FromStr>(text: &str, between: char) -> Option<Vec<T>> {
+    text.split(between).map(|number| number.trim().parse().ok()).collect()
+}
+
+/// A descriptor that the launcher left open for this process.
+fn take(fd: RawFd) -> Result<OwnedFd, String> {
+    if fd <= 2 {
+        return Err("a descriptor above 2".into());
+    }
+    // SAFETY: the launcher has opened it for this library, and it is taken once only. If it is not
+    // open at all it is given up unclosed below.
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    match rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC) {
+        Ok(()) => Ok(owned),
+        Err(errno) => {
+            std::mem::forget(owned);
+            Err(format!(
+                "an open descriptor, {fd} is not ({errno}); did a shell or wrapper between close it?"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn read(env: &[(&str, &str)]) -> Result<Setting, Error> {
+        let mut all = HashMap::from([
+            ("TAFFRAIL_LOGGING", "pessimistic"),
+            ("TAFFRAIL_SETS", "0,0,1"),
+            ("TAFFRAIL_GENERATIONS", "0,0,2"),
+            ("TAFFRAIL_RINGS", "0:11,1:12"),
+        ]);
+        all.extend(env.iter().copied());
+        let open = |fd| match fd {
+            11 | 12 => Ok(std::fs::File::open("/dev/null").unwrap().into()),
+            _ => Err("an open one".to_owned()),
+        };
+        Setting::from_lookup(|name| all.get(name).map(|s| s.to_string()), open, 1, 3)
+    }
+
+    #[test]
+    fn what_the_launcher_says_is_read() {
+        let setting = read(&[("TAFFRAIL_EVENTS", "all"), ("TAFFRAIL_LOG_MEMORY", "4096")]).unwrap();
+        assert_eq!((setting.sets, setting.generations), (vec![0, 0, 1], vec![0, 0, 2]));
+        assert_eq!(setting.rings.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
+        assert!(setting.all_events && setting.replay.is_none());
+        assert_eq!((setting.incarnation, setting.memory), (0, 4096));
+        let again = read(&[("TAFFRAIL_INCARNATION", "3"), ("TAFFRAIL_REPLAY", "12")]).unwrap();
+        assert!(again.replay.is_some() && again.incarnation == 3 && !again.all_events);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (name, value) in [
+            ("TAFFRAIL_LOGGING", "thorough"),
+            ("TAFFRAIL_SETS", "0,0"),
+            ("TAFFRAIL_SETS", "0,0,x"),
+            ("TAFFRAIL_GENERATIONS", ""),
+            ("TAFFRAIL_RINGS", "1:12"),
+            ("TAFFRAIL_RINGS", "0:11,1:13"),
+            ("TAFFRAIL_REPLAY", "9"),
+            ("TAFFRAIL_EVENTS", "some"),
+            ("TAFFRAIL_LOG_MEMORY", "much"),
+            ("TAFFRAIL_INCARNATION", "-1"),
+        ] {
+            match read(&[(name, value)]).unwrap_err() {
+                Error::Setting { name: said, got, .. } => assert_eq!((said, &*got), (name, value)),
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
