@@ -86,6 +86,8 @@ pub struct Endpoint {
     /// Turns of the wheel, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) checked: Instant,
+    /// When a wait began to sleep, or last said what it waits for.
+    pub(crate) asleep: Instant,
     pub(crate) settings: Settings,
 }
 
@@ -139,6 +141,7 @@ impl Endpoint {
             },
             turns: 0,
             checked: Instant::now(),
+            asleep: Instant::now(),
             settings,
             line,
         };
@@ -191,6 +194,9 @@ impl Endpoint {
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
         self.check_dest(&to)?;
+        if self.core.log.is_some() {
+            return self.send_logged(to, data);
+        }
         if self.send_now(&to, data)? { Ok(()) } else { self.send_slowly(to, data, false) }
     }
 

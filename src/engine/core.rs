@@ -601,7 +601,7 @@ impl Core {
     }
 
     /// Ends everything that needs a peer which is gone.
-    fn bury(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn bury(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_some() {
             return;
         }
@@ -678,9 +678,6 @@ impl Core {
 impl Sink for Core {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        if self.log.is_some() {
-            return self.message_logged(from, head, payload);
-        }
         if head.kind == kind::EAGER {
             let env = Self::envelope(from.0, head, payload.len() as u64);
             match self.matcher.arrive(&env) {
@@ -712,14 +709,7 @@ impl Sink for Core {
     }
 
     fn failed(&mut self, peer: PeerId, why: Fault) {
-        match self.comes_back(&why) {
-            true => self.suspend(peer.0),
-            false => self.bury(peer.0, why),
-        }
-    }
-
-    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
-        self.returned(peer.0, incarnation);
+        self.bury(peer.0, why);
     }
 }
 

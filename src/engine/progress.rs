@@ -1,6 +1,7 @@
 //! The wheel: poll the fabric, do what follows, send what waits.
 
 use super::core::Action;
+use super::log::Logged;
 use super::peer::Stream;
 use super::request::Stage;
 use crate::{Endpoint, Error};
@@ -18,7 +19,10 @@ impl Endpoint {
     /// The one place that what arrives is compiled into, so that all of it is one function.
     #[inline(never)]
     pub(crate) fn turn(&mut self) -> usize {
-        let mut events = self.line.poll(&mut self.core);
+        let mut events = match self.core.log {
+            None => self.line.poll(&mut self.core),
+            Some(_) => self.poll_logged(),
+        };
         if !self.core.actions.is_empty() {
             self.act();
         }
@@ -39,6 +43,12 @@ impl Endpoint {
         events
     }
 
+    /// As `line.poll`, where messages are logged.
+    #[inline(never)]
+    fn poll_logged(&mut self) -> usize {
+        self.line.poll(&mut Logged(&mut self.core))
+    }
+
     /// Looks after the peers now and then, however busy others keep this rank.
     #[cold]
     #[inline(never)]
@@ -50,7 +60,10 @@ impl Endpoint {
     #[cold]
     pub(crate) fn check(&mut self) -> usize {
         self.checked = Instant::now();
-        let events = self.line.check(&mut self.core);
+        let events = match self.core.log {
+            None => self.line.check(&mut self.core),
+            Some(_) => self.line.check(&mut Logged(&mut self.core)),
+        };
         self.act();
         self.reclaim_loans();
         events

@@ -45,11 +45,6 @@ impl Endpoint {
     /// Hands a short message to the fabric. `false` when there is no room now.
     #[inline]
     pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
-        if self.core.log.is_some() && self.leaves_the_set(to.rank) {
-            self.log_and_send(to, &[data], data.len(), None)?;
-            self.listen(to, data.len())?;
-            return Ok(true);
-        }
         self.listen(to, data.len())?;
         if !self.is_short(to, data.len()) {
             return Ok(false);
@@ -68,7 +63,7 @@ impl Endpoint {
     /// Whoever sends much without asking listens now and then, too: the receiver may want to be
     /// asked.
     #[inline]
-    fn listen(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
+    pub(crate) fn listen(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
         if len > self.line.caps().inline {
             self.unheard += len;
             if self.unheard > LISTEN_EVERY {
@@ -105,10 +100,15 @@ impl Endpoint {
         self.check_dest(&to)?;
         // SAFETY: the caller's promise.
         let bytes = unsafe { bytes(data, len) };
+        let leaves_the_set = self.leaves_the_set(to.rank);
+        if !sync && leaves_the_set {
+            self.log_and_send(&to, &[bytes], len, None)?;
+            self.listen(&to, len)?;
+            return Ok(self.sent(&to, len));
+        }
         if !sync && self.send_now(&to, bytes)? {
             return Ok(self.sent(&to, len));
         }
-        let leaves_the_set = sync && self.leaves_the_set(to.rank);
         let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
         self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
         if !leaves_the_set {

@@ -20,8 +20,6 @@ pub type Ended = (usize, Result<Status, Error>);
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: u32,
-    /// When it began to sleep, or was told of last.
-    since: Option<Instant>,
 }
 
 impl Endpoint {
@@ -30,7 +28,7 @@ impl Endpoint {
     pub(crate) fn go_on(&mut self, idle: &mut Idle) {
         if idle.turns > 0 {
             self.spin.note(idle.turns);
-            *idle = Idle::default();
+            idle.turns = 0;
         }
     }
 
@@ -57,8 +55,10 @@ impl Endpoint {
             self.line.sleep(NAP);
             self.check();
         }
-        if idle.since.get_or_insert_with(Instant::now).elapsed() > LONG {
-            idle.since = Some(Instant::now());
+        if idle.turns == self.spin.turns() + YIELDS {
+            self.asleep = Instant::now();
+        } else if self.asleep.elapsed() > LONG {
+            self.asleep = Instant::now();
             tracing::warn!("nothing has happened for a while: {}", crate::explain::report(self));
         }
     }

@@ -6,7 +6,7 @@ use crate::engine::core::{Action, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::request::Stage;
-use taffrail_fabric::{Fault, Head, Payload, PeerId};
+use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink, Token};
 use taffrail_logging::{Reserved, Restart};
 use taffrail_matching::{Arrival, Envelope, MessageId};
 
@@ -23,6 +23,41 @@ pub(crate) enum Verdict {
     Again,
     /// It is here already.
     Old,
+}
+
+/// The core as the sink of a fabric, where messages are logged.
+pub(crate) struct Logged<'a>(pub(crate) &'a mut Core);
+
+impl Sink for Logged<'_> {
+    #[inline(always)]
+    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        let Logged(core) = self;
+        let result = match head.kind {
+            kind::EAGER if core.peers[from.index()].fault.is_none() => {
+                core.eager_logged(from.0, head, &payload)
+            }
+            kind::EAGER => Ok(()),
+            _ => core.other(from.0, head, payload),
+        };
+        if let Err(fault) = result {
+            core.distrust(from.0, fault);
+        }
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+        self.0.completed(token, result);
+    }
+
+    fn failed(&mut self, peer: PeerId, why: Fault) {
+        match self.0.comes_back(&why) {
+            true => self.0.suspend(peer.0),
+            false => self.0.bury(peer.0, why),
+        }
+    }
+
+    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
+        self.0.returned(peer.0, incarnation);
+    }
 }
 
 impl Core {
@@ -45,6 +80,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn arrive_logged(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
         if log.replaying
@@ -71,21 +107,6 @@ impl Core {
                 let expected = self.matcher.expected(env.source, env.context);
                 Err(broken("seq", expected, env.seq))
             }
-        }
-    }
-
-    /// A message, when messages are logged.
-    #[inline(never)]
-    pub(crate) fn message_logged(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        let result = match head.kind {
-            kind::EAGER if self.peers[from.index()].fault.is_none() => {
-                self.eager_logged(from.0, head, &payload)
-            }
-            kind::EAGER => Ok(()),
-            _ => self.other(from.0, head, payload),
-        };
-        if let Err(fault) = result {
-            self.distrust(from.0, fault);
         }
     }
 

@@ -31,7 +31,7 @@ impl Log {
 }
 
 impl Endpoint {
-    /// Something is about to be sent within the set. Whether it is not: then it is to be logged.
+    /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
     #[inline]
     pub(crate) fn leaves_the_set(&mut self, to: Rank) -> bool {
         match &mut self.core.log {
@@ -41,6 +41,16 @@ impl Endpoint {
                 !log.is_fellow(to)
             }
         }
+    }
+
+    /// As [`send`](Self::send), where messages are logged.
+    #[inline(never)]
+    pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+        if self.leaves_the_set(to.rank) {
+            self.log_and_send(&to, &[data], data.len(), None)?;
+            return self.listen(&to, data.len());
+        }
+        if self.send_now(&to, data)? { Ok(()) } else { self.send_slowly(to, data, false) }
     }
 
     /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a

@@ -18,7 +18,7 @@ mod peers;
 pub(crate) mod setting;
 mod tape;
 
-pub(crate) use arrival::Verdict;
+pub(crate) use arrival::{Logged, Verdict};
 pub(crate) use departure::Leaving;
 pub(crate) use tape::Kept;
 
