@@ -1,5 +1,5 @@
-//! What ranks say to the launcher, in whatever pieces it comes: answered or refused, what one rank
-//! has put every other gets, and every answer can be written.
+//! What ranks say to the launcher, in whatever pieces it comes, also those that are started again:
+//! answered or refused, what one rank has put every other gets, and every answer can be written.
 
 #![no_main]
 
@@ -38,6 +38,8 @@ enum Said<'a> {
         times: u16,
     },
     End,
+    /// Its process is killed, and another one takes its place.
+    Restart,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -58,7 +60,7 @@ impl Said<'_> {
             Said::Other(text) => format!("cmd={text}\n"),
             Said::Bytes(bytes) => return bytes.to_vec(),
             Said::Endless { byte, times } => return vec![*byte; *times as usize],
-            Said::End => String::new(),
+            Said::End | Said::Restart => String::new(),
         };
         text.into_bytes()
     }
@@ -78,22 +80,28 @@ struct Rank {
     end: UnixStream,
     /// What it has said and not ended yet.
     unended: Vec<u8>,
+    /// The key that it has asked for and has no answer for.
+    wants: Option<String>,
+    /// What it says is passed over until it says `endcmd`.
+    spawning: bool,
 }
+
+impl Rank {
+    fn new() -> Self {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        theirs.set_nonblocking(true).expect("no reason not to");
+        let line = Some(Line::new(ours).expect("a socket"));
+        Rank { line, end: theirs, unended: Vec::new(), wants: None, spawning: false }
+    }
+}
+
+/// Who has put what; `None`: a process whose successor has not put it again.
+type Store = HashMap<String, (usize, Option<String>)>;
 
 fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
     let mut server = Server::new(RANKS, "job".to_owned());
-    let mut ranks: Vec<Rank> = (0..RANKS)
-        .map(|_| {
-            let (ours, theirs) = UnixStream::pair().expect("sockets");
-            theirs.set_nonblocking(true).expect("no reason not to");
-            Rank {
-                line: Some(Line::new(ours).expect("a socket")),
-                end: theirs,
-                unended: Vec::new(),
-            }
-        })
-        .collect();
-    let mut store = HashMap::new();
+    let mut ranks: Vec<Rank> = (0..RANKS).map(|_| Rank::new()).collect();
+    let mut store = Store::new();
     for (number, said) in &said.0 {
         let number = *number as usize % RANKS;
         let rank = &mut ranks[number];
@@ -120,50 +128,92 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
         let mut ended = heard.is_err() || matches!(said, Said::End);
         for line in lines {
             assert_eq!(line.iter().position(|&b| b == b'\n'), Some(line.len() - 1));
+            let rank = &mut ranks[number];
+            rank.spawning |= line.starts_with(b"mcmd=");
+            let passed_over = rank.spawning;
+            rank.spawning &= line.trim_ascii() != b"endcmd";
             match server.hear(number, &line) {
+                Ok(deeds) if passed_over => answer(&mut ranks, deeds),
                 Ok(deeds) => {
-                    for deed in deeds {
-                        check(&line, &deed, &mut store);
-                        answer(&mut ranks, deed);
-                    }
+                    check(number, &line, &deeds, &mut ranks, &mut store);
+                    answer(&mut ranks, deeds);
                 }
                 Err(_) => ended = true,
             }
         }
         if ended {
             ranks[number].line = None;
-            if let Some(deed) = server.gone(number) {
-                assert!(matches!(deed, Deed::Stuck { waiting, gone } if waiting != gone));
+            ranks[number].wants = None;
+            store.retain(|_, (by, value)| *by != number || value.is_some());
+            let deeds = server.gone(number);
+            for deed in &deeds {
+                match deed {
+                    Deed::Stuck { waiting, gone } => assert_ne!(waiting, gone),
+                    Deed::Say { to, message } => {
+                        let key = ranks[*to].wants.take().expect("it waits");
+                        assert!(!store.contains_key(&key));
+                        assert_eq!(message.get("msg"), Some("key_not_found"));
+                    }
+                    Deed::Abort { .. } => panic!("{deed:?}"),
+                }
             }
+            answer(&mut ranks, deeds);
+        } else if matches!(said, Said::Restart) {
+            server.restarted(number);
+            ranks[number] = Rank::new();
+            for (_, value) in store.values_mut().filter(|(by, _)| *by == number) {
+                *value = None;
+            }
+        }
+        for (number, rank) in ranks.iter().enumerate() {
+            let awaited = |key| matches!(store.get(key), Some((_, None)));
+            assert!(rank.wants.as_ref().is_none_or(awaited), "{number} waits: {:?}", rank.wants);
         }
     }
 });
 
-/// Sends an answer, and reads it as the rank does.
-fn answer(ranks: &mut [Rank], deed: Deed) {
-    let Deed::Say { to, message } = deed else { return };
-    let Some(line) = &mut ranks[to].line else { return };
-    line.say(&message).expect("an answer that can be written");
-    let mut got = vec![0; 2 * MAX_LINE];
-    let len = ranks[to].end.read(&mut got).expect("an answer");
-    assert_eq!(parse(&got[..len]).as_ref(), Ok(&message));
+/// Sends answers, and reads them as the ranks do.
+fn answer(ranks: &mut [Rank], deeds: Vec<Deed>) {
+    for deed in deeds {
+        let Deed::Say { to, message } = deed else { continue };
+        let Some(line) = &mut ranks[to].line else { continue };
+        line.say(&message).expect("an answer that can be written");
+        let mut got = vec![0; 2 * MAX_LINE];
+        let len = ranks[to].end.read(&mut got).expect("an answer");
+        assert_eq!(parse(&got[..len]).as_ref(), Ok(&message));
+    }
 }
 
 /// Holds what was put against what is got.
-fn check(line: &[u8], deed: &Deed, store: &mut HashMap<String, String>) {
-    let (Ok(asked), Deed::Say { message, .. }) = (parse(line), deed) else { return };
-    let fine = message.get("rc") == Some("0");
+fn check(from: usize, line: &[u8], deeds: &[Deed], ranks: &mut [Rank], store: &mut Store) {
+    let Ok(asked) = parse(line) else { return };
     let key = asked.get("key").unwrap_or_default().to_owned();
-    match asked.cmd.as_str() {
-        "put" if fine => {
-            let value = asked.get("value").unwrap_or_default().to_owned();
-            assert_eq!(store.insert(key, value), None, "put twice");
+    if asked.cmd == "get" && deeds.is_empty() {
+        assert_eq!(ranks[from].wants.replace(key), None, "asked twice");
+        return;
+    }
+    for deed in deeds {
+        let Deed::Say { to, message } = deed else { continue };
+        let fine = message.get("rc") == Some("0");
+        match (asked.cmd.as_str(), message.cmd.as_str()) {
+            ("put", "put_result") if fine => {
+                let value = asked.get("value").map(str::to_owned);
+                let before = store.insert(key.clone(), (from, value));
+                let fits = before.as_ref().is_none_or(|(by, old)| *by == from && old.is_none());
+                assert!(fits, "{before:?} was put already");
+            }
+            ("put", "get_result") => {
+                let wanted = ranks[*to].wants.take().expect("it waits");
+                let known = store[&wanted].1.as_deref();
+                assert!(fine && message.get("value") == known, "{message:?}, {known:?}");
+            }
+            ("get", _) if key != "PMI_process_mapping" => {
+                let known = store.get(&key).and_then(|(_, value)| value.as_deref());
+                let known = known.filter(|_| fine);
+                assert_eq!(known.is_some(), fine, "{asked:?} gave {message:?}");
+                assert!(!fine || message.get("value") == known, "{message:?}");
+            }
+            _ => {}
         }
-        "get" if key != "PMI_process_mapping" => {
-            let known = store.get(&key).filter(|_| fine);
-            assert_eq!(known.is_some(), fine, "{asked:?} gave {message:?}");
-            assert!(!fine || message.get("value") == known.map(String::as_str), "{message:?}");
-        }
-        _ => {}
     }
 }

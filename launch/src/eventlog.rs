@@ -16,4 +16,4 @@ pub use packet::{Packet, decode};
 pub use channel::ChannelError;
 pub use keeper::{Keeper, KeeperError, Keeping};
 pub use packet::{Malformed, Told, What};
-pub use serve::{Args, eventlog};
+pub use serve::{Args, Kept, eventlog};

@@ -1,13 +1,20 @@
-//! `taffrail run`: starts the ranks, serves PMI-1 to them, watches them, and ends them.
+//! `taffrail run`: starts the ranks, serves PMI-1 to them, watches them, starts those again that were
+//! killed if their messages are logged, and ends them.
 
 mod cpus;
+mod failures;
 mod guard;
 mod keyboard;
 mod line;
+mod logger;
 mod output;
 mod ranks;
+mod recovery;
+mod restart;
 mod server;
+mod sets;
 mod signals;
+mod tally;
 mod watch;
 
 /// What the fuzz targets need beside the public interface.
@@ -44,12 +51,16 @@ pub struct Args {
     /// Its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
+    // The last: what comes after it would stand under its heading.
+    #[command(flatten)]
+    failures: failures::Options,
 }
 
 impl Args {
-    /// `ranks` ranks of a program, looked up in `PATH`; no labels, no time limit.
+    /// `ranks` ranks of a program, looked up in `PATH`; no labels, no time limit, no logging.
     pub fn new(ranks: u32, bind: Bind, program: OsString, args: Vec<OsString>) -> Self {
-        Args { ranks, bind: Some(bind), label: false, timeout: None, program, args }
+        let failures = failures::Options::default();
+        Args { ranks, bind: Some(bind), label: false, timeout: None, program, args, failures }
     }
 }
 

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use taffrail_logging::Clocked;
 use taffrail_logging::store::{
@@ -48,6 +48,9 @@ pub enum KeeperError {
         /// The error of the operating system.
         error: Error,
     },
+    /// The logger has ended by itself while it was started; starting it again does not help.
+    #[error("the event logger ended with {0}; it has said why on standard error")]
+    Ended(ExitStatus),
     /// The connection to the logger is broken. After [`ChannelError::Closed`] it can be started again.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -155,9 +158,22 @@ impl Keeper {
     /// before the first start.
     ///
     /// # Errors
-    /// [`KeeperError`]. It may be tried again; only [`KeeperError::Refused`] will stay.
+    /// [`KeeperError`]. It may be tried again; only [`KeeperError::Refused`] and
+    /// [`KeeperError::Ended`] will stay.
     pub fn start(&mut self) -> Result<(), KeeperError> {
         self.stop();
+        let started = self.try_to_start();
+        if let (Err(KeeperError::Channel(ChannelError::Closed)), Some(running)) =
+            (&started, &mut self.running)
+            && let Ok(status) = running.process.wait()
+            && status.code().is_some()
+        {
+            return Err(KeeperError::Ended(status));
+        }
+        started
+    }
+
+    fn try_to_start(&mut self) -> Result<(), KeeperError> {
         let start = |error| KeeperError::Start { program: self.program.clone(), error };
         let (channel, theirs) = Channel::pair(self.keeping == Keeping::Process)?;
         let mut command = Command::new(&self.program);

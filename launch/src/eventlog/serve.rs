@@ -30,8 +30,9 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
+/// What events survive.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kept {
+pub enum Kept {
     /// In memory that whoever started this process holds
     Process,
     /// In files, synced before events are announced as stable

@@ -1,49 +1,64 @@
 //! The guard: a small process that ends the job when the launcher is killed outright.
 //!
 //! A rank itself dies with its launcher (the kernel sees to that), but what the rank has started
-//! would not. The guard holds the reading end of a pipe on which every rank announces its process
-//! group before it runs any program; when the launcher is gone the pipe ends, and the guard kills
-//! the groups that are left.
+//! would not. The guard holds one end of a connection on which every rank announces its process
+//! group before it runs any program; when the launcher is gone the connection ends, and the guard
+//! kills the groups that are left.
 
 use super::Failure;
+use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 /// The launcher's handle on its guard.
 pub struct Guard {
     process: Child,
-    pipe: Option<ChildStdin>,
+    connection: Option<UnixStream>,
 }
 
 impl Guard {
     pub fn start() -> Result<Guard, Failure> {
         let failed = |e| Failure::new(format!("cannot start the guard of the job: {e}"));
         let program = std::env::current_exe().map_err(failed)?;
-        let mut process = Command::new(program)
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let process = Command::new(program)
             .arg("guard")
-            .stdin(Stdio::piped())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        let pipe = process.stdin.take();
-        Ok(Guard { process, pipe })
+        Ok(Guard { process, connection: Some(ours) })
+    }
+
+    /// Starts another one for these groups, if this one was killed.
+    pub fn replace_if_dead(&mut self, groups: impl Iterator<Item = Pid>) -> Result<(), Failure> {
+        if let Ok(Some(_)) = self.process.try_wait() {
+            *self = Guard::start()?;
+            groups.for_each(|group| self.watch(group));
+        }
+        Ok(())
     }
 
     /// Where ranks announce themselves with [`announce`].
-    pub fn pipe(&self) -> BorrowedFd<'_> {
-        self.pipe.as_ref().expect("open until dropped").as_fd()
+    pub fn connection(&self) -> BorrowedFd<'_> {
+        self.connection.as_ref().expect("open until dropped").as_fd()
+    }
+
+    /// A group that is to end with the job, whose leader has not announced itself.
+    pub fn watch(&self, group: Pid) {
+        say(self.connection(), group.as_raw_pid());
     }
 
     /// The group has nobody in it any more. To be said while its number cannot be used again.
     pub fn forget(&self, group: Pid) {
-        // A guard that someone killed guards no more; the job itself is not in danger.
-        let _ = rustix::io::write(self.pipe(), &(-group.as_raw_pid()).to_ne_bytes());
+        say(self.connection(), -group.as_raw_pid());
     }
 
     pub fn pid(&self) -> Pid {
@@ -53,22 +68,27 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.pipe = None;
+        self.connection = None;
         let _ = self.process.wait();
     }
 }
 
 /// Tells the guard of the process group of this process, its leader. Async-signal-safe.
-pub fn announce(pipe: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    rustix::io::write(pipe, &rustix::process::getpid().as_raw_pid().to_ne_bytes()).map(drop)
+pub fn announce(connection: BorrowedFd<'_>) {
+    say(connection, rustix::process::getpid().as_raw_pid());
+}
+
+/// A guard that someone killed guards no more; the job itself is not in danger.
+fn say(connection: BorrowedFd<'_>, number: i32) {
+    let _ = rustix::net::send(connection, &number.to_ne_bytes(), SendFlags::NOSIGNAL);
 }
 
 /// What the guard process does.
 pub fn guard() -> ExitCode {
     let mut groups = BTreeSet::new();
     let mut record = [0; 4];
-    let mut pipe = std::io::stdin().lock();
-    while pipe.read_exact(&mut record).is_ok() {
+    let mut connection = std::io::stdin().lock();
+    while connection.read_exact(&mut record).is_ok() {
         let number = i32::from_ne_bytes(record);
         match number {
             1.. => groups.insert(number),

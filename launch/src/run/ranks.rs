@@ -4,7 +4,8 @@ use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
 use super::{Args, Failure, keyboard, signals};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::CpuSet;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,12 +23,39 @@ pub struct Rank {
     pub err: Option<Labelled<ChildStderr>>,
 }
 
+/// What a launcher tells ranks whose messages are logged: not for those of a launcher below it.
+const OURS: [&str; 8] = [
+    "TAFFRAIL_LOGGING",
+    "TAFFRAIL_EVENTS",
+    "TAFFRAIL_SETS",
+    "TAFFRAIL_INCARNATION",
+    "TAFFRAIL_GENERATIONS",
+    "TAFFRAIL_RINGS",
+    "TAFFRAIL_REPLAY",
+    "TAFFRAIL_LOG_MEMORY",
+];
+
+/// What a process is given beside what all have.
+#[derive(Default)]
+pub struct Outfit {
+    variables: Vec<(&'static str, String)>,
+    /// Descriptors that stay open in it, with the numbers that they have here.
+    pub inherited: Vec<OwnedFd>,
+}
+
+impl Outfit {
+    pub fn set(&mut self, name: &'static str, value: impl ToString) {
+        self.variables.push((name, value.to_string()));
+    }
+}
+
 impl Rank {
-    /// Starts rank `number`, on `cpu` if given.
+    /// Starts rank `number`, on `cpu` if given. When this returns its program runs.
     pub fn start(
         args: &Args,
         number: usize,
         cpu: Option<usize>,
+        outfit: Outfit,
         guard: &Guard,
     ) -> Result<(Rank, Option<ChildStdin>), Failure> {
         let program = args.program.to_string_lossy();
@@ -52,10 +80,16 @@ impl Rank {
         for name in ["PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE"] {
             command.env_remove(name);
         }
+        for name in OURS {
+            command.env_remove(name);
+        }
+        command.envs(outfit.variables);
         if args.label {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        before_exec(&mut command, theirs.into(), cpu, guard).map_err(failed)?;
+        let mut inherited = outfit.inherited;
+        inherited.push(theirs.into());
+        before_exec(&mut command, inherited, cpu, guard).map_err(failed)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();
         Ok((Rank::watched(process, number, ours).map_err(failed)?, keyboard))
@@ -95,25 +129,30 @@ impl Rank {
         }
     }
 
-    /// The process has ended: ends what it has left behind and returns its status.
+    /// Ends the process, if it has not ended, and what it has left behind; returns its status when
+    /// all of that is gone.
     pub fn reap(&mut self, guard: &Guard) -> std::io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         guard.forget(self.pid());
         self.pidfd = None;
         self.line = None;
-        self.process.wait()
+        let status = self.process.wait()?;
+        // What it had started is our child now, and may be what was connected with other ranks.
+        let wait = || rustix::process::waitpgid(self.pid(), WaitOptions::empty());
+        while !matches!(wait(), Err(Errno::CHILD)) {}
+        Ok(status)
     }
 }
 
 /// What the child does between fork and exec.
 fn before_exec(
     command: &mut Command,
-    line: OwnedFd,
+    inherited: Vec<OwnedFd>,
     cpu: Option<usize>,
     guard: &Guard,
 ) -> std::io::Result<()> {
     let launcher = rustix::process::getpid();
-    let guard = guard.pipe().try_clone_to_owned()?;
+    let guard = guard.connection().try_clone_to_owned()?;
     let place = cpu.map(|cpu| {
         let mut set = CpuSet::new();
         set.set(cpu);
@@ -125,11 +164,13 @@ fn before_exec(
         if rustix::process::getppid() != Some(launcher) {
             return Err(rustix::io::Errno::SRCH.into());
         }
-        guard::announce(guard.as_fd())?;
+        guard::announce(guard.as_fd());
         if let Some(place) = &place {
             rustix::thread::sched_setaffinity(None, place)?;
         }
-        rustix::io::fcntl_setfd(&line, rustix::io::FdFlags::empty())?;
+        for file in &inherited {
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
+        }
         Ok(())
     };
     // SAFETY: the closure runs in the forked child. It only makes system calls on values that are
@@ -138,15 +179,26 @@ fn before_exec(
     Ok(())
 }
 
-/// The status to end with for a rank that ended so, and what to say of it; `None` for success.
-pub fn failure(status: ExitStatus) -> Option<(u8, String)> {
+/// How a rank ended that did not end well.
+pub struct Bad {
+    /// The status to end the job with.
+    pub status: u8,
+    /// What to say of it.
+    pub how: String,
+    /// It was killed; else its program has ended by itself.
+    pub killed: bool,
+}
+
+/// How a rank ended, unless that was with success.
+pub fn failure(status: ExitStatus) -> Option<Bad> {
+    let bad = |status, how, killed| Some(Bad { status, how, killed });
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
-        (Some(code), _) => Some((low(code), format!("exited with status {code}"))),
+        (Some(code), _) => bad(low(code), format!("exited with status {code}"), false),
         (_, Some(signal)) => {
-            Some((low(128 + signal), format!("killed by signal {}", signals::name(signal))))
+            bad(low(128 + signal), format!("killed by signal {}", signals::name(signal)), true)
         }
-        _ => Some((1, format!("ended in an unknown way: {status}"))),
+        _ => bad(1, format!("ended in an unknown way: {status}"), false),
     }
 }
 

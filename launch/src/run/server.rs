@@ -1,4 +1,7 @@
 //! The PMI-1 server of a job as a state machine: lines of ranks in, answers out.
+//!
+//! A rank that is started again says everything anew, and is served out of history: barriers that were
+//! complete are open to it, and what it had put is to be put again before anybody gets it.
 
 use std::collections::HashMap;
 use taffrail::pmi::{self, Message, WireError};
@@ -11,12 +14,32 @@ const VALLEN_MAX: usize = 1024;
 /// The server of one job.
 pub struct Server {
     name: String,
-    store: HashMap<String, String>,
+    store: HashMap<String, Value>,
     ranks: Vec<Rank>,
+    /// Barriers that all ranks have entered.
+    completed: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rank {
+/// What was put.
+enum Value {
+    /// By the launcher, or by a rank.
+    Put { by: Option<usize>, value: String },
+    /// By a rank that was started again since, and will put it anew.
+    Awaited { from: usize },
+}
+
+#[derive(Clone, Default)]
+struct Rank {
+    state: State,
+    /// Barriers that its present process has entered.
+    entered: u64,
+    /// The key that it has asked for, and that is to be put again first.
+    wants: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
     Running,
     InBarrier,
     /// In the middle of a `spawn`, whose many lines are passed over.
@@ -53,10 +76,10 @@ pub enum Deed {
 impl Server {
     /// `name` is unique among jobs.
     pub fn new(ranks: usize, name: String) -> Self {
-        let mut store = HashMap::new();
         // One node, that all ranks are on.
-        store.insert("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{ranks}))"));
-        Server { name, store, ranks: vec![Rank::Running; ranks] }
+        let mapping = Value::Put { by: None, value: format!("(vector,(0,1,{ranks}))") };
+        let store = HashMap::from([("PMI_process_mapping".to_owned(), mapping)]);
+        Server { name, store, ranks: vec![Rank::default(); ranks], completed: 0 }
     }
 
     /// A rank said a line.
@@ -64,7 +87,7 @@ impl Server {
     /// # Errors
     /// [`WireError`] when it is not PMI-1.
     pub fn hear(&mut self, rank: usize, line: &[u8]) -> Result<Vec<Deed>, WireError> {
-        if self.ranks[rank] == Rank::Spawning || line.starts_with(b"mcmd=") {
+        if self.ranks[rank].state == State::Spawning || line.starts_with(b"mcmd=") {
             return Ok(self.pass_over_spawn(rank, line));
         }
         let message = pmi::parse(line)?;
@@ -77,8 +100,11 @@ impl Server {
             "get_appnum" => Message::new("appnum").with("appnum", 0),
             "get_universe_size" => Message::new("universe_size").with("size", self.ranks.len()),
             "get_my_kvsname" => Message::new("my_kvsname").with("kvsname", &self.name),
-            "put" => self.put(&message),
-            "get" => self.get(&message),
+            "put" => return Ok(self.put(rank, &message)),
+            "get" => match self.get(rank, &message) {
+                Some(answer) => answer,
+                None => return Ok(Vec::new()),
+            },
             "barrier_in" => return Ok(self.barrier(rank)),
             "finalize" => Message::new("finalize_ack"),
             "abort" => {
@@ -100,10 +126,25 @@ impl Server {
         Ok(vec![Deed::Say { to: rank, message: answer }])
     }
 
-    /// A rank closed its connection or ended.
-    pub fn gone(&mut self, rank: usize) -> Option<Deed> {
-        self.ranks[rank] = Rank::Gone;
-        self.stuck()
+    /// A rank has ended. Whoever waits for what it was to put again waits no longer.
+    pub fn gone(&mut self, rank: usize) -> Vec<Deed> {
+        self.ranks[rank] = Rank { state: State::Gone, ..Rank::default() };
+        let lost = |value: &Value| matches!(value, Value::Awaited { from } if *from == rank);
+        self.store.retain(|_, value| !lost(value));
+        let mut deeds = self
+            .answer_waiting(|server, key| (!server.store.contains_key(key)).then(key_not_found));
+        deeds.extend(self.stuck());
+        deeds
+    }
+
+    /// A rank has ended, and is started again: its new process does everything from the beginning.
+    pub fn restarted(&mut self, rank: usize) {
+        self.ranks[rank] = Rank::default();
+        for value in self.store.values_mut() {
+            if matches!(value, Value::Put { by, .. } if *by == Some(rank)) {
+                *value = Value::Awaited { from: rank };
+            }
+        }
     }
 
     fn init(&self, message: &Message) -> Message {
@@ -112,60 +153,105 @@ impl Server {
         answer.with("pmi_subversion", 1).with("rc", rc)
     }
 
-    fn put(&mut self, message: &Message) -> Message {
-        let (Some(key), Some(value)) = (message.get("key"), message.get("value")) else {
-            return refused("put_result", "key_or_value_missing");
-        };
-        if message.get("kvsname") != Some(&self.name) {
-            return refused("put_result", "unknown_kvsname");
+    fn put(&mut self, rank: usize, message: &Message) -> Vec<Deed> {
+        if let Err(why) = self.try_put(rank, message) {
+            return vec![Deed::Say { to: rank, message: refused("put_result", why) }];
         }
-        if key.len() >= KEYLEN_MAX || value.len() >= VALLEN_MAX {
-            return refused("put_result", "key_or_value_too_long");
-        }
-        // Reading is more tolerant than writing, and whoever asks for it has to be answered.
-        if Message::new("get_result").with("value", value).to_line().is_err() {
-            return refused("put_result", "value_cannot_be_written");
-        }
-        if self.store.contains_key(key) {
-            return refused("put_result", "duplicate_key");
-        }
-        self.store.insert(key.to_owned(), value.to_owned());
-        Message::new("put_result").with("rc", 0).with("msg", "success")
+        let done = Message::new("put_result").with("rc", 0).with("msg", "success");
+        let mut deeds = vec![Deed::Say { to: rank, message: done }];
+        deeds.extend(self.answer_waiting(|server, key| match server.store.get(key) {
+            Some(Value::Put { value, .. }) => Some(got(value)),
+            _ => None,
+        }));
+        deeds
     }
 
-    fn get(&self, message: &Message) -> Message {
+    fn try_put(&mut self, rank: usize, message: &Message) -> Result<(), &'static str> {
+        let (Some(key), Some(value)) = (message.get("key"), message.get("value")) else {
+            return Err("key_or_value_missing");
+        };
         if message.get("kvsname") != Some(&self.name) {
-            return refused("get_result", "unknown_kvsname").with("value", "unknown");
+            return Err("unknown_kvsname");
         }
-        match message.get("key").and_then(|key| self.store.get(key)) {
-            Some(value) => {
-                Message::new("get_result").with("rc", 0).with("msg", "success").with("value", value)
+        if key.len() >= KEYLEN_MAX || value.len() >= VALLEN_MAX {
+            return Err("key_or_value_too_long");
+        }
+        // Reading is more tolerant than writing, and whoever asks for it has to be answered.
+        if got(value).to_line().is_err() {
+            return Err("value_cannot_be_written");
+        }
+        match self.store.get(key) {
+            None => {}
+            Some(Value::Awaited { from }) if *from == rank => {}
+            Some(_) => return Err("duplicate_key"),
+        }
+        self.store.insert(key.to_owned(), Value::Put { by: Some(rank), value: value.to_owned() });
+        Ok(())
+    }
+
+    /// The answer, unless it is to wait until the value was put again.
+    fn get(&mut self, rank: usize, message: &Message) -> Option<Message> {
+        let refused = |why| Some(refused("get_result", why).with("value", "unknown"));
+        if message.get("kvsname") != Some(&self.name) {
+            return refused("unknown_kvsname");
+        }
+        let found = message.get("key").and_then(|key| Some((key, self.store.get(key)?)));
+        match found {
+            Some((_, Value::Put { value, .. })) => Some(got(value)),
+            Some(_) if self.ranks[rank].wants.is_some() => {
+                refused("another_get_is_not_answered_yet")
             }
-            None => refused("get_result", "key_not_found").with("value", "unknown"),
+            Some((key, Value::Awaited { .. })) => {
+                self.ranks[rank].wants = Some(key.to_owned());
+                None
+            }
+            None => Some(key_not_found()),
         }
+    }
+
+    /// Answers those whose `get` waits, if there is an answer now.
+    fn answer_waiting(&mut self, answer: impl Fn(&Server, &str) -> Option<Message>) -> Vec<Deed> {
+        let waits = |rank: usize| {
+            let message = answer(self, self.ranks[rank].wants.as_ref()?)?;
+            Some(Deed::Say { to: rank, message })
+        };
+        let deeds: Vec<Deed> = (0..self.ranks.len()).filter_map(waits).collect();
+        for deed in &deeds {
+            if let Deed::Say { to, .. } = deed {
+                self.ranks[*to].wants = None;
+            }
+        }
+        deeds
     }
 
     fn barrier(&mut self, rank: usize) -> Vec<Deed> {
-        self.ranks[rank] = Rank::InBarrier;
-        if self.ranks.iter().any(|r| *r != Rank::InBarrier) {
+        let out = |to| Deed::Say { to, message: Message::new("barrier_out").with("rc", 0) };
+        let Rank { state, entered, .. } = &mut self.ranks[rank];
+        // Said twice, it is entered once.
+        *entered += u64::from(*state != State::InBarrier);
+        if *entered <= self.completed {
+            return vec![out(rank)];
+        }
+        *state = State::InBarrier;
+        if self.ranks.iter().any(|r| r.state != State::InBarrier) {
             return self.stuck().into_iter().collect();
         }
-        self.ranks.fill(Rank::Running);
-        let out = Message::new("barrier_out").with("rc", 0);
-        (0..self.ranks.len()).map(|to| Deed::Say { to, message: out.clone() }).collect()
+        self.completed += 1;
+        self.ranks.iter_mut().for_each(|r| r.state = State::Running);
+        (0..self.ranks.len()).map(out).collect()
     }
 
     fn stuck(&self) -> Option<Deed> {
-        let first = |state| self.ranks.iter().position(|r| *r == state);
-        Some(Deed::Stuck { waiting: first(Rank::InBarrier)?, gone: first(Rank::Gone)? })
+        let first = |state| self.ranks.iter().position(|r| r.state == state);
+        Some(Deed::Stuck { waiting: first(State::InBarrier)?, gone: first(State::Gone)? })
     }
 
     fn pass_over_spawn(&mut self, rank: usize, line: &[u8]) -> Vec<Deed> {
-        self.ranks[rank] = Rank::Spawning;
+        self.ranks[rank].state = State::Spawning;
         if line.trim_ascii() != b"endcmd" {
             return Vec::new();
         }
-        self.ranks[rank] = Rank::Running;
+        self.ranks[rank].state = State::Running;
         let message = refused("spawn_result", "this_launcher_starts_no_further_processes");
         vec![Deed::Say { to: rank, message }]
     }
@@ -175,90 +261,13 @@ fn refused(answer: &str, why: &str) -> Message {
     Message::new(answer).with("rc", -1).with("msg", why)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server(ranks: usize) -> Server {
-        Server::new(ranks, "job".to_owned())
-    }
-
-    /// The one answer to a line, as text.
-    fn ask(server: &mut Server, rank: usize, line: &str) -> String {
-        match server.hear(rank, line.as_bytes()).unwrap().as_slice() {
-            [Deed::Say { to, message }] if *to == rank => message.to_line().unwrap(),
-            other => panic!("{line} gave {other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_exchange_of_a_starting_mpich_program() {
-        let mut s = server(2);
-        assert_eq!(
-            ask(&mut s, 0, "cmd=init pmi_version=1 pmi_subversion=1\n"),
-            "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
-        );
-        assert_eq!(ask(&mut s, 0, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
-        assert_eq!(ask(&mut s, 0, "cmd=get_my_kvsname"), "cmd=my_kvsname kvsname=job\n");
-        assert_eq!(
-            ask(&mut s, 0, "cmd=get kvsname=job key=PMI_process_mapping"),
-            "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n"
-        );
-        ask(&mut s, 1, "cmd=put kvsname=job key=P1 value=a=b$c#");
-        assert!(s.hear(1, b"cmd=barrier_in").unwrap().is_empty());
-        let out = s.hear(0, b"cmd=barrier_in").unwrap();
-        assert_eq!(out.len(), 2);
-        assert!(matches!(&out[1], Deed::Say { to: 1, message } if message.cmd == "barrier_out"));
-        assert_eq!(
-            ask(&mut s, 0, "cmd=get kvsname=job key=P1"),
-            "cmd=get_result rc=0 msg=success value=a=b$c#\n"
-        );
-        assert_eq!(ask(&mut s, 0, "cmd=finalize"), "cmd=finalize_ack\n");
-        assert_eq!(s.gone(0), None);
-    }
-
-    #[test]
-    fn what_cannot_be_done_is_refused_and_said_why() {
-        let mut s = server(1);
-        assert!(ask(&mut s, 0, "cmd=init pmi_version=2").contains("rc=-1"));
-        assert!(ask(&mut s, 0, "cmd=get kvsname=job key=x").contains("rc=-1 msg=key_not_found"));
-        assert!(ask(&mut s, 0, "cmd=get kvsname=other key=x").contains("unknown_kvsname"));
-        assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x").contains("missing"));
-        assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=").contains("rc=0"));
-        assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=2").contains("duplicate_key"));
-        // It could not be said to whoever asks for it.
-        for value in [" a", r"\", r"a b\"] {
-            let put = format!("cmd=put kvsname=job key=z value={value}");
-            assert!(ask(&mut s, 0, &put).contains("value_cannot_be_written"), "{value:?}");
-        }
-        for cmd in [r"da\nce".to_owned(), "d".repeat(pmi::MAX_LINE - 10)] {
-            let answer = ask(&mut s, 0, &format!("cmd={cmd}"));
-            assert!(answer.contains("unknown_command"), "{answer}");
-        }
-        let long = format!("cmd=put kvsname=job key=y value={}", "v".repeat(VALLEN_MAX));
-        assert!(ask(&mut s, 0, &long).contains("too_long"));
-        assert!(ask(&mut s, 0, "cmd=dance").contains("dance_result rc=-1 msg=unknown_command"));
-        for line in ["mcmd=spawn", "nprocs=2", "execname=x"] {
-            assert!(s.hear(0, line.as_bytes()).unwrap().is_empty());
-        }
-        assert!(ask(&mut s, 0, "endcmd\n").contains("spawn_result rc=-1"));
-        assert!(s.hear(0, b"\x00\xff").is_err());
-    }
-
-    #[test]
-    fn a_barrier_that_cannot_be_complete_is_noticed_whoever_comes_first() {
-        let mut s = server(3);
-        assert_eq!(s.gone(2), None);
-        assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![Deed::Stuck { waiting: 1, gone: 2 }]));
-        let mut s = server(3);
-        assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![]));
-        assert_eq!(s.gone(0), Some(Deed::Stuck { waiting: 1, gone: 0 }));
-    }
-
-    #[test]
-    fn abort_carries_its_code() {
-        let heard = server(1).hear(0, b"cmd=abort exitcode=7 error_msg=too bad");
-        let message = Some("too bad".to_owned());
-        assert_eq!(heard, Ok(vec![Deed::Abort { code: 7, message }]));
-    }
+fn got(value: &str) -> Message {
+    Message::new("get_result").with("rc", 0).with("msg", "success").with("value", value)
 }
+
+fn key_not_found() -> Message {
+    refused("get_result", "key_not_found").with("value", "unknown")
+}
+
+#[cfg(test)]
+mod tests;

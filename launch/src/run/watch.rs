@@ -1,16 +1,18 @@
 //! The job from its start to its end: one thread, one poll, every event.
 
+use super::failures::OnFailure;
 use super::guard::Guard;
 use super::keyboard::Keyboard;
 use super::line::Heard;
-use super::ranks::{self, Rank};
+use super::ranks::{self, Outfit, Rank};
+use super::recovery::Recovery;
 use super::server::{Deed, Server};
 use super::signals::{self, Signals};
 use super::{Args, Failure, cpus, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use std::io::{stderr, stdout};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long ranks have to end by themselves once asked to.
@@ -21,52 +23,65 @@ const TIMED_OUT: u8 = 124;
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
+    let plan = args.failures.plan(args.ranks as usize)?;
     let places = cpus::places(args)?;
     let signals = Signals::catch()?;
     let guard = Guard::start()?;
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
+    let (name, digest) = identity()?;
     let mut job = Job {
-        server: Server::new(args.ranks as usize, unique_name()?),
+        args,
+        places,
+        server: Server::new(args.ranks as usize, name),
         ranks: Vec::new(),
-        keyboard: Keyboard::new(None),
+        keyboard: Keyboard::new(),
         signals,
+        on_failure: plan.on_failure,
+        recovery: Recovery::new(plan, args.ranks, digest, &guard)?,
         guard,
+        done: None,
+        gone: Vec::new(),
         verdict: None,
         kill_at: None,
         timeout: args.timeout.map(Duration::from_secs),
         started: Instant::now(),
     };
     for number in 0..args.ranks as usize {
-        let cpu = places.as_ref().map(|places| places[number]);
         // If this fails, dropping the job ends those that run already.
-        let (rank, keyboard) = Rank::start(args, number, cpu, &job.guard)?;
+        let rank = job.start(number, None)?;
         job.ranks.push(rank);
-        if number == 0 {
-            job.keyboard = Keyboard::new(keyboard);
-        }
     }
     while job.ranks.iter().any(Rank::runs) {
-        for source in job.wait()? {
-            job.handle(source);
-        }
+        job.handle(job.wait()?);
         job.check_clock();
     }
-    job.finish_output();
+    (0..job.ranks.len()).for_each(|number| job.finish_output(number));
+    job.tell_failures();
     Ok(job.verdict.unwrap_or(0))
 }
 
-struct Job {
-    server: Server,
-    ranks: Vec<Rank>,
-    keyboard: Keyboard,
+pub(super) struct Job<'a> {
+    args: &'a Args,
+    /// The CPU of each rank, if they are bound.
+    places: Option<Vec<usize>>,
+    pub(super) server: Server,
+    pub(super) ranks: Vec<Rank>,
+    pub(super) keyboard: Keyboard,
     signals: Signals,
-    guard: Guard,
+    pub(super) on_failure: OnFailure,
+    /// If messages are logged.
+    pub(super) recovery: Option<Recovery>,
+    pub(super) guard: Guard,
+    /// The first rank that has ended with success.
+    pub(super) done: Option<usize>,
+    /// Ranks that the others go on without.
+    pub(super) gone: Vec<usize>,
     /// The status to end with, set by the first failure.
-    verdict: Option<u8>,
+    pub(super) verdict: Option<u8>,
     /// Set once the ranks were asked to end.
-    kill_at: Option<Instant>,
+    pub(super) kill_at: Option<Instant>,
     timeout: Option<Duration>,
     started: Instant,
 }
@@ -80,10 +95,29 @@ enum Source {
     Err(usize),
     Keyboard,
     Rank0Input,
+    Logger,
     Exit(usize),
 }
 
-impl Job {
+impl Job<'_> {
+    /// Starts the process of a rank; `replay` has the events of those before it.
+    pub(super) fn start(
+        &mut self,
+        number: usize,
+        replay: Option<OwnedFd>,
+    ) -> Result<Rank, Failure> {
+        let outfit = match &self.recovery {
+            Some(recovery) => recovery.outfit(number, replay)?,
+            None => Outfit::default(),
+        };
+        let cpu = self.places.as_ref().map(|places| places[number]);
+        let (rank, input) = Rank::start(self.args, number, cpu, outfit, &self.guard)?;
+        if number == 0 {
+            self.keyboard.connect(input);
+        }
+        Ok(rank)
+    }
+
     /// Waits until something is ready or due.
     fn wait(&self) -> Result<Vec<Source>, Failure> {
         let watched = self.watched();
@@ -120,6 +154,8 @@ impl Job {
         let keyboard = self.keyboard.source();
         all.extend(keyboard.map(|fd| (Source::Keyboard, fd, PollFlags::IN)));
         all.extend(self.keyboard.sink().map(|fd| (Source::Rank0Input, fd, PollFlags::OUT)));
+        let logger = self.recovery.as_ref().and_then(|recovery| recovery.logger.socket());
+        all.extend(logger.map(|fd| (Source::Logger, fd, PollFlags::IN)));
         for (number, rank) in self.ranks.iter().enumerate() {
             let pidfd = rank.pidfd.as_ref();
             all.extend(pidfd.map(|fd| (Source::Exit(number), fd.as_fd(), PollFlags::IN)));
@@ -127,14 +163,21 @@ impl Job {
         all
     }
 
-    fn handle(&mut self, source: Source) {
-        match source {
-            Source::Signal(signal) => self.signalled(signal),
-            Source::Line(rank) => self.listen(rank),
-            Source::Out(_) | Source::Err(_) => self.pass_on(source),
-            Source::Keyboard => self.keyboard.read(),
-            Source::Rank0Input => self.keyboard.write(),
-            Source::Exit(rank) => self.ended(rank),
+    fn handle(&mut self, ready: Vec<Source>) {
+        let mut ended = Vec::new();
+        for source in ready {
+            match source {
+                Source::Signal(signal) => self.signalled(signal),
+                Source::Line(rank) => self.listen(rank),
+                Source::Out(_) | Source::Err(_) => self.pass_on(source),
+                Source::Keyboard => self.keyboard.read(),
+                Source::Rank0Input => self.keyboard.write(),
+                Source::Logger => self.look_at_logger(),
+                Source::Exit(rank) => ended.push(rank),
+            }
+        }
+        if !ended.is_empty() {
+            self.ended(&ended);
         }
     }
 
@@ -173,7 +216,7 @@ impl Job {
         }
     }
 
-    fn act(&mut self, from: usize, deed: Deed) {
+    pub(super) fn act(&mut self, from: usize, deed: Deed) {
         match deed {
             Deed::Say { to, message } => {
                 let said = self.ranks[to].line.as_mut().map(|line| line.say(&message));
@@ -193,20 +236,6 @@ impl Job {
         }
     }
 
-    fn ended(&mut self, number: usize) {
-        let who = self.who(number);
-        let status = match self.ranks[number].reap(&self.guard) {
-            Ok(status) => status,
-            Err(e) => return self.fail(1, &format!("{who}: its status cannot be had: {e}")),
-        };
-        if let Some((status, how)) = ranks::failure(status) {
-            self.fail(status, &format!("{who} {how}"));
-        }
-        if let Some(deed) = self.server.gone(number) {
-            self.act(number, deed);
-        }
-    }
-
     fn pass_on(&mut self, source: Source) {
         let passed = match source {
             Source::Out(rank) => self.ranks[rank].out.as_mut().map(|out| out.pump(&mut stdout())),
@@ -221,7 +250,7 @@ impl Job {
 
     /// The first failure decides the status, is told, and ends the job. What comes after it is
     /// mostly its consequence.
-    fn fail(&mut self, status: u8, what: &str) {
+    pub(super) fn fail(&mut self, status: u8, what: &str) {
         if self.kill_at.is_none() {
             say(what);
             self.end(status, Signal::TERM);
@@ -259,38 +288,44 @@ impl Job {
         }
     }
 
-    /// All ranks have ended; a process they left behind may still hold their output open.
-    fn finish_output(&mut self) {
-        for number in 0..self.ranks.len() {
-            self.pass_on(Source::Out(number));
-            self.pass_on(Source::Err(number));
-            let rank = &mut self.ranks[number];
-            let _ = rank.out.as_mut().map(|out| out.finish(&mut stdout()));
-            let _ = rank.err.as_mut().map(|err| err.finish(&mut stderr()));
-        }
+    /// A rank has ended; a process it left behind may still hold its output open.
+    pub(super) fn finish_output(&mut self, number: usize) {
+        self.pass_on(Source::Out(number));
+        self.pass_on(Source::Err(number));
+        let rank = &mut self.ranks[number];
+        let _ = rank.out.as_mut().map(|out| out.finish(&mut stdout()));
+        let _ = rank.err.as_mut().map(|err| err.finish(&mut stderr()));
     }
 
-    fn who(&self, rank: usize) -> String {
+    pub(super) fn who(&self, rank: usize) -> String {
         format!("rank {rank} (pid {})", self.ranks[rank].pid())
     }
 }
 
-impl Drop for Job {
+impl Drop for Job<'_> {
     /// However the job ends, nobody of it is left.
     fn drop(&mut self) {
+        for rank in self.ranks.iter().filter(|rank| rank.runs()) {
+            rank.signal(Signal::KILL);
+        }
         for rank in self.ranks.iter_mut().filter(|rank| rank.runs()) {
             let _ = rank.reap(&self.guard);
         }
-        end_left_behind(self.guard.pid());
+        let logger = self.recovery.as_ref().and_then(|recovery| recovery.logger.pid());
+        end_left_behind(&[Some(self.guard.pid()), logger]);
+        // It keeps what is left in the rings, and ends by itself when it is dropped.
+        if let Some(recovery) = &self.recovery {
+            recovery.logger.forget(&self.guard);
+        }
     }
 }
 
 /// Ends what became our child because its own parent, a rank, is gone.
-fn end_left_behind(guard: Pid) {
+fn end_left_behind(ours: &[Option<Pid>]) {
     loop {
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         let pids = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
-        let mut left = pids.filter(|pid| *pid != guard).peekable();
+        let mut left = pids.filter(|pid| !ours.contains(&Some(*pid))).peekable();
         if left.peek().is_none() {
             return;
         }
@@ -301,11 +336,11 @@ fn end_left_behind(guard: Pid) {
     }
 }
 
-/// A name no other job has: programs make file names of it.
-fn unique_name() -> Result<String, Failure> {
+/// A name no other job has (programs make file names of it), and its digest.
+fn identity() -> Result<(String, u64), Failure> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Failure::new(format!("no random numbers (getrandom): {e}")))?;
-    let pid = rustix::process::getpid();
-    Ok(format!("taffrail-{pid}-{:016x}", u64::from_ne_bytes(bytes)))
+    let (pid, digest) = (rustix::process::getpid(), u64::from_ne_bytes(bytes));
+    Ok((format!("taffrail-{pid}-{digest:016x}"), digest))
 }

@@ -6,6 +6,7 @@ mod info;
 mod orphans;
 mod pmi;
 mod programs;
+mod restarts;
 mod starts;
 
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,212 @@
+//! What is to be done about ranks that fail: the options, and what follows from them.
+
+use super::Failure;
+use super::sets::Sets;
+use crate::eventlog::{Keeping, Kept};
+use std::path::PathBuf;
+
+/// Sets that are started again in one job, unless it is said otherwise.
+const MOST_RESTARTS: u32 = 100;
+
+/// What to do about ranks that fail.
+#[derive(clap::Args, Default)]
+#[command(next_help_heading = "Failures")]
+pub struct Options {
+    /// Log the messages of ranks, so that those that are killed can be started again
+    #[arg(long, value_enum, default_value_t)]
+    logging: Logging,
+    /// Which ranks fall back together: all of the node, each for itself, or as a file says, with a
+    /// line of rank numbers for each set [default: node]
+    #[arg(long, value_name = "node|rank|FILE")]
+    sets: Option<String>,
+    /// Which events are logged: those that chance has decided, or every reception
+    /// [default: nondeterministic]
+    #[arg(long, value_enum)]
+    events: Option<Events>,
+    /// What events survive: killed processes, or the end of the node [default: process]
+    #[arg(long, value_enum)]
+    durability: Option<Kept>,
+    /// Where events are kept for the durability `disk`, a folder for each job
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// Memory for the messages that a rank logs, in bytes, or with K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    log_memory: Option<u64>,
+    /// After so many restarts of sets the next failure ends the job [default: 100]
+    #[arg(long, value_name = "N")]
+    max_restarts: Option<u32>,
+    /// What to do when a rank is killed [default: restart with --logging, else abort]
+    #[arg(long, value_enum)]
+    on_failure: Option<OnFailure>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Logging {
+    /// Not at all
+    #[default]
+    None,
+    /// By the sender, with events logged before anything depends on them
+    Pessimistic,
+}
+
+/// Which events are logged.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Events {
+    /// What chance has decided
+    Nondeterministic,
+    /// Every reception
+    All,
+}
+
+/// What is done when a rank is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum OnFailure {
+    /// Its set is started again
+    Restart,
+    /// The job is ended
+    Abort,
+    /// The others go on without it to their end; the job has failed then
+    ShrinkReport,
+}
+
+/// What follows from the options.
+pub struct Plan {
+    /// When a rank is killed.
+    pub on_failure: OnFailure,
+    /// If messages are logged.
+    pub logging: Option<Logged>,
+}
+
+/// How messages are logged.
+pub struct Logged {
+    /// Who falls back together.
+    pub sets: Sets,
+    /// Which events are logged.
+    pub events: Events,
+    /// Where they are kept.
+    pub keeping: Keeping,
+    /// Bytes for the messages of each rank, if that was said.
+    pub memory: Option<u64>,
+    /// How often sets are started again.
+    pub max_restarts: u32,
+}
+
+impl Options {
+    /// What follows for so many ranks.
+    ///
+    /// # Errors
+    /// When options contradict each other, or sets are not as they should be.
+    pub fn plan(&self, ranks: usize) -> Result<Plan, Failure> {
+        let usage = |why: String| Failure { status: 2, why };
+        if self.logging == Logging::None {
+            let needs_logging = [
+                ("--sets", self.sets.is_some()),
+                ("--events", self.events.is_some()),
+                ("--durability", self.durability.is_some()),
+                ("--log-dir", self.log_dir.is_some()),
+                ("--log-memory", self.log_memory.is_some()),
+                ("--max-restarts", self.max_restarts.is_some()),
+                ("--on-failure restart", self.on_failure == Some(OnFailure::Restart)),
+            ];
+            if let Some((option, _)) = needs_logging.iter().find(|(_, given)| *given) {
+                return Err(usage(format!("{option} needs --logging pessimistic")));
+            }
+            let on_failure = self.on_failure.unwrap_or(OnFailure::Abort);
+            return Ok(Plan { on_failure, logging: None });
+        }
+        let on_failure = self.on_failure.unwrap_or(OnFailure::Restart);
+        if on_failure == OnFailure::ShrinkReport {
+            let why = "--on-failure shrink-report goes without --logging: ranks whose messages are \
+                       logged wait for those that were killed to be started again";
+            return Err(usage(why.into()));
+        }
+        let keeping = match (self.durability.unwrap_or(Kept::Process), &self.log_dir) {
+            (Kept::Process, None) => Keeping::Process,
+            (Kept::Disk, Some(dir)) => Keeping::Disk(dir.clone()),
+            (Kept::Disk, None) => {
+                return Err(usage("--durability disk needs --log-dir DIR".into()));
+            }
+            (Kept::Process, Some(_)) => {
+                return Err(usage("--log-dir needs --durability disk".into()));
+            }
+        };
+        let sets = Sets::choose(self.sets.as_deref().unwrap_or("node"), ranks).map_err(usage)?;
+        let logged = Logged {
+            sets,
+            events: self.events.unwrap_or(Events::Nondeterministic),
+            keeping,
+            memory: self.log_memory,
+            max_restarts: self.max_restarts.unwrap_or(MOST_RESTARTS),
+        };
+        Ok(Plan { on_failure, logging: Some(logged) })
+    }
+}
+
+/// Bytes, with `K`, `M` or `G` for multiples of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let upper = text.to_ascii_uppercase();
+    let (digits, unit) = match upper.as_bytes().last() {
+        Some(b'K') => (&upper[..upper.len() - 1], 1 << 10),
+        Some(b'M') => (&upper[..upper.len() - 1], 1 << 20),
+        Some(b'G') => (&upper[..upper.len() - 1], 1 << 30),
+        _ => (&*upper, 1u64),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| {
+        format!(
+            "expected a number of bytes above 0, with K, M or G for multiples of 1024, got {text:?}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let cli = Cli::try_parse_from(["run"].into_iter().chain(line.split_whitespace()));
+        cli.map_err(|e| e.to_string())?.options.plan(4).map_err(|failure| failure.why)
+    }
+
+    #[test]
+    fn ranks_are_restarted_where_messages_are_logged() {
+        let none = plan("").unwrap();
+        assert!(none.logging.is_none() && none.on_failure == OnFailure::Abort);
+        let all = plan("--logging pessimistic").unwrap();
+        assert_eq!(all.on_failure, OnFailure::Restart);
+        let logged = all.logging.unwrap();
+        assert_eq!((logged.sets.all(), logged.max_restarts), (&[0; 4][..], 100));
+        assert!(logged.keeping == Keeping::Process && logged.memory.is_none());
+        let more =
+            plan("--logging pessimistic --sets rank --durability disk --log-dir x --log-memory 3m");
+        let logged = more.unwrap().logging.unwrap();
+        assert_eq!((logged.sets.all(), logged.memory), (&[0, 1, 2, 3][..], Some(3 << 20)));
+        assert_eq!(logged.keeping, Keeping::Disk("x".into()));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (line, why) in [
+            ("--sets rank", "--sets needs --logging pessimistic"),
+            ("--max-restarts 3", "--max-restarts needs --logging pessimistic"),
+            ("--on-failure restart", "--on-failure restart needs --logging pessimistic"),
+            ("--logging pessimistic --on-failure shrink-report", "goes without --logging"),
+            ("--logging pessimistic --durability disk", "needs --log-dir DIR"),
+            ("--logging pessimistic --log-dir x", "--log-dir needs --durability disk"),
+            ("--logging pessimistic --log-memory 0", "expected a number of bytes above 0"),
+            ("--logging pessimistic --log-memory 20E", "expected a number of bytes above 0"),
+            ("--logging pessimistic --log-memory 99999999999G", "expected a number of bytes"),
+            ("--logging pessimistic --sets some", "--sets some: No such file"),
+        ] {
+            let error = plan(line).err().expect(line);
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What is kept of a job whose ranks are started again: their sets and lives, and their events.
+
+use super::failures::{Events, Logged, Plan};
+use super::guard::Guard;
+use super::logger::Logger;
+use super::tally::Tally;
+use super::{Failure, ranks};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Seconds for which a rank that was started again waits for the others. They take it in when they
+/// call the library the next time, and it is no failure if that takes long.
+const PATIENCE: (&str, &str) = ("TAFFRAIL_CONNECT_TIMEOUT", "1000000");
+
+/// What a logged job has beside its processes.
+pub struct Recovery {
+    pub logged: Logged,
+    pub logger: Logger,
+    /// Of each rank.
+    lives: Vec<Life>,
+    /// Restarts of sets so far.
+    restarts: u32,
+    pub tally: Tally,
+}
+
+/// The present process of a rank.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    /// How many there were before.
+    incarnation: u32,
+    /// How many restarts the job had seen when it was started.
+    generation: u32,
+}
+
+impl Recovery {
+    /// For a job of so many ranks, if its messages are logged. `job` is its digest.
+    pub fn new(
+        plan: Plan,
+        ranks: u32,
+        job: u64,
+        guard: &Guard,
+    ) -> Result<Option<Recovery>, Failure> {
+        let Some(logged) = plan.logging else { return Ok(None) };
+        let logger = Logger::start(ranks, job, logged.keeping.clone(), guard)?;
+        let lives = vec![Life::default(); ranks as usize];
+        Ok(Some(Recovery { logged, logger, lives, restarts: 0, tally: Tally::default() }))
+    }
+
+    /// How many restarts of sets there may still be.
+    pub fn restarts_left(&self) -> u32 {
+        self.logged.max_restarts.saturating_sub(self.restarts)
+    }
+
+    /// All members of a set have ended and are about to be started again.
+    pub fn begin_again(&mut self, set: usize) {
+        self.restarts += 1;
+        for rank in self.logged.sets.members(set) {
+            let life = &mut self.lives[rank];
+            *life = Life { incarnation: life.incarnation + 1, generation: self.restarts };
+        }
+    }
+
+    /// Which life of a rank this is.
+    pub fn incarnation(&self, rank: usize) -> u32 {
+        self.lives[rank].incarnation
+    }
+
+    /// What the next process of a rank is given; `replay` has the events of those before it.
+    pub fn outfit(&self, rank: usize, replay: Option<OwnedFd>) -> Result<ranks::Outfit, Failure> {
+        let sets = &self.logged.sets;
+        let life = self.lives[rank];
+        let events = match self.logged.events {
+            Events::Nondeterministic => "nondeterministic",
+            Events::All => "all",
+        };
+        let mut outfit = ranks::Outfit::default();
+        outfit.set("TAFFRAIL_LOGGING", "pessimistic");
+        outfit.set("TAFFRAIL_EVENTS", events);
+        outfit.set("TAFFRAIL_SETS", list(sets.all()));
+        outfit.set("TAFFRAIL_INCARNATION", life.incarnation);
+        outfit.set("TAFFRAIL_GENERATIONS", list(self.lives.iter().map(|life| life.generation)));
+        let mut rings = Vec::new();
+        for member in sets.members(sets.of(rank)) {
+            let ring = self.logger.ring(member).try_clone_to_owned().map_err(|e| {
+                Failure::new(format!(
+                    "cannot hand the event ring of rank {member} to rank {rank}: {e}"
+                ))
+            })?;
+            rings.push(format!("{member}:{}", ring.as_raw_fd()));
+            outfit.inherited.push(ring);
+        }
+        outfit.set("TAFFRAIL_RINGS", rings.join(","));
+        if let Some(replay) = replay {
+            outfit.set("TAFFRAIL_REPLAY", replay.as_raw_fd());
+            outfit.inherited.push(replay);
+        }
+        if let Some(bytes) = self.logged.memory {
+            outfit.set("TAFFRAIL_LOG_MEMORY", bytes);
+        }
+        if life.incarnation > 0 && std::env::var_os(PATIENCE.0).is_none() {
+            outfit.set(PATIENCE.0, PATIENCE.1);
+        }
+        Ok(outfit)
+    }
+}
+
+/// Numbers, separated by commas.
+fn list(numbers: impl IntoIterator<Item = impl ToString>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+}

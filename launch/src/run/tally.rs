@@ -1,0 +1,73 @@
+//! What failures have cost, to be told at the end.
+
+use std::time::Duration;
+
+/// Of one job.
+#[derive(Default)]
+pub struct Tally {
+    /// Ranks that were killed by somebody else than the launcher.
+    pub failures: u32,
+    /// Processes that took the place of others.
+    pub successors: u32,
+    /// Events that were handed to them.
+    pub events: u64,
+    /// For each restart: from when the launcher saw the first death until all successors ran.
+    pub restarts: Vec<Duration>,
+}
+
+impl Tally {
+    /// In one line; `None` if nothing has happened.
+    pub fn text(&self, logger_deaths: u32) -> Option<String> {
+        if self.failures == 0 && logger_deaths == 0 {
+            return None;
+        }
+        let mut parts = vec![
+            count(self.failures.into(), "failure"),
+            format!("{} processes started again", self.successors),
+        ];
+        let mut times = self.restarts.clone();
+        times.sort_unstable();
+        if let (Some(median), Some(most)) = (times.get(times.len() / 2), times.last()) {
+            parts.push(format!(
+                "from noticing a failure until all successors ran: median {}, maximum {}",
+                milliseconds(*median),
+                milliseconds(*most)
+            ));
+            parts.push(format!("{} handed out for replay", count(self.events, "event")));
+        }
+        if logger_deaths > 0 {
+            parts.push(format!(
+                "event logger started again {}",
+                count(logger_deaths.into(), "time")
+            ));
+        }
+        Some(parts.join("; "))
+    }
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_happened_is_told_in_one_line() {
+        assert_eq!(Tally::default().text(0), None);
+        let restarts = [3, 1, 9].map(Duration::from_millis).to_vec();
+        let tally = Tally { failures: 3, successors: 4, events: 17, restarts };
+        let told = tally.text(1).unwrap();
+        assert_eq!(
+            told,
+            "3 failures; 4 processes started again; from noticing a failure until all successors \
+             ran: median 3.0 ms, maximum 9.0 ms; 17 events handed out for replay; event logger \
+             started again 1 time"
+        );
+    }
+}
