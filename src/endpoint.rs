@@ -163,6 +163,7 @@ impl Endpoint {
             restarts: logging.is_some(),
             job: digest(job.id()),
             outbox_max: settings.outbox + logging.map_or(0, |logging| logging.memory),
+            reserve: logging.map_or(0, |logging| logging.reserve),
             patience: settings.patience,
             costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
         })
@@ -194,7 +195,7 @@ impl Endpoint {
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
         self.check_dest(&to)?;
-        if self.core.log.is_some() {
+        if self.leaves_the_set(to.rank) {
             return self.send_logged(to, data);
         }
         if self.send_now(&to, data)? { Ok(()) } else { self.send_slowly(to, data, false) }

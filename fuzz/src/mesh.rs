@@ -13,6 +13,7 @@ pub fn lines(n: u32) -> Vec<Line> {
         restarts: false,
         job: [1, 2],
         outbox_max: 0,
+        reserve: 0,
         patience: Duration::from_secs(20),
         costs: Costs::default(),
     };

@@ -115,6 +115,8 @@ pub(crate) struct Parts {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) inbox: Shared,
     pub(crate) outbox: Shared,
+    /// Segments of the outbox that may be kept from the beginning.
+    pub(crate) kept: usize,
     pub(crate) doorbell: OwnedFd,
     pub(crate) watch: Watch,
     pub(crate) costs: Costs,
@@ -131,6 +133,7 @@ impl Line {
             pairs,
             inbox,
             outbox,
+            kept,
             doorbell,
             watch,
             costs,
@@ -141,11 +144,15 @@ impl Line {
         let (armed, dirty) = unsafe {
             (inbox.as_ptr().add(layout.armed()).cast(), inbox.as_ptr().add(layout.dirty(0)).cast())
         };
+        let segments = |bytes: usize| (bytes / SEGMENT) as u32;
+        let count = segments(outbox.len()) - kept as u32;
+        let mut window = Window::new(count, segments(outbox.limit()));
+        window.add(kept as u32);
         let mut line = Line {
             me,
             pairs,
             hot: Vec::with_capacity(HOT),
-            window: Window::new((outbox.len() / SEGMENT) as u32, (outbox.limit() / SEGMENT) as u32),
+            window,
             transfers: Transfers::default(),
             endings: Vec::new(),
             armed,

@@ -13,7 +13,6 @@
 //! Segments can be *kept*: somebody else fills them, and they stay as they are until they are given
 //! back. That is how a message log is what messages leave from.
 
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use taffrail_fabric::PeerId;
 
@@ -53,8 +52,9 @@ pub(crate) struct Window {
     busy: VecDeque<Segment>,
     /// Free segments, the longest free first. Their lists of uses are empty but keep their memory.
     free: VecDeque<Segment>,
-    /// Kept segments, by their index.
-    kept: FxHashMap<u32, Segment>,
+    /// Kept segments, each at its index, and how many there are.
+    kept: Vec<Option<Segment>>,
+    keeping: usize,
     /// So many segments are never kept.
     floor: usize,
 }
@@ -69,7 +69,8 @@ impl Window {
             fill: SEGMENT,
             busy: VecDeque::new(),
             free: VecDeque::new(),
-            kept: FxHashMap::default(),
+            kept: Vec::new(),
+            keeping: 0,
             floor: count as usize,
         };
         window.add(count);
@@ -87,7 +88,7 @@ impl Window {
 
     /// A peer is gone, with its ring: nothing is in use for it.
     pub(crate) fn forget(&mut self, peer: PeerId) {
-        let kept = self.kept.values_mut();
+        let kept = self.kept.iter_mut().flatten();
         for segment in self.busy.iter_mut().chain([&mut self.current]).chain(kept) {
             segment.uses.retain(|(p, _)| *p != peer);
         }
@@ -95,13 +96,17 @@ impl Window {
 
     /// Takes a segment out, to be kept. `None`: what is left is for those who keep nothing.
     pub(crate) fn keep(&mut self, consumed: impl Fn(PeerId) -> u64) -> Option<u32> {
-        if self.count as usize - self.kept.len() <= self.floor {
+        if self.count as usize - self.keeping <= self.floor {
             return None;
         }
         self.reclaim(&consumed);
         let segment = self.free.pop_front()?;
         let index = segment.index;
-        self.kept.insert(index, segment);
+        if self.kept.len() <= index as usize {
+            self.kept.resize_with(self.count as usize, || None);
+        }
+        self.kept[index as usize] = Some(segment);
+        self.keeping += 1;
         Some(index)
     }
 
@@ -111,7 +116,8 @@ impl Window {
     /// If the segment is not kept.
     #[inline]
     pub(crate) fn use_kept(&mut self, index: u32, peer: PeerId, position: u64) {
-        let uses = &mut self.kept.get_mut(&index).expect("the segment is kept").uses;
+        let segment = self.kept[index as usize].as_mut().expect("the segment is kept");
+        let uses = &mut segment.uses;
         match uses.iter_mut().find(|(p, _)| *p == peer) {
             Some((_, at)) => *at = position,
             None => uses.push((peer, position)),
@@ -123,13 +129,15 @@ impl Window {
     /// # Panics
     /// If the segment is not kept.
     pub(crate) fn give_back(&mut self, index: u32) {
-        let segment = self.kept.remove(&index).expect("the segment is kept");
+        let segment = self.kept[index as usize].take().expect("the segment is kept");
+        self.keeping -= 1;
         self.busy.push_back(segment);
     }
 
     /// Whether this is a segment that is kept.
+    #[inline]
     pub(crate) fn is_kept(&self, index: u32) -> bool {
-        self.kept.contains_key(&index)
+        self.kept.get(index as usize).is_some_and(Option::is_some)
     }
 
     /// Adds segments.

@@ -43,6 +43,8 @@ pub struct Config {
     pub job: [u64; 2],
     /// The outbox grows up to this many bytes.
     pub outbox_max: usize,
+    /// Bytes for segments that are kept, had from the beginning: they count in `outbox_max`.
+    pub reserve: usize,
     /// How long to wait for peers.
     pub patience: Duration,
     /// What bytes cost here.
@@ -56,6 +58,8 @@ pub struct Setup {
     callers: Callers,
     inbox: Shared,
     outbox: Shared,
+    /// Segments that may be kept from the beginning.
+    kept: usize,
     doorbell: OwnedFd,
     fenced: bool,
     /// What peers must find in this process's memory to believe that they can read it.
@@ -74,7 +78,8 @@ impl Setup {
         let limit = config.outbox_max.clamp(2 * SEGMENT, OUTBOX_LIMIT).next_multiple_of(SEGMENT);
         let share = OUTBOXES / config.ranks.max(1) as usize / SEGMENT * SEGMENT;
         let start = share.clamp(2 * SEGMENT, limit.min(4 << 20));
-        let outbox = Shared::create("taffrail-outbox", start, limit, Seal::Growing)?;
+        let kept = config.reserve.min(limit - start) / SEGMENT * SEGMENT;
+        let outbox = Shared::create("taffrail-outbox", start + kept, limit, Seal::Growing)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let doorbell = rustix::event::eventfd(0, flags)
             .map_err(|errno| SetupError::Os { call: "eventfd", errno })?;
@@ -83,6 +88,7 @@ impl Setup {
             callers: Callers::new(Listener::bind()?),
             inbox,
             outbox,
+            kept: kept / SEGMENT,
             doorbell,
             fenced: !membarrier::register(),
             cookie: Box::new(rand_word()),
@@ -152,6 +158,7 @@ impl Setup {
             pairs,
             inbox: self.inbox,
             outbox: self.outbox,
+            kept: self.kept,
             doorbell: self.doorbell,
             watch,
             costs: self.config.costs,

@@ -61,6 +61,7 @@ fn a_peer_cannot_make_a_wait_block() {
             restarts: false,
             job: [4, std::process::id().into()],
             outbox_max: 1 << 20,
+            reserve: 0,
             patience: Duration::from_secs(20),
             costs: Costs::default(),
         })

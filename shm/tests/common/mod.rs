@@ -14,6 +14,7 @@ pub fn join(seat: &mut Seat<'_>) -> Line {
         restarts: false,
         job: [1, 2],
         outbox_max: 64 << 20,
+        reserve: 0,
         patience: Duration::from_secs(20),
         costs: Costs::default(),
     })

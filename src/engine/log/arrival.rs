@@ -80,20 +80,11 @@ impl Core {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive_logged(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
-        if log.replaying
-            && env.seq == self.matcher.expected(env.source, env.context)
-            && let Some(whom) = log.replay.arrived(name(env))
-        {
-            // By the log it is of one receive or claim.
-            self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
-            let awaited = match whom {
-                Reserved::Post(_) => log.awaited.remove(&name(env)),
-                Reserved::Claim => None,
-            };
-            return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
+        if log.replaying {
+            return self.arrive_in_replay(env);
         }
         match self.matcher.arrive(env) {
             Arrival::Matched(request) => {
@@ -110,7 +101,28 @@ impl Core {
         }
     }
 
-    #[inline]
+    #[inline(never)]
+    fn arrive_in_replay(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
+        let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
+        if env.seq == self.matcher.expected(env.source, env.context)
+            && let Some(whom) = log.replay.arrived(name(env))
+        {
+            // By the log it is of one receive or claim.
+            self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
+            let awaited = match whom {
+                Reserved::Post(_) => log.awaited.remove(&name(env)),
+                Reserved::Claim => None,
+            };
+            log.look_at_replay();
+            return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
+        }
+        let replaying = std::mem::replace(&mut log.replaying, false);
+        let verdict = self.arrive_logged(env);
+        self.log.iter_mut().for_each(|log| log.replaying = replaying);
+        verdict
+    }
+
+    #[inline(always)]
     fn eager_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
         let env = Self::envelope(from, head, payload.len() as u64);
         match self.arrive_logged(&env)? {
@@ -325,7 +337,7 @@ impl Core {
     /// nothing to fetch.
     pub(crate) fn comes_again(&mut self, request: u32) -> bool {
         let Some(log) = &mut self.log else { return false };
-        let Some(name) = log.note(request).name else { return false };
+        let Some(name) = log.notes[request as usize].name() else { return false };
         match log.partial.get_mut(&name) {
             Some(landing) => {
                 *landing = Landing::Request(request);

@@ -1,7 +1,7 @@
 //! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
 //! says.
 
-use super::{Log, NO_NOTE, Note};
+use super::{CLAIM, Log, Note};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
@@ -11,67 +11,77 @@ use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId, Posted};
 
+#[inline]
 pub(super) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
 
+/// What the replay says of a receive.
+enum Told {
+    /// Nothing: it is posted like any other.
+    Free,
+    /// It has this message, which is here.
+    Has(MessageId),
+    /// It is to get a message that is not here yet, or none.
+    Waits,
+}
+
 impl Log {
-    /// A receive is posted. By the replay it has a message (which may be here), or none, or it is
-    /// free (`None`).
-    fn posted(
-        &mut self,
-        request: u32,
-        generation: u32,
-        from: &Pattern,
-    ) -> Option<Option<MessageId>> {
+    /// A receive is posted.
+    #[inline]
+    fn posted(&mut self, request: u32, generation: u32, from: &Pattern) -> Told {
         let post = self.recorder.post();
         let by_chance = from.source.is_none() || self.all_events;
-        let note = Note { generation, post: Some(post), by_chance, ..NO_NOTE };
-        *self.note(request) = note;
-        let fate = if self.replaying { self.replay.fate(post) } else { Fate::Free };
-        let fate = match fate {
+        self.take_note(request, Note::new(generation, post, by_chance));
+        if self.replaying { self.fate(request, post) } else { Told::Free }
+    }
+
+    #[inline(never)]
+    fn fate(&mut self, request: u32, post: u32) -> Told {
+        let fate = self.replay.fate(post);
+        self.look_at_replay();
+        let note = &mut self.notes[request as usize];
+        match fate {
             Fate::Messages(messages) => {
-                let name = messages[0];
-                self.note(request).name = Some(name);
-                let here = self.reserved.remove(&name);
-                if here.is_none() {
-                    self.awaited.insert(name, request);
+                (note.name, note.has_name, note.logged) = (messages[0], true, true);
+                match self.reserved.remove(&messages[0]) {
+                    Some(id) => Told::Has(id),
+                    None => {
+                        self.awaited.insert(messages[0], request);
+                        Told::Waits
+                    }
                 }
-                Some(here)
             }
             Fate::Cancelled => {
-                self.note(request).cancelled = true;
-                Some(None)
+                (note.cancelled, note.logged) = (true, true);
+                Told::Waits
             }
-            Fate::Free => {
-                self.note(request).logged = false;
-                None
-            }
-        };
-        self.look_at_replay();
-        fate
+            Fate::Free => Told::Free,
+        }
     }
 
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, generation: u32, envelope: &Envelope) {
-        *self.note(request) = Note { generation, name: Some(name(envelope)), ..NO_NOTE };
+        let note = Note::new(generation, CLAIM, false);
+        self.take_note(request, Note { name: name(envelope), has_name: true, ..note });
     }
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
     pub(super) fn matched(&mut self, request: u32, message: Name) {
-        let note = self.note(request);
-        note.name = Some(message);
+        let note = &mut self.notes[request as usize];
+        (note.name, note.has_name) = (message, true);
         if note.by_chance && !note.logged {
             self.log_match(request);
         }
     }
 
+    #[inline(never)]
     fn log_match(&mut self, request: u32) {
-        let note = self.note(request);
-        if let (Some(post), Some(name)) = (note.post, note.name) {
+        let note = &mut self.notes[request as usize];
+        if note.has_name && note.post != CLAIM {
             note.logged = true;
-            let event = self.recorder.matched(post, name);
+            let event = self.recorder.matched(note.post, note.name);
             self.write(event);
         }
     }
@@ -86,7 +96,7 @@ impl Log {
         answer
     }
 
-    fn look_at_replay(&mut self) {
+    pub(super) fn look_at_replay(&mut self) {
         if self.replaying && self.replay.is_over() {
             self.replaying = false;
             tracing::debug!("the replay is over");
@@ -111,6 +121,7 @@ fn diverged(answer: Answer, call: &'static str) -> Error {
 }
 
 impl Endpoint {
+    #[inline]
     fn log(&mut self) -> &mut Log {
         self.core.log.as_mut().expect("only called when messages are logged")
     }
@@ -120,9 +131,9 @@ impl Endpoint {
     pub(crate) fn post_logged(&mut self, request: u32, from: &Pattern) {
         let generation = self.core.requests.get(request).generation;
         match self.log().posted(request, generation, from) {
-            None => {}
-            Some(None) => return,
-            Some(Some(id)) => return self.receive_reserved(request, id),
+            Told::Free => {}
+            Told::Waits => return,
+            Told::Has(id) => return self.receive_reserved(request, id),
         }
         match self.core.matcher.post(posting(from), request) {
             Posted::Queued(post) => self.queued(request, post, from),
@@ -288,14 +299,14 @@ impl Endpoint {
     pub(crate) fn cancel_logged(&mut self, request: Request) -> Result<bool, Error> {
         let slot = self.core.requests.look(request)?;
         let (stage, post) = (slot.stage, slot.post.take());
-        let note = *self.log().note(request.index);
-        let Some(number) = note.post.filter(|_| note.generation == request.generation) else {
-            // A send.
+        let Some(&note) = self.log().notes.get(request.index as usize) else { return Ok(false) };
+        if note.generation != request.generation || note.post == CLAIM {
+            // Nothing that was posted.
             return Ok(false);
-        };
+        }
         if let Some(post) = post.filter(|_| stage == Stage::Posted) {
             self.core.matcher.cancel(post);
-            let event = self.log().recorder.cancelled(number);
+            let event = self.log().recorder.cancelled(note.post);
             self.log().write(event);
         } else if !note.cancelled || stage != Stage::Posted {
             if !note.logged {

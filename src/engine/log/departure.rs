@@ -1,6 +1,6 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
-use super::tape::{PREFIX, Range};
+use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::kind;
 use crate::engine::peer::Queued;
@@ -28,6 +28,11 @@ impl Log {
             self.write(event);
         }
     }
+
+    /// The request of a synchronous message.
+    fn sync(&self, to: Rank, context: u16, seq: u32, kept: &Kept) -> Option<u64> {
+        if kept.is_sync() { self.syncs.get(&(to, context, seq)).copied() } else { None }
+    }
 }
 
 impl Endpoint {
@@ -43,14 +48,11 @@ impl Endpoint {
         }
     }
 
-    /// As [`send`](Self::send), where messages are logged.
+    /// As [`send`](Self::send), to a rank of another set.
     #[inline(never)]
     pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
-        if self.leaves_the_set(to.rank) {
-            self.log_and_send(&to, &[data], data.len(), None)?;
-            return self.listen(&to, data.len());
-        }
-        if self.send_now(&to, data)? { Ok(()) } else { self.send_slowly(to, data, false) }
+        self.log_and_send(&to, &[data], data.len(), None)?;
+        self.listen(&to, data.len())
     }
 
     /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a
@@ -85,7 +87,7 @@ impl Endpoint {
             && ticket.is_free()
             && (!peer.announce_all || len <= inline);
         let pieces = len > *piece;
-        let mut kept = Kept { tag: to.tag, len, at: 0, pieces, sync };
+        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some());
         let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
         let mut sent = 0;
         if len <= inline {
@@ -121,8 +123,10 @@ impl Endpoint {
             }
             sent = if goes_on { usize::MAX } else { sent };
         }
-        let Log { outbound, .. } = &mut **log;
-        outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        if let Some(send) = sync {
+            log.syncs.insert((to.rank, to.context, seq), send);
+        }
         if leaves && sent != usize::MAX {
             let leaving = Leaving { ticket, context: to.context, seq, kept, sent };
             self.enqueue(to.rank, Queued::Logged(leaving));
@@ -169,13 +173,13 @@ impl Endpoint {
             return None;
         }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
-        let waits = kept.sync.filter(|&send| core.requests.waits(send));
+        let waits = log.sync(rank, context, seq, kept).filter(|&send| core.requests.waits(send));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
-            let range = log.tape.range(kept.at, kept.len, kept.len);
+            let range = log.tape.range(kept.at, kept.len(), kept.len());
             let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
             let body =
-                [&send.to_le_bytes()[..], line.read_segment(range.segment, range.at, kept.len)];
+                [&send.to_le_bytes()[..], line.read_segment(range.segment, range.at, kept.len())];
             let body = body.concat();
             return line.send(PeerId(rank), head, &body).is_ok().then_some(true);
         }
@@ -201,8 +205,10 @@ impl Endpoint {
             return;
         }
         let (context, seq, kept) = (*context, *seq, *kept);
-        let waits = kept.sync.filter(|&send| self.core.requests.waits(send));
-        if waits.map_or(!announce_all || kept.len <= inline, |_| kept.len + 8 <= inline) {
+        let send = self.core.log.as_mut().and_then(|log| log.sync(rank, context, seq, &kept));
+        let waits = send.filter(|&send| self.core.requests.waits(send));
+        let len = kept.len();
+        if waits.map_or(!announce_all || len <= inline, |_| len + 8 <= inline) {
             return;
         }
         let head = Head { kind: kind::EAGER, context, seq, tag: kept.tag };
@@ -217,7 +223,7 @@ impl Endpoint {
     /// A send of nobody, of a message in the log.
     fn detached(&mut self, rank: Rank, kept: &Kept) -> u32 {
         let null = std::ptr::null_mut();
-        let request = self.core.requests.start(Stage::Queued, rank, null, kept.len);
+        let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
         let Endpoint { line, core, .. } = self;
         let mut parts = Vec::new();
         if let Some(log) = &core.log {
@@ -230,7 +236,7 @@ impl Endpoint {
             }
         }
         let slot = core.requests.get(request);
-        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len };
+        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len() };
         slot.extra().detached = true;
         slot.extra().parts = parts;
         request
@@ -238,16 +244,6 @@ impl Endpoint {
 }
 
 impl Kept {
-    /// Bytes in front of it.
-    fn prefix(&self) -> usize {
-        if self.pieces { PREFIX } else { 0 }
-    }
-
-    /// Bytes on the tape.
-    fn bytes(&self) -> usize {
-        self.prefix() + self.len
-    }
-
     /// The head of the piece from byte `sent` on.
     fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
         let kind = match (sent, self.prefix()) {

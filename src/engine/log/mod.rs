@@ -57,6 +57,8 @@ pub(crate) struct Log {
     /// Messages that are here in part, and whose sender died: where its next incarnation's go.
     partial: FxHashMap<Name, Landing>,
     links: Vec<Link>,
+    /// The requests of synchronous messages.
+    syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// The program is over.
     leaving: bool,
 }
@@ -66,26 +68,34 @@ pub(crate) struct Log {
 struct Note {
     /// That of the request: the note of an older one says nothing.
     generation: u32,
-    /// The number of the receive; none for a claim.
-    post: Option<u32>,
+    /// The number of the receive, unless it is [`CLAIM`].
+    post: u32,
+    /// The message that it has got, or is to get, if [`has_name`](Self::has_name).
+    name: Name,
+    has_name: bool,
     /// Chance decides what it gets, so that this is an event.
     by_chance: bool,
     /// What it got is an event already.
     logged: bool,
     /// By the replay, it was cancelled.
     cancelled: bool,
-    /// The message that it has got, or is to get.
-    name: Option<Name>,
 }
 
-const NO_NOTE: Note = Note {
-    generation: 0,
-    post: None,
-    by_chance: false,
-    logged: true,
-    cancelled: false,
-    name: None,
-};
+/// In the place of the number of a receive: the message was claimed.
+const CLAIM: u32 = u32::MAX;
+
+impl Note {
+    #[inline]
+    fn new(generation: u32, post: u32, by_chance: bool) -> Note {
+        let name = Name { source: 0, context: 0, seq: 0 };
+        let (has_name, logged, cancelled) = (false, false, false);
+        Note { generation, post, name, has_name, by_chance, logged, cancelled }
+    }
+
+    fn name(&self) -> Option<Name> {
+        self.has_name.then_some(self.name)
+    }
+}
 
 /// The connection with a peer.
 #[derive(Clone, Copy, Default)]
@@ -96,6 +106,8 @@ struct Link {
     is_first: bool,
     /// Its program is over.
     left: bool,
+    /// It is of our set.
+    fellow: bool,
 }
 
 impl Log {
@@ -105,7 +117,7 @@ impl Log {
     /// [`Error::Setup`] when events or rings are not what they should be.
     pub(crate) fn open(setting: &Setting, me: Rank, segment: usize) -> Result<Log, Error> {
         let (events, replay) = Events::open(setting, me)?;
-        let ranks = setting.sets.len() as u32;
+        let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
         let first = setting.incarnation == 0;
         if !first {
             let events = replay.clock();
@@ -128,7 +140,10 @@ impl Log {
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
             partial: FxHashMap::default(),
-            links: vec![Link { is_first: !first, ..Link::default() }; ranks as usize],
+            syncs: FxHashMap::default(),
+            links: (setting.sets.iter())
+                .map(|set| Link { is_first: !first, fellow: *set == mine, ..Link::default() })
+                .collect(),
             leaving: false,
         })
     }
@@ -136,7 +151,7 @@ impl Log {
     /// Whether a rank is of this rank's set: what is sent to it is not kept.
     #[inline]
     pub(crate) fn is_fellow(&self, rank: Rank) -> bool {
-        self.sets[rank as usize] == self.sets[self.me as usize]
+        self.links[rank as usize].fellow
     }
 
     /// The set of a rank.
@@ -148,12 +163,16 @@ impl Log {
         self.events.write(event);
     }
 
-    fn note(&mut self, request: u32) -> &mut Note {
-        let at = request as usize;
-        if at >= self.notes.len() {
-            self.notes.resize(at + 1, NO_NOTE);
+    /// Writes what is known of a receive.
+    #[inline]
+    fn take_note(&mut self, request: u32, note: Note) {
+        match self.notes.get_mut(request as usize) {
+            Some(place) => *place = note,
+            None => {
+                self.notes.resize(request as usize, Note::new(u32::MAX, CLAIM, false));
+                self.notes.push(note);
+            }
         }
-        &mut self.notes[at]
     }
 
     /// One line of a report.

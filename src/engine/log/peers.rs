@@ -1,5 +1,6 @@
 //! Peers that die and come back, and the end of the program.
 
+use super::Note;
 use super::calls::name;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
@@ -47,7 +48,7 @@ impl Core {
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
                     }
-                    if let Some(name) = log.note(index).name {
+                    if let Some(name) = log.notes.get(index as usize).and_then(Note::name) {
                         lacking.push((name, Landing::Request(index)));
                     }
                 }

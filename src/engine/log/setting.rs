@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the payload log that are kept in memory, unless it is said otherwise.
 const MEMORY: usize = 1 << 30;
+/// Bytes of it that are there from the beginning then. What was asked for is there from the beginning.
+const RESERVE: usize = 16 << 20;
 
 /// How the messages of this rank are logged.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Setting {
     pub(crate) replay: Option<OwnedFd>,
     /// Bytes of the payload log that are kept in memory.
     pub(crate) memory: usize,
+    /// Bytes of that which are there from the beginning: new memory is several times slower.
+    pub(crate) reserve: usize,
 }
 
 impl Setting {
@@ -79,7 +83,7 @@ impl Setting {
             look(name).map(|t| t.parse().map_err(|_| wrong(name, "a number"))).transpose()
         };
         let incarnation = number("TAFFRAIL_INCARNATION")?.unwrap_or(0) as u32;
-        let memory = number("TAFFRAIL_LOG_MEMORY")?.map_or(MEMORY, |bytes| bytes as usize);
+        let wanted = number("TAFFRAIL_LOG_MEMORY")?.map(|bytes| bytes as usize);
         let fellows = (0..ranks).filter(|&other| sets[other as usize] == sets[rank as usize]);
         let pairs = look("TAFFRAIL_RINGS").unwrap_or_default();
         let mut rings = Vec::new();
@@ -103,7 +107,8 @@ impl Setting {
             generations,
             rings,
             replay: replay.transpose()?,
-            memory,
+            memory: wanted.unwrap_or(MEMORY),
+            reserve: wanted.unwrap_or(RESERVE),
         })
     }
 }

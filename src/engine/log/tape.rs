@@ -12,14 +12,46 @@ use taffrail_fabric::{Fabric, MemoryError, SegmentId};
 pub(crate) struct Kept {
     /// Its tag.
     pub(crate) tag: u64,
-    /// Its length in bytes.
-    pub(crate) len: usize,
     /// Where its bytes begin.
     pub(crate) at: u64,
-    /// It is to leave in pieces, and its length is in front.
-    pub(crate) pieces: bool,
-    /// Of a synchronous send: its request.
-    pub(crate) sync: Option<u64>,
+    /// Its length in bytes.
+    len: usize,
+}
+
+/// Set in the length of a message that leaves in pieces, with its length in front.
+const PIECES: usize = 1 << 63;
+/// Set in the length of a synchronous one.
+const SYNC: usize = 1 << 62;
+
+impl Kept {
+    pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool) -> Self {
+        let flags = if pieces { PIECES } else { 0 } | if sync { SYNC } else { 0 };
+        Kept { tag, at: 0, len: len | flags }
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len & !(PIECES | SYNC)
+    }
+
+    /// Bytes in front of it.
+    #[inline]
+    pub(crate) fn prefix(&self) -> usize {
+        if self.len & PIECES == 0 { 0 } else { PREFIX }
+    }
+
+    /// Bytes on the tape.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.prefix() + self.len()
+    }
+
+    /// Whether its sender waits for its receiver.
+    #[inline]
+    pub(crate) fn is_sync(&self) -> bool {
+        self.len & SYNC != 0
+    }
 }
 
 /// A range of a segment.
@@ -31,7 +63,7 @@ pub(crate) struct Range {
 }
 
 /// Bytes in front of a message of several pieces, for its length.
-pub(crate) const PREFIX: usize = 8;
+const PREFIX: usize = 8;
 /// The least room for the first piece of such a message.
 const LEAST: usize = 4096;
 /// Messages begin at whole lines, unless they are so short that they are copied once more.
