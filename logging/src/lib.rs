@@ -12,6 +12,7 @@
 //! - [`Outbound`]: numbers of what is sent, the payload log, what is held, sent again or not sent.
 //! - [`Inbound`]: incarnations of peers, and messages that are not here whole.
 //! - [`Gate`]: whether a message may leave the correlated set.
+//! - [`Cut`]: which events of the members of a set are stable together.
 //! - [`Restart`]: what two ranks tell each other when one of them has started again.
 //!
 //! Inputs and outputs are plain values: the engine, the simulator and the tests drive the same code.
@@ -21,6 +22,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod cut;
 pub mod event;
 mod gate;
 mod inbound;
@@ -31,6 +33,7 @@ mod restart;
 #[cfg(feature = "store")]
 pub mod store;
 
+pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};
 pub use inbound::{Inbound, Meeting};
