@@ -84,6 +84,7 @@ pub struct Keeper {
 /// The memory of one rank.
 #[derive(Debug)]
 struct Held {
+    set: usize,
     ring: OwnedFd,
     store: Option<OwnedFd>,
 }
@@ -95,7 +96,8 @@ struct Running {
 }
 
 impl Keeper {
-    /// Makes rings for so many ranks, each with room for `capacity` records (a power of two). `program`
+    /// Makes a ring for each rank, with room for `capacity` records (a power of two). `sets` has the
+    /// number of each rank's correlated set: on disk, the events of a set are stable together. `program`
     /// is the `taffrail` command; `job` tells this execution apart from others that use the folder.
     ///
     /// # Errors
@@ -105,7 +107,7 @@ impl Keeper {
     /// If the capacity is no power of two up to 2^32.
     pub fn new(
         program: PathBuf,
-        ranks: u32,
+        sets: &[usize],
         job: u64,
         capacity: u64,
         keeping: Keeping,
@@ -115,18 +117,18 @@ impl Keeper {
             keeping,
             job,
             capacity,
-            ranks: Vec::with_capacity(ranks as usize),
+            ranks: Vec::with_capacity(sets.len()),
             running: None,
             told: Vec::new(),
         };
-        for rank in 0..ranks {
-            let held = keeper.hold(rank)?;
+        for (rank, &set) in (0..).zip(sets) {
+            let held = keeper.hold(rank, set)?;
             keeper.ranks.push(held);
         }
         Ok(keeper)
     }
 
-    fn hold(&self, rank: u32) -> Result<Held, MemoryError> {
+    fn hold(&self, rank: u32, set: usize) -> Result<Held, MemoryError> {
         let shape = self.shape(rank);
         let ring = create_memory("taffrail-event-ring", shape.bytes())?;
         shape.lay_out(&Memory::map(ring.as_fd(), shape.bytes())?);
@@ -134,7 +136,7 @@ impl Keeper {
             Keeping::Disk(_) => None,
             Keeping::Process => Some(new_store(Owner { rank, job: self.job })?),
         };
-        Ok(Held { ring, store })
+        Ok(Held { set, ring, store })
     }
 
     /// What the ring of a rank is like: the rank attaches to it as this.
@@ -199,14 +201,17 @@ impl Keeper {
                 .flatten()
                 .map(AsFd::as_fd)
                 .collect();
-            let packet = Packet::Serve { rank, job: self.job, capacity: self.capacity };
+            let set = held.set;
+            let members = self.ranks.iter().filter(|other| other.set == set).count() as u32;
+            let (job, capacity, set) = (self.job, self.capacity, set as u32);
+            let packet = Packet::Serve { rank, job, capacity, set, members };
             self.channel()?.send(&packet, &files)?;
             self.answer(rank)?;
         }
         Ok(())
     }
 
-    /// All events of a rank that is dead, whether they are stable or not, in order.
+    /// All events of a rank whose set is dead, whether they are stable or not, in order.
     ///
     /// # Errors
     /// [`KeeperError`]; if the logger was killed, start it again, then ask again.

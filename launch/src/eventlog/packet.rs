@@ -6,10 +6,10 @@ const READY: u64 = u64::from_le_bytes(*b"TAFFEVRD");
 const FETCH: u64 = u64::from_le_bytes(*b"TAFFEVFE");
 const EVENTS: u64 = u64::from_le_bytes(*b"TAFFEVEV");
 const TOLD: u64 = u64::from_le_bytes(*b"TAFFEVTD");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of a packet without text.
-const LEN: usize = 32;
+const LEN: usize = 40;
 /// Bytes of text in a packet at most.
 const TEXT: usize = 480;
 /// No packet is longer, in bytes.
@@ -42,12 +42,16 @@ pub enum Packet {
         job: u64,
         /// Records that the ring has room for.
         capacity: u64,
+        /// The number of its set, whose events are stable together.
+        set: u32,
+        /// How many ranks that has.
+        members: u32,
     },
     /// From the logger: it keeps them.
     Ready {
         /// The rank.
         rank: u32,
-        /// The clock of the last event that is kept already.
+        /// The clock of the last event that is stable already.
         kept: u64,
         /// Bytes at the end that were cut off, for nobody had finished writing them.
         cut: u64,
@@ -116,8 +120,12 @@ impl Packet {
 
     /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
+        let (mut set, mut members) = (0, 0);
         let (magic, rank, a, b, text) = match self {
-            Packet::Serve { rank, job, capacity } => (SERVE, *rank, *job, *capacity, ""),
+            Packet::Serve { rank, job, capacity, set: number, members: count } => {
+                (set, members) = (*number, *count);
+                (SERVE, *rank, *job, *capacity, "")
+            }
             Packet::Ready { rank, kept, cut } => (READY, *rank, *kept, *cut, ""),
             Packet::Fetch { rank } => (FETCH, *rank, 0, 0, ""),
             Packet::Events { rank, len } => (EVENTS, *rank, *len, 0, ""),
@@ -132,6 +140,8 @@ impl Packet {
         bytes.extend(rank.to_le_bytes());
         bytes.extend(a.to_le_bytes());
         bytes.extend(b.to_le_bytes());
+        bytes.extend(u32::to_le_bytes(set));
+        bytes.extend(u32::to_le_bytes(members));
         bytes.extend(text.as_bytes());
         bytes
     }
@@ -146,13 +156,14 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
         Err(Malformed { field, expected: expected.into(), got })
     };
     let Some((head, text)) = bytes.split_first_chunk::<LEN>() else {
-        return wrong("length", "32 bytes or more", bytes.len().to_string());
+        return wrong("length", "40 bytes or more", bytes.len().to_string());
     };
     let words = head.as_chunks::<8>().0;
-    let [magic, middle, a, b] = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
+    let [magic, middle, a, b, last] = [0, 1, 2, 3, 4].map(|n| u64::from_le_bytes(words[n]));
     let (version, rank) = (middle as u32, (middle >> 32) as u32);
+    let (set, members) = (last as u32, (last >> 32) as u32);
     if version != VERSION {
-        return wrong("version", "1", version.to_string());
+        return wrong("version", "2", version.to_string());
     }
     let expected = if magic == TOLD { b } else { 0 };
     if expected != text.len() as u64 || text.len() > TEXT {
@@ -162,13 +173,17 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
             text.len().to_string(),
         );
     }
+    if magic != SERVE && last != 0 {
+        return wrong("set and members", "0", format!("{set}, {members}"));
+    }
     match magic {
+        SERVE if members == 0 => wrong("members", "1 or more", "0".into()),
         SERVE if !b.is_power_of_two() || b > MOST_RECORDS => {
             wrong("capacity", "a power of two up to 2^32", b.to_string())
         }
-        SERVE => Ok(Packet::Serve { rank, job: a, capacity: b }),
+        SERVE => Ok(Packet::Serve { rank, job: a, capacity: b, set, members }),
         READY => Ok(Packet::Ready { rank, kept: a, cut: b }),
-        FETCH | EVENTS if b != 0 => wrong("last word", "0", b.to_string()),
+        FETCH | EVENTS if b != 0 => wrong("fourth word", "0", b.to_string()),
         FETCH if a != 0 => wrong("third word", "0", a.to_string()),
         FETCH => Ok(Packet::Fetch { rank }),
         EVENTS => Ok(Packet::Events { rank, len: a }),
@@ -191,7 +206,7 @@ mod tests {
     fn all() -> Vec<Packet> {
         let told = KINDS.map(|what| Packet::Told(Told::new(3, what, &"no space")));
         let mut all = vec![
-            Packet::Serve { rank: 1, job: 0x1234, capacity: 4096 },
+            Packet::Serve { rank: 1, job: 0x1234, capacity: 4096, set: 7, members: 3 },
             Packet::Ready { rank: 2, kept: 7, cut: 31 },
             Packet::Fetch { rank: 3 },
             Packet::Events { rank: 4, len: 64 },
@@ -228,11 +243,19 @@ mod tests {
     #[test]
     fn the_field_that_is_wrong_is_named() {
         let with = |at: usize, byte| {
-            let mut bytes = Packet::Serve { rank: 1, job: 2, capacity: 4 }.encode();
+            let serve = Packet::Serve { rank: 1, job: 2, capacity: 4, set: 5, members: 6 };
+            let mut bytes = serve.encode();
             bytes[at] = byte;
             decode(&bytes).unwrap_err().field
         };
-        assert_eq!((with(0, 0), with(8, 2), with(24, 3)), ("magic", "version", "capacity"));
+        assert_eq!(
+            (with(0, 0), with(8, 1), with(24, 3)),
+            ("set and members", "version", "capacity")
+        );
+        assert_eq!(with(36, 0), "members");
+        let mut unknown = Packet::Fetch { rank: 1 }.encode();
+        unknown[0] = 0;
+        assert_eq!(decode(&unknown).unwrap_err().field, "magic");
         let long = Told::new(1, What::Waiting, &"ä".repeat(TEXT));
         assert_eq!(long.text.len(), TEXT);
         assert_eq!(Packet::Told(long).encode().len(), LONGEST);

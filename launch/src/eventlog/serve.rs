@@ -15,8 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, EventFile, Ledger, Logger, Memory, Owner, Report, RingReader, RingShape,
+    Disk, Durability, Logger, Memory, Report, RingReader, RingShape, Served,
 };
 
 /// How to keep events.
@@ -105,8 +106,8 @@ impl Server {
         let mut wait = pace.least;
         loop {
             match self.round() {
-                Ok(0) => wait = (2 * wait).min(pace.most),
-                Ok(_) => wait = pace.least,
+                Ok(true) => wait = pace.least,
+                Ok(false) => wait = (2 * wait).min(pace.most),
                 // What is in the rings may still be of use to whoever reads the files.
                 Err(ChannelError::Closed) => {
                     self.logger.turn();
@@ -123,15 +124,15 @@ impl Server {
         }
     }
 
-    /// Does what was asked for, then keeps what is new. Returns how many records that were.
-    fn round(&mut self) -> Result<usize, ChannelError> {
+    /// Does what was asked for, then keeps what is new. Returns whether anything was.
+    fn round(&mut self) -> Result<bool, ChannelError> {
         self.obey()?;
         let turn = self.logger.turn();
         for report in turn.reports {
             self.say(Packet::Told(told(&report)), None);
         }
         self.flush()?;
-        Ok(turn.read)
+        Ok(turn.busy)
     }
 
     /// Nothing more is read while there is no room for answers.
@@ -139,8 +140,13 @@ impl Server {
         while self.flush()? {
             let Some((packet, files)) = self.channel.receive()? else { break };
             let (answer, file) = match packet {
-                Packet::Serve { rank, job, capacity } => {
-                    (self.serve(Owner { rank, job }, capacity, files), None)
+                Packet::Serve { rank, job, capacity, set: number, members } => {
+                    let durability = match self.dir {
+                        Some(_) => Durability::Disk,
+                        None => Durability::Process,
+                    };
+                    let shape = RingShape { rank, job, capacity, durability };
+                    (self.serve(shape, Set { number, members, job }, files), None)
                 }
                 Packet::Fetch { rank } => self.fetch(rank),
                 other => return Err(backwards(&other).into()),
@@ -166,39 +172,30 @@ impl Server {
         Ok(true)
     }
 
-    fn serve(&mut self, owner: Owner, capacity: u64, files: Vec<OwnedFd>) -> Packet {
-        match self.ledger(owner, capacity, files) {
-            Ok((ledger, cut)) => {
-                let kept = ledger.kept();
-                self.logger.serve(ledger);
-                Packet::Ready { rank: owner.rank, kept, cut }
-            }
-            Err(e) => Packet::Told(Told::new(owner.rank, What::Refused, &e)),
+    fn serve(&mut self, shape: RingShape, set: Set, files: Vec<OwnedFd>) -> Packet {
+        let rank = shape.rank;
+        match self.served(shape, set, files) {
+            Ok(Served { kept, cut }) => Packet::Ready { rank, kept, cut },
+            Err(e) => Packet::Told(Told::new(rank, What::Refused, &e)),
         }
     }
 
-    fn ledger(
-        &self,
-        owner: Owner,
-        capacity: u64,
+    fn served(
+        &mut self,
+        shape: RingShape,
+        set: Set,
         files: Vec<OwnedFd>,
-    ) -> Result<(Ledger, u64), Anything> {
+    ) -> Result<Served, Anything> {
         let mut files = files.into_iter();
         let ring = files.next().ok_or("a rank without a ring")?;
-        let durability = match self.dir {
-            Some(_) => Durability::Disk,
-            None => Durability::Process,
-        };
-        let shape = RingShape { rank: owner.rank, job: owner.job, capacity, durability };
         let ring = RingReader::attach(Memory::map(ring.as_fd(), shape.bytes())?, shape)?;
-        let (file, cut) = match &self.dir {
-            Some(dir) => EventFile::open_in(dir, owner)?,
+        match &self.dir {
+            Some(dir) => Ok(self.logger.serve_in(dir, set, ring)?),
             None => {
                 let store = files.next().ok_or("a rank without a store")?;
-                EventFile::open(store.into(), format!("the store of rank {}", owner.rank), owner)?
+                Ok(self.logger.serve(ring, store.into())?)
             }
-        };
-        Ok((Ledger::new(ring, file)?, cut))
+        }
     }
 
     fn fetch(&mut self, rank: u32) -> (Packet, Option<OwnedFd>) {

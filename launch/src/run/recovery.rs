@@ -40,7 +40,7 @@ impl Recovery {
         guard: &Guard,
     ) -> Result<Option<Recovery>, Failure> {
         let Some(logged) = plan.logging else { return Ok(None) };
-        let logger = Logger::start(ranks, job, logged.keeping.clone(), guard)?;
+        let logger = Logger::start(&logged.sets, job, logged.keeping.clone(), guard)?;
         let lives = vec![Life::default(); ranks as usize];
         Ok(Some(Recovery { logged, logger, lives, restarts: 0, tally: Tally::default() }))
     }

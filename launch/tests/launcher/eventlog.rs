@@ -1,11 +1,13 @@
 //! The event logger on real processes: ranks, loggers and starters that are killed, disks that are
 //! full, files that are damaged.
 
+mod sets;
+
 use super::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Child;
@@ -22,9 +24,9 @@ fn event(rank: u32, clock: u64) -> Event {
     Event::Found { polls: clock as u32, index: rank }
 }
 
-fn keeper(ranks: u32, keeping: &Keeping) -> Keeper {
+fn keeper(sets: &[usize], keeping: &Keeping) -> Keeper {
     let program = env!("CARGO_BIN_EXE_taffrail").into();
-    Keeper::new(program, ranks, JOB, CAPACITY, keeping.clone()).unwrap()
+    Keeper::new(program, sets, JOB, CAPACITY, keeping.clone()).unwrap()
 }
 
 /// A word of a ring, as the format has it: bytes 128 and 384.
@@ -59,7 +61,7 @@ fn check(keeper: &mut Keeper, rank: u32) -> u64 {
 #[test]
 fn a_rank_or_a_starter() {
     let Ok(part) = std::env::var("EVENTLOG_PART") else {
-        let keeper = keeper(1, &Keeping::Process);
+        let keeper = keeper(&[0], &Keeping::Process);
         let memory = Memory::map(keeper.ring(0), keeper.shape(0).bytes()).unwrap();
         let mut writer = RingWriter::attach(memory, keeper.shape(0)).unwrap();
         (1..=CAPACITY).for_each(|clock| assert_eq!(writer.push(&event(0, clock)), Ok(clock)));
@@ -70,11 +72,12 @@ fn a_rank_or_a_starter() {
     let mut fields = part.split(' ');
     match (fields.next().unwrap(), fields.next().unwrap()) {
         ("starter", _) => {
-            let mut keeper = keeper(2, &Keeping::Process);
+            let mut keeper = keeper(&[0, 1], &Keeping::Process);
             keeper.start().unwrap();
             println!("logger {}", keeper.pid().unwrap().as_raw_pid());
             std::thread::sleep(Duration::from_secs(60));
         }
+        ("member", rank) => sets::member(rank.parse().unwrap(), fields),
         (kind, rank) => {
             let rank = rank.parse().unwrap();
             let durability = if kind == "disk" { Durability::Disk } else { Durability::Process };
@@ -129,7 +132,7 @@ fn pause(most: u64) {
 fn all_that_a_killed_rank_has_written_is_there_and_the_next_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     for keeping in [Keeping::Process, Keeping::Disk(folder.path().into())] {
-        let mut keeper = keeper(2, &keeping);
+        let mut keeper = keeper(&[0, 0], &keeping);
         keeper.start().unwrap();
         let mut last = 0;
         for _ in 0..5 {
@@ -148,7 +151,7 @@ fn all_that_a_killed_rank_has_written_is_there_and_the_next_goes_on() {
 #[test]
 fn all_that_was_announced_is_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let mut keeper = keeper(1, &Keeping::Disk(folder.path().into()));
+    let mut keeper = keeper(&[0], &Keeping::Disk(folder.path().into()));
     keeper.start().unwrap();
     let mut writer = rank(&keeper, 0);
     for _ in 0..20 {
@@ -174,17 +177,23 @@ fn on_disk(folder: &Path, records: u64) {
 
 #[test]
 fn a_logger_killed_a_hundred_times_loses_nothing_in_memory() {
-    killed_a_hundred_times(&Keeping::Process);
+    killed_a_hundred_times(&[0, 0], &Keeping::Process);
 }
 
 #[test]
 fn a_logger_killed_a_hundred_times_loses_nothing_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    killed_a_hundred_times(&Keeping::Disk(folder.path().into()));
+    killed_a_hundred_times(&[0, 1], &Keeping::Disk(folder.path().into()));
 }
 
-fn killed_a_hundred_times(keeping: &Keeping) {
-    let mut keeper = keeper(2, keeping);
+#[test]
+fn a_logger_killed_a_hundred_times_loses_nothing_of_a_set() {
+    let folder = tempfile::tempdir().unwrap();
+    killed_a_hundred_times(&[0, 0], &Keeping::Disk(folder.path().into()));
+}
+
+fn killed_a_hundred_times(sets: &[usize], keeping: &Keeping) {
+    let mut keeper = keeper(sets, keeping);
     keeper.start().unwrap();
     let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
     assert!(soon(|| written(&keeper, 0) > 0 && written(&keeper, 1) > 0));
@@ -251,7 +260,7 @@ fn damaged_files_are_refused_by_name_and_never_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rank-0.events");
     let keeping = Keeping::Disk(folder.path().into());
-    let mut keeper = keeper(1, &keeping);
+    let mut keeper = keeper(&[0], &keeping);
     keeper.start().unwrap();
     let mut writer = rank(&keeper, 0);
     assert!(soon(|| stable(&keeper, 0) > 20));
@@ -306,7 +315,7 @@ fn full_disk(folder: &Path) {
     let ballast = folder.join("ballast");
     std::fs::write(&ballast, vec![1; 200 * 1024]).unwrap();
 
-    let mut keeper = keeper(2, &Keeping::Disk(folder.into()));
+    let mut keeper = keeper(&[0, 0], &Keeping::Disk(folder.into()));
     keeper.start().unwrap();
     let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
     let mut news = Vec::new();
@@ -340,7 +349,7 @@ fn full_disk(folder: &Path) {
 
 #[test]
 fn a_damaged_ring_is_told_and_not_handed_out() {
-    let mut keeper = keeper(2, &Keeping::Process);
+    let mut keeper = keeper(&[0, 1], &Keeping::Process);
     keeper.start().unwrap();
     kill_logger(&keeper);
     let mut writer = rank(&keeper, 0);
@@ -365,7 +374,7 @@ fn a_damaged_ring_is_told_and_not_handed_out() {
 fn a_logger_with_nothing_to_do_takes_no_processor() {
     let folder = tempfile::tempdir().unwrap();
     for keeping in [Keeping::Process, Keeping::Disk(folder.path().into())] {
-        let mut keeper = keeper(16, &keeping);
+        let mut keeper = keeper(&[3; 16], &keeping);
         keeper.start().unwrap();
         let pid = keeper.pid().unwrap().as_raw_pid();
         std::thread::sleep(Duration::from_millis(100));

@@ -3,9 +3,12 @@
 //! The same format lies on a disk, in the memory that a `process` logger fills, and in what is handed
 //! to a restarted rank.
 
+mod scan;
+
 use crate::event::{RECORD, RecordError};
-use crate::{Clocked, Event, Rank};
+use crate::{Clocked, Rank};
 use rustix::io::Errno;
+use scan::Scan;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::os::unix::fs::FileExt;
@@ -79,6 +82,22 @@ pub enum FileError {
     },
 }
 
+/// Where the records of a file end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Wherever there are no more: the last one may be torn.
+    Torn,
+    /// Where the file ends, all of which is good.
+    Whole,
+    /// Where a cut of the set says. All that it names must be there, and nothing else counts.
+    Cut {
+        /// The clock of the last record.
+        clock: u64,
+        /// The number of the cut.
+        number: u64,
+    },
+}
+
 /// What lies behind a damaged record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
@@ -89,6 +108,11 @@ pub enum Behind {
         /// Where it begins, in bytes from the beginning of the file.
         at: u64,
     },
+    /// A cut of the set, made after the record was synced.
+    Cut {
+        /// Its number.
+        number: u64,
+    },
     /// It does not matter: no damage of any kind was to be expected here.
     Anything,
 }
@@ -98,6 +122,9 @@ impl std::fmt::Display for Behind {
         match self {
             Behind::Record { clock, at } => {
                 write!(f, "the file is damaged, record {clock} is whole behind it at byte {at}")
+            }
+            Behind::Cut { number } => {
+                write!(f, "the file is damaged, cut {number} of its set has this record")
             }
             Behind::Anything => write!(f, "the events of this rank cannot be replayed"),
         }
@@ -131,13 +158,10 @@ pub fn read_events(owner: Owner, name: &str, bytes: &[u8]) -> Result<Vec<Clocked
             into.copy_from_slice(&bytes[at..at + len]);
             Ok(())
         },
+        end: End::Whole,
     };
-    match scan.events(|event| events.push(event))? {
-        (_, None) => Ok(events),
-        (clock, Some(what)) => {
-            Err(FileError::Record { file: name.into(), clock, what, behind: Behind::Anything })
-        }
-    }
+    scan.events(|event| events.push(event))?;
+    Ok(events)
 }
 
 /// The file that the events of a rank are appended to.
@@ -145,7 +169,6 @@ pub fn read_events(owner: Owner, name: &str, bytes: &[u8]) -> Result<Vec<Clocked
 pub struct EventFile {
     file: File,
     name: String,
-    owner: Owner,
     records: u64,
 }
 
@@ -155,65 +178,49 @@ impl EventFile {
     ///
     /// # Errors
     /// [`FileError`]; a damaged file is left as it is.
-    pub fn open_in(folder: &Path, owner: Owner) -> Result<(Self, u64), FileError> {
+    pub fn open_in(folder: &Path, owner: Owner, end: End) -> Result<(Self, u64), FileError> {
         let path = folder.join(format!("rank-{}.events", owner.rank));
         let name = path.display().to_string();
-        let os = |call| {
-            let file = name.clone();
-            move |error| FileError::Os { file, call, error }
-        };
-        let open = || OpenOptions::new().read(true).write(true).open(&path);
-        let file = match open() {
-            Ok(file) => file,
+        let os = |call, error| FileError::Os { file: name.clone(), call, error };
+        let file = match open(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let new = path.with_extension("events.new");
-                let made = File::create(&new).map_err(os("open"))?;
-                made.write_all_at(&file_header(owner), 0).map_err(os("pwrite"))?;
-                made.sync_all().map_err(os("fsync"))?;
-                std::fs::rename(&new, &path).map_err(os("rename"))?;
-                let folder = File::open(folder).map_err(os("open of its folder"))?;
-                folder.sync_all().map_err(os("fsync of its folder"))?;
-                open().map_err(os("open"))?
+                make(&path, &file_header(owner)).map_err(|(call, error)| os(call, error))?;
+                open(&path)
             }
-            Err(e) => return Err(os("open")(e)),
+            opened => opened,
         };
-        EventFile::open(file, name, owner)
+        let file = file.map_err(|error| os("open", error))?;
+        EventFile::open(file, name, owner, end)
     }
 
-    /// Goes through a file and cuts off its torn end: what was being written when the logger or the
-    /// node died, and was not announced as stable. Returns how many bytes that were.
+    /// Goes through a file and cuts off what is behind its end: what was being written when the logger
+    /// or the node died, and was not announced as stable. Returns how many bytes that were.
     ///
     /// # Errors
     /// [`FileError`] when a record is damaged that is no torn end; the file is left as it is.
-    pub fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
+    pub fn open(
+        file: File,
+        name: String,
+        owner: Owner,
+        end: End,
+    ) -> Result<(Self, u64), FileError> {
         let os = |call| {
             let file = name.clone();
             move |error| FileError::Os { file, call, error }
         };
         let len = file.metadata().map_err(os("fstat"))?.len();
-        let scan = Scan {
-            owner,
-            name: &name,
-            len,
-            read: |at, into: &mut [u8]| file.read_exact_at(into, at),
-        };
-        let (clock, torn) = scan.events(drop)?;
-        let records = clock - 1;
-        let end = offset(records);
-        if torn.is_some() {
-            file.set_len(end).map_err(os("ftruncate"))?;
+        let read = |at, into: &mut [u8]| file.read_exact_at(into, at);
+        let records = Scan { owner, name: &name, len, read, end }.events(drop)?;
+        let cut = len - offset(records);
+        if cut > 0 {
+            file.set_len(offset(records)).map_err(os("ftruncate"))?;
         }
-        Ok((EventFile { file, name, owner, records }, len - end))
+        Ok((EventFile { file, name, records }, cut))
     }
 
     /// How many records there are, which is the clock of the last one.
     pub fn records(&self) -> u64 {
         self.records
-    }
-
-    /// Whose events these are.
-    pub fn owner(&self) -> Owner {
-        self.owner
     }
 
     /// What errors call it.
@@ -236,6 +243,18 @@ impl EventFile {
         self.records += records;
     }
 
+    /// Nobody knows whether the records behind these were synced: they are written again.
+    pub(super) fn go_back(&mut self, records: u64) {
+        debug_assert!(records <= self.records);
+        self.records = records;
+    }
+
+    /// Whatever is in the file is on disk.
+    pub(super) fn sync(&self) -> Result<(), FileError> {
+        let os = |error| FileError::Os { file: self.name.clone(), call: "fdatasync", error };
+        self.file.sync_data().map_err(os)
+    }
+
     /// Copies the header and all records, then `more` records that are to follow.
     ///
     /// # Errors
@@ -255,102 +274,27 @@ impl EventFile {
 }
 
 fn offset(records: u64) -> u64 {
-    (FILE_HEADER + RECORD * records as usize) as u64
+    records.saturating_mul(RECORD as u64).saturating_add(FILE_HEADER as u64)
 }
 
-/// A way through a file.
-struct Scan<'a, R> {
-    owner: Owner,
-    name: &'a str,
-    len: u64,
-    read: R,
+pub(super) fn open(path: &Path) -> IoResult<File> {
+    OpenOptions::new().read(true).write(true).open(path)
 }
 
-impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
-    /// Tells of all good records. Returns the clock of the first one that is not there, and what is
-    /// there instead, if anything is: then nothing behind that is good.
-    fn events(
-        &self,
-        mut each: impl FnMut(Clocked),
-    ) -> Result<(u64, Option<RecordError>), FileError> {
-        self.header()?;
-        let (mut clock, mut at, mut piece) = (1, FILE_HEADER as u64, vec![0; PIECE]);
-        while at < self.len {
-            let len = (PIECE as u64).min(self.len - at) as usize;
-            self.get(at, &mut piece[..len])?;
-            let (records, rest) = piece[..len].as_chunks::<RECORD>();
-            for record in records {
-                match Event::decode(self.owner.rank, record) {
-                    Ok((got, event)) if got == clock => each(Clocked { clock, event }),
-                    Ok((got, _)) => return Err(self.misplaced(clock, got)),
-                    Err(what) => return self.torn(clock, what).map(|()| (clock, Some(what))),
-                }
-                clock += 1;
-            }
-            if !rest.is_empty() {
-                return Ok((clock, Some(RecordError::Short { clock, got: rest.len() })));
-            }
-            at += len as u64;
-        }
-        Ok((clock, None))
-    }
-
-    fn header(&self) -> Result<(), FileError> {
-        let wrong = |field, expected, got| {
-            Err(FileError::Header { file: self.name.into(), field, expected, got })
-        };
-        if self.len < FILE_HEADER as u64 {
-            return wrong("length in bytes, at least", FILE_HEADER as u64, self.len);
-        }
-        let mut got = [0; FILE_HEADER];
-        self.get(0, &mut got)?;
-        let expected = file_header(self.owner);
-        let fields = [("magic", 0..8), ("version", 8..12), ("rank", 12..16), ("job", 16..24)];
-        for (field, at) in fields.into_iter().chain([("zeros", 24..28), ("checksum", 28..32)]) {
-            let (expected, got) = (number(&expected[at.clone()]), number(&got[at]));
-            if expected != got {
-                return wrong(field, expected, got);
-            }
-        }
-        Ok(())
-    }
-
-    /// A record is not good. Only an end that was being written may be so: nothing good is behind it,
-    /// at any byte, for bytes may be missing.
-    fn torn(&self, clock: u64, what: RecordError) -> Result<(), FileError> {
-        let file = || self.name.to_owned();
-        if !matches!(what, RecordError::Empty | RecordError::Damaged { .. }) {
-            return Err(FileError::Record { file: file(), clock, what, behind: Behind::Anything });
-        }
-        let (start, mut piece) = (offset(clock - 1) + 1, vec![0; PIECE]);
-        let mut at = start;
-        while at + RECORD as u64 <= self.len {
-            let len = (PIECE as u64).min(self.len - at) as usize;
-            self.get(at, &mut piece[..len])?;
-            for (skip, bytes) in piece[..len].windows(RECORD).enumerate() {
-                let Some(record) = bytes.first_chunk::<RECORD>() else { continue };
-                if let Ok((found, _)) = Event::decode(self.owner.rank, record) {
-                    let behind = Behind::Record { clock: found, at: at + skip as u64 };
-                    return Err(FileError::Record { file: file(), clock, what, behind });
-                }
-            }
-            at += (len - RECORD + 1) as u64;
-        }
-        Ok(())
-    }
-
-    fn misplaced(&self, clock: u64, got: u64) -> FileError {
-        FileError::Misplaced { file: self.name.into(), clock, got }
-    }
-
-    fn get(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
-        let os = |error| FileError::Os { file: self.name.into(), call: "pread", error };
-        (self.read)(at, into).map_err(os)
-    }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+/// Makes a file that is there with these bytes, after a crash at any time, or not at all.
+///
+/// # Errors
+/// The system call and its error.
+pub(super) fn make(path: &Path, bytes: &[u8]) -> Result<(), (&'static str, Error)> {
+    let mut new = path.to_owned();
+    new.add_extension("new");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let made = File::create(&new).map_err(|e| ("open", e))?;
+    made.write_all_at(bytes, 0).map_err(|e| ("pwrite", e))?;
+    made.sync_all().map_err(|e| ("fsync", e))?;
+    std::fs::rename(&new, path).map_err(|e| ("rename", e))?;
+    let folder = File::open(folder).map_err(|e| ("open of its folder", e))?;
+    folder.sync_all().map_err(|e| ("fsync of its folder", e))
 }
 
 /// The error of a call, as [`Errno`] where it is one.

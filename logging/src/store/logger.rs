@@ -1,155 +1,40 @@
-//! The event logger: takes records out of rings, and keeps them.
+//! The event logger: takes records out of rings, keeps them, then says so.
 
+use super::cuts::{CutFile, CutFileError, cut_file_name};
 use super::disk::{CommitError, Disk, Write};
-use super::file::{EventFile, FileError};
+use super::file::{End, EventFile, FileError, Owner};
+use super::group::Group;
+use super::ledger::{CopyError, Ledger, LedgerError};
 use super::memory::Memory;
 use super::ring::{RingError, RingReader};
-use crate::Rank;
-use crate::event::RECORD;
+use crate::{Rank, Set};
 use std::fs::File;
-use std::time::{Duration, Instant};
-
-/// After a commit has failed, it is tried again after this time, then after twice that.
-const FIRST_RETRY: Duration = Duration::from_millis(10);
-/// But not later than after this.
-const LAST_RETRY: Duration = Duration::from_millis(500);
-
-/// Why the events of a rank cannot be kept: the ring and the store contradict each other.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LedgerError {
-    /// Stable events are gone.
-    #[error(
-        "rank {rank}: events up to {promised} are stable, {file} has only {have}: it was shortened or replaced, and the rank cannot be restarted"
-    )]
-    Lost {
-        /// The rank.
-        rank: Rank,
-        /// The last clock that was announced as stable.
-        promised: u64,
-        /// The last clock that is kept.
-        have: u64,
-        /// Where.
-        file: String,
-    },
-    /// The ring is that of an execution which is behind what is kept.
-    #[error(
-        "rank {rank}: {file} has events up to {have}, its ring only up to {written}: give a folder of its own to each execution"
-    )]
-    Behind {
-        /// The rank.
-        rank: Rank,
-        /// The last clock in the ring.
-        written: u64,
-        /// The last clock that is kept.
-        have: u64,
-        /// Where.
-        file: String,
-    },
-    /// The ring is damaged.
-    #[error(transparent)]
-    Ring(#[from] RingError),
-}
-
-/// The events of one rank: the ring they come from, and the file they go to.
-#[derive(Debug)]
-pub struct Ledger {
-    ring: RingReader<Memory>,
-    file: EventFile,
-    /// Records that were read, and follow those of the file.
-    pending: Vec<u8>,
-    /// No commit before this time, and how long to wait after the next failure.
-    retry: Option<(Instant, Duration)>,
-    /// Nothing more is read from this ring.
-    damaged: bool,
-}
-
-impl Ledger {
-    /// Goes on where the logger before has stopped.
-    ///
-    /// # Errors
-    /// [`LedgerError`].
-    pub fn new(mut ring: RingReader<Memory>, file: EventFile) -> Result<Self, LedgerError> {
-        let (rank, have, promised) = (ring.shape().rank, file.records(), ring.promised());
-        let written = ring.written()?;
-        let name = || file.name().to_owned();
-        if have < promised {
-            return Err(LedgerError::Lost { rank, promised, have, file: name() });
-        }
-        if written != 0 && have > written {
-            return Err(LedgerError::Behind { rank, written, have, file: name() });
-        }
-        // A new ring goes on where the file ends; in one that is in use, the logger before us was
-        // killed after it had written, before it said so.
-        if have > ring.taken() {
-            ring.keep(have);
-        }
-        Ok(Ledger { ring, file, pending: Vec::new(), retry: None, damaged: false })
-    }
-
-    /// The clock of the last event that is kept.
-    pub fn kept(&self) -> u64 {
-        self.file.records()
-    }
-
-    /// Reads what is new in the ring. Returns how many records that were.
-    fn read(&mut self) -> Result<usize, RingError> {
-        if self.damaged {
-            return Ok(0);
-        }
-        let before = self.pending.len();
-        let clock = self.file.records() + (before / RECORD) as u64;
-        let read = self.ring.read(clock, &mut self.pending);
-        self.damaged = read.is_err();
-        read.map(|_| (self.pending.len() - before) / RECORD)
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        !self.pending.is_empty() && self.retry.is_none_or(|(at, _)| at <= now)
-    }
-
-    fn committed(&mut self, result: Result<(), CommitError>, now: Instant) -> Option<Report> {
-        let rank = self.ring.shape().rank;
-        match result {
-            Ok(()) => {
-                self.file.grown((self.pending.len() / RECORD) as u64);
-                self.ring.keep(self.file.records());
-                self.pending.clear();
-                self.retry.take().map(|_| Report::Resumed { rank })
-            }
-            Err(error) => {
-                let again =
-                    self.retry.map_or(FIRST_RETRY, |(_, delay)| (delay * 2).min(LAST_RETRY));
-                let first = self.retry.replace((now + again, again)).is_none();
-                let file = || self.file.name().to_owned();
-                first.then(|| Report::Waiting { rank, file: file(), error })
-            }
-        }
-    }
-}
+use std::path::Path;
+use std::time::Instant;
 
 /// What whoever started the logger should know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Report {
-    /// Events of a rank cannot be kept now. The rank waits for it, and it is tried again.
+    /// Events of a rank cannot be kept now. It waits for that, and so does its set; it is tried again.
     #[error(
-        "rank {rank} waits for its events to be stable: {file}: {error}; it goes on when that succeeds (free space on the disk)"
+        "rank {rank} and its set wait for their events to be stable: {file}: {error}; they go on when that succeeds (free space on the disk)"
     )]
     Waiting {
         /// The rank.
         rank: Rank,
-        /// Its file.
+        /// The file that cannot be written.
         file: String,
         /// What failed.
         error: CommitError,
     },
     /// They can be kept again.
-    #[error("events of rank {rank} are kept again")]
+    #[error("events of rank {rank} and its set are kept again")]
     Resumed {
         /// The rank.
         rank: Rank,
     },
-    /// The ring of a rank is damaged. Nothing more of it is kept.
-    #[error("{error}; nothing more of this rank is kept")]
+    /// The ring of a rank is damaged. Nothing more of it is kept, nor of its set.
+    #[error("{error}; nothing more of this rank and its set is kept")]
     Damaged {
         /// The rank.
         rank: Rank,
@@ -161,55 +46,166 @@ pub enum Report {
 /// What a turn has done.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// How many records were read from rings.
-    pub read: usize,
+    /// Whether there was something new in the rings.
+    pub busy: bool,
     /// What is to be told.
     pub reports: Vec<Report>,
+}
+
+/// What there was of a rank that is served now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The clock of the last event that is kept.
+    pub kept: u64,
+    /// Bytes at the end that were cut off, for nobody had finished writing them.
+    pub cut: u64,
+}
+
+/// Why a rank is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It is already, or its set is said to be something else than it was.
+    #[error("rank {rank} of {got:?}: {expected}")]
+    Order {
+        /// The rank.
+        rank: Rank,
+        /// Its set.
+        got: Set,
+        /// What was expected.
+        expected: String,
+    },
+    /// Its ring and its file contradict each other.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// Its file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The cut file of its set cannot be used.
+    #[error(transparent)]
+    Cuts(#[from] CutFileError),
 }
 
 /// The event logger of some ranks, without its process.
 #[derive(Debug)]
 pub struct Logger {
     disk: Disk,
-    ledgers: Vec<Ledger>,
+    groups: Vec<Group>,
 }
 
 impl Logger {
     /// Of no ranks yet.
     pub fn new(disk: Disk) -> Self {
-        Logger { disk, ledgers: Vec::new() }
+        Logger { disk, groups: Vec::new() }
     }
 
-    /// Keeps the events of one more rank. A rank that it had already is replaced.
-    pub fn serve(&mut self, ledger: Ledger) {
-        let rank = ledger.ring.shape().rank;
-        self.ledgers.retain(|known| known.ring.shape().rank != rank);
-        self.ledgers.push(ledger);
+    /// Keeps the events of one more rank in this memory, by itself: they are stable as soon as they are
+    /// in the ring.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn serve(&mut self, ring: RingReader<Memory>, store: File) -> Result<Served, ServeError> {
+        let owner = Owner { rank: ring.shape().rank, job: ring.shape().job };
+        let set = Set { number: owner.rank, members: 1, job: owner.job };
+        self.expect_new(owner.rank, set)?;
+        let name = format!("the store of rank {}", owner.rank);
+        let (file, cut) = EventFile::open(store, name, owner, End::Torn)?;
+        let ledger = Ledger::new(ring, file)?;
+        let kept = ledger.kept();
+        let mut group = Group::new(set, None);
+        group.add(ledger, None);
+        self.groups.push(group);
+        Ok(Served { kept, cut })
     }
 
-    /// Reads what is new in all rings, keeps it, then announces it as stable.
+    /// Keeps the events of one more rank in a folder, stable together with those of its set. Nothing of
+    /// the set is kept before all of its members are served.
+    ///
+    /// # Errors
+    /// [`ServeError`]; damaged files are left as they are.
+    pub fn serve_in(
+        &mut self,
+        folder: &Path,
+        set: Set,
+        ring: RingReader<Memory>,
+    ) -> Result<Served, ServeError> {
+        let owner = Owner { rank: ring.shape().rank, job: ring.shape().job };
+        let place = self.expect_new(owner.rank, set)?;
+        let mut opened = None;
+        let group = match place {
+            Some(place) => &mut self.groups[place],
+            None => {
+                let cuts = if set.members > 1 { CutFile::open_in(folder, set)? } else { None };
+                opened.insert(Group::new(set, cuts))
+            }
+        };
+        let end = end(group, owner.rank)?;
+        let (file, cut) = EventFile::open_in(folder, owner, end)?;
+        if end == End::Torn && set.members > 1 && file.records() > 0 {
+            let (rank, records) = (owner.rank, file.records());
+            let file = cut_file_name(folder, &set);
+            return Err(CutFileError::Missing { file, rank, records }.into());
+        }
+        let ledger = Ledger::new(ring, file)?;
+        let kept = ledger.kept();
+        let cuts = match group.complete(owner.rank) {
+            Some(ranks) if set.members > 1 && group.cuts().is_none() => {
+                Some(CutFile::make_in(folder, set, ranks)?)
+            }
+            _ => None,
+        };
+        group.add(ledger, cuts);
+        self.groups.extend(opened);
+        Ok(Served { kept, cut })
+    }
+
+    /// Where the set of a rank is that is not served yet, if other members of it are.
+    fn expect_new(&self, rank: Rank, set: Set) -> Result<Option<usize>, ServeError> {
+        let wrong = |expected: String| Err(ServeError::Order { rank, got: set, expected });
+        if self.ledger(rank).is_some() {
+            return wrong("it is served already".into());
+        }
+        let place = self.groups.iter().position(|known| known.set().number == set.number);
+        let Some(known) = place.map(|place| &self.groups[place]) else { return Ok(place) };
+        if *known.set() != set {
+            return wrong(format!("other members are of {:?}", known.set()));
+        }
+        if known.ledgers().len() == set.members as usize {
+            return wrong("the set has all of its members".into());
+        }
+        Ok(place)
+    }
+
+    /// Makes a cut of each set of which there is anything new, keeps it, then announces it as stable.
     pub fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
-        for ledger in &mut self.ledgers {
-            match ledger.read() {
-                Ok(records) => turn.read += records,
+        for group in &mut self.groups {
+            match group.look() {
+                Ok(busy) => turn.busy |= busy,
                 Err(error) => {
-                    let rank = ledger.ring.shape().rank;
-                    turn.reports.push(Report::Damaged { rank, error });
+                    turn.reports.push(Report::Damaged { rank: error.rank(), error });
                 }
             }
         }
         let now = Instant::now();
-        let mut due: Vec<&mut Ledger> =
-            self.ledgers.iter_mut().filter(|ledger| ledger.is_due(now)).collect();
+        let mut due: Vec<&mut Group> =
+            self.groups.iter_mut().filter(|group| group.is_due(now)).collect();
         if due.is_empty() {
             return turn;
         }
-        let writes: Vec<Write<'_>> = due.iter().map(|ledger| ledger.write()).collect();
-        let results = self.disk.commit(&writes);
+        let writes: Vec<Write<'_>> = due.iter().flat_map(|group| group.writes()).collect();
+        let mut results = self.disk.commit(&writes).into_iter();
         drop(writes);
-        for (ledger, result) in due.iter_mut().zip(results) {
-            turn.reports.extend(ledger.committed(result, now));
+        // Those that are complete with this do not wait for the others.
+        due.retain_mut(|group| {
+            let (whole, report) = group.written(&mut results, now);
+            turn.reports.extend(report);
+            whole
+        });
+        let seals: Vec<Write<'_>> = due.iter().filter_map(|group| group.seal()).collect();
+        let results = self.disk.commit(&seals);
+        drop(seals);
+        for (group, result) in due.iter_mut().zip(results) {
+            turn.reports.extend(group.sealed(result, now));
         }
         turn
     }
@@ -218,33 +214,23 @@ impl Logger {
     /// kept, and those that are in its ring. Returns the length in bytes; `None`: no such rank.
     ///
     /// # Errors
-    /// [`LedgerError::Ring`] when the ring is damaged, now or before; [`FileError`] when the file
-    /// cannot be read.
-    pub fn copy(&mut self, rank: Rank, into: &File) -> Option<Result<u64, CopyError>> {
-        let ledger = self.ledgers.iter_mut().find(|ledger| ledger.ring.shape().rank == rank)?;
-        // A ring that was damaged once is read again: the error is told again.
-        ledger.damaged = false;
-        if let Err(error) = ledger.read() {
-            return Some(Err(error.into()));
-        }
-        Some(ledger.file.copy(&ledger.pending, into).map_err(CopyError::from))
+    /// [`CopyError::Ring`] when the ring is damaged; [`CopyError::File`] when the file cannot be read.
+    pub fn copy(&self, rank: Rank, into: &File) -> Option<Result<u64, CopyError>> {
+        Some(self.ledger(rank)?.copy(into))
+    }
+
+    fn ledger(&self, rank: Rank) -> Option<&Ledger> {
+        self.groups.iter().flat_map(Group::ledgers).find(|ledger| ledger.rank() == rank)
     }
 }
 
-/// Why the events of a rank cannot be handed out.
-#[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// The ring is damaged.
-    #[error(transparent)]
-    Ring(#[from] RingError),
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
-impl Ledger {
-    fn write(&self) -> Write<'_> {
-        Write { file: self.file.file(), at: self.file.end(), bytes: &self.pending }
+/// Where the file of a rank ends.
+fn end(group: &Group, rank: Rank) -> Result<End, CutFileError> {
+    let Some(cuts) = group.cuts() else { return Ok(End::Torn) };
+    let last = cuts.last();
+    match last.clock(rank) {
+        Ok(clock) => Ok(End::Cut { clock, number: last.number }),
+        Err(what) => Err(CutFileError::Cut { file: cuts.name().to_owned(), what }),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Loom models of the event ring. They run the code that runs over mapped memory, over words that
 //! loom watches.
 
+use super::moment::{Moment, moment};
 use super::ring::{Durability, RingReader, RingShape, RingWriter, Words};
-use super::sync::AtomicU64;
+use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use loom::sync::Arc;
 use loom::thread;
@@ -48,10 +49,15 @@ fn event(n: u32) -> Event {
     Event::Found { polls: n, index: n }
 }
 
+/// Attached before it runs: loom only remembers who has touched a word last, and takes a thread that
+/// reads a word before it writes it for nobody's rival.
+fn attach(ring: &Arc<Watched>) -> RingWriter<Arc<Watched>> {
+    RingWriter::attach(ring.clone(), SHAPE).unwrap()
+}
+
 fn writer(ring: &Arc<Watched>, events: u32) -> thread::JoinHandle<()> {
-    let ring = ring.clone();
+    let mut writer = attach(ring);
     thread::spawn(move || {
-        let mut writer = RingWriter::attach(ring, SHAPE).unwrap();
         for n in 1..=events {
             while writer.push(&event(n)).is_err() {
                 thread::yield_now();
@@ -83,10 +89,11 @@ fn loom_event_ring_keeps_records_whole() {
         let mut reader = RingReader::attach(ring, SHAPE).unwrap();
         let mut kept = Vec::new();
         while reader.taken() < 2 {
-            let clock = reader.read(reader.taken(), &mut kept).unwrap();
+            let clock = reader.written().unwrap();
             if clock == reader.taken() {
                 thread::yield_now();
             } else {
+                reader.read(reader.taken(), clock, &mut kept).unwrap();
                 reader.keep(clock);
             }
         }
@@ -104,10 +111,12 @@ fn loom_event_ring_is_read_again_by_the_next_logger() {
         let writer = writer(&ring, 2);
         let first = RingReader::attach(ring.clone(), SHAPE).unwrap();
         let (mut lost, mut kept) = (Vec::new(), Vec::new());
-        let read = first.read(0, &mut lost).unwrap();
+        let read = first.written().unwrap();
+        first.read(0, read, &mut lost).unwrap();
         drop(first);
         let mut second = RingReader::attach(ring, SHAPE).unwrap();
-        let again = second.read(0, &mut kept).unwrap();
+        let again = second.written().unwrap();
+        second.read(0, again, &mut kept).unwrap();
         assert!(again >= read && kept.starts_with(&lost));
         check(&kept, 1);
         second.keep(again);
@@ -115,10 +124,42 @@ fn loom_event_ring_is_read_again_by_the_next_logger() {
             thread::yield_now();
             kept.clear();
             let from = second.taken();
-            let clock = second.read(from, &mut kept).unwrap();
+            let clock = second.written().unwrap();
+            second.read(from, clock, &mut kept).unwrap();
             check(&kept, from + 1);
             second.keep(clock);
         }
         writer.join().unwrap();
     });
+}
+
+/// An event of one rank depends on one of another, by a message between them: no cut has it alone,
+/// in whatever order the logger looks at the rings.
+#[test]
+fn loom_event_cut_has_all_that_its_events_depend_on() {
+    for order in [[0, 1], [1, 0]] {
+        explore(move || {
+            let rings = [Watched::ring(), Watched::ring()];
+            let message = Arc::new(AtomicU64::new(0));
+            let [mut sends, mut receives] = [0, 1].map(|ring| attach(&rings[ring]));
+            let [sent, received] = [message.clone(), message];
+            let sender = thread::spawn(move || {
+                sends.push(&event(1)).unwrap();
+                sent.store(1, Ordering::Release);
+            });
+            let receiver = thread::spawn(move || {
+                if received.load(Ordering::Acquire) == 1 {
+                    receives.push(&event(1)).unwrap();
+                }
+            });
+            let readers = rings.map(|ring| RingReader::attach(ring, SHAPE).unwrap());
+            let looked = order.map(|ring| &readers[ring]);
+            if let Moment::Still(clocks) = moment(looked.into_iter(), [0, 0].into_iter()).unwrap() {
+                let [of_sender, of_receiver] = order.map(|ring| clocks[ring]);
+                assert!(of_sender >= of_receiver, "{clocks:?}");
+            }
+            sender.join().unwrap();
+            receiver.join().unwrap();
+        });
+    }
 }

@@ -9,8 +9,12 @@
 //! after what it promises has happened. Every word has one writer, and everything is an atomic word:
 //! whatever the other side does, there is no data race, only wrong values, and these are found out.
 
+mod error;
+
+pub use error::{Full, RingError};
+
 use super::sync::{AtomicU64, Ordering};
-use crate::event::{RECORD, RecordError};
+use crate::event::RECORD;
 use crate::{Event, Rank};
 
 /// First word of a ring.
@@ -64,66 +68,6 @@ pub struct RingShape {
     /// When events are stable.
     pub durability: Durability,
 }
-
-/// What is wrong with a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RingError {
-    /// The memory is not the ring that it should be.
-    #[error("event ring of rank {rank}, {field}: expected {expected:#x}, got {got:#x}")]
-    Header {
-        /// The rank.
-        rank: Rank,
-        /// Which field.
-        field: &'static str,
-        /// What it should be.
-        expected: u64,
-        /// What it is.
-        got: u64,
-    },
-    /// A word of the other side is where it cannot be.
-    #[error(
-        "event ring of rank {rank}: `{word}` should be from {least} to {most}, it is {got}; its memory was written by somebody else"
-    )]
-    Position {
-        /// The rank.
-        rank: Rank,
-        /// Which word.
-        word: &'static str,
-        /// Its least value now.
-        least: u64,
-        /// Its greatest value now.
-        most: u64,
-        /// Its value.
-        got: u64,
-    },
-    /// A record is not what the rank has written.
-    #[error("event ring of rank {rank}, record {clock}: {what}")]
-    Record {
-        /// The rank.
-        rank: Rank,
-        /// The clock that the record should have.
-        clock: u64,
-        /// What is wrong with it.
-        what: RecordError,
-    },
-    /// A whole record, of another place.
-    #[error("event ring of rank {rank}, record {clock}: found record {got} in its place")]
-    Misplaced {
-        /// The rank.
-        rank: Rank,
-        /// The clock that the record should have.
-        clock: u64,
-        /// The clock that it has.
-        got: u64,
-    },
-}
-
-/// The ring has no room for another record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the event ring is full: wait until the event logger has taken some records, then try again"
-)]
-pub struct Full;
 
 impl RingShape {
     /// Bytes of such a ring.
@@ -377,11 +321,20 @@ impl<W: Words> RingReader<W> {
         self.taken.max(self.memory.word(STABLE).load(Ordering::Acquire))
     }
 
-    /// The clock of the last record that is in the ring; 0 as long as the rank has never written.
+    /// The clock of the last record that was written, in this ring or before it was made.
     ///
     /// # Errors
     /// [`RingError::Position`] when there cannot be so many.
     pub fn written(&self) -> Result<u64, RingError> {
+        Ok(self.found()?.max(self.taken))
+    }
+
+    /// Whether no rank has attached to the ring yet, and no logger has said where to begin.
+    pub fn is_new(&self) -> Result<bool, RingError> {
+        Ok(self.found()? == 0 && self.taken == 0)
+    }
+
+    fn found(&self) -> Result<u64, RingError> {
         let got = self.memory.word(WRITTEN).load(Ordering::Acquire);
         let (least, most) = (self.taken, self.taken.saturating_add(self.shape.capacity));
         if got != 0 && !(least..=most).contains(&got) {
@@ -391,18 +344,18 @@ impl<W: Words> RingReader<W> {
         Ok(got)
     }
 
-    /// Appends the records after `clock` to `into`, and returns the clock of the last one: `clock` if
-    /// there are none.
+    /// Appends the records after `clock`, up to `last`, to `into`. [`written`](Self::written) must have
+    /// said that so many are there.
     ///
     /// # Errors
     /// [`RingError`] naming the record that is damaged. The records before it were appended.
     ///
     /// # Panics
     /// If `clock` is less than [`taken`](Self::taken): those may be written over.
-    pub fn read(&self, clock: u64, into: &mut Vec<u8>) -> Result<u64, RingError> {
+    pub fn read(&self, clock: u64, last: u64, into: &mut Vec<u8>) -> Result<(), RingError> {
         assert!(clock >= self.taken, "record {clock} was taken, up to {}", self.taken);
-        let (rank, written) = (self.shape.rank, self.written()?);
-        for clock in clock + 1..=written {
+        let rank = self.shape.rank;
+        for clock in clock + 1..=last {
             let slot = self.memory.four(place(clock, self.shape.capacity));
             let record = bytes(slot.map(|word| word.load(Ordering::Relaxed)));
             match Event::decode(rank, &record) {
@@ -411,7 +364,7 @@ impl<W: Words> RingReader<W> {
                 Err(what) => return Err(RingError::Record { rank, clock, what }),
             }
         }
-        Ok(clock.max(written))
+        Ok(())
     }
 
     /// The records up to this clock are kept elsewhere: they are stable, and their room is free.

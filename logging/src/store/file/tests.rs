@@ -1,5 +1,5 @@
 use super::*;
-use crate::Name;
+use crate::{Event, Name};
 use std::io::{Read, Seek};
 
 const OWNER: Owner = Owner { rank: 5, job: 0x1234 };
@@ -19,10 +19,14 @@ fn bytes(clocks: impl IntoIterator<Item = u64>) -> Vec<u8> {
 
 /// Opens a file of these bytes: how many records it has, how many bytes were cut off, and its bytes.
 fn open(bytes: &[u8]) -> Result<(u64, u64, Vec<u8>), FileError> {
+    open_to(End::Torn, bytes)
+}
+
+fn open_to(end: End, bytes: &[u8]) -> Result<(u64, u64, Vec<u8>), FileError> {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(bytes, 0).unwrap();
     let mut again = file.try_clone().unwrap();
-    let opened = EventFile::open(file, "f".into(), OWNER);
+    let opened = EventFile::open(file, "f".into(), OWNER, end);
     let mut left = Vec::new();
     again.rewind().unwrap();
     again.read_to_end(&mut left).unwrap();
@@ -144,13 +148,51 @@ fn files_of_several_pieces_are_read_whole() {
 #[test]
 fn each_rank_has_a_file_and_another_jobs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, _) = EventFile::open_in(folder.path(), OWNER).unwrap();
+    let (file, _) = EventFile::open_in(folder.path(), OWNER, End::Torn).unwrap();
     file.file().write_all_at(&event(1).encode(OWNER.rank, 1), file.end()).unwrap();
-    let (file, _) = EventFile::open_in(folder.path(), OWNER).unwrap();
+    let (file, _) = EventFile::open_in(folder.path(), OWNER, End::Torn).unwrap();
     assert_eq!(file.records(), 1);
     let other = Owner { job: 7, ..OWNER };
-    let error = EventFile::open_in(folder.path(), other).unwrap_err();
+    let error = EventFile::open_in(folder.path(), other, End::Torn).unwrap_err();
     assert!(matches!(error, FileError::Header { field: "job", got: 0x1234, .. }), "{error}");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(names.len(), 1, "{names:?}");
+}
+
+/// Of any file, whatever is behind the cut: the records of the cut, or an error that names the first
+/// that is not there.
+#[test]
+fn a_cut_has_all_of_its_records_and_nothing_behind_counts() {
+    let whole = bytes(1..=4);
+    let end = |clock| End::Cut { clock, number: 7 };
+    for clock in 0..=6 {
+        let opened = open_to(end(clock), &whole);
+        if clock <= 4 {
+            let (records, cut, left) = opened.unwrap();
+            assert_eq!((records, cut), (clock, 32 * (4 - clock)));
+            check(&read_events(OWNER, "f", &left).unwrap());
+        } else {
+            let text = opened.unwrap_err().to_string();
+            assert!(text.contains("record 5") && text.contains("cut 7 of its set"), "{text}");
+        }
+    }
+    for bit in FILE_HEADER * 8..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let place = ((bit / 8 - FILE_HEADER) / RECORD) as u64 + 1;
+        match open_to(end(2), &damaged) {
+            Ok((2, 64, _)) => assert!(place > 2, "bit {bit}"),
+            Err(FileError::Record { clock, behind: Behind::Cut { number: 7 }, .. }) => {
+                assert_eq!(clock, place, "bit {bit}");
+            }
+            other => panic!("bit {bit}: {other:?}"),
+        }
+    }
+    let torn = &whole[..whole.len() - 1];
+    assert_eq!(open_to(end(3), torn).unwrap().0, 3);
+    let error = open_to(end(4), torn).unwrap_err();
+    assert!(
+        matches!(error, FileError::Record { what: RecordError::Short { clock: 4, got: 31 }, .. }),
+        "{error}"
+    );
 }

@@ -1,52 +1,105 @@
 use super::*;
 use crate::Event;
-use crate::store::{
-    Durability, Owner, RingShape, RingWriter, create_memory, file_header, read_events,
-};
+use crate::store::{Durability, RingShape, RingWriter, create_memory, file_header, read_events};
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use tempfile::TempDir;
 
-/// What outlives the logger.
+mod crash;
+mod sets;
+
+const JOB: u64 = 6;
+
+/// What outlives the logger: the rings of some ranks, which are one set, and what they are kept in.
 struct Held {
-    ring: OwnedFd,
-    store: File,
+    durability: Durability,
+    capacity: u64,
+    rings: Vec<OwnedFd>,
+    stores: Vec<File>,
+    folder: TempDir,
 }
-
-fn shape(durability: Durability) -> RingShape {
-    RingShape { rank: 1, job: 6, capacity: 8, durability }
-}
-
-const OWNER: Owner = Owner { rank: 1, job: 6 };
 
 impl Held {
-    fn new(durability: Durability) -> Self {
-        let shape = shape(durability);
-        let ring = create_memory("ring", shape.bytes()).unwrap();
-        shape.lay_out(&Memory::map(ring.as_fd(), shape.bytes()).unwrap());
-        let store = tempfile::tempfile().unwrap();
-        store.write_all_at(&file_header(OWNER), 0).unwrap();
-        Held { ring, store }
+    fn new(durability: Durability, ranks: u32, capacity: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (rings, stores) = (Vec::new(), Vec::new());
+        let mut held = Held { durability, capacity, rings, stores, folder };
+        for rank in 0..ranks {
+            let store = tempfile::tempfile().unwrap();
+            store.write_all_at(&file_header(Owner { rank, job: JOB }), 0).unwrap();
+            held.stores.push(store);
+        }
+        held.new_rings(ranks);
+        held
     }
 
-    fn memory(&self, durability: Durability) -> Memory {
-        Memory::map(self.ring.as_fd(), shape(durability).bytes()).unwrap()
+    fn on_disk(ranks: u32) -> Self {
+        Held::new(Durability::Disk, ranks, 8)
     }
 
-    fn writer(&self, durability: Durability) -> RingWriter<Memory> {
-        RingWriter::attach(self.memory(durability), shape(durability)).unwrap()
+    /// As after the end of the node.
+    fn new_rings(&mut self, ranks: u32) {
+        let ring = |rank| {
+            let shape = self.shape(rank);
+            let ring = create_memory("ring", shape.bytes()).unwrap();
+            shape.lay_out(&Memory::map(ring.as_fd(), shape.bytes()).unwrap());
+            ring
+        };
+        self.rings = (0..ranks).map(ring).collect();
     }
 
-    fn ledger(&self, durability: Durability) -> Result<Ledger, LedgerError> {
-        let ring = RingReader::attach(self.memory(durability), shape(durability)).unwrap();
-        let file = self.store.try_clone().unwrap();
-        Ledger::new(ring, EventFile::open(file, "store".into(), OWNER).unwrap().0)
+    fn ranks(&self) -> u32 {
+        self.rings.len() as u32
     }
 
-    fn logger(&self, durability: Durability, disk: Disk) -> Logger {
-        let mut logger = Logger::new(disk);
-        logger.serve(self.ledger(durability).unwrap());
-        logger
+    fn set(&self) -> Set {
+        Set { number: 4, members: self.ranks(), job: JOB }
+    }
+
+    fn shape(&self, rank: Rank) -> RingShape {
+        let (capacity, durability) = (self.capacity, self.durability);
+        RingShape { rank, job: JOB, capacity, durability }
+    }
+
+    fn memory(&self, rank: Rank) -> Memory {
+        let ring = &self.rings[rank as usize];
+        Memory::map(ring.as_fd(), self.shape(rank).bytes()).unwrap()
+    }
+
+    fn writer(&self, rank: Rank) -> RingWriter<Memory> {
+        RingWriter::attach(self.memory(rank), self.shape(rank)).unwrap()
+    }
+
+    fn stable(&self, rank: Rank) -> u64 {
+        self.reader(rank).promised()
+    }
+
+    fn reader(&self, rank: Rank) -> RingReader<Memory> {
+        RingReader::attach(self.memory(rank), self.shape(rank)).unwrap()
+    }
+
+    fn serve(&self, logger: &mut Logger, rank: Rank) -> Result<Served, ServeError> {
+        match self.durability {
+            Durability::Process => {
+                let store = self.stores[rank as usize].try_clone().unwrap();
+                logger.serve(self.reader(rank), store)
+            }
+            Durability::Disk => logger.serve_in(self.folder.path(), self.set(), self.reader(rank)),
+        }
+    }
+
+    fn logger(&self) -> Result<Logger, ServeError> {
+        let mut logger = Logger::new(match self.durability {
+            Durability::Process => Disk::Memory,
+            Durability::Disk => Disk::Plain,
+        });
+        (0..self.ranks()).try_for_each(|rank| self.serve(&mut logger, rank).map(drop))?;
+        Ok(logger)
+    }
+
+    fn file(&self, name: &str) -> File {
+        File::options().read(true).write(true).open(self.folder.path().join(name)).unwrap()
     }
 }
 
@@ -54,14 +107,21 @@ fn event(n: u64) -> Event {
     Event::Nothing { polls: n as u32 }
 }
 
-fn copied(logger: &mut Logger) -> u64 {
+fn push(writer: &mut RingWriter<Memory>, events: u64) {
+    for _ in 0..events {
+        writer.push(&event(writer.written() + 1)).unwrap();
+    }
+}
+
+/// How many events are handed out: all as they were written, without gaps.
+fn copied(logger: &Logger, rank: Rank) -> u64 {
     let mut into = tempfile::tempfile().unwrap();
-    let len = logger.copy(1, &into).unwrap().unwrap();
+    let len = logger.copy(rank, &into).unwrap().unwrap();
     let mut bytes = Vec::new();
     into.rewind().unwrap();
     into.read_to_end(&mut bytes).unwrap();
     assert_eq!(len, bytes.len() as u64);
-    let events = read_events(OWNER, "copy", &bytes).unwrap();
+    let events = read_events(Owner { rank, job: JOB }, "copy", &bytes).unwrap();
     for (clock, got) in (1..).zip(&events) {
         assert_eq!((got.clock, got.event), (clock, event(clock)));
     }
@@ -70,102 +130,100 @@ fn copied(logger: &mut Logger) -> u64 {
 
 #[test]
 fn events_are_kept_and_then_stable() {
-    for (durability, disk) in
-        [(Durability::Process, Disk::Memory), (Durability::Disk, Disk::synced().0)]
-    {
-        let held = Held::new(durability);
-        let mut logger = held.logger(durability, disk);
-        let mut writer = held.writer(durability);
-        for round in 0..5 {
-            for n in 1..=8 {
-                writer.push(&event(8 * round + n)).unwrap();
-            }
-            assert!(writer.push(&event(0)).is_err());
-            assert_eq!(
-                copied(&mut logger),
-                8 * (round + 1),
-                "what is in the ring is handed out, too"
-            );
-            let turn = logger.turn();
-            assert_eq!(turn.reports, []);
-            assert_eq!(writer.stable(), Ok(8 * (round + 1)));
+    for durability in [Durability::Process, Durability::Disk] {
+        let held = Held::new(durability, 1, 8);
+        let mut logger = held.logger().unwrap();
+        if durability == Durability::Disk {
+            logger.disk = Disk::synced().0;
         }
-        assert!(logger.copy(2, &held.store).is_none());
+        let mut writer = held.writer(0);
+        for round in 0..5 {
+            push(&mut writer, 8);
+            assert!(writer.push(&event(0)).is_err());
+            assert_eq!(copied(&logger, 0), 8 * (round + 1), "also what is in the ring");
+            let turn = logger.turn();
+            assert_eq!((turn.busy, turn.reports), (true, vec![]));
+            assert_eq!(writer.stable(), Ok(8 * (round + 1)));
+            assert_eq!(copied(&logger, 0), 8 * (round + 1));
+        }
+        assert!(!logger.turn().busy);
+        assert!(logger.copy(1, &tempfile::tempfile().unwrap()).is_none());
     }
 }
 
+/// Written, and the first bytes of the next; not announced, and perhaps not synced.
 #[test]
-fn a_logger_that_was_killed_after_it_wrote_is_followed_by_one_that_goes_on() {
-    let held = Held::new(Durability::Disk);
-    let mut writer = held.writer(Durability::Disk);
-    writer.push(&event(1)).unwrap();
-    writer.push(&event(2)).unwrap();
-    // Written, and the first bytes of the next; not announced.
-    held.store.write_all_at(&event(1).encode(1, 1), 32).unwrap();
-    held.store.write_all_at(&event(2).encode(1, 2)[..9], 64).unwrap();
-    let mut logger = held.logger(Durability::Disk, Disk::Plain);
-    assert_eq!(writer.stable(), Ok(1));
+fn what_a_logger_has_written_before_it_was_killed_is_written_again() {
+    let held = Held::on_disk(1);
+    drop(held.logger().unwrap());
+    let mut writer = held.writer(0);
+    push(&mut writer, 2);
+    let file = held.file("rank-0.events");
+    file.write_all_at(&event(1).encode(0, 1), 32).unwrap();
+    file.write_all_at(&event(2).encode(0, 2)[..9], 64).unwrap();
+    let mut logger = held.logger().unwrap();
+    assert_eq!((writer.stable(), copied(&logger, 0)), (Ok(0), 2));
+    file.write_all_at(&[0; 16], 40).unwrap();
     logger.turn();
-    assert_eq!((writer.stable(), copied(&mut logger)), (Ok(2), 2));
+    assert_eq!((writer.stable(), copied(&logger, 0)), (Ok(2), 2));
+}
+
+#[test]
+fn a_new_ring_goes_on_behind_the_file() {
+    let mut held = Held::on_disk(1);
+    push(&mut held.writer(0), 3);
+    held.logger().unwrap().turn();
+    held.new_rings(1);
+    let mut logger = Logger::new(Disk::Plain);
+    assert_eq!(held.serve(&mut logger, 0).unwrap(), Served { kept: 3, cut: 0 });
+    let mut writer = held.writer(0);
+    assert_eq!((writer.written(), writer.stable()), (3, Ok(3)));
+    push(&mut writer, 1);
+    logger.turn();
+    assert_eq!((writer.stable(), copied(&logger, 0)), (Ok(4), 4));
 }
 
 #[test]
 fn stable_events_that_are_gone_are_missed() {
-    let held = Held::new(Durability::Disk);
-    let mut writer = held.writer(Durability::Disk);
-    let mut logger = held.logger(Durability::Disk, Disk::Plain);
-    for n in 1..=3 {
-        writer.push(&event(n)).unwrap();
-    }
+    let held = Held::on_disk(1);
+    let mut logger = held.logger().unwrap();
+    push(&mut held.writer(0), 3);
     logger.turn();
-    held.store.set_len(32 + 2 * 32).unwrap();
-    let error = held.ledger(Durability::Disk).unwrap_err();
-    assert_eq!(error, LedgerError::Lost { rank: 1, promised: 3, have: 2, file: "store".into() });
-    held.store.set_len(32).unwrap();
+    let file = held.file("rank-0.events");
+    file.set_len(32 + 2 * 32).unwrap();
+    let error = held.logger().unwrap_err();
+    let lost = LedgerError::Lost { rank: 0, promised: 3, have: 2, file: String::new() };
+    let ServeError::Ledger(LedgerError::Lost { rank, promised, have, .. }) = error else {
+        panic!("{error}, not {lost}")
+    };
+    assert_eq!((rank, promised, have), (0, 3, 2));
     for n in 1..=6 {
-        held.store.write_all_at(&event(n).encode(1, n), 32 * n).unwrap();
+        file.write_all_at(&event(n).encode(0, n), 32 * n).unwrap();
     }
-    let error = held.ledger(Durability::Disk).unwrap_err();
-    assert!(matches!(error, LedgerError::Behind { written: 3, have: 6, .. }), "{error}");
-}
-
-#[test]
-fn a_full_disk_makes_ranks_wait_until_there_is_space() {
-    let held = Held::new(Durability::Disk);
-    let mut writer = held.writer(Durability::Disk);
-    let mut ledger = held.ledger(Durability::Disk).unwrap();
-    writer.push(&event(1)).unwrap();
-    ledger.read().unwrap();
-    let now = Instant::now();
-    let error = CommitError::Short { expected: 32, got: 5 };
-    let report = ledger.committed(Err(error), now);
-    assert!(matches!(report, Some(Report::Waiting { rank: 1, .. })), "{report:?}");
-    assert_eq!(ledger.committed(Err(error), now), None, "it is told once");
-    assert!(!ledger.is_due(now) && ledger.is_due(now + 2 * FIRST_RETRY));
-    assert_eq!(writer.stable(), Ok(0));
-    assert_eq!(ledger.committed(Ok(()), now), Some(Report::Resumed { rank: 1 }));
-    assert_eq!(writer.stable(), Ok(1));
+    let error = held.logger().unwrap_err();
+    assert!(
+        matches!(error, ServeError::Ledger(LedgerError::Behind { written: 3, have: 6, .. })),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_damaged_ring_is_told_once_and_nothing_behind_the_damage_is_kept() {
-    let held = Held::new(Durability::Disk);
-    let mut logger = held.logger(Durability::Disk, Disk::Plain);
-    let mut writer = held.writer(Durability::Disk);
-    for n in 1..=3 {
-        writer.push(&event(n)).unwrap();
-    }
-    let ring = File::from(held.ring.try_clone().unwrap());
+    let held = Held::on_disk(1);
+    let mut logger = held.logger().unwrap();
+    let mut writer = held.writer(0);
+    push(&mut writer, 3);
+    let ring = File::from(held.rings[0].try_clone().unwrap());
     ring.write_all_at(&[0xff], 512 + 32 + 20).unwrap();
     let turn = logger.turn();
     assert!(
         matches!(
             turn.reports[..],
-            [Report::Damaged { rank: 1, error: RingError::Record { clock: 2, .. } }]
+            [Report::Damaged { rank: 0, error: RingError::Record { clock: 2, .. } }]
         ),
         "{turn:?}"
     );
     assert_eq!(writer.stable(), Ok(1), "what was before it is kept");
     assert_eq!(logger.turn().reports, []);
-    assert!(logger.copy(1, &tempfile::tempfile().unwrap()).unwrap().is_err());
+    assert!(logger.copy(0, &tempfile::tempfile().unwrap()).unwrap().is_err());
 }

@@ -31,11 +31,11 @@ fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
     assert_eq!(writer.push(&event(5)), Err(Full));
     assert_eq!((writer.written(), writer.stable()), (4, Ok(0)));
     let mut kept = Vec::new();
-    assert_eq!(reader.read(0, &mut kept), Ok(4));
+    assert_eq!((reader.read(0, 4, &mut kept), reader.written()), (Ok(()), Ok(4)));
     assert_eq!(writer.push(&event(5)), Err(Full), "read is not kept yet");
     reader.keep(3);
     assert_eq!((writer.push(&event(5)), writer.stable()), (Ok(5), Ok(3)));
-    assert_eq!(reader.read(4, &mut kept), Ok(5));
+    assert_eq!(reader.read(4, 5, &mut kept), Ok(()));
     assert_eq!(clocks(&kept), [1, 2, 3, 4, 5]);
 }
 
@@ -49,13 +49,17 @@ fn whoever_comes_next_goes_on() {
     assert_eq!(writer.push(&event(2)), Ok(2));
     let reader = RingReader::attach(reading, SHAPE).unwrap();
     let mut kept = Vec::new();
-    assert_eq!((reader.read(0, &mut kept), clocks(&kept)), (Ok(2), vec![1, 2]));
+    assert_eq!((reader.read(0, 2, &mut kept), clocks(&kept)), (Ok(()), vec![1, 2]));
+    assert_eq!((reader.written(), reader.is_new()), (Ok(2), Ok(false)));
 }
 
 #[test]
 fn a_new_ring_begins_where_the_store_ends() {
     let [writing, reading, _] = ring(SHAPE);
-    RingReader::attach(reading, SHAPE).unwrap().keep(70);
+    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    assert_eq!(reader.is_new(), Ok(true));
+    reader.keep(70);
+    assert_eq!((reader.written(), reader.is_new()), (Ok(70), Ok(false)));
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
     assert_eq!(writer.push(&event(71)), Ok(71));
 }
@@ -80,14 +84,14 @@ fn damage_is_found_and_named() {
         let word = memory.word(place(2, SHAPE.capacity) + bit / 64);
         let good = word.fetch_xor(1 << (bit % 64), Ordering::Relaxed);
         let mut kept = Vec::new();
-        let error = reader.read(0, &mut kept).unwrap_err();
+        let error = reader.read(0, 2, &mut kept).unwrap_err();
         assert!(matches!(error, RingError::Record { rank: 2, clock: 2, .. }), "{error}");
         assert_eq!(clocks(&kept), [1], "what is before it is good");
         word.store(good, Ordering::Relaxed);
     }
-    assert_eq!(reader.read(0, &mut Vec::new()), Ok(2));
+    assert_eq!(reader.read(0, 2, &mut Vec::new()), Ok(()));
     memory.word(WRITTEN).store(5, Ordering::Relaxed);
-    let error = reader.read(0, &mut Vec::new()).unwrap_err();
+    let error = reader.written().unwrap_err();
     assert_eq!(error, RingError::Position { rank: 2, word: "written", least: 0, most: 4, got: 5 });
     memory.word(STABLE).store(3, Ordering::Relaxed);
     assert!(matches!(writer.stable(), Err(RingError::Position { word: "stable", got: 3, .. })));
@@ -101,9 +105,10 @@ fn a_record_of_the_round_before_is_not_taken_for_this_one() {
     for clock in 1..=4 {
         writer.push(&event(clock)).unwrap();
     }
-    reader.keep(reader.read(0, &mut Vec::new()).unwrap());
+    reader.read(0, 4, &mut Vec::new()).unwrap();
+    reader.keep(4);
     memory.word(WRITTEN).store(5, Ordering::Relaxed);
-    let error = reader.read(4, &mut Vec::new()).unwrap_err();
+    let error = reader.read(4, 5, &mut Vec::new()).unwrap_err();
     assert_eq!(error, RingError::Misplaced { rank: 2, clock: 5, got: 1 });
 }
 

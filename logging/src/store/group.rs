@@ -1,0 +1,173 @@
+//! The ranks whose events are stable together: a correlated set or, where events are stable as soon as
+//! they are written, each by itself.
+
+use super::cuts::CutFile;
+use super::disk::{CommitError, Write};
+use super::ledger::Ledger;
+use super::logger::Report;
+use super::moment::{Moment, moment};
+use super::ring::RingError;
+use crate::{Cut, Rank, Set};
+use std::time::{Duration, Instant};
+
+/// After a commit has failed, it is tried again after this time, then after twice that.
+const FIRST_RETRY: Duration = Duration::from_millis(10);
+/// But not later than after this.
+const LAST_RETRY: Duration = Duration::from_millis(500);
+
+/// The ranks of a set.
+#[derive(Debug)]
+pub(super) struct Group {
+    set: Set,
+    ledgers: Vec<Ledger>,
+    /// Where cuts are made valid. A set of one rank needs none.
+    cuts: Option<CutFile>,
+    /// The cut whose records are being written, with the bytes that make it valid and their place.
+    next: Option<(Cut, u64, Vec<u8>)>,
+    /// No commit before this time, and how long to wait after the next failure.
+    retry: Option<(Instant, Duration)>,
+    /// Nothing more is read.
+    damaged: bool,
+}
+
+impl Group {
+    /// Of no ranks yet.
+    pub fn new(set: Set, cuts: Option<CutFile>) -> Self {
+        Group { set, ledgers: Vec::new(), cuts, next: None, retry: None, damaged: false }
+    }
+
+    /// Which set it is.
+    pub fn set(&self) -> &Set {
+        &self.set
+    }
+
+    /// The cut file, if there is one.
+    pub fn cuts(&self) -> Option<&CutFile> {
+        self.cuts.as_ref()
+    }
+
+    /// The members that are served.
+    pub fn ledgers(&self) -> &[Ledger] {
+        &self.ledgers
+    }
+
+    /// One more member. With the last one comes the cut file, unless there was one.
+    pub fn add(&mut self, ledger: Ledger, cuts: Option<CutFile>) {
+        self.ledgers.push(ledger);
+        // In the order of the members in a cut.
+        self.ledgers.sort_unstable_by_key(Ledger::rank);
+        self.cuts = self.cuts.take().or(cuts);
+    }
+
+    /// All ranks, when there are as many with one more.
+    pub fn complete(&self, with: Rank) -> Option<Vec<Rank>> {
+        let ranks = self.ledgers.iter().map(Ledger::rank).chain([with]);
+        (self.ledgers.len() + 1 == self.set.members as usize).then(|| ranks.collect())
+    }
+
+    /// Makes a cut, if there is anything new. Returns whether there is.
+    ///
+    /// # Errors
+    /// [`RingError`], once, and then nothing more is read.
+    pub fn look(&mut self) -> Result<bool, RingError> {
+        if self.damaged || self.ledgers.len() < self.set.members as usize {
+            return Ok(false);
+        }
+        let looked = self.cut();
+        self.damaged = looked.is_err();
+        looked
+    }
+
+    fn cut(&mut self) -> Result<bool, RingError> {
+        let rings = self.ledgers.iter().map(Ledger::ring);
+        let clocks = match moment(rings, self.ledgers.iter().map(Ledger::seen))? {
+            Moment::Old => return Ok(false),
+            Moment::Moving => return Ok(true),
+            Moment::Still(clocks) => clocks,
+        };
+        let mut ledgers = self.ledgers.iter_mut().zip(&clocks);
+        let read = ledgers.try_for_each(|(ledger, &clock)| ledger.read(clock));
+        if read.is_err() && self.cuts.is_some() {
+            // Without what is damaged it is no cut.
+            self.ledgers.iter_mut().for_each(Ledger::forget);
+            return read.map(|()| true);
+        }
+        self.ledgers.iter_mut().for_each(Ledger::release);
+        if let Some(cuts) = &self.cuts {
+            let ranks = self.ledgers.iter().map(Ledger::rank);
+            self.next = Some(cuts.next(ranks.zip(clocks).collect()));
+        }
+        read.map(|()| true)
+    }
+
+    /// Whether there is something to be written now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.writes().next().is_some() && self.retry.is_none_or(|(at, _)| at <= now)
+    }
+
+    /// The records to be written.
+    pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        self.ledgers.iter().filter_map(Ledger::write)
+    }
+
+    /// What came of writing them. Returns whether there is a [`seal`](Self::seal) to be written.
+    pub fn written(
+        &mut self,
+        results: &mut impl Iterator<Item = Result<(), CommitError>>,
+        now: Instant,
+    ) -> (bool, Option<Report>) {
+        let mut failed = None;
+        for ledger in self.ledgers.iter().filter(|ledger| ledger.write().is_some()) {
+            if let Some(Err(error)) = results.next() {
+                failed.get_or_insert((ledger.rank(), ledger.name().to_owned(), error));
+            }
+        }
+        match failed {
+            Some((rank, file, error)) => (false, self.wait(rank, file, error, now)),
+            None if self.next.is_some() => (true, None),
+            None => (false, self.keep()),
+        }
+    }
+
+    /// What makes the cut valid, once all of its records are synced.
+    pub fn seal(&self) -> Option<Write<'_>> {
+        let ((_, at, bytes), cuts) = self.next.as_ref().zip(self.cuts.as_ref())?;
+        Some(Write { file: cuts.file(), at: *at, bytes })
+    }
+
+    /// What came of writing it.
+    pub fn sealed(&mut self, result: Result<(), CommitError>, now: Instant) -> Option<Report> {
+        let Some(cuts) = &mut self.cuts else { return None };
+        match (result, self.next.take()) {
+            (Ok(()), Some((cut, ..))) => {
+                cuts.made(cut);
+                self.keep()
+            }
+            (Err(error), next) => {
+                self.next = next;
+                let (rank, file) = (self.ledgers[0].rank(), cuts.name().to_owned());
+                self.wait(rank, file, error, now)
+            }
+            (Ok(()), None) => None,
+        }
+    }
+
+    /// All that was written is stable.
+    fn keep(&mut self) -> Option<Report> {
+        self.ledgers.iter_mut().for_each(Ledger::keep);
+        let rank = self.ledgers[0].rank();
+        self.retry.take().map(|_| Report::Resumed { rank })
+    }
+
+    fn wait(
+        &mut self,
+        rank: Rank,
+        file: String,
+        error: CommitError,
+        now: Instant,
+    ) -> Option<Report> {
+        let again = self.retry.map_or(FIRST_RETRY, |(_, delay)| (delay * 2).min(LAST_RETRY));
+        let first = self.retry.replace((now + again, again)).is_none();
+        first.then_some(Report::Waiting { rank, file, error })
+    }
+}

@@ -1,0 +1,168 @@
+//! The events of one rank: the ring they come from, and the file they go to.
+
+use super::disk::Write;
+use super::file::{EventFile, FileError};
+use super::memory::Memory;
+use super::ring::{RingError, RingReader};
+use crate::Rank;
+use crate::event::RECORD;
+use std::fs::File;
+
+/// Why the events of a rank cannot be kept: the ring and the store contradict each other.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Stable events are gone.
+    #[error(
+        "rank {rank}: events up to {promised} are stable, {file} has only {have}: it was shortened or replaced, and the rank cannot be restarted"
+    )]
+    Lost {
+        /// The rank.
+        rank: Rank,
+        /// The last clock that was announced as stable.
+        promised: u64,
+        /// The last clock that is kept.
+        have: u64,
+        /// Where.
+        file: String,
+    },
+    /// The ring is that of an execution which is behind what is kept.
+    #[error(
+        "rank {rank}: {file} has events up to {have}, its ring only up to {written}: give a folder of its own to each execution"
+    )]
+    Behind {
+        /// The rank.
+        rank: Rank,
+        /// The last clock in the ring.
+        written: u64,
+        /// The last clock that is kept.
+        have: u64,
+        /// Where.
+        file: String,
+    },
+    /// The ring is damaged.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The file cannot be synced.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Why the events of a rank cannot be handed out.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The ring is damaged.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// The events of one rank.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    ring: RingReader<Memory>,
+    file: EventFile,
+    /// Records that were read and follow those of the file.
+    pending: Vec<u8>,
+    /// So many bytes of these may be written.
+    due: usize,
+}
+
+impl Ledger {
+    /// Goes on where the logger before has stopped.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn new(mut ring: RingReader<Memory>, mut file: EventFile) -> Result<Self, LedgerError> {
+        let (rank, have, promised) = (ring.shape().rank, file.records(), ring.promised());
+        let written = ring.written()?;
+        let name = || file.name().to_owned();
+        if have < promised {
+            return Err(LedgerError::Lost { rank, promised, have, file: name() });
+        }
+        if ring.is_new()? {
+            // The rank is told to go on behind them.
+            file.sync()?;
+            ring.keep(have);
+        } else if have > written {
+            return Err(LedgerError::Behind { rank, written, have, file: name() });
+        } else {
+            // The logger before us was killed before it said that they are stable, and perhaps before
+            // they were. They are still in the ring.
+            file.go_back(promised);
+        }
+        Ok(Ledger { ring, file, pending: Vec::new(), due: 0 })
+    }
+
+    /// Whose events these are.
+    pub fn rank(&self) -> Rank {
+        self.ring.shape().rank
+    }
+
+    /// Where they come from.
+    pub fn ring(&self) -> &RingReader<Memory> {
+        &self.ring
+    }
+
+    /// What errors call the file.
+    pub fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    /// The clock of the last event that is kept.
+    pub fn kept(&self) -> u64 {
+        self.file.records()
+    }
+
+    /// The clock of the last event that was read.
+    pub fn seen(&self) -> u64 {
+        self.file.records() + (self.pending.len() / RECORD) as u64
+    }
+
+    /// Reads what is in the ring, up to this clock.
+    pub fn read(&mut self, last: u64) -> Result<(), RingError> {
+        self.ring.read(self.seen(), last, &mut self.pending)
+    }
+
+    /// All that was read may be written.
+    pub fn release(&mut self) {
+        self.due = self.pending.len();
+    }
+
+    /// What was read since the last release is not wanted.
+    pub fn forget(&mut self) {
+        self.pending.truncate(self.due);
+    }
+
+    /// What is to be written, if anything.
+    pub fn write(&self) -> Option<Write<'_>> {
+        let bytes = &self.pending[..self.due];
+        let write = Write { file: self.file.file(), at: self.file.end(), bytes };
+        (!bytes.is_empty()).then_some(write)
+    }
+
+    /// What was to be written will stay: it is stable.
+    pub fn keep(&mut self) {
+        debug_assert_eq!(
+            self.due,
+            self.pending.len(),
+            "nothing is read while something is written"
+        );
+        self.file.grown((self.due / RECORD) as u64);
+        self.ring.keep(self.file.records());
+        self.pending.clear();
+        self.due = 0;
+    }
+
+    /// Copies all events, in the format of an event file: those that are kept, and those that are in
+    /// the ring. Returns the length in bytes.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn copy(&self, into: &File) -> Result<u64, CopyError> {
+        let mut more = Vec::new();
+        self.ring.read(self.kept(), self.ring.written()?, &mut more)?;
+        Ok(self.file.copy(&more, into)?)
+    }
+}
