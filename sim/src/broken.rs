@@ -52,6 +52,8 @@ pub enum Broken {
     LoggerPromises,
     /// The event logger believes the whole records of a torn cut.
     LoggerBelievesTornCut,
+    /// The event logger writes that a cut is valid before it writes what is in it.
+    LoggerSealsFirst,
     /// The records of a set's members are downloaded while some of them are not stable.
     DownloadsUnstable,
 }

@@ -1,13 +1,13 @@
 //! The event logger: what is written, what is stable, and what a crash leaves.
 //!
 //! Each rank writes its records into a ring. The logger makes *cuts*: what all members of a set have
-//! written at one moment, appended to the file of the set and stable when all of it is there. A cut
-//! of a set as a whole leaves out no event that another in it depends on; if each rank were cut by
-//! itself, a member could be replayed with a message that another member, whose events were lost,
-//! never sends.
+//! written at one moment, appended to the files of the members, synced, and stable when a record that
+//! names all of it is synced as well ([`Cut`]). A cut of a set as a whole leaves out no event that
+//! another in it depends on; if each rank were cut by itself, a member could be replayed with a message
+//! that another member, whose events were lost, never sends.
 
 use crate::broken::Broken;
-use taffrail_logging::{Clocked, Event, Rank, event::RECORD};
+use taffrail_logging::{Clocked, Cut, Event, Rank, Set, event::RECORD};
 
 /// When events are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -23,18 +23,29 @@ type Record = [u8; RECORD];
 /// The logs of one correlated set.
 #[derive(Clone, Debug)]
 struct SetLog {
+    set: Set,
     members: Vec<Rank>,
     /// What each member has written and the logger knows.
     rings: Vec<Vec<Record>>,
     /// How much of each ring is stable.
     stable: Vec<usize>,
-    file: Vec<u8>,
-    /// How much of the file is synced.
-    synced: usize,
-    /// The cut that is being written.
-    cut: Option<Vec<usize>>,
+    /// The records of each member, and how many bytes of them are synced.
+    files: Vec<(Vec<u8>, usize)>,
+    /// The blocks of the last cuts.
+    cuts: Vec<u8>,
+    /// The cut that is being made, and how far it is.
+    cut: Option<(Cut, Stage)>,
+    /// The number of the last one.
+    number: u64,
     /// Members that have not come back since the logger has.
     awaited: Vec<bool>,
+}
+
+/// What of a cut is not synced yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Records,
+    Seal,
 }
 
 /// The event logger.
@@ -49,10 +60,6 @@ pub struct Logger {
     pub runs: bool,
 }
 
-/// In the file: the rank, then the record; or, with this as the rank, the end of a cut.
-const END: u32 = u32::MAX;
-const ENTRY: usize = 4 + RECORD;
-
 impl Logger {
     /// A logger of these sets.
     pub fn new(sets: &[Vec<Rank>], durability: Durability, broken: Option<Broken>) -> Self {
@@ -62,14 +69,21 @@ impl Logger {
                 at[rank as usize] = (set, place);
             }
         }
-        let logs = sets.iter().map(|members| SetLog {
-            members: members.clone(),
-            rings: vec![Vec::new(); members.len()],
-            stable: vec![0; members.len()],
-            file: Vec::new(),
-            synced: 0,
-            cut: None,
-            awaited: vec![false; members.len()],
+        let logs = (0..).zip(sets).map(|(number, members)| {
+            let set = Set { number, members: members.len() as u32, job: 0 };
+            let mut log = SetLog {
+                set,
+                members: members.clone(),
+                rings: vec![Vec::new(); members.len()],
+                stable: vec![0; members.len()],
+                files: vec![(Vec::new(), 0); members.len()],
+                cuts: vec![0; set.file()],
+                cut: None,
+                number: 0,
+                awaited: vec![false; members.len()],
+            };
+            log.seal(&Cut::none(members.clone()), usize::MAX);
+            log
         });
         Logger { durability, broken, sets: logs.collect(), at, runs: true }
     }
@@ -129,20 +143,18 @@ impl Logger {
     /// cut by itself.)
     pub fn cut(&mut self, set: usize, chance: usize) {
         let one = self.is(Broken::LoggerCutsEachRank);
+        let first = if self.is(Broken::LoggerSealsFirst) { Stage::Seal } else { Stage::Records };
         let log = &mut self.sets[set];
-        let mut cut = log.stable.clone();
+        let mut clocks = log.stable.clone();
         let open = |place: usize| log.rings[place].len() > log.stable[place];
         let count = log.rings.len();
         let chosen = (0..count).map(|k| (k + chance) % count).find(|&place| open(place));
         for place in (0..count).filter(|&place| !one || Some(place) == chosen) {
-            for record in &log.rings[place][log.stable[place]..] {
-                log.file.extend_from_slice(&log.members[place].to_le_bytes());
-                log.file.extend_from_slice(record);
-            }
-            cut[place] = log.rings[place].len();
+            let new = &log.rings[place][log.stable[place]..];
+            log.files[place].0.extend_from_slice(new.as_flattened());
+            clocks[place] = log.rings[place].len();
         }
-        log.file.extend_from_slice(&END.to_le_bytes());
-        log.cut = Some(cut);
+        log.cut = Some((log.named(log.number + 1, &clocks), first));
     }
 
     /// Whether a cut of a set is being written.
@@ -150,12 +162,24 @@ impl Logger {
         self.runs && self.sets[set].cut.is_some()
     }
 
-    /// The cut is in the file: what is in it is stable.
+    /// What was being written of a cut is synced: its records, then what makes it valid. With both, it
+    /// is stable.
     pub fn sync(&mut self, set: usize) {
         let log = &mut self.sets[set];
-        if let Some(cut) = log.cut.take() {
-            log.stable = cut;
-            log.synced = log.file.len();
+        let Some((cut, stage)) = log.cut.take() else { return };
+        match stage {
+            Stage::Records => log.files.iter_mut().for_each(|(file, synced)| *synced = file.len()),
+            Stage::Seal => {
+                log.seal(&cut, usize::MAX);
+            }
+        }
+        let sealed = Cut::last(&log.set, &log.cuts).is_ok_and(|last| last == cut);
+        if sealed && log.files.iter().all(|(file, synced)| file.len() == *synced) {
+            log.number = cut.number;
+            log.stable = log.clocks(&cut);
+        } else {
+            let other = if stage == Stage::Seal { Stage::Records } else { Stage::Seal };
+            log.cut = Some((cut, other));
         }
     }
 
@@ -188,18 +212,27 @@ impl Logger {
         records.map(|record| Event::decode(rank, record).expect("it was written here")).collect()
     }
 
-    /// The logger is killed. Of the cut that was being written, `left` bytes are in the file, and one
-    /// of these is perhaps not what was written.
+    /// The logger is killed. Of what was being written `left` bytes are in each file, and one of these
+    /// is perhaps not what was written.
     pub fn crash(&mut self, mut left: impl FnMut(usize) -> (usize, Option<usize>)) {
         self.runs = false;
         if self.durability == Durability::Process {
             return;
         }
         for log in &mut self.sets {
-            let (kept, flipped) = left(log.file.len() - log.synced);
-            log.file.truncate(log.synced + kept);
-            if let Some(at) = flipped {
-                log.file[log.synced + at] ^= 0x40;
+            for (file, synced) in &mut log.files {
+                let (kept, flipped) = left(file.len() - *synced);
+                file.truncate(*synced + kept);
+                if let Some(at) = flipped {
+                    file[*synced + at] ^= 0x40;
+                }
+            }
+            if let Some((cut, Stage::Seal)) = log.cut.take() {
+                let (kept, flipped) = left(log.cuts.len() / 2);
+                let begin = log.seal(&cut, kept);
+                if let Some(at) = flipped {
+                    log.cuts[begin + at] ^= 0x40;
+                }
             }
         }
     }
@@ -215,22 +248,31 @@ impl Logger {
         }
         let torn = self.is(Broken::LoggerBelievesTornCut);
         for log in &mut self.sets {
-            let (rings, end) = read(&log.members, &log.file, torn);
-            for ((ring, &stable), rank) in rings.iter().zip(&log.stable).zip(&log.members) {
-                if ring.len() < stable {
-                    let got = ring.len();
+            let cut = Cut::last(&log.set, &log.cuts).map_err(|e| e.to_string())?;
+            let (clocks, mut rings) = (log.clocks(&cut), Vec::new());
+            let members = log.members.iter().zip(&log.stable).zip(&mut log.files).zip(clocks);
+            for (((&rank, &stable), (file, synced)), named) in members {
+                let mut ring = whole(rank, file);
+                if ring.len() < named || named < stable {
+                    let have = ring.len().min(named);
                     return Err(format!(
-                        "of {stable} stable events of rank {rank}, {got} are left"
+                        "of {stable} stable events of rank {rank}, and {named} of cut {}, {have} are left",
+                        cut.number
                     ));
                 }
+                if !torn {
+                    ring.truncate(named);
+                }
+                file.truncate(ring.len() * RECORD);
+                *synced = file.len();
+                rings.push(ring);
             }
-            log.file.truncate(end);
+            let clocks: Vec<usize> = rings.iter().map(Vec::len).collect();
             if torn {
-                log.file.extend_from_slice(&END.to_le_bytes());
+                log.seal(&log.named(cut.number + 1, &clocks), usize::MAX);
             }
-            log.synced = log.file.len();
-            log.stable = rings.iter().map(Vec::len).collect();
-            log.rings = rings;
+            log.number = cut.number + u64::from(torn);
+            (log.rings, log.stable) = (rings, clocks);
             log.cut = None;
             log.awaited = log.members.iter().map(|&rank| is_alive(rank)).collect();
         }
@@ -254,37 +296,35 @@ impl Logger {
     }
 }
 
-/// The records of each member up to the last whole cut, and where that ends. A cut that is not whole,
-/// or has a record that is not good, was never announced: it and what follows is left out.
-fn read(members: &[Rank], file: &[u8], torn: bool) -> (Vec<Vec<Record>>, usize) {
-    let mut rings = vec![Vec::new(); members.len()];
-    let (mut end, mut at) = (0, 0);
-    let mut cut: Vec<(usize, Record)> = Vec::new();
-    let number = |at: usize| file.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-    while let Some(rank) = number(at) {
-        if rank == END {
-            at += 4;
-            end = at;
-            for (place, record) in cut.drain(..) {
-                rings[place].push(record);
-            }
-            continue;
-        }
-        let record = file.get(at + 4..at + ENTRY).and_then(|bytes| Record::try_from(bytes).ok());
-        let place = members.iter().position(|&member| member == rank);
-        let (Some(record), Some(place)) = (record, place) else { break };
-        let before = cut.iter().filter(|(p, _)| *p == place).count() + rings[place].len();
-        match Event::decode(rank, &record) {
-            Ok((clock, _)) if clock == before as u64 + 1 => cut.push((place, record)),
-            _ => break,
-        }
-        at += ENTRY;
+impl SetLog {
+    /// Writes so many of the bytes that make a cut valid, at the most. Returns where they are.
+    fn seal(&mut self, cut: &Cut, most: usize) -> usize {
+        let (at, bytes) = cut.encode(&self.set);
+        let some = &bytes[..most.min(bytes.len())];
+        self.cuts[at as usize..][..some.len()].copy_from_slice(some);
+        at as usize
     }
-    if torn {
-        end = at;
-        for (place, record) in cut {
-            rings[place].push(record);
-        }
+
+    /// The cut with these clocks, by place.
+    fn named(&self, number: u64, clocks: &[usize]) -> Cut {
+        let clocks = clocks.iter().map(|&clock| clock as u64);
+        let mut clocks: Vec<_> = self.members.iter().copied().zip(clocks).collect();
+        clocks.sort_unstable();
+        Cut { number, clocks }
     }
-    (rings, end)
+
+    /// The clocks of a cut, by place.
+    fn clocks(&self, cut: &Cut) -> Vec<usize> {
+        let of = |&rank: &Rank| cut.clock(rank).expect("it is of these members") as usize;
+        self.members.iter().map(of).collect()
+    }
+}
+
+/// The records of a file before the first that is not good.
+fn whole(rank: Rank, file: &[u8]) -> Vec<Record> {
+    let records = (1..).zip(file.as_chunks::<RECORD>().0);
+    let good = records.take_while(|(clock, record)| {
+        Event::decode(rank, record).is_ok_and(|(got, _)| got == *clock)
+    });
+    good.map(|(_, record)| *record).collect()
 }
