@@ -23,6 +23,8 @@ mod memory;
 mod model;
 mod moment;
 mod ring;
+#[cfg(not(loom))]
+mod spill;
 mod sync;
 
 #[cfg(not(loom))]
@@ -38,3 +40,5 @@ pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory};
 pub use ring::{Durability, Full, RingError, RingReader, RingShape, RingView, RingWriter, Words};
+#[cfg(not(loom))]
+pub use spill::Spill;

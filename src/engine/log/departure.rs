@@ -71,7 +71,7 @@ impl Endpoint {
         let Some(log) = &mut core.log else { return Ok(()) };
         let caps = line.caps();
         let inline = caps.inline;
-        log.tape.prepare(line, len, *piece)?;
+        log.tape.prepare(line, &core.requests, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         // A synchronous message wants to be acknowledged, also by who has it.
         let leaves = match sending {
@@ -174,6 +174,9 @@ impl Endpoint {
         }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
         let waits = log.sync(rank, context, seq, kept).filter(|&send| core.requests.waits(send));
+        let now = (kept.bytes() - sent).min(*piece + kept.prefix());
+        let back = log.tape.bring_back(line, &core.requests, kept.at + sent as u64, now);
+        back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = log.tape.range(kept.at, kept.len(), kept.len());
@@ -226,7 +229,11 @@ impl Endpoint {
         let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
         let Endpoint { line, core, .. } = self;
         let mut parts = Vec::new();
-        if let Some(log) = &core.log {
+        if let Some(log) = &mut core.log {
+            let name = core.requests.get(request).name(request);
+            let back = log.tape.bring_back(line, &core.requests, kept.at, kept.bytes());
+            back.unwrap_or_else(|error| lost(&error));
+            log.tape.read_by(name, kept.at, kept.bytes());
             let (mut at, end) = (kept.at + kept.prefix() as u64, kept.at + kept.bytes() as u64);
             while at < end {
                 let range = log.tape.range(at, (end - at) as usize, usize::MAX);
@@ -253,6 +260,13 @@ impl Kept {
         };
         Head { kind, context, seq, tag: self.tag }
     }
+}
+
+/// What is logged cannot be had: nobody who needs it can go on. This process ends, and is started again.
+#[cold]
+fn lost(error: &Error) -> ! {
+    eprintln!("taffrail: a message of the log cannot be sent again: {error}");
+    std::process::abort();
 }
 
 fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> Result<(), Refused> {

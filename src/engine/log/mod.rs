@@ -12,6 +12,7 @@
 
 mod arrival;
 mod calls;
+mod cold;
 mod departure;
 mod events;
 mod peers;
@@ -180,12 +181,14 @@ impl Log {
         let away: Vec<usize> =
             self.links.iter().enumerate().filter(|(_, l)| l.away).map(|(rank, _)| rank).collect();
         format!(
-            "incarnation {}, {} events written, {} KiB of messages logged, replaying: {}, {} messages \
+            "incarnation {}, {} events written, {} KiB of messages logged, {} KiB \
+             of them in memory, replaying: {}, {} messages \
              kept for the replay, {} receives wait for theirs, {} messages here in part, ranks away: \
              {away:?}",
             self.incarnation,
             self.events.written(),
-            self.tape.footprint() / 1024,
+            self.tape.footprint().0 / 1024,
+            self.tape.footprint().1 / 1024,
             self.replaying,
             self.reserved.len(),
             self.awaited.len(),

@@ -2,8 +2,12 @@
 //! segments that the messages leave from.
 //!
 //! A place on the tape is its number of the segment times the length of a segment, plus the offset.
+//! When the memory given to it is used up, the segments written longest ago go to a file, and come back
+//! when they are to be sent again.
 
+use super::cold::Cold;
 use crate::Error;
+use crate::engine::request::Requests;
 use std::collections::VecDeque;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
 
@@ -71,9 +75,13 @@ const LINE: usize = 64;
 
 /// The payload log.
 pub(crate) struct Tape {
-    segments: Vec<SegmentId>,
+    /// All segments, in their order; none in the place of those that are in the file only.
+    segments: Vec<Option<SegmentId>>,
+    /// The numbers of those in memory, the first to leave it first.
+    resident: VecDeque<u32>,
     /// Segments to be used next.
     ahead: VecDeque<SegmentId>,
+    cold: Cold,
     /// Bytes of a segment.
     size: usize,
     /// Bytes of the last segment in use.
@@ -85,13 +93,24 @@ pub(crate) struct Tape {
 impl Tape {
     /// An empty tape of segments of so many bytes, that takes `memory` bytes at most.
     pub(crate) fn new(size: usize, memory: usize) -> Self {
-        let most = (memory / size).max(2);
-        Tape { segments: Vec::new(), ahead: VecDeque::new(), size, fill: size, most }
+        Tape {
+            segments: Vec::new(),
+            resident: VecDeque::new(),
+            ahead: VecDeque::new(),
+            cold: Cold::default(),
+            size,
+            fill: size,
+            most: (memory / size).max(4),
+        }
     }
 
-    /// Bytes of memory that it takes.
-    pub(crate) fn footprint(&self) -> usize {
-        (self.segments.len() + self.ahead.len()) * self.size
+    /// Bytes that were logged, and how many of them are in memory.
+    pub(crate) fn footprint(&self) -> (u64, usize) {
+        (self.segments.len() as u64 * self.size as u64, self.in_memory() * self.size)
+    }
+
+    fn in_memory(&self) -> usize {
+        self.resident.len() + self.ahead.len()
     }
 
     /// Makes sure that a message of `len` bytes can be written, whole or in pieces of `piece`.
@@ -102,32 +121,129 @@ impl Tape {
     pub(crate) fn prepare(
         &mut self,
         fabric: &mut impl Fabric,
+        requests: &Requests,
         len: usize,
         piece: usize,
     ) -> Result<(), Error> {
         if self.fill + len.max(LEAST) + 2 * LINE <= self.size {
             return Ok(());
         }
-        self.prepare_more(fabric, len.max(piece))
+        self.prepare_more(fabric, requests, len.max(piece))
     }
 
     #[cold]
     #[inline(never)]
-    fn prepare_more(&mut self, fabric: &mut impl Fabric, len: usize) -> Result<(), Error> {
+    fn prepare_more(
+        &mut self,
+        fabric: &mut impl Fabric,
+        requests: &Requests,
+        len: usize,
+    ) -> Result<(), Error> {
         // The rest of the last segment may be too short to begin in.
         let segments = (len + PREFIX).div_ceil(self.size) + 1;
+        if segments > self.most / 2 + 1 {
+            return Err(self.full());
+        }
         while self.ahead.len() < segments {
-            if self.segments.len() + self.ahead.len() >= self.most {
-                return Err(Error::Memory(MemoryError::Short {
-                    what: "the log of sent messages",
-                    need: (self.footprint() + self.size) as u64,
-                    have: format!("{} bytes of memory were given to it", self.most * self.size),
-                    remedy: "give it more with --log-memory",
-                }));
-            }
-            self.ahead.push_back(fabric.keep_segment()?);
+            let segment = self.segment(fabric, requests)?;
+            self.ahead.push_back(segment);
         }
         Ok(())
+    }
+
+    /// A segment to be written. Those that were written longest ago make room for it.
+    fn segment(
+        &mut self,
+        fabric: &mut impl Fabric,
+        requests: &Requests,
+    ) -> Result<SegmentId, Error> {
+        // A quarter of the memory is being written out when all of it is in use.
+        let early = self.most - self.most / 4;
+        if self.in_memory() >= early {
+            self.cold.reap(fabric, &mut self.segments, false)?;
+            self.cool_down(fabric, requests)?;
+        }
+        while self.in_memory() + self.cold.under_way() >= self.most {
+            // Back-pressure: the rank waits for its file.
+            self.cool_down(fabric, requests)?;
+            if self.cold.under_way() == 0 {
+                return Err(self.full());
+            }
+            self.cold.reap(fabric, &mut self.segments, true)?;
+        }
+        Ok(fabric.keep_segment()?)
+    }
+
+    /// Begins to write out those in memory that were written longest ago, but for the last, which is
+    /// not full, and those that a peer reads from.
+    fn cool_down(&mut self, fabric: &impl Fabric, requests: &Requests) -> Result<(), Error> {
+        self.cold.forget_readers(requests);
+        let mut stay = VecDeque::new();
+        let batch = (self.most / 8).max(1);
+        while self.cold.under_way() < batch && self.resident.len() > 1 {
+            let Some(number) = self.resident.pop_front() else { break };
+            let Some(segment) = self.segments[number as usize] else { continue };
+            let bytes = fabric.read_segment(segment, 0, self.size);
+            match self.cold.begin(number, bytes) {
+                Ok(true) => {}
+                Ok(false) => {
+                    stay.push_back(number);
+                    if self.cold.is_busy() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    self.resident.push_front(number);
+                    return Err(error);
+                }
+            }
+        }
+        for number in stay.into_iter().rev() {
+            self.resident.push_front(number);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn full(&self) -> Error {
+        Error::Memory(MemoryError::Short {
+            what: "the log of sent messages",
+            need: ((self.in_memory() + 1) * self.size) as u64,
+            have: format!("{} bytes of memory were given to it", self.most * self.size),
+            remedy: "give it more with --log-memory; a message must fit into half of it",
+        })
+    }
+
+    /// Brings the segments of `len` bytes from a place on back into memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room, or the file cannot be read.
+    pub(crate) fn bring_back(
+        &mut self,
+        fabric: &mut impl Fabric,
+        requests: &Requests,
+        place: u64,
+        len: usize,
+    ) -> Result<(), Error> {
+        let size = self.size as u64;
+        for number in place / size..=(place + len.max(1) as u64 - 1) / size {
+            if self.segments[number as usize].is_none() {
+                let segment = self.segment(fabric, requests)?;
+                let bytes = self.cold.read(number as u32, self.size)?;
+                fabric.write_segment(segment, 0, &bytes);
+                self.segments[number as usize] = Some(segment);
+                self.resident.push_back(number as u32);
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation with this name reads `len` bytes from a place on: they stay in memory until it is
+    /// over.
+    pub(crate) fn read_by(&mut self, name: u64, place: u64, len: usize) {
+        let size = self.size as u64;
+        let (first, last) = (place / size, (place + len.max(1) as u64 - 1) / size);
+        self.cold.read_by(name, first as u32..last as u32 + 1);
     }
 
     /// Begins a short message, which is not sent from here. Returns where it is.
@@ -169,7 +285,7 @@ impl Tape {
             self.open();
         }
         let now = bytes.len().min(self.size - self.fill);
-        if let Some(&segment) = self.segments.last() {
+        if let Some(&Some(segment)) = self.segments.last() {
             fabric.write_segment(segment, self.fill, &bytes[..now]);
             self.fill += now;
         }
@@ -186,6 +302,7 @@ impl Tape {
     pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> Range {
         let at = (place % self.size as u64) as usize;
         let segment = self.segments[(place / self.size as u64) as usize];
+        let segment = segment.expect("it was brought back before");
         Range { segment, at, len: len.min(most).min(self.size - at) }
     }
 
@@ -197,82 +314,11 @@ impl Tape {
     #[cold]
     fn open(&mut self) {
         let next = self.ahead.pop_front().expect("room was made before");
-        self.segments.push(next);
+        self.resident.push_back(self.segments.len() as u32);
+        self.segments.push(Some(next));
         self.fill = 0;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use taffrail_fabric::loopback::{Manners, mesh};
-
-    const SIZE: usize = 64 << 10;
-    const INLINE: usize = 200;
-    const PIECE: usize = 16 << 10;
-
-    /// Writes a message as a send does.
-    fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> u64 {
-        let len = bytes.len();
-        tape.prepare(fabric, len, PIECE).unwrap();
-        let at = if len <= INLINE {
-            tape.begin_short(len)
-        } else if len <= PIECE {
-            tape.begin_whole(len)
-        } else {
-            tape.begin_pieces(fabric, len)
-        };
-        let mut left = bytes;
-        while !left.is_empty() {
-            let now = left.len().min(PIECE).min(tape.room());
-            assert_eq!(tape.write(fabric, &left[..now]), now);
-            left = &left[now..];
-        }
-        at
-    }
-
-    fn read(tape: &Tape, fabric: &impl Fabric, at: u64, len: usize) -> Vec<u8> {
-        let whole = len <= PIECE;
-        let (mut at, end) = (at, at + (len + if whole { 0 } else { PREFIX }) as u64);
-        let mut bytes = Vec::new();
-        while at < end {
-            let Range { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
-            bytes.extend_from_slice(fabric.read_segment(segment, from, len));
-            at += len as u64;
-            assert!(!whole || at == end, "in one range");
-        }
-        if !whole {
-            assert_eq!(bytes.drain(..PREFIX).as_slice(), (len as u64).to_le_bytes());
-        }
-        bytes
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_written_is_read(
-            lens in prop::collection::vec(prop_oneof![0..300usize, 0..20_000usize, 0..300_000usize], 1..60),
-        ) {
-            let mut fabric = mesh(1, Manners::Good).remove(0);
-            let mut tape = Tape::new(SIZE, 1 << 30);
-            let bytes = |k: usize, len: usize| -> Vec<u8> { (0..len).map(|i| (i * 7 + k) as u8).collect() };
-            let kept: Vec<u64> = lens.iter().enumerate()
-                .map(|(k, &len)| keep(&mut tape, &mut fabric, &bytes(k, len)))
-                .collect();
-            for (k, (&len, &at)) in lens.iter().zip(&kept).enumerate() {
-                prop_assert!(read(&tape, &fabric, at, len) == bytes(k, len), "message {}", k);
-            }
-        }
-    }
-
-    #[test]
-    fn a_full_log_says_so_and_stays_as_it_is() {
-        let mut fabric = mesh(1, Manners::Good).remove(0);
-        let mut tape = Tape::new(SIZE, 4 * SIZE);
-        let at = keep(&mut tape, &mut fabric, &[7; 3 * SIZE - 100]);
-        let error = tape.prepare(&mut fabric, SIZE, PIECE).unwrap_err();
-        assert!(error.to_string().contains("--log-memory"), "{error}");
-        assert!(read(&tape, &fabric, at, 3 * SIZE - 100) == vec![7; 3 * SIZE - 100]);
-        assert_eq!(tape.footprint(), 4 * SIZE);
-    }
-}
+mod tests;

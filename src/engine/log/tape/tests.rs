@@ -1,0 +1,106 @@
+//! Messages of any length are written, leave the memory, and come back.
+
+use super::*;
+use proptest::prelude::*;
+use taffrail_fabric::loopback::{Manners, mesh};
+
+const SIZE: usize = 64 << 10;
+const INLINE: usize = 200;
+const PIECE: usize = 16 << 10;
+
+/// Writes a message as a send does.
+fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
+    let len = bytes.len();
+    tape.prepare(fabric, &Requests::default(), len, PIECE).unwrap();
+    let mut kept = Kept::new(0, len, len > PIECE, false);
+    kept.at = if len <= INLINE {
+        tape.begin_short(len)
+    } else if len <= PIECE {
+        tape.begin_whole(len)
+    } else {
+        tape.begin_pieces(fabric, len)
+    };
+    let mut left = bytes;
+    while !left.is_empty() {
+        let now = left.len().min(PIECE).min(tape.room());
+        assert_eq!(tape.write(fabric, &left[..now]), now);
+        left = &left[now..];
+    }
+    kept
+}
+
+fn read(tape: &mut Tape, fabric: &mut impl Fabric, kept: &Kept) -> Vec<u8> {
+    tape.bring_back(fabric, &Requests::default(), kept.at, kept.bytes()).unwrap();
+    let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
+    let mut bytes = Vec::new();
+    while at < end {
+        let Range { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
+        bytes.extend_from_slice(fabric.read_segment(segment, from, len));
+        at += len as u64;
+        assert!(kept.prefix() > 0 || at == end, "in one range");
+    }
+    if kept.prefix() > 0 {
+        assert_eq!(bytes.drain(..PREFIX).as_slice(), (kept.len() as u64).to_le_bytes());
+    }
+    bytes
+}
+
+fn bytes(k: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + k) as u8).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_was_written_is_read(
+        lens in prop::collection::vec(
+            prop_oneof![0..300usize, 0..20_000usize, 0..300_000usize], 1..60,
+        ),
+        segments in 12usize..40,
+    ) {
+        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut tape = Tape::new(SIZE, segments * SIZE);
+        let write = |(k, &len): (usize, &usize)| keep(&mut tape, &mut fabric, &bytes(k, len));
+        let kept: Vec<Kept> = lens.iter().enumerate().map(write).collect();
+        prop_assert!(tape.in_memory() <= segments);
+        for (k, (&len, kept)) in lens.iter().zip(&kept).enumerate().rev() {
+            prop_assert!(read(&mut tape, &mut fabric, kept) == bytes(k, len), "message {}", k);
+            prop_assert!(tape.in_memory() <= segments);
+        }
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_for_the_log_is_refused_and_nothing_is_lost() {
+    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut tape = Tape::new(SIZE, 4 * SIZE);
+    let kept = keep(&mut tape, &mut fabric, &[7; SIZE]);
+    let error = tape.prepare(&mut fabric, &Requests::default(), 9 * SIZE, PIECE).unwrap_err();
+    assert!(error.to_string().contains("--log-memory"), "{error}");
+    assert!(read(&mut tape, &mut fabric, &kept) == vec![7; SIZE]);
+}
+
+#[test]
+fn what_a_peer_reads_from_stays_where_it_is() {
+    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut requests = Requests::default();
+    let mut tape = Tape::new(SIZE, 8 * SIZE);
+    let first = keep(&mut tape, &mut fabric, &bytes(1, SIZE));
+    let request =
+        requests.start(crate::engine::request::Stage::Announced, 0, std::ptr::null_mut(), 0);
+    let name = requests.get(request).name(request);
+    tape.read_by(name, first.at, first.bytes());
+    let segment = tape.range(first.at, first.bytes(), SIZE).segment;
+    for k in 0..40 {
+        tape.prepare(&mut fabric, &requests, SIZE / 2, PIECE).unwrap();
+        let _ = keep(&mut tape, &mut fabric, &bytes(k, PIECE));
+        assert_eq!(tape.segments[0], Some(segment), "after {k} more");
+    }
+    requests.sent(request);
+    for k in 0..80 {
+        let _ = keep(&mut tape, &mut fabric, &bytes(k, PIECE));
+    }
+    assert_eq!(tape.segments[0], None, "it is over, and its bytes are in the file");
+    assert!(read(&mut tape, &mut fabric, &first) == bytes(1, SIZE));
+}
