@@ -174,8 +174,7 @@ impl Endpoint {
         }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
         let waits = log.sync(rank, context, seq, kept).filter(|&send| core.requests.waits(send));
-        let now = (kept.bytes() - sent).min(*piece + kept.prefix());
-        let back = log.tape.bring_back(line, &core.requests, kept.at + sent as u64, now);
+        let back = log.tape.bring_back(line, &core.requests, kept.at + sent as u64, 1);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
@@ -231,9 +230,9 @@ impl Endpoint {
         let mut parts = Vec::new();
         if let Some(log) = &mut core.log {
             let name = core.requests.get(request).name(request);
+            log.tape.read_by(name, kept.at, kept.bytes());
             let back = log.tape.bring_back(line, &core.requests, kept.at, kept.bytes());
             back.unwrap_or_else(|error| lost(&error));
-            log.tape.read_by(name, kept.at, kept.bytes());
             let (mut at, end) = (kept.at + kept.prefix() as u64, kept.at + kept.bytes() as u64);
             while at < end {
                 let range = log.tape.range(at, (end - at) as usize, usize::MAX);

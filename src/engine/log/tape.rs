@@ -182,6 +182,10 @@ impl Tape {
         let batch = (self.most / 8).max(1);
         while self.cold.under_way() < batch && self.resident.len() > 1 {
             let Some(number) = self.resident.pop_front() else { break };
+            if number as usize + 1 == self.segments.len() {
+                stay.push_back(number);
+                continue;
+            }
             let Some(segment) = self.segments[number as usize] else { continue };
             let bytes = fabric.read_segment(segment, 0, self.size);
             match self.cold.begin(number, bytes) {
@@ -214,7 +218,8 @@ impl Tape {
         })
     }
 
-    /// Brings the segments of `len` bytes from a place on back into memory.
+    /// Brings the segments of `len` bytes from a place on back into memory. If these are several, they
+    /// are to be [read by](Self::read_by) somebody, or one may leave when another comes.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room, or the file cannot be read.

@@ -30,10 +30,10 @@ fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
 }
 
 fn read(tape: &mut Tape, fabric: &mut impl Fabric, kept: &Kept) -> Vec<u8> {
-    tape.bring_back(fabric, &Requests::default(), kept.at, kept.bytes()).unwrap();
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
+        tape.bring_back(fabric, &Requests::default(), at, 1).unwrap();
         let Range { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
         bytes.extend_from_slice(fabric.read_segment(segment, from, len));
         at += len as u64;
@@ -61,9 +61,15 @@ proptest! {
     ) {
         let mut fabric = mesh(1, Manners::Good).remove(0);
         let mut tape = Tape::new(SIZE, segments * SIZE);
-        let write = |(k, &len): (usize, &usize)| keep(&mut tape, &mut fabric, &bytes(k, len));
-        let kept: Vec<Kept> = lens.iter().enumerate().map(write).collect();
-        prop_assert!(tape.in_memory() <= segments);
+        let mut kept: Vec<Kept> = Vec::new();
+        for (k, &len) in lens.iter().enumerate() {
+            kept.push(keep(&mut tape, &mut fabric, &bytes(k, len)));
+            prop_assert!(tape.in_memory() <= segments);
+            // Something is sent again in between.
+            let again = k * 7 % (k + 1);
+            let same = read(&mut tape, &mut fabric, &kept[again]) == bytes(again, lens[again]);
+            prop_assert!(same, "message {} after {}", again, k);
+        }
         for (k, (&len, kept)) in lens.iter().zip(&kept).enumerate().rev() {
             prop_assert!(read(&mut tape, &mut fabric, kept) == bytes(k, len), "message {}", k);
             prop_assert!(tape.in_memory() <= segments);
