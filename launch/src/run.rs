@@ -77,7 +77,8 @@ pub enum Bind {
 ///
 /// To be called on a thread that outlives the job, of a program that has no other child processes,
 /// and that does nothing but call [`guard`] when it is itself started with the one argument
-/// `guard`.
+/// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
+/// started with `eventlog` and its arguments.
 pub fn run(args: Args) -> ExitCode {
     match watch::job(&args) {
         Ok(status) => ExitCode::from(status),
@@ -97,6 +98,14 @@ struct Failure {
 impl Failure {
     fn new(why: String) -> Self {
         Failure { status: 1, why }
+    }
+}
+
+/// What the system says, and what helps.
+fn in_words(e: &std::io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::EMFILE) => format!("{e}; raise the limit of open files (ulimit -n)"),
+        _ => e.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{Args, Failure, keyboard, signals};
+use super::{Args, Failure, in_words, keyboard, signals};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::CpuSet;
@@ -65,7 +65,7 @@ impl Rank {
                 ErrorKind::PermissionDenied => 126,
                 _ => 1,
             },
-            why: format!("cannot start {program:?} as rank {number}: {e}"),
+            why: format!("cannot start {program:?} as rank {number}: {}", in_words(&e)),
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&args.program);

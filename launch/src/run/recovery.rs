@@ -4,7 +4,7 @@ use super::failures::{Events, Logged, Plan};
 use super::guard::Guard;
 use super::logger::Logger;
 use super::tally::Tally;
-use super::{Failure, ranks};
+use super::{Failure, in_words, ranks};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Seconds for which a rank that was started again waits for the others. They take it in when they
@@ -82,7 +82,8 @@ impl Recovery {
         for member in sets.members(sets.of(rank)) {
             let ring = self.logger.ring(member).try_clone_to_owned().map_err(|e| {
                 Failure::new(format!(
-                    "cannot hand the event ring of rank {member} to rank {rank}: {e}"
+                    "cannot hand the event ring of rank {member} to rank {rank}: {}",
+                    in_words(&e)
                 ))
             })?;
             rings.push(format!("{member}:{}", ring.as_raw_fd()));

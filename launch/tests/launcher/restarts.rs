@@ -1,5 +1,6 @@
 //! Ranks that are killed and started again.
 
+mod apps;
 mod ends;
 mod rank;
 mod storms;
