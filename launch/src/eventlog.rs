@@ -7,6 +7,7 @@
 mod channel;
 mod keeper;
 mod packet;
+mod running;
 mod serve;
 
 #[cfg(fuzzing)]

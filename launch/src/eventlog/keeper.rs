@@ -1,29 +1,24 @@
 //! The side of whoever starts ranks: the memory that outlives the event logger, and the logger's
 //! process.
 
-use super::channel::{Channel, ChannelError};
-use super::packet::{Packet, Told, What};
+use super::channel::ChannelError;
+use super::packet::{Packet, Told};
+use super::running::{Running, unasked};
 use rustix::fs::MemfdFlags;
 use rustix::process::Pid;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitStatus;
+use std::time::Duration;
 use taffrail_logging::Clocked;
 use taffrail_logging::store::{
     Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header,
     read_events,
 };
-
-/// How long an answer of the logger may take: it goes through files of any length.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long the logger has to keep what is left when it is to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Where events are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +27,11 @@ pub enum Keeping {
     Process,
     /// In this folder.
     Disk(PathBuf),
+    /// In the memory of so many loggers, each of which has everything.
+    Node {
+        /// How many: 1 to 8.
+        copies: u32,
+    },
 }
 
 /// Why the events of ranks cannot be kept, or not be had.
@@ -60,6 +60,14 @@ pub enum KeeperError {
     /// The logger does not answer.
     #[error("the event logger has not answered for {} s; kill it, and start it again", .0.as_secs())]
     Silent(Duration),
+    /// No logger is left that has the events.
+    #[error(
+        "all {copies} event loggers are gone, and what they had with them: no rank can be started again"
+    )]
+    Lost {
+        /// How many there were.
+        copies: u32,
+    },
     /// What the logger has handed out is not as it should be.
     #[error(transparent)]
     Events(#[from] FileError),
@@ -69,7 +77,7 @@ pub enum KeeperError {
 }
 
 /// Keeps the events of ranks: as long as it lives, no event that is stable is lost by killing ranks
-/// or the event logger.
+/// or event loggers; with [`Keeping::Node`], by killing all but one of these.
 #[derive(Debug)]
 pub struct Keeper {
     program: PathBuf,
@@ -77,7 +85,10 @@ pub struct Keeper {
     job: u64,
     capacity: u64,
     ranks: Vec<Held>,
-    running: Option<Running>,
+    /// One for each copy.
+    loggers: Vec<Option<Running>>,
+    /// Ranks may have run.
+    begun: bool,
     told: Vec<Told>,
 }
 
@@ -89,22 +100,16 @@ struct Held {
     store: Option<OwnedFd>,
 }
 
-#[derive(Debug)]
-struct Running {
-    channel: Channel,
-    process: Child,
-}
-
 impl Keeper {
     /// Makes a ring for each rank, with room for `capacity` records (a power of two). `sets` has the
-    /// number of each rank's correlated set: on disk, the events of a set are stable together. `program`
-    /// is the `taffrail` command; `job` tells this execution apart from others that use the folder.
+    /// number of each rank's correlated set: its events are stable together. `program` is the `taffrail`
+    /// command; `job` tells this execution apart from others that use the folder.
     ///
     /// # Errors
     /// [`KeeperError::Memory`].
     ///
     /// # Panics
-    /// If the capacity is no power of two up to 2^32.
+    /// If the capacity is no power of two up to 2^32, or if there are no copies or more than 8.
     pub fn new(
         program: PathBuf,
         sets: &[usize],
@@ -118,9 +123,11 @@ impl Keeper {
             job,
             capacity,
             ranks: Vec::with_capacity(sets.len()),
-            running: None,
+            loggers: Vec::new(),
+            begun: false,
             told: Vec::new(),
         };
+        keeper.loggers.resize_with(keeper.durability().copies() as usize, || None);
         for (rank, &set) in (0..).zip(sets) {
             let held = keeper.hold(rank, set)?;
             keeper.ranks.push(held);
@@ -133,18 +140,23 @@ impl Keeper {
         let ring = create_memory("taffrail-event-ring", shape.bytes())?;
         shape.lay_out(&Memory::map(ring.as_fd(), shape.bytes())?);
         let store = match self.keeping {
-            Keeping::Disk(_) => None,
+            Keeping::Disk(_) | Keeping::Node { .. } => None,
             Keeping::Process => Some(new_store(Owner { rank, job: self.job })?),
         };
         Ok(Held { set, ring, store })
     }
 
-    /// What the ring of a rank is like: the rank attaches to it as this.
-    pub fn shape(&self, rank: u32) -> RingShape {
-        let durability = match self.keeping {
+    fn durability(&self) -> Durability {
+        match self.keeping {
             Keeping::Process => Durability::Process,
             Keeping::Disk(_) => Durability::Disk,
-        };
+            Keeping::Node { copies } => Durability::Node { copies },
+        }
+    }
+
+    /// What the ring of a rank is like: the rank attaches to it as this.
+    pub fn shape(&self, rank: u32) -> RingShape {
+        let durability = self.durability();
         RingShape { rank, job: self.job, capacity: self.capacity, durability }
     }
 
@@ -157,58 +169,75 @@ impl Keeper {
     }
 
     /// Starts the logger, or starts it again, and returns when it serves all ranks. No rank may run
-    /// before the first start.
+    /// before the first start. Of several loggers, those that are gone are started.
     ///
     /// # Errors
-    /// [`KeeperError`]. It may be tried again; only [`KeeperError::Refused`] and
-    /// [`KeeperError::Ended`] will stay.
+    /// [`KeeperError`]. It may be tried again; only [`KeeperError::Refused`], [`KeeperError::Ended`]
+    /// and [`KeeperError::Lost`] will stay.
     pub fn start(&mut self) -> Result<(), KeeperError> {
-        self.stop();
-        let started = self.try_to_start();
-        if let (Err(KeeperError::Channel(ChannelError::Closed)), Some(running)) =
-            (&started, &mut self.running)
-            && let Ok(status) = running.process.wait()
-            && status.code().is_some()
-        {
-            return Err(KeeperError::Ended(status));
+        for copy in 0..self.loggers.len() {
+            let alone = self.loggers.len() == 1;
+            if alone || !self.loggers[copy].as_mut().is_some_and(Running::is_there) {
+                self.loggers[copy] = None;
+                self.start_one(copy)?;
+            }
         }
-        started
+        self.begun = true;
+        Ok(())
     }
 
-    fn try_to_start(&mut self) -> Result<(), KeeperError> {
-        let start = |error| KeeperError::Start { program: self.program.clone(), error };
-        let (channel, theirs) = Channel::pair(self.keeping == Keeping::Process)?;
-        let mut command = Command::new(&self.program);
-        command.args(["eventlog", "--durability"]);
-        match &self.keeping {
-            Keeping::Process => command.arg("process"),
-            Keeping::Disk(dir) => command.args(["disk", "--dir"]).arg(dir),
+    fn start_one(&mut self, copy: usize) -> Result<(), KeeperError> {
+        let arguments: Vec<OsString> = match &self.keeping {
+            Keeping::Process => vec!["--durability=process".into()],
+            Keeping::Disk(dir) => vec!["--durability=disk".into(), "--dir".into(), dir.into()],
+            Keeping::Node { copies } => {
+                let numbers = [format!("--copies={copies}"), format!("--copy={copy}")];
+                ["--durability=node".into()]
+                    .into_iter()
+                    .chain(numbers.map(OsString::from))
+                    .collect()
+            }
         };
-        // In a group of its own: what a terminal does to the job must not end the logger first.
-        let process = command
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(start)?;
-        // Its end of the connection is closed here, so that we see when it dies.
-        drop(command);
-        self.running = Some(Running { channel, process });
-        for rank in 0..self.ranks.len() as u32 {
-            let held = &self.ranks[rank as usize];
-            let files: Vec<BorrowedFd<'_>> = [Some(&held.ring), held.store.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(AsFd::as_fd)
-                .collect();
-            let set = held.set;
-            let members = self.ranks.iter().filter(|other| other.set == set).count() as u32;
-            let (job, capacity, set) = (self.job, self.capacity, set as u32);
-            let packet = Packet::Serve { rank, job, capacity, set, members };
-            self.channel()?.send(&packet, &files)?;
-            self.answer(rank)?;
+        let in_memory = !matches!(self.keeping, Keeping::Disk(_));
+        let mut running = Running::start(&self.program, &arguments, in_memory)?;
+        let served =
+            (0..self.ranks.len() as u32).try_for_each(|rank| self.serve(&mut running, rank));
+        match served {
+            Ok(()) => self.loggers[copy] = Some(running),
+            Err(KeeperError::Channel(ChannelError::Closed)) => {
+                return Err(match running.ended() {
+                    Some(status) => KeeperError::Ended(status),
+                    None => ChannelError::Closed.into(),
+                });
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    fn serve(&mut self, running: &mut Running, rank: u32) -> Result<(), KeeperError> {
+        let known = match self.keeping {
+            Keeping::Node { copies } => Some(self.known(rank, copies)?),
+            Keeping::Process | Keeping::Disk(_) => None,
+        };
+        let held = &self.ranks[rank as usize];
+        let files = [Some(&held.ring), held.store.as_ref(), known.as_ref()];
+        let files: Vec<BorrowedFd<'_>> = files.into_iter().flatten().map(AsFd::as_fd).collect();
+        let members = self.ranks.iter().filter(|other| other.set == held.set).count() as u32;
+        let (job, capacity, set) = (self.job, self.capacity, held.set as u32);
+        let packet = Packet::Serve { rank, job, capacity, set, members };
+        running.ask(&packet, &files, &mut self.told).map(drop)
+    }
+
+    /// What a new copy of the events of a rank begins with.
+    fn known(&mut self, rank: u32, copies: u32) -> Result<OwnedFd, KeeperError> {
+        if !self.begun {
+            return Ok(new_store(Owner { rank, job: self.job })?);
+        }
+        match self.fetch_file(rank) {
+            Err(KeeperError::Channel(ChannelError::Closed)) => Err(KeeperError::Lost { copies }),
+            other => other,
+        }
     }
 
     /// All events of a rank whose set is dead, whether they are stable or not, in order.
@@ -230,85 +259,44 @@ impl Keeper {
     /// # Errors
     /// As [`fetch`](Self::fetch).
     pub fn fetch_file(&mut self, rank: u32) -> Result<OwnedFd, KeeperError> {
-        self.channel()?.send(&Packet::Fetch { rank }, &[])?;
-        match self.answer(rank)? {
-            Some(file) => Ok(file),
-            None => Err(unasked(&Packet::Fetch { rank }).into()),
+        let packet = Packet::Fetch { rank };
+        for running in self.loggers.iter_mut().flatten() {
+            match running.ask(&packet, &[], &mut self.told) {
+                Ok(Some(file)) => return Ok(file),
+                Ok(None) => return Err(unasked(&packet).into()),
+                Err(KeeperError::Channel(ChannelError::Closed)) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Err(ChannelError::Closed.into())
     }
 
-    /// The logger's process, while it is started; it may have been killed.
-    pub fn pid(&self) -> Option<Pid> {
-        self.running.as_ref().map(|running| Pid::from_child(&running.process))
+    /// The processes of the loggers that are started; they may have been killed.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.loggers.iter().flatten().map(Running::pid)
     }
 
-    /// The connection: readable when there is news, or the logger is gone.
-    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.running.as_ref().map(|running| running.channel.as_fd())
+    /// The connections: readable when there is news, or a logger is gone. One that is known to be gone
+    /// has none.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.loggers.iter().flatten().filter_map(Running::socket)
     }
 
-    /// What the logger has said by itself since last time.
+    /// What the loggers have said by themselves since last time.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when it is gone and is to be started again. What it said before is told
+    /// [`ChannelError::Closed`] when one is gone and is to be started again. What was said before is told
     /// afterwards.
     pub fn news(&mut self) -> Result<Vec<Told>, KeeperError> {
-        while let Some((packet, _)) = self.channel()?.receive()? {
-            match packet {
-                Packet::Told(told) => self.told.push(told),
-                other => return Err(unasked(&other).into()),
-            }
+        for running in &mut self.loggers {
+            let running = running.as_mut().ok_or(ChannelError::Closed)?;
+            running.news(&mut self.told)?;
         }
         Ok(std::mem::take(&mut self.told))
     }
-
-    fn channel(&self) -> Result<&Channel, ChannelError> {
-        self.running.as_ref().map(|running| &running.channel).ok_or(ChannelError::Closed)
-    }
-
-    /// Waits for the answer about this rank: the file that came with it, if it is one of events.
-    fn answer(&mut self, asked: u32) -> Result<Option<OwnedFd>, KeeperError> {
-        let started = Instant::now();
-        loop {
-            let channel = self.channel()?;
-            match channel.receive()? {
-                Some((Packet::Ready { rank, .. }, _)) if rank == asked => return Ok(None),
-                Some((Packet::Events { rank, .. }, files)) if rank == asked => {
-                    return Ok(files.into_iter().next());
-                }
-                Some((Packet::Told(told), _)) if told.what == What::Refused => {
-                    return Err(KeeperError::Refused(told));
-                }
-                Some((Packet::Told(told), _)) => self.told.push(told),
-                Some((other, _)) => return Err(unasked(&other).into()),
-                None if started.elapsed() > PATIENCE => return Err(KeeperError::Silent(PATIENCE)),
-                None => channel.wait(Duration::from_secs(1)),
-            }
-        }
-    }
-
-    /// Ends the logger, unless somebody has done so, and waits until it is gone.
-    fn stop(&mut self) {
-        let Some(Running { channel, mut process }) = self.running.take() else { return };
-        drop(channel);
-        let started = Instant::now();
-        while started.elapsed() < GRACE && matches!(process.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // One that is stopped, or that a disk does not let go.
-        let _ = process.kill();
-        let _ = process.wait();
-    }
 }
 
-impl Drop for Keeper {
-    /// The logger ends after it has kept what is in the rings, if it can.
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// An empty event file in memory.
+/// An event file of no events.
 fn new_store(owner: Owner) -> Result<OwnedFd, MemoryError> {
     let header = file_header(owner);
     let os = |call| move |errno| MemoryError::Os { call, bytes: header.len(), errno };
@@ -317,12 +305,4 @@ fn new_store(owner: Owner) -> Result<OwnedFd, MemoryError> {
         rustix::fs::memfd_create("taffrail-event-store", flags).map_err(os("memfd_create"))?;
     rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, &header, 0)).map_err(os("pwrite"))?;
     Ok(file)
-}
-
-fn unasked(packet: &Packet) -> ChannelError {
-    ChannelError::Malformed(super::packet::Malformed {
-        field: "order",
-        expected: "an answer to what was asked".into(),
-        got: format!("{packet:?}"),
-    })
 }

@@ -34,7 +34,7 @@ pub struct Malformed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
     /// To the logger: keep the events of this rank. With its ring and, where events are kept in
-    /// memory, their store.
+    /// memory, their store, or what a copy of it begins with.
     Serve {
         /// The rank.
         rank: u32,
@@ -109,6 +109,17 @@ impl Told {
 }
 
 impl Packet {
+    /// The rank that it is about.
+    pub fn rank(&self) -> u32 {
+        match self {
+            Packet::Serve { rank, .. }
+            | Packet::Ready { rank, .. }
+            | Packet::Fetch { rank }
+            | Packet::Events { rank, .. }
+            | Packet::Told(Told { rank, .. }) => *rank,
+        }
+    }
+
     /// How many descriptors come with it: two with SERVE where events are kept in memory.
     pub fn descriptors(&self, in_memory: bool) -> usize {
         match self {

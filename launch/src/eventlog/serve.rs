@@ -12,26 +12,44 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, Logger, Memory, Report, RingReader, RingShape, Served,
+    Disk, Durability, Logger, MOST_COPIES, Memory, Report, RingReader, RingShape, Served,
 };
 
 /// How to keep events.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What events survive: killed processes, or the end of the node
+    /// What events survive: killed processes, the end of the node, or all but one event logger
     #[arg(long, value_enum)]
-    durability: Kept,
+    durability: Durable,
     /// Where event files are kept, a folder for each job
     #[arg(long, value_name = "DIR", required_if_eq("durability", "disk"))]
     dir: Option<PathBuf>,
+    /// How many event loggers have a copy
+    #[arg(long, value_name = "K", required_if_eq("durability", "node"))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COPIES)))]
+    copies: Option<u32>,
+    /// Which of them this is, from 0
+    #[arg(long, value_name = "N", required_if_eq("durability", "node"))]
+    copy: Option<u32>,
 }
 
-/// What events survive.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Durable {
+    /// In memory that whoever started this process holds
+    Process,
+    /// In files, synced before events are announced as stable
+    Disk,
+    /// In memory of this process; events are stable when all copies have them
+    Node,
+}
+
+/// What events survive, as far as `taffrail run` offers it.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kept {
     /// In memory that whoever started this process holds
@@ -56,10 +74,19 @@ type Anything = Box<dyn Error>;
 struct Server {
     channel: Channel,
     logger: Logger,
-    /// Where files are; `None`: in memory.
-    dir: Option<PathBuf>,
+    keeps: Keeps,
     /// What the other end has had no room for.
     unsaid: VecDeque<(Packet, Option<OwnedFd>)>,
+}
+
+/// Where events are kept.
+enum Keeps {
+    /// In memory that the starter has made.
+    Lent,
+    /// In memory of our own: this one of so many copies.
+    Own { copies: u32, copy: u32 },
+    /// In a folder.
+    Folder(PathBuf),
 }
 
 /// How long the logger waits before it looks at the rings again: at first, and at most.
@@ -68,10 +95,10 @@ struct Pace {
     most: Duration,
 }
 
-/// Ranks wait for the disk.
-const FOR_DISK: Pace = Pace { least: Duration::from_micros(50), most: Duration::from_millis(5) };
+/// Ranks wait until their events are stable.
+const AWAITED: Pace = Pace { least: Duration::from_micros(50), most: Duration::from_millis(5) };
 /// Nobody waits, unless the ring becomes full.
-const FOR_MEMORY: Pace = Pace { least: Duration::from_millis(1), most: Duration::from_millis(10) };
+const UNHURRIED: Pace = Pace { least: Duration::from_millis(1), most: Duration::from_millis(10) };
 
 impl Server {
     fn new(args: &Args) -> Result<Self, Anything> {
@@ -83,26 +110,17 @@ impl Server {
                     .into(),
             );
         }
-        let (dir, disk) = match args.durability {
-            Kept::Process => (None, Disk::Memory),
-            Kept::Disk => {
-                let (disk, refused) = Disk::synced();
-                if let Some(e) = refused {
-                    say(&format!("no io_uring ({e}): event files are synced one after the other"));
-                }
-                (args.dir.clone(), disk)
-            }
+        let (keeps, disk) = match args.durability {
+            Durable::Process => (Keeps::Lent, Disk::Memory),
+            Durable::Node => (own(args)?, Disk::Memory),
+            Durable::Disk => (folder(args)?, synced()),
         };
-        if let Some(dir) = &dir {
-            std::fs::create_dir_all(dir)
-                .map_err(|e| format!("cannot make the folder {}: {e}", dir.display()))?;
-        }
-        let channel = Channel::inherited(socket, dir.is_none());
-        Ok(Server { channel, logger: Logger::new(disk), dir, unsaid: VecDeque::new() })
+        let channel = Channel::inherited(socket, !matches!(keeps, Keeps::Folder(_)));
+        Ok(Server { channel, logger: Logger::new(disk), keeps, unsaid: VecDeque::new() })
     }
 
     fn run(mut self) -> Result<(), Anything> {
-        let pace = if self.dir.is_some() { FOR_DISK } else { FOR_MEMORY };
+        let pace = if matches!(self.keeps, Keeps::Lent) { UNHURRIED } else { AWAITED };
         let mut wait = pace.least;
         loop {
             match self.round() {
@@ -141,9 +159,10 @@ impl Server {
             let Some((packet, files)) = self.channel.receive()? else { break };
             let (answer, file) = match packet {
                 Packet::Serve { rank, job, capacity, set: number, members } => {
-                    let durability = match self.dir {
-                        Some(_) => Durability::Disk,
-                        None => Durability::Process,
+                    let durability = match self.keeps {
+                        Keeps::Lent => Durability::Process,
+                        Keeps::Own { copies, .. } => Durability::Node { copies },
+                        Keeps::Folder(_) => Durability::Disk,
                     };
                     let shape = RingShape { rank, job, capacity, durability };
                     (self.serve(shape, Set { number, members, job }, files), None)
@@ -188,14 +207,14 @@ impl Server {
     ) -> Result<Served, Anything> {
         let mut files = files.into_iter();
         let ring = files.next().ok_or("a rank without a ring")?;
-        let ring = RingReader::attach(Memory::map(ring.as_fd(), shape.bytes())?, shape)?;
-        match &self.dir {
-            Some(dir) => Ok(self.logger.serve_in(dir, set, ring)?),
-            None => {
-                let store = files.next().ok_or("a rank without a store")?;
-                Ok(self.logger.serve(ring, store.into())?)
-            }
-        }
+        let copy = if let Keeps::Own { copy, .. } = self.keeps { copy } else { 0 };
+        let ring = RingReader::attach(Memory::map(ring.as_fd(), shape.bytes())?, shape, copy)?;
+        let mut store = || files.next().map(File::from).ok_or("a rank without a store");
+        Ok(match &self.keeps {
+            Keeps::Folder(dir) => self.logger.serve_in(dir, set, ring)?,
+            Keeps::Lent => self.logger.serve(set, ring, store()?)?,
+            Keeps::Own { .. } => self.logger.serve(set, ring, copied(&store()?)?)?,
+        })
     }
 
     fn fetch(&mut self, rank: u32) -> (Packet, Option<OwnedFd>) {
@@ -218,6 +237,44 @@ impl Server {
 
     fn say(&mut self, packet: Packet, file: Option<OwnedFd>) {
         self.unsaid.push_back((packet, file));
+    }
+}
+
+fn own(args: &Args) -> Result<Keeps, Anything> {
+    let (copies, copy) = (args.copies.unwrap_or(1), args.copy.unwrap_or(0));
+    if copy >= copies {
+        return Err(format!("--copy {copy}: expected less than --copies, which is {copies}").into());
+    }
+    Ok(Keeps::Own { copies, copy })
+}
+
+fn folder(args: &Args) -> Result<Keeps, Anything> {
+    let dir = args.dir.clone().ok_or("--durability disk needs --dir DIR")?;
+    std::fs::create_dir_all(&dir)
+        .map_err(|e| format!("cannot make the folder {}: {e}", dir.display()))?;
+    Ok(Keeps::Folder(dir))
+}
+
+fn synced() -> Disk {
+    let (disk, refused) = Disk::synced();
+    if let Some(e) = refused {
+        say(&format!("no io_uring ({e}): event files are synced one after the other"));
+    }
+    disk
+}
+
+/// The same bytes in memory of our own.
+fn copied(file: &File) -> Result<File, Anything> {
+    let own = File::from(rustix::fs::memfd_create("taffrail-events", MemfdFlags::CLOEXEC)?);
+    // Whoever else has the file may have read in it.
+    let (mut at, mut piece) = (0, vec![0; 1 << 18]);
+    loop {
+        let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut piece[..], at))?;
+        if len == 0 {
+            return Ok(own);
+        }
+        own.write_all_at(&piece[..len], at)?;
+        at += len as u64;
     }
 }
 

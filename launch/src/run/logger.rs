@@ -52,7 +52,7 @@ impl Logger {
 
     /// Its process.
     pub fn pid(&self) -> Option<Pid> {
-        self.keeper.pid()
+        self.keeper.pids().next()
     }
 
     /// How often it was killed and started again.
@@ -62,7 +62,7 @@ impl Logger {
 
     /// Readable when it has said something, or is gone.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.keeper.socket().filter(|_| !self.lost)
+        self.keeper.sockets().next().filter(|_| !self.lost)
     }
 
     /// Passes on what it has said, and starts it again if it is gone.

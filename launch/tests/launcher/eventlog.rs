@@ -1,6 +1,7 @@
 //! The event logger on real processes: ranks, loggers and starters that are killed, disks that are
 //! full, files that are damaged.
 
+mod copies;
 mod sets;
 
 use super::*;
@@ -29,7 +30,7 @@ fn keeper(sets: &[usize], keeping: &Keeping) -> Keeper {
     Keeper::new(program, sets, JOB, CAPACITY, keeping.clone()).unwrap()
 }
 
-/// A word of a ring, as the format has it: bytes 128 and 384.
+/// A word of a ring, as the format has it.
 fn word(keeper: &Keeper, rank: u32, at: usize) -> u64 {
     let memory = Memory::map(keeper.ring(rank), keeper.shape(rank).bytes()).unwrap();
     memory.word(at / 8).load(std::sync::atomic::Ordering::Acquire)
@@ -40,9 +41,13 @@ fn written(keeper: &Keeper, rank: u32) -> u64 {
 }
 
 fn stable(keeper: &Keeper, rank: u32) -> u64 {
-    match keeper.shape(rank).durability {
+    let durability = keeper.shape(rank).durability;
+    match durability {
         Durability::Process => written(keeper, rank),
-        Durability::Disk => word(keeper, rank, 384),
+        Durability::Disk | Durability::Node { .. } => {
+            let copies = 0..durability.copies() as usize;
+            copies.map(|copy| word(keeper, rank, 264 + 128 * copy)).min().unwrap()
+        }
     }
 }
 
@@ -74,13 +79,17 @@ fn a_rank_or_a_starter() {
         ("starter", _) => {
             let mut keeper = keeper(&[0, 1], &Keeping::Process);
             keeper.start().unwrap();
-            println!("logger {}", keeper.pid().unwrap().as_raw_pid());
+            println!("logger {}", keeper.pids().next().unwrap().as_raw_pid());
             std::thread::sleep(Duration::from_secs(60));
         }
         ("member", rank) => sets::member(rank.parse().unwrap(), fields),
         (kind, rank) => {
             let rank = rank.parse().unwrap();
-            let durability = if kind == "disk" { Durability::Disk } else { Durability::Process };
+            let durability = match kind {
+                "process" => Durability::Process,
+                "disk" => Durability::Disk,
+                copies => Durability::Node { copies: copies.parse().unwrap() },
+            };
             let shape = RingShape { rank, job: JOB, capacity: CAPACITY, durability };
             let memory = Memory::map(std::io::stdin().as_fd(), shape.bytes()).unwrap();
             let mut writer = RingWriter::attach(memory, shape).unwrap();
@@ -107,8 +116,9 @@ fn start(part: &str) -> Command {
 
 fn rank(keeper: &Keeper, rank: u32) -> Child {
     let kind = match keeper.shape(rank).durability {
-        Durability::Process => "process",
-        Durability::Disk => "disk",
+        Durability::Process => "process".to_owned(),
+        Durability::Disk => "disk".to_owned(),
+        Durability::Node { copies } => copies.to_string(),
     };
     let ring = keeper.ring(rank).try_clone_to_owned().unwrap();
     start(&format!("{kind} {rank}")).stdin(ring).spawn().unwrap()
@@ -121,7 +131,7 @@ fn kill(process: &mut Child) {
 }
 
 fn kill_logger(keeper: &Keeper) {
-    kill_process(keeper.pid().unwrap(), Signal::KILL).unwrap();
+    keeper.pids().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
 }
 
 fn pause(most: u64) {
@@ -356,7 +366,7 @@ fn a_damaged_ring_is_told_and_not_handed_out() {
     assert!(soon(|| written(&keeper, 0) == CAPACITY));
     kill(&mut writer);
     let memory = Memory::map(keeper.ring(0), keeper.shape(0).bytes()).unwrap();
-    let third = 64 + 4 * 2 + 1;
+    let third = 48 + 4 * 2 + 1;
     memory.word(third).fetch_xor(1 << 17, std::sync::atomic::Ordering::Relaxed);
     keeper.start().unwrap();
     let mut news = Vec::new();
@@ -376,7 +386,7 @@ fn a_logger_with_nothing_to_do_takes_no_processor() {
     for keeping in [Keeping::Process, Keeping::Disk(folder.path().into())] {
         let mut keeper = keeper(&[3; 16], &keeping);
         keeper.start().unwrap();
-        let pid = keeper.pid().unwrap().as_raw_pid();
+        let pid = keeper.pids().next().unwrap().as_raw_pid();
         std::thread::sleep(Duration::from_millis(100));
         let before = ticks(pid);
         std::thread::sleep(Duration::from_secs(1));

@@ -20,7 +20,7 @@ const LAST_RETRY: Duration = Duration::from_millis(500);
 pub(super) struct Group {
     set: Set,
     ledgers: Vec<Ledger>,
-    /// Where cuts are made valid. A set of one rank needs none.
+    /// Where cuts are made valid. A set of one rank needs none, nor does memory, which has no torn ends.
     cuts: Option<CutFile>,
     /// The cut whose records are being written, with the bytes that make it valid and their place.
     next: Option<(Cut, u64, Vec<u8>)>,
@@ -87,7 +87,7 @@ impl Group {
         };
         let mut ledgers = self.ledgers.iter_mut().zip(&clocks);
         let read = ledgers.try_for_each(|(ledger, &clock)| ledger.read(clock));
-        if read.is_err() && self.cuts.is_some() {
+        if read.is_err() && self.set.members > 1 {
             // Without what is damaged it is no cut.
             self.ledgers.iter_mut().for_each(Ledger::forget);
             return read.map(|()| true);

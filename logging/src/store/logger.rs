@@ -6,7 +6,7 @@ use super::file::{End, EventFile, FileError, Owner};
 use super::group::Group;
 use super::ledger::{CopyError, Ledger, LedgerError};
 use super::memory::Memory;
-use super::ring::{RingError, RingReader};
+use super::ring::{Durability, RingError, RingReader};
 use crate::{Rank, Set};
 use std::fs::File;
 use std::path::Path;
@@ -98,27 +98,37 @@ impl Logger {
         Logger { disk, groups: Vec::new() }
     }
 
-    /// Keeps the events of one more rank in this memory, by itself: they are stable as soon as they are
-    /// in the ring.
+    /// Keeps the events of one more rank in this memory: by itself, where they are stable as soon as
+    /// they are in the ring, else stable together with those of its set. Nothing of a set is kept before
+    /// all of its members are served.
     ///
     /// # Errors
     /// [`ServeError`].
-    pub fn serve(&mut self, ring: RingReader<Memory>, store: File) -> Result<Served, ServeError> {
+    pub fn serve(
+        &mut self,
+        set: Set,
+        ring: RingReader<Memory>,
+        store: File,
+    ) -> Result<Served, ServeError> {
         let owner = Owner { rank: ring.shape().rank, job: ring.shape().job };
-        let set = Set { number: owner.rank, members: 1, job: owner.job };
-        self.expect_new(owner.rank, set)?;
+        let set = match ring.shape().durability {
+            Durability::Process => Set { number: owner.rank, members: 1, job: owner.job },
+            Durability::Disk | Durability::Node { .. } => set,
+        };
+        let place = self.expect_new(owner.rank, set)?;
         let name = format!("the store of rank {}", owner.rank);
         let (file, cut) = EventFile::open(store, name, owner, End::Torn)?;
         let ledger = Ledger::new(ring, file)?;
         let kept = ledger.kept();
-        let mut group = Group::new(set, None);
-        group.add(ledger, None);
-        self.groups.push(group);
+        let place = place.unwrap_or_else(|| {
+            self.groups.push(Group::new(set, None));
+            self.groups.len() - 1
+        });
+        self.groups[place].add(ledger, None);
         Ok(Served { kept, cut })
     }
 
-    /// Keeps the events of one more rank in a folder, stable together with those of its set. Nothing of
-    /// the set is kept before all of its members are served.
+    /// As [`serve`](Self::serve), in a folder.
     ///
     /// # Errors
     /// [`ServeError`]; damaged files are left as they are.

@@ -39,6 +39,8 @@ pub use ledger::{CopyError, LedgerError};
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory};
-pub use ring::{Durability, Full, RingError, RingReader, RingShape, RingView, RingWriter, Words};
+pub use ring::{
+    Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
+};
 #[cfg(not(loom))]
 pub use spill::Spill;

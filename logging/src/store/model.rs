@@ -10,34 +10,45 @@ use loom::thread;
 
 const SHAPE: RingShape = RingShape { rank: 3, job: 5, capacity: 1, durability: Durability::Disk };
 
-/// The words that the ring uses; the rest of its lines are not there.
+/// The words that a ring uses; the rest of its lines are not there.
 struct Watched {
     words: Vec<AtomicU64>,
-    count: usize,
+    shape: RingShape,
 }
 
 impl Watched {
     fn ring() -> Arc<Self> {
-        let count = SHAPE.bytes() / 8;
-        // Header, three words, and the records, packed: loom tells apart few objects.
-        let words = (0..8 + 4 * SHAPE.capacity).map(|_| AtomicU64::new(0)).collect();
-        let ring = Arc::new(Watched { words, count });
-        SHAPE.lay_out(&ring);
+        Watched::new(SHAPE)
+    }
+
+    fn new(shape: RingShape) -> Arc<Self> {
+        let words = (0..shape.bytes() / 8).filter_map(|at| place(&shape, at));
+        let words = words.map(|_| AtomicU64::new(0)).collect();
+        let ring = Arc::new(Watched { words, shape });
+        shape.lay_out(&ring);
         ring
+    }
+}
+
+/// Header, counters and records, packed: loom tells apart few objects.
+fn place(shape: &RingShape, at: usize) -> Option<usize> {
+    let copies = shape.durability.copies() as usize;
+    match (at / 16, at % 16) {
+        (0, word @ 0..5) => Some(word),
+        (1, 0) => Some(5),
+        (line, word @ 0..2) if (2..2 + copies).contains(&line) => Some(6 + 2 * (line - 2) + word),
+        (line, _) if line >= 2 + copies => Some(6 + 2 * copies + at - 16 * (2 + copies)),
+        _ => None,
     }
 }
 
 impl Words for Arc<Watched> {
     fn count(&self) -> usize {
-        self.count
+        self.shape.bytes() / 8
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        match at {
-            0..5 => &self.words[at],
-            16 | 32 | 48 => &self.words[4 + at / 16],
-            _ => &self.words[at - 64 + 8],
-        }
+        &self.words[place(&self.shape, at).expect("a word that rings use")]
     }
 
     fn four(&self, at: usize) -> [&AtomicU64; 4] {
@@ -52,7 +63,7 @@ fn event(n: u32) -> Event {
 /// Attached before it runs: loom only remembers who has touched a word last, and takes a thread that
 /// reads a word before it writes it for nobody's rival.
 fn attach(ring: &Arc<Watched>) -> RingWriter<Arc<Watched>> {
-    RingWriter::attach(ring.clone(), SHAPE).unwrap()
+    RingWriter::attach(ring.clone(), ring.shape).unwrap()
 }
 
 fn writer(ring: &Arc<Watched>, events: u32) -> thread::JoinHandle<()> {
@@ -86,19 +97,7 @@ fn loom_event_ring_keeps_records_whole() {
     explore(|| {
         let ring = Watched::ring();
         let writer = writer(&ring, 2);
-        let mut reader = RingReader::attach(ring, SHAPE).unwrap();
-        let mut kept = Vec::new();
-        while reader.taken() < 2 {
-            let clock = reader.written().unwrap();
-            if clock == reader.taken() {
-                thread::yield_now();
-            } else {
-                reader.read(reader.taken(), clock, &mut kept).unwrap();
-                reader.keep(clock);
-            }
-        }
-        check(&kept, 1);
-        assert_eq!(kept.len(), 2 * 32);
+        keep([RingReader::attach(ring, SHAPE, 0).unwrap()], 2);
         writer.join().unwrap();
     });
 }
@@ -109,12 +108,12 @@ fn loom_event_ring_is_read_again_by_the_next_logger() {
     explore(|| {
         let ring = Watched::ring();
         let writer = writer(&ring, 2);
-        let first = RingReader::attach(ring.clone(), SHAPE).unwrap();
+        let first = RingReader::attach(ring.clone(), SHAPE, 0).unwrap();
         let (mut lost, mut kept) = (Vec::new(), Vec::new());
         let read = first.written().unwrap();
         first.read(0, read, &mut lost).unwrap();
         drop(first);
-        let mut second = RingReader::attach(ring, SHAPE).unwrap();
+        let mut second = RingReader::attach(ring, SHAPE, 0).unwrap();
         let again = second.written().unwrap();
         second.read(0, again, &mut kept).unwrap();
         assert!(again >= read && kept.starts_with(&lost));
@@ -152,7 +151,7 @@ fn loom_event_cut_has_all_that_its_events_depend_on() {
                     receives.push(&event(1)).unwrap();
                 }
             });
-            let readers = rings.map(|ring| RingReader::attach(ring, SHAPE).unwrap());
+            let readers = rings.map(|ring| RingReader::attach(ring, SHAPE, 0).unwrap());
             let looked = order.map(|ring| &readers[ring]);
             if let Moment::Still(clocks) = moment(looked.into_iter(), [0, 0].into_iter()).unwrap() {
                 let [of_sender, of_receiver] = order.map(|ring| clocks[ring]);
@@ -161,5 +160,42 @@ fn loom_event_cut_has_all_that_its_events_depend_on() {
             sender.join().unwrap();
             receiver.join().unwrap();
         });
+    }
+}
+
+/// Two loggers, each with a copy: no record is written over before both have it, and none is stable
+/// before. They look one after the other, else there is no end of the ways to run it.
+#[test]
+fn loom_event_ring_waits_for_every_copy() {
+    let shape = RingShape { durability: Durability::Node { copies: 2 }, ..SHAPE };
+    explore(move || {
+        let ring = Watched::new(shape);
+        let writer = writer(&ring, 2);
+        let readers = [0, 1].map(|copy| RingReader::attach(ring.clone(), shape, copy).unwrap());
+        keep(readers, 2);
+        writer.join().unwrap();
+    });
+}
+
+/// Keeps so many records in each copy, as they come.
+fn keep<const COPIES: usize>(mut readers: [RingReader<Arc<Watched>>; COPIES], records: u64) {
+    let mut kept = [const { Vec::new() }; COPIES];
+    while readers.iter().any(|reader| reader.taken() < records) {
+        let mut idle = true;
+        for (reader, kept) in readers.iter_mut().zip(&mut kept) {
+            let clock = reader.written().unwrap();
+            if clock > reader.taken() {
+                reader.read(reader.taken(), clock, kept).unwrap();
+                reader.keep(clock);
+                idle = false;
+            }
+        }
+        if idle {
+            thread::yield_now();
+        }
+    }
+    for kept in &kept {
+        check(kept, 1);
+        assert_eq!(kept.len() as u64, records * 32);
     }
 }

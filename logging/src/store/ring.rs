@@ -8,26 +8,20 @@
 //! so nothing is written over that is still to be copied. `stable` is stored (release) by the logger
 //! after what it promises has happened. Every word has one writer, and everything is an atomic word:
 //! whatever the other side does, there is no data race, only wrong values, and these are found out.
+//!
+//! **every-copy**: several loggers may each keep a copy. Each has its own `taken` and `stable`, and for
+//! the rank the least of them counts.
 
 mod error;
+mod shape;
 
 pub use error::{Full, RingError};
+pub use shape::{Durability, MOST_COPIES, RingShape};
 
 use super::sync::{AtomicU64, Ordering};
+use crate::Event;
 use crate::event::RECORD;
-use crate::{Event, Rank};
-
-/// First word of a ring.
-const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
-/// Version of the layout.
-const VERSION: u32 = 1;
-
-/// Where the words lie, counted in words of 8 bytes.
-const WRITTEN: usize = 16;
-const TAKEN: usize = 32;
-const STABLE: usize = 48;
-const RECORDS: usize = 64;
-const WORDS: usize = RECORD / 8;
+use shape::{LINE, STABLE, TAKEN, WORDS, WRITTEN};
 
 /// Memory seen as atomic words, numbered from 0.
 pub trait Words {
@@ -45,116 +39,6 @@ pub trait Words {
     /// # Panics
     /// If one of them is not there.
     fn four(&self, at: usize) -> [&AtomicU64; WORDS];
-}
-
-/// What events survive once they are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Killed processes. An event is stable as soon as it is in the ring.
-    Process,
-    /// The end of the node. An event is stable when the logger says so, after it was synced to disk.
-    Disk,
-}
-
-/// What a ring is like: both sides know it from whoever made the ring, and find it in its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingShape {
-    /// Whose events these are.
-    pub rank: Rank,
-    /// Digest of the job's identity.
-    pub job: u64,
-    /// How many records fit: a power of two.
-    pub capacity: u64,
-    /// When events are stable.
-    pub durability: Durability,
-}
-
-impl RingShape {
-    /// Bytes of such a ring.
-    ///
-    /// # Panics
-    /// If the capacity is not a power of two, or so large that there is no such memory.
-    pub fn bytes(&self) -> usize {
-        self.words() * 8
-    }
-
-    fn words(&self) -> usize {
-        assert!(self.capacity.is_power_of_two(), "a ring of {} records", self.capacity);
-        assert!(self.capacity <= 1 << 32, "a ring of {} records", self.capacity);
-        RECORDS + WORDS * self.capacity as usize
-    }
-
-    fn header(&self) -> [(&'static str, u64); 5] {
-        let durability = match self.durability {
-            Durability::Process => 1,
-            Durability::Disk => 2,
-        };
-        [
-            ("magic", MAGIC),
-            ("version and rank", u64::from(VERSION) | u64::from(self.rank) << 32),
-            ("capacity", self.capacity),
-            ("job", self.job),
-            ("durability", durability),
-        ]
-    }
-
-    /// What the ring in this memory says of itself, for those who were given it by whoever made it. It
-    /// is checked when the ring is attached to.
-    ///
-    /// # Errors
-    /// [`RingError::Header`] when there is no ring of this rank.
-    pub fn found(memory: &impl Words, rank: Rank) -> Result<RingShape, RingError> {
-        let word = |at: usize| match at < memory.count() {
-            true => memory.word(at).load(Ordering::Relaxed),
-            false => 0,
-        };
-        let wrong = |field, expected, got| RingError::Header { rank, field, expected, got };
-        let durability = match word(4) {
-            1 => Durability::Process,
-            2 => Durability::Disk,
-            got => return Err(wrong("durability", 1, got)),
-        };
-        let capacity = word(2);
-        if !capacity.is_power_of_two() || capacity > 1 << 32 {
-            return Err(wrong("capacity", 1 << 16, capacity));
-        }
-        let shape = RingShape { rank, job: word(3), capacity, durability };
-        shape.check(memory)?;
-        Ok(shape)
-    }
-
-    /// Makes a ring of memory that is all zeros and that nobody else uses yet.
-    ///
-    /// # Panics
-    /// If the memory is too short.
-    pub fn lay_out(&self, memory: &impl Words) {
-        assert!(memory.count() >= self.words(), "{} words for a ring", memory.count());
-        for (at, (_, value)) in self.header().into_iter().enumerate() {
-            memory.word(at).store(value, Ordering::Relaxed);
-        }
-    }
-
-    fn check(&self, memory: &impl Words) -> Result<(), RingError> {
-        let wrong =
-            |field, expected, got| RingError::Header { rank: self.rank, field, expected, got };
-        let (expected, got) = (self.words() as u64 * 8, memory.count() as u64 * 8);
-        if got < expected {
-            return Err(wrong("length in bytes", expected, got));
-        }
-        for (at, (field, expected)) in self.header().into_iter().enumerate() {
-            let got = memory.word(at).load(Ordering::Relaxed);
-            if got != expected {
-                return Err(wrong(field, expected, got));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The record of this clock. The capacity is a power of two.
-#[inline]
-fn place(clock: u64, capacity: u64) -> usize {
-    RECORDS + WORDS * (clock.wrapping_sub(1) & (capacity - 1)) as usize
 }
 
 /// The rank's side of a ring. There is one at a time.
@@ -175,7 +59,7 @@ impl<W: Words> RingWriter<W> {
     /// when its words contradict each other.
     pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
         shape.check(&memory)?;
-        let taken = memory.word(TAKEN).load(Ordering::Acquire);
+        let taken = shape.least(&memory, TAKEN);
         let written = memory.word(WRITTEN).load(Ordering::Acquire);
         // In a new ring over a store that is not new, the logger says where to begin.
         let written = if written == 0 { taken } else { written };
@@ -195,7 +79,7 @@ impl<W: Words> RingWriter<W> {
             return Err(Full);
         }
         let record = words(&event.encode(self.shape.rank, clock));
-        let slot = self.memory.four(place(clock, self.shape.capacity));
+        let slot = self.memory.four(self.shape.place(clock));
         slot[1].store(record[1], Ordering::Relaxed);
         slot[2].store(record[2], Ordering::Relaxed);
         slot[3].store(record[3], Ordering::Relaxed);
@@ -214,26 +98,24 @@ impl<W: Words> RingWriter<W> {
     /// The events up to this clock survive what they are to survive.
     ///
     /// # Errors
-    /// [`RingError::Position`] when the logger's word cannot be right.
+    /// [`RingError::Position`] when the loggers' words cannot be right.
     #[inline]
     pub fn stable(&self) -> Result<u64, RingError> {
-        match self.shape.durability {
-            Durability::Process => Ok(self.written),
-            Durability::Disk => {
-                let got = self.memory.word(STABLE).load(Ordering::Acquire);
-                if got > self.written {
-                    let (rank, most) = (self.shape.rank, self.written);
-                    return Err(RingError::Position { rank, word: "stable", least: 0, most, got });
-                }
-                Ok(got)
-            }
+        if self.shape.durability == Durability::Process {
+            return Ok(self.written);
         }
+        let got = self.shape.least(&self.memory, STABLE);
+        if got > self.written {
+            let (rank, most) = (self.shape.rank, self.written);
+            return Err(RingError::Position { rank, word: "stable", least: 0, most, got });
+        }
+        Ok(got)
     }
 
     /// A word that cannot be right gives no room: nothing is ever written over that may be needed.
     #[cold]
     fn look_for_room(&mut self) -> bool {
-        let taken = self.memory.word(TAKEN).load(Ordering::Acquire);
+        let taken = self.shape.least(&self.memory, TAKEN);
         if taken <= self.written {
             self.room = self.room.max(taken + self.shape.capacity);
         }
@@ -255,7 +137,7 @@ fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingEr
 #[derive(Debug)]
 pub struct RingView<W> {
     memory: W,
-    durability: Durability,
+    shape: RingShape,
 }
 
 impl<W: Words> RingView<W> {
@@ -265,7 +147,7 @@ impl<W: Words> RingView<W> {
     /// [`RingError::Header`] when this is another ring than it should be.
     pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
         shape.check(&memory)?;
-        Ok(RingView { memory, durability: shape.durability })
+        Ok(RingView { memory, shape })
     }
 
     /// The clock of the last event that its rank has written.
@@ -277,31 +159,38 @@ impl<W: Words> RingView<W> {
     /// The events up to this clock survive what they are to survive.
     #[inline]
     pub fn stable(&self) -> u64 {
-        match self.durability {
+        match self.shape.durability {
             Durability::Process => self.written(),
-            Durability::Disk => self.memory.word(STABLE).load(Ordering::Acquire),
+            _ => self.shape.least(&self.memory, STABLE),
         }
     }
 }
 
-/// The logger's side of a ring. What it reads is copied first and looked at then.
+/// A logger's side of a ring. What it reads is copied first and looked at then.
 #[derive(Debug)]
 pub struct RingReader<W> {
     memory: W,
     shape: RingShape,
+    /// Which copy it keeps.
+    copy: u32,
     taken: u64,
 }
 
 impl<W: Words> RingReader<W> {
-    /// Goes on where the logger before it has stopped.
+    /// Goes on where the logger before it has stopped that kept this copy: from 0, and 0 where there is
+    /// only one.
     ///
     /// # Errors
     /// [`RingError::Header`] when this is another ring than it should be; [`RingError::Position`]
     /// when its words contradict each other.
-    pub fn attach(memory: W, shape: RingShape) -> Result<Self, RingError> {
+    ///
+    /// # Panics
+    /// If there is no such copy.
+    pub fn attach(memory: W, shape: RingShape, copy: u32) -> Result<Self, RingError> {
         shape.check(&memory)?;
-        let taken = memory.word(TAKEN).load(Ordering::Acquire);
-        let reader = RingReader { memory, shape, taken };
+        assert!(copy < shape.durability.copies(), "copy {copy} of {:?}", shape.durability);
+        let mut reader = RingReader { memory, shape, copy, taken: 0 };
+        reader.taken = reader.own(TAKEN).load(Ordering::Acquire);
         reader.written()?;
         Ok(reader)
     }
@@ -316,9 +205,9 @@ impl<W: Words> RingReader<W> {
         self.taken
     }
 
-    /// The last clock that was ever announced as stable.
+    /// The last clock that was ever announced as stable by this copy.
     pub fn promised(&self) -> u64 {
-        self.taken.max(self.memory.word(STABLE).load(Ordering::Acquire))
+        self.taken.max(self.own(STABLE).load(Ordering::Acquire))
     }
 
     /// The clock of the last record that was written, in this ring or before it was made.
@@ -356,7 +245,7 @@ impl<W: Words> RingReader<W> {
         assert!(clock >= self.taken, "record {clock} was taken, up to {}", self.taken);
         let rank = self.shape.rank;
         for clock in clock + 1..=last {
-            let slot = self.memory.four(place(clock, self.shape.capacity));
+            let slot = self.memory.four(self.shape.place(clock));
             let record = bytes(slot.map(|word| word.load(Ordering::Relaxed)));
             match Event::decode(rank, &record) {
                 Ok((got, _)) if got == clock => into.extend_from_slice(&record),
@@ -369,9 +258,14 @@ impl<W: Words> RingReader<W> {
 
     /// The records up to this clock are kept elsewhere: they are stable, and their room is free.
     pub fn keep(&mut self, clock: u64) {
-        self.memory.word(STABLE).store(clock, Ordering::Release);
-        self.memory.word(TAKEN).store(clock, Ordering::Release);
+        self.own(STABLE).store(clock, Ordering::Release);
+        self.own(TAKEN).store(clock, Ordering::Release);
         self.taken = clock;
+    }
+
+    /// A word that this logger alone writes.
+    fn own(&self, word: usize) -> &AtomicU64 {
+        self.memory.word(word + LINE * self.copy as usize)
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use tempfile::TempDir;
 
+mod copies;
 mod crash;
 mod sets;
 
@@ -76,14 +77,14 @@ impl Held {
     }
 
     fn reader(&self, rank: Rank) -> RingReader<Memory> {
-        RingReader::attach(self.memory(rank), self.shape(rank)).unwrap()
+        RingReader::attach(self.memory(rank), self.shape(rank), 0).unwrap()
     }
 
     fn serve(&self, logger: &mut Logger, rank: Rank) -> Result<Served, ServeError> {
         match self.durability {
-            Durability::Process => {
+            Durability::Process | Durability::Node { .. } => {
                 let store = self.stores[rank as usize].try_clone().unwrap();
-                logger.serve(self.reader(rank), store)
+                logger.serve(self.set(), self.reader(rank), store)
             }
             Durability::Disk => logger.serve_in(self.folder.path(), self.set(), self.reader(rank)),
         }
@@ -91,7 +92,7 @@ impl Held {
 
     fn logger(&self) -> Result<Logger, ServeError> {
         let mut logger = Logger::new(match self.durability {
-            Durability::Process => Disk::Memory,
+            Durability::Process | Durability::Node { .. } => Disk::Memory,
             Durability::Disk => Disk::Plain,
         });
         (0..self.ranks()).try_for_each(|rank| self.serve(&mut logger, rank).map(drop))?;
@@ -214,7 +215,7 @@ fn a_damaged_ring_is_told_once_and_nothing_behind_the_damage_is_kept() {
     let mut writer = held.writer(0);
     push(&mut writer, 3);
     let ring = File::from(held.rings[0].try_clone().unwrap());
-    ring.write_all_at(&[0xff], 512 + 32 + 20).unwrap();
+    ring.write_all_at(&[0xff], 384 + 32 + 20).unwrap();
     let turn = logger.turn();
     assert!(
         matches!(

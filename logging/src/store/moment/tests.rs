@@ -88,7 +88,7 @@ fn set(ranks: u32, rarely: u32, seed: u64) -> (Rc<RefCell<Set>>, Vec<RingReader<
     let set = Set { writers: writers.collect(), order: Vec::new(), random, rarely };
     let set = Rc::new(RefCell::new(set));
     let readers = (0..).zip(rings).map(|(rank, words)| {
-        RingReader::attach(Watched { words, set: set.clone() }, shape(rank)).unwrap()
+        RingReader::attach(Watched { words, set: set.clone() }, shape(rank), 0).unwrap()
     });
     (set.clone(), readers.collect())
 }

@@ -24,7 +24,7 @@ fn clocks(bytes: &[u8]) -> Vec<u64> {
 fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
     let [writing, reading, _] = ring(SHAPE);
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
-    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    let mut reader = RingReader::attach(reading, SHAPE, 0).unwrap();
     for clock in 1..=4 {
         assert_eq!(writer.push(&event(clock)), Ok(clock));
     }
@@ -47,7 +47,7 @@ fn whoever_comes_next_goes_on() {
     drop(writer);
     let mut writer = RingWriter::attach(second, SHAPE).unwrap();
     assert_eq!(writer.push(&event(2)), Ok(2));
-    let reader = RingReader::attach(reading, SHAPE).unwrap();
+    let reader = RingReader::attach(reading, SHAPE, 0).unwrap();
     let mut kept = Vec::new();
     assert_eq!((reader.read(0, 2, &mut kept), clocks(&kept)), (Ok(()), vec![1, 2]));
     assert_eq!((reader.written(), reader.is_new()), (Ok(2), Ok(false)));
@@ -56,7 +56,7 @@ fn whoever_comes_next_goes_on() {
 #[test]
 fn a_new_ring_begins_where_the_store_ends() {
     let [writing, reading, _] = ring(SHAPE);
-    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    let mut reader = RingReader::attach(reading, SHAPE, 0).unwrap();
     assert_eq!(reader.is_new(), Ok(true));
     reader.keep(70);
     assert_eq!((reader.written(), reader.is_new()), (Ok(70), Ok(false)));
@@ -79,9 +79,9 @@ fn damage_is_found_and_named() {
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
     writer.push(&event(1)).unwrap();
     writer.push(&event(2)).unwrap();
-    let reader = RingReader::attach(reading, SHAPE).unwrap();
+    let reader = RingReader::attach(reading, SHAPE, 0).unwrap();
     for bit in 0..RECORD * 8 {
-        let word = memory.word(place(2, SHAPE.capacity) + bit / 64);
+        let word = memory.word(SHAPE.place(2) + bit / 64);
         let good = word.fetch_xor(1 << (bit % 64), Ordering::Relaxed);
         let mut kept = Vec::new();
         let error = reader.read(0, 2, &mut kept).unwrap_err();
@@ -101,7 +101,7 @@ fn damage_is_found_and_named() {
 fn a_record_of_the_round_before_is_not_taken_for_this_one() {
     let [writing, reading, memory] = ring(SHAPE);
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
-    let mut reader = RingReader::attach(reading, SHAPE).unwrap();
+    let mut reader = RingReader::attach(reading, SHAPE, 0).unwrap();
     for clock in 1..=4 {
         writer.push(&event(clock)).unwrap();
     }
@@ -117,7 +117,11 @@ fn another_ring_is_refused() {
     let others = [
         ("version and rank", RingShape { rank: 3, ..SHAPE }),
         ("job", RingShape { job: 8, ..SHAPE }),
-        ("durability", RingShape { durability: Durability::Process, ..SHAPE }),
+        ("durability and copies", RingShape { durability: Durability::Process, ..SHAPE }),
+        (
+            "durability and copies",
+            RingShape { durability: Durability::Node { copies: 1 }, ..SHAPE },
+        ),
         ("capacity", RingShape { capacity: 2, ..SHAPE }),
         ("length in bytes", RingShape { capacity: 1024, ..SHAPE }),
     ];
@@ -128,6 +132,40 @@ fn another_ring_is_refused() {
             other => panic!("{other}"),
         };
         assert_eq!(of(RingWriter::attach(writing, other).unwrap_err()), wrong);
-        assert_eq!(of(RingReader::attach(reading, other).unwrap_err()), wrong);
+        assert_eq!(of(RingReader::attach(reading, other, 0).unwrap_err()), wrong);
     }
+}
+
+/// The rank waits for the slowest copy, and believes what all say.
+#[test]
+fn of_several_copies_the_least_counts() {
+    let shape = RingShape { durability: Durability::Node { copies: 3 }, ..SHAPE };
+    let [writing, first, second] = ring(shape);
+    let file = create_memory("ring", shape.bytes()).unwrap();
+    assert!(RingShape::found(&Memory::map(file.as_fd(), shape.bytes()).unwrap(), 2).is_err());
+    assert_eq!(RingShape::found(&first, 2), Ok(shape));
+    let view = |memory| RingView::attach(memory, shape).unwrap();
+    let mut writer = RingWriter::attach(writing, shape).unwrap();
+    let mut readers = [(first, 0), (second, 2)]
+        .map(|(ring, copy)| RingReader::attach(ring, shape, copy).unwrap());
+    (1..=4).for_each(|clock| assert_eq!(writer.push(&event(clock)), Ok(clock)));
+    readers.iter_mut().for_each(|reader| reader.keep(3));
+    assert_eq!((writer.stable(), writer.push(&event(5))), (Ok(0), Err(Full)));
+    // The copy in the middle is the slowest.
+    let [a, b] = readers.map(|reader| reader.memory);
+    let mut slow = RingReader::attach(a, shape, 1).unwrap();
+    assert_eq!((slow.taken(), slow.promised(), slow.written()), (0, 0, Ok(4)));
+    slow.keep(2);
+    assert_eq!((writer.stable(), view(b).stable()), (Ok(2), 2));
+    assert_eq!((writer.push(&event(5)), writer.push(&event(6))), (Ok(5), Ok(6)));
+    assert_eq!(writer.push(&event(7)), Err(Full));
+    let again = RingReader::attach(slow.memory, shape, 2).unwrap();
+    assert_eq!(again.taken(), 3, "each goes on where it was");
+    // A word that cannot be right.
+    again.own(STABLE).store(9, Ordering::Relaxed);
+    slow = RingReader::attach(again.memory, shape, 1).unwrap();
+    slow.own(STABLE).store(8, Ordering::Relaxed);
+    assert_eq!(writer.stable(), Ok(3));
+    slow.memory.word(STABLE).store(7, Ordering::Relaxed);
+    assert!(matches!(writer.stable(), Err(RingError::Position { word: "stable", got: 7, .. })));
 }

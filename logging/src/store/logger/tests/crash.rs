@@ -131,7 +131,7 @@ proptest! {
         for (rank, ring) in held.rings.iter().enumerate() {
             if stage < 2 || random.bool() {
                 let mut ring_then = new[rank].clone();
-                ring_then[256..512].copy_from_slice(&rings[rank][256..512]);
+                ring_then[256..384].copy_from_slice(&rings[rank][256..384]);
                 File::from(ring.try_clone().unwrap()).write_all_at(&ring_then, 0).unwrap();
             }
         }

@@ -100,7 +100,7 @@ fn of_a_set_with_a_damaged_ring_there_are_no_more_cuts() {
     logger.turn();
     writers.iter_mut().for_each(|writer| push(writer, 2));
     let ring = File::from(held.rings[1].try_clone().unwrap());
-    ring.write_all_at(&[0xff], 512 + 2 * 32 + 20).unwrap();
+    ring.write_all_at(&[0xff], 384 + 2 * 32 + 20).unwrap();
     let turn = logger.turn();
     assert!(
         matches!(
@@ -160,7 +160,7 @@ fn a_set_that_cannot_be_written_does_not_hold_the_others() {
     let shape = RingShape { rank: 7, ..single.shape(0) };
     let map = || Memory::map(single.rings[0].as_fd(), shape.bytes()).unwrap();
     shape.lay_out(&map());
-    let ring = RingReader::attach(map(), shape).unwrap();
+    let ring = RingReader::attach(map(), shape, 0).unwrap();
     logger.serve_in(pair.folder.path(), set, ring).unwrap();
     let mut alone = RingWriter::attach(map(), shape).unwrap();
     push(&mut alone, 1);

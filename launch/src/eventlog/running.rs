@@ -1,0 +1,152 @@
+//! A running event logger, as seen by whoever started it.
+
+use super::channel::{Channel, ChannelError};
+use super::keeper::KeeperError;
+use super::packet::{Malformed, Packet, Told, What};
+use rustix::process::Pid;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long an answer of the logger may take: it goes through files of any length.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the logger has to keep what is left when it is to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The process of a logger and the connection with it.
+#[derive(Debug)]
+pub struct Running {
+    /// `None` when it is known to be closed.
+    channel: Option<Channel>,
+    process: Child,
+}
+
+impl Running {
+    /// Starts it. It serves nobody yet.
+    pub fn start(
+        program: &Path,
+        arguments: &[OsString],
+        in_memory: bool,
+    ) -> Result<Self, KeeperError> {
+        let (channel, theirs) = Channel::pair(in_memory)?;
+        let mut command = Command::new(program);
+        command.arg("eventlog").args(arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        // In a group of its own: what a terminal does to the job must not end the logger first.
+        let started = command.process_group(0).spawn();
+        let process =
+            started.map_err(|error| KeeperError::Start { program: program.into(), error })?;
+        // Its end of the connection is closed here, so that we see when it dies.
+        drop(command);
+        Ok(Running { channel: Some(channel), process })
+    }
+
+    /// Its process, which may have been killed.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Readable when there is news, or the logger is gone.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it is not known to be gone.
+    pub fn is_there(&mut self) -> bool {
+        self.channel.is_some() && matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// How it has ended by itself, if it has: not killed.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.channel = None;
+        self.process.wait().ok().filter(|status| status.code().is_some())
+    }
+
+    /// Asks something of a rank and waits for the answer: the file that comes with it, if it is one of
+    /// events. What else is said is added to `told`.
+    pub fn ask(
+        &mut self,
+        asked: &Packet,
+        files: &[BorrowedFd<'_>],
+        told: &mut Vec<Told>,
+    ) -> Result<Option<OwnedFd>, KeeperError> {
+        self.heed(|channel| {
+            channel.send(asked, files)?;
+            answer(channel, asked.rank(), told)
+        })
+    }
+
+    /// Adds what it has said by itself to `told`.
+    pub fn news(&mut self, told: &mut Vec<Told>) -> Result<(), KeeperError> {
+        self.heed(|channel| {
+            while let Some((packet, _)) = channel.receive()? {
+                match packet {
+                    Packet::Told(news) => told.push(news),
+                    other => return Err(unasked(&other).into()),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn heed<T>(
+        &mut self,
+        what: impl FnOnce(&Channel) -> Result<T, KeeperError>,
+    ) -> Result<T, KeeperError> {
+        let done = what(self.channel.as_ref().ok_or(ChannelError::Closed)?);
+        if let Err(KeeperError::Channel(ChannelError::Closed)) = done {
+            self.channel = None;
+        }
+        done
+    }
+}
+
+impl Drop for Running {
+    /// Ends the logger, unless somebody has done so, and waits until it is gone: it keeps what is in
+    /// the rings, if it can.
+    fn drop(&mut self) {
+        self.channel = None;
+        let started = Instant::now();
+        while started.elapsed() < GRACE && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // One that is stopped, or that a disk does not let go.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn answer(
+    channel: &Channel,
+    asked: u32,
+    told: &mut Vec<Told>,
+) -> Result<Option<OwnedFd>, KeeperError> {
+    let started = Instant::now();
+    loop {
+        match channel.receive()? {
+            Some((Packet::Ready { rank, .. }, _)) if rank == asked => return Ok(None),
+            Some((Packet::Events { rank, .. }, files)) if rank == asked => {
+                return Ok(files.into_iter().next());
+            }
+            Some((Packet::Told(news), _)) if news.what == What::Refused => {
+                return Err(KeeperError::Refused(news));
+            }
+            Some((Packet::Told(news), _)) => told.push(news),
+            Some((other, _)) => return Err(unasked(&other).into()),
+            None if started.elapsed() > PATIENCE => return Err(KeeperError::Silent(PATIENCE)),
+            None => channel.wait(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Something that was not asked for.
+pub fn unasked(packet: &Packet) -> ChannelError {
+    ChannelError::Malformed(Malformed {
+        field: "order",
+        expected: "an answer to what was asked".into(),
+        got: format!("{packet:?}"),
+    })
+}

@@ -1,0 +1,112 @@
+//! Several event loggers, each with a copy: all but one of them are killed at whatever moment.
+
+use super::*;
+
+const COPIES: u32 = 3;
+
+fn copies(sets: &[usize]) -> Keeper {
+    keeper(sets, &Keeping::Node { copies: COPIES })
+}
+
+fn pid(keeper: &Keeper, copy: usize) -> Pid {
+    keeper.pids().nth(copy).unwrap()
+}
+
+/// Kills loggers at some moments.
+fn kill_loggers(keeper: &Keeper, copies: impl Iterator<Item = usize>) {
+    let pids: Vec<Pid> = copies.map(|copy| pid(keeper, copy)).collect();
+    for &pid in &pids {
+        kill_process(pid, Signal::KILL).unwrap();
+        pause(1000);
+    }
+    assert!(soon(|| !pids.iter().any(|pid| runs(&pid.as_raw_pid().to_string()))));
+}
+
+fn others(copy: usize) -> impl Iterator<Item = usize> {
+    (0..COPIES as usize).filter(move |&other| other != copy)
+}
+
+fn promised(keeper: &Keeper) -> [u64; 2] {
+    [0, 1].map(|rank| stable(keeper, rank))
+}
+
+#[test]
+fn all_but_one_are_killed_a_hundred_times_and_nothing_is_lost() {
+    for sets in [[0, 0], [0, 1]] {
+        let mut keeper = copies(&sets);
+        keeper.start().unwrap();
+        let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
+        for _ in 0..50 {
+            let before = promised(&keeper);
+            assert!(soon(|| promised(&keeper).iter().zip(before).all(|(now, then)| *now > then)));
+            pause(2000);
+            let promised = promised(&keeper);
+            kill_loggers(&keeper, others(fastrand::usize(..COPIES as usize)));
+            keeper.start().unwrap();
+            for rank in 0..2 {
+                assert!(stable(&keeper, rank) >= promised[rank as usize]);
+            }
+        }
+        ranks.iter_mut().for_each(kill);
+        for rank in [0, 1] {
+            assert_eq!(check(&mut keeper, rank), written(&keeper, rank));
+        }
+        assert!(keeper.news().unwrap().is_empty(), "nothing was wrong");
+        // Each of them alone has all of it.
+        for alone in 0..COPIES as usize {
+            kill_loggers(&keeper, others(alone));
+            for rank in [0, 1] {
+                assert_eq!(check(&mut keeper, rank), written(&keeper, rank));
+            }
+            keeper.start().unwrap();
+        }
+    }
+}
+
+/// A logger that is stopped has no copy of what comes: nothing is stable, and ranks wait for room.
+#[test]
+fn ranks_wait_for_the_slowest() {
+    let mut keeper = copies(&[0, 0]);
+    keeper.start().unwrap();
+    kill_process(pid(&keeper, 1), Signal::STOP).unwrap();
+    let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
+    let full = |keeper: &Keeper| {
+        (0..2).all(|rank| written(keeper, rank) == stable(keeper, rank) + CAPACITY)
+    };
+    assert!(soon(|| full(&keeper)));
+    let stopped = promised(&keeper);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(full(&keeper) && promised(&keeper) == stopped);
+    kill_process(pid(&keeper, 1), Signal::CONT).unwrap();
+    assert!(soon(|| promised(&keeper)
+        .iter()
+        .zip(stopped)
+        .all(|(now, then)| *now > then + CAPACITY)));
+    ranks.iter_mut().for_each(kill);
+}
+
+#[test]
+fn when_all_are_killed_it_is_said() {
+    let mut keeper = copies(&[0, 0]);
+    keeper.start().unwrap();
+    let mut writer = rank(&keeper, 0);
+    assert!(soon(|| stable(&keeper, 0) > 2 * CAPACITY));
+    kill_loggers(&keeper, 0..COPIES as usize);
+    for _ in 0..2 {
+        let said = keeper.start().unwrap_err().to_string();
+        assert!(said.starts_with("all 3 event loggers are gone"), "{said}");
+    }
+    assert!(matches!(keeper.fetch(0), Err(KeeperError::Channel(ChannelError::Closed))));
+    kill(&mut writer);
+}
+
+#[test]
+fn copies_are_named() {
+    for (arguments, why) in [
+        (vec!["--durability", "node"], "--copies"),
+        (vec!["--durability", "node", "--copies", "9", "--copy", "0"], "1..=8"),
+    ] {
+        let job = run(&[&["eventlog"], &arguments[..]].concat());
+        assert!(job.status == 2 && job.err.contains(why), "{}", job.err);
+    }
+}

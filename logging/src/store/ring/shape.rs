@@ -1,0 +1,172 @@
+//! What an event ring is like, and where its words lie.
+
+use super::{RingError, Words};
+use crate::Rank;
+use crate::event::RECORD;
+use crate::store::sync::Ordering;
+
+/// First word of a ring.
+const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
+/// Version of the layout.
+const VERSION: u32 = 2;
+
+/// There are at most so many copies of the records of a rank.
+pub const MOST_COPIES: u32 = 8;
+
+/// Where the words lie, counted in words of 8 bytes.
+pub(super) const WRITTEN: usize = 16;
+/// Of the first copy; those of the next are a line behind.
+pub(super) const TAKEN: usize = 32;
+pub(super) const STABLE: usize = 33;
+pub(super) const LINE: usize = 16;
+pub(super) const WORDS: usize = RECORD / 8;
+
+/// What events survive once they are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Killed processes. An event is stable as soon as it is in the ring.
+    Process,
+    /// The end of the node. An event is stable when the logger says so, after it was synced to disk.
+    Disk,
+    /// All but one of the loggers that each keep a copy. An event is stable when all of them say so.
+    Node {
+        /// How many, up to [`MOST_COPIES`].
+        copies: u32,
+    },
+}
+
+impl Durability {
+    /// How many loggers keep the records, each for itself.
+    pub fn copies(self) -> u32 {
+        match self {
+            Durability::Process | Durability::Disk => 1,
+            Durability::Node { copies } => copies,
+        }
+    }
+
+    fn encode(self) -> u64 {
+        let kind = match self {
+            Durability::Process => 1,
+            Durability::Disk => 2,
+            Durability::Node { .. } => 3,
+        };
+        kind | u64::from(self.copies()) << 32
+    }
+
+    fn decode(word: u64) -> Option<Self> {
+        let copies = (word >> 32) as u32;
+        let all = [Durability::Process, Durability::Disk, Durability::Node { copies }];
+        let known = all.into_iter().find(|durability| durability.encode() == word);
+        known.filter(|_| (1..=MOST_COPIES).contains(&copies))
+    }
+}
+
+/// What a ring is like: both sides know it from whoever made the ring, and find it in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingShape {
+    /// Whose events these are.
+    pub rank: Rank,
+    /// Digest of the job's identity.
+    pub job: u64,
+    /// How many records fit: a power of two.
+    pub capacity: u64,
+    /// When events are stable.
+    pub durability: Durability,
+}
+
+impl RingShape {
+    /// Bytes of such a ring.
+    ///
+    /// # Panics
+    /// If the capacity is not a power of two, or so large that there is no such memory, or if there are
+    /// no copies or more than [`MOST_COPIES`].
+    pub fn bytes(&self) -> usize {
+        self.words() * 8
+    }
+
+    fn words(&self) -> usize {
+        assert!(self.capacity.is_power_of_two(), "a ring of {} records", self.capacity);
+        assert!(self.capacity <= 1 << 32, "a ring of {} records", self.capacity);
+        let copies = self.durability.copies();
+        assert!((1..=MOST_COPIES).contains(&copies), "{copies} copies");
+        self.records() + WORDS * self.capacity as usize
+    }
+
+    /// Where the first record is.
+    fn records(&self) -> usize {
+        TAKEN + LINE * self.durability.copies() as usize
+    }
+
+    /// The record of this clock.
+    #[inline]
+    pub(super) fn place(&self, clock: u64) -> usize {
+        self.records() + WORDS * (clock.wrapping_sub(1) & (self.capacity - 1)) as usize
+    }
+
+    /// The least of a word that each copy has.
+    #[inline]
+    pub(super) fn least(&self, memory: &impl Words, word: usize) -> u64 {
+        let copies = 0..self.durability.copies() as usize;
+        let words = copies.map(|copy| memory.word(word + LINE * copy).load(Ordering::Acquire));
+        words.min().unwrap_or(0)
+    }
+
+    fn header(&self) -> [(&'static str, u64); 5] {
+        [
+            ("magic", MAGIC),
+            ("version and rank", u64::from(VERSION) | u64::from(self.rank) << 32),
+            ("capacity", self.capacity),
+            ("job", self.job),
+            ("durability and copies", self.durability.encode()),
+        ]
+    }
+
+    /// What the ring in this memory says of itself, for those who were given it by whoever made it. It
+    /// is checked when the ring is attached to.
+    ///
+    /// # Errors
+    /// [`RingError::Header`] when there is no ring of this rank.
+    pub fn found(memory: &impl Words, rank: Rank) -> Result<RingShape, RingError> {
+        let word = |at: usize| match at < memory.count() {
+            true => memory.word(at).load(Ordering::Relaxed),
+            false => 0,
+        };
+        let wrong = |field, expected, got| RingError::Header { rank, field, expected, got };
+        let durability = Durability::decode(word(4));
+        let durability = durability.ok_or(wrong("durability and copies", 1 | 1 << 32, word(4)))?;
+        let capacity = word(2);
+        if !capacity.is_power_of_two() || capacity > 1 << 32 {
+            return Err(wrong("capacity", 1 << 16, capacity));
+        }
+        let shape = RingShape { rank, job: word(3), capacity, durability };
+        shape.check(memory)?;
+        Ok(shape)
+    }
+
+    /// Makes a ring of memory that is all zeros and that nobody else uses yet.
+    ///
+    /// # Panics
+    /// If the memory is too short.
+    pub fn lay_out(&self, memory: &impl Words) {
+        assert!(memory.count() >= self.words(), "{} words for a ring", memory.count());
+        for (at, (_, value)) in self.header().into_iter().enumerate() {
+            memory.word(at).store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn check(&self, memory: &impl Words) -> Result<(), RingError> {
+        let wrong =
+            |field, expected, got| RingError::Header { rank: self.rank, field, expected, got };
+        let (expected, got) = (self.words() as u64 * 8, memory.count() as u64 * 8);
+        if got < expected {
+            return Err(wrong("length in bytes", expected, got));
+        }
+        for (at, (field, expected)) in self.header().into_iter().enumerate() {
+            let got = memory.word(at).load(Ordering::Relaxed);
+            if got != expected {
+                return Err(wrong(field, expected, got));
+            }
+        }
+        Ok(())
+    }
+}
