@@ -16,7 +16,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use taffrail_logging::Clocked;
 use taffrail_logging::store::{
-    Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header,
+    Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header, left,
     read_events,
 };
 
@@ -166,6 +166,18 @@ impl Keeper {
     /// If there is no such rank.
     pub fn ring(&self, rank: u32) -> BorrowedFd<'_> {
         self.ranks[rank as usize].ring.as_fd()
+    }
+
+    /// The incarnations of all ranks, added up, when a rank was done with them; `None` as long as it is
+    /// not.
+    ///
+    /// # Errors
+    /// [`KeeperError::Memory`].
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn left(&self, rank: u32) -> Result<Option<u64>, KeeperError> {
+        Ok(left(&Memory::map(self.ring(rank), self.shape(rank).bytes())?))
     }
 
     /// Starts the logger, or starts it again, and returns when it serves all ranks. No rank may run

@@ -50,6 +50,11 @@ impl Logger {
         self.keeper.ring(rank as u32)
     }
 
+    /// The incarnations of all ranks, added up, when this one was done with them, if it is.
+    pub fn left(&self, rank: usize) -> Result<Option<u64>, Failure> {
+        self.keeper.left(rank as u32).map_err(failure)
+    }
+
     /// Its process.
     pub fn pid(&self) -> Option<Pid> {
         self.keeper.pids().next()

@@ -50,6 +50,24 @@ impl Recovery {
         self.logged.max_restarts.saturating_sub(self.restarts)
     }
 
+    /// The first rank that is done with all others, if any is: it takes nobody in any more, so nobody
+    /// is to be started again.
+    pub fn who_left(&self) -> Result<Option<usize>, Failure> {
+        for rank in 0..self.lives.len() {
+            if self.logger.left(rank)?.is_some() {
+                return Ok(Some(rank));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a rank was done with the others before it knew of a restart: whoever was started again
+    /// then waits for it in vain.
+    pub fn left_too_early(&self, rank: usize) -> Result<bool, Failure> {
+        let present = self.lives.iter().map(|life| u64::from(life.incarnation)).sum();
+        Ok(self.logger.left(rank)?.is_some_and(|known| known < present))
+    }
+
     /// All members of a set have ended and are about to be started again.
     pub fn begin_again(&mut self, set: usize) {
         self.restarts += 1;

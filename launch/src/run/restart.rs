@@ -32,6 +32,7 @@ impl Job<'_> {
                     None => {
                         self.done.get_or_insert(rank);
                         self.leaves(rank);
+                        self.check_leave(rank, &who);
                     }
                 },
             }
@@ -62,6 +63,23 @@ impl Job<'_> {
         }
     }
 
+    /// A rank has ended with success; was that after all restarts?
+    fn check_leave(&mut self, rank: usize, who: &str) {
+        let early =
+            self.recovery.as_ref().map_or(Ok(false), |recovery| recovery.left_too_early(rank));
+        match early {
+            Ok(false) => {}
+            Ok(true) => self.fail(
+                1,
+                &format!(
+                    "{who} was done with all others when one of them was killed, whose successor \
+                     waits for it in vain; {NOT_DONE}"
+                ),
+            ),
+            Err(Failure { status, why }) => self.fail(status, &why),
+        }
+    }
+
     /// A rank has ended for good.
     fn leaves(&mut self, rank: usize) {
         for deed in self.server.gone(rank) {
@@ -78,7 +96,7 @@ impl Job<'_> {
         let how = how.join(", ");
         let status = failed[0].bad.status;
         let end = |why: String| Err(Failure { status, why: format!("{how}; {why}") });
-        if let Some(done) = self.done {
+        if let Some(done) = self.done.or(recovery.who_left()?) {
             return end(all_were_done(done));
         }
         let sets: BTreeSet<usize> =
@@ -95,12 +113,12 @@ impl Job<'_> {
         let fellows: Vec<usize> =
             all.iter().copied().filter(|&rank| self.ranks[rank].runs()).collect();
         self.kill(&fellows)?;
-        if let Some(done) = self.done {
+        let recovery = self.recovery.as_mut().expect("as above");
+        if let Some(done) = self.done.or(recovery.who_left()?) {
             return end(all_were_done(done));
         }
 
         // All members of each set are dead: what they have written is one cut.
-        let recovery = self.recovery.as_mut().expect("as above");
         let mut replays: Vec<(usize, OwnedFd)> = Vec::new();
         let mut events = 0;
         for &rank in &all {
@@ -184,11 +202,11 @@ impl Job<'_> {
     }
 }
 
+/// What it means when a rank is killed after all were done with each other.
+const NOT_DONE: &str = "all messages were done with; what it had still to do by itself, such as to write its results, is not done";
+
 fn all_were_done(rank: usize) -> String {
-    format!(
-        "it is not restarted, since rank {rank} has ended: no rank ends before the messages of all \
-         are done with; what it had still to do by itself, such as to write its results, is not done"
-    )
+    format!("it is not restarted, since rank {rank} is done with all others: {NOT_DONE}")
 }
 
 /// `0-3, 5`, of numbers in order.

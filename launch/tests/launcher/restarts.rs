@@ -2,6 +2,7 @@
 
 mod apps;
 mod ends;
+mod farewells;
 mod rank;
 mod storms;
 

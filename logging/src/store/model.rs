@@ -35,9 +35,9 @@ fn place(shape: &RingShape, at: usize) -> Option<usize> {
     let copies = shape.durability.copies() as usize;
     match (at / 16, at % 16) {
         (0, word @ 0..5) => Some(word),
-        (1, 0) => Some(5),
-        (line, word @ 0..2) if (2..2 + copies).contains(&line) => Some(6 + 2 * (line - 2) + word),
-        (line, _) if line >= 2 + copies => Some(6 + 2 * copies + at - 16 * (2 + copies)),
+        (1, word @ 0..2) => Some(5 + word),
+        (line, word @ 0..2) if (2..2 + copies).contains(&line) => Some(7 + 2 * (line - 2) + word),
+        (line, _) if line >= 2 + copies => Some(7 + 2 * copies + at - 16 * (2 + copies)),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ pub use shape::{Durability, MOST_COPIES, RingShape};
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use crate::event::RECORD;
-use shape::{LINE, STABLE, TAKEN, WORDS, WRITTEN};
+use shape::{LEFT, LINE, STABLE, TAKEN, WORDS, WRITTEN};
 
 /// Memory seen as atomic words, numbered from 0.
 pub trait Words {
@@ -65,6 +65,7 @@ impl<W: Words> RingWriter<W> {
         let written = if written == 0 { taken } else { written };
         check_taken(&shape, taken, written)?;
         memory.word(WRITTEN).store(written, Ordering::Release);
+        memory.word(LEFT).store(0, Ordering::Release);
         Ok(RingWriter { memory, written, room: taken + shape.capacity, shape })
     }
 
@@ -87,6 +88,12 @@ impl<W: Words> RingWriter<W> {
         self.memory.word(WRITTEN).store(clock, Ordering::Release);
         self.written = clock;
         Ok(clock)
+    }
+
+    /// Says that this rank was done with all others: they were at these incarnations, it itself
+    /// included, which are added up.
+    pub fn leave(&mut self, incarnations: u64) {
+        self.memory.word(LEFT).store(incarnations.saturating_add(1), Ordering::Release);
     }
 
     /// The clock of the last event written: 0 for none.
@@ -121,6 +128,12 @@ impl<W: Words> RingWriter<W> {
         }
         self.room > self.written
     }
+}
+
+/// Of the rank of a ring: the incarnations of all ranks, added up, when it was done with them
+/// ([`RingWriter::leave`]); `None` as long as it is not.
+pub fn left(memory: &impl Words) -> Option<u64> {
+    memory.word(LEFT).load(Ordering::Acquire).checked_sub(1)
 }
 
 fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingError> {

@@ -91,6 +91,11 @@ impl Events {
         }
     }
 
+    /// Says that this rank is done with all others, at these incarnations, which are added up.
+    pub(crate) fn leave(&mut self, incarnations: u64) {
+        self.ring.leave(incarnations);
+    }
+
     /// The clock of the last event.
     pub(crate) fn written(&self) -> u64 {
         self.ring.written()

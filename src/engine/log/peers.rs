@@ -21,7 +21,9 @@ impl Core {
     pub(crate) fn suspend(&mut self, rank: Rank) {
         let Some(log) = &mut self.log else { return };
         tracing::debug!(rank, "died; waiting for its next incarnation");
-        log.links[rank as usize].away = true;
+        // Its program is not over any more, if it was.
+        let link = &mut log.links[rank as usize];
+        (link.away, link.left) = (true, false);
         log.outbound.lost(rank);
         let peer = &mut self.peers[rank as usize];
         peer.queue.clear();
@@ -84,7 +86,7 @@ impl Core {
         if let Some(log) = &mut self.log {
             log.inbound.met(rank, incarnation);
             let link = &mut log.links[rank as usize];
-            (link.away, link.left) = (false, false);
+            link.away = false;
             self.actions.push_back(Action::Back { rank });
         }
     }
@@ -148,11 +150,27 @@ impl Endpoint {
         for rank in (0..self.size()).filter(|&rank| rank != me) {
             self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
         }
-        self.wait_until(|endpoint| {
-            let Some(log) = &endpoint.core.log else { return true };
-            let peers = (0..).zip(&endpoint.core.peers).zip(&log.links);
-            let mut others = peers.filter(|&((rank, _), _)| rank != me);
-            others.all(|((_, peer), link)| link.left || peer.fault.is_some())
-        });
+        loop {
+            self.wait_until(Endpoint::have_all_left);
+            // Who has died since will come again, and will need us.
+            self.check();
+            if self.have_all_left() {
+                break;
+            }
+        }
+        // Whoever starts ranks again must know that this one takes nobody in any more.
+        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)));
+        let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
+        if let Some(log) = &mut self.core.log {
+            log.events.leave(others + u64::from(log.incarnation));
+        }
+    }
+
+    /// Whether the programs of all others are over, as far as we know.
+    fn have_all_left(&self) -> bool {
+        let Some(log) = &self.core.log else { return true };
+        let peers = (0..).zip(&self.core.peers).zip(&log.links);
+        let mut others = peers.filter(|&((rank, _), _)| rank != log.me);
+        others.all(|((_, peer), link)| link.left || peer.fault.is_some())
     }
 }

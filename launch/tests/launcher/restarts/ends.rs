@@ -53,7 +53,11 @@ fn after_one_has_ended_nobody_is_restarted() {
         [ $PMI_RANK = 2 ] && exec sleep 50; true";
     let job = run(&[&["run", "-n", "3"], &LOGGED[..], &["bash", "-c", meet]].concat());
     assert_eq!(job.status, 128 + 9, "{}", job.err);
-    assert!(job.err.contains("it is not restarted, since rank 0 has ended"), "{}", job.err);
+    assert!(
+        job.err.contains("it is not restarted, since rank 0 is done with all others"),
+        "{}",
+        job.err
+    );
     assert!(job.err.contains("such as to write its results, is not done"), "{}", job.err);
     assert!(job.took < Duration::from_secs(20));
 }

@@ -97,6 +97,9 @@ impl Member {
             std::thread::sleep(Duration::from_millis(pause));
         }
         self.job.barrier().expect("the last barrier");
+        if let Ok(incarnations) = std::env::var(format!("LEAVE{}", self.rank)) {
+            self.ring.leave(incarnations.parse().unwrap());
+        }
         let exit = std::env::var("EXIT").unwrap_or_default();
         if let Some(code) = exit.strip_prefix(&format!("{}:", self.rank)) {
             std::process::exit(code.parse().unwrap());

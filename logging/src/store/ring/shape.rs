@@ -15,6 +15,8 @@ pub const MOST_COPIES: u32 = 8;
 
 /// Where the words lie, counted in words of 8 bytes.
 pub(super) const WRITTEN: usize = 16;
+/// What the rank says when it is done.
+pub(super) const LEFT: usize = 17;
 /// Of the first copy; those of the next are a line behind.
 pub(super) const TAKEN: usize = 32;
 pub(super) const STABLE: usize = 33;

@@ -40,6 +40,20 @@ fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn who_has_left_says_so_until_it_is_started_again() {
+    let [first, reading, second] = ring(SHAPE);
+    let mut writer = RingWriter::attach(first, SHAPE).unwrap();
+    assert_eq!(left(&reading), None);
+    writer.push(&event(1)).unwrap();
+    writer.leave(0);
+    assert_eq!(left(&reading), Some(0));
+    writer.leave(7);
+    assert_eq!((left(&reading), writer.written()), (Some(7), 1));
+    RingWriter::attach(second, SHAPE).unwrap();
+    assert_eq!(left(&reading), None);
+}
+
+#[test]
 fn whoever_comes_next_goes_on() {
     let [first, reading, second] = ring(SHAPE);
     let mut writer = RingWriter::attach(first, SHAPE).unwrap();
