@@ -1,6 +1,7 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
 use crate::Endpoint;
+use crate::engine::EAGER_LIMIT;
 use crate::engine::request::ANY;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,8 +40,10 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
             let _ = writeln!(
                 text,
                 "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B; \
-                 announced when the receiver has asked for that",
-                caps.inline, endpoint.piece
+                 announced from {} B on, and when the receiver has asked for that",
+                caps.inline,
+                endpoint.piece,
+                EAGER_LIMIT + 1
             );
             continue;
         }

@@ -2,9 +2,9 @@
 
 use super::tape::Range;
 use super::{Kept, Log};
-use crate::engine::kind;
 use crate::engine::peer::Queued;
 use crate::engine::request::Stage;
+use crate::engine::{EAGER_LIMIT, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
 use taffrail_logging::{Entry, Received, Sending, Ticket};
@@ -85,7 +85,7 @@ impl Endpoint {
             && sync.is_none()
             && peer.queue.is_empty()
             && ticket.is_free()
-            && (!peer.announce_all || len <= inline);
+            && !is_announced(peer.announce_all, len, inline);
         let pieces = len > *piece;
         let mut kept = Kept::new(to.tag, len, pieces, sync.is_some());
         let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
@@ -210,7 +210,11 @@ impl Endpoint {
         let send = self.core.log.as_mut().and_then(|log| log.sync(rank, context, seq, &kept));
         let waits = send.filter(|&send| self.core.requests.waits(send));
         let len = kept.len();
-        if waits.map_or(!announce_all || len <= inline, |_| len + 8 <= inline) {
+        let is_sent = match waits {
+            None => !is_announced(announce_all, len, inline),
+            Some(_) => len + 8 <= inline,
+        };
+        if is_sent {
             return;
         }
         let head = Head { kind: kind::EAGER, context, seq, tag: kept.tag };
@@ -266,6 +270,13 @@ impl Kept {
 fn lost(error: &Error) -> ! {
     eprintln!("taffrail: a message of the log cannot be sent again: {error}");
     std::process::abort();
+}
+
+/// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
+/// a peer takes before it has been matched.
+#[inline]
+fn is_announced(announce_all: bool, len: usize, inline: usize) -> bool {
+    (announce_all && len > inline) || len > EAGER_LIMIT
 }
 
 fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> Result<(), Refused> {
