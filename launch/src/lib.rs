@@ -6,4 +6,4 @@ pub mod eventlog;
 pub mod info;
 pub mod run;
 
-pub use run::{Args, Bind, guard, run};
+pub use run::{Args, Bind, FailureOptions, guard, run};

@@ -26,6 +26,7 @@ pub mod fuzzing {
 }
 
 pub use cpus::allowed as allowed_cpus;
+pub use failures::Options as FailureOptions;
 pub use guard::guard;
 
 use std::ffi::OsString;
@@ -61,6 +62,11 @@ impl Args {
     pub fn new(ranks: u32, bind: Bind, program: OsString, args: Vec<OsString>) -> Self {
         let failures = failures::Options::default();
         Args { ranks, bind: Some(bind), label: false, timeout: None, program, args, failures }
+    }
+
+    /// The same, with this to be done about ranks that fail.
+    pub fn with(self, failures: FailureOptions) -> Self {
+        Args { failures, ..self }
     }
 }
 

@@ -50,7 +50,7 @@ enum Durable {
 }
 
 /// What events survive, as far as `taffrail run` offers it.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Kept {
     /// In memory that whoever started this process holds
     Process,

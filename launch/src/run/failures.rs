@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const MOST_RESTARTS: u32 = 100;
 
 /// What to do about ranks that fail.
-#[derive(clap::Args, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Failures")]
 pub struct Options {
     /// Log the messages of ranks, so that those that are killed can be started again
@@ -40,7 +40,7 @@ pub struct Options {
     on_failure: Option<OnFailure>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 enum Logging {
     /// Not at all
     #[default]
@@ -50,7 +50,7 @@ enum Logging {
 }
 
 /// Which events are logged.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Events {
     /// What chance has decided
     Nondeterministic,
@@ -92,11 +92,16 @@ pub struct Logged {
 }
 
 impl Options {
+    /// Whether messages are to be logged.
+    pub fn log(&self) -> bool {
+        self.logging != Logging::None
+    }
+
     /// What follows for so many ranks.
     ///
     /// # Errors
     /// When options contradict each other, or sets are not as they should be.
-    pub fn plan(&self, ranks: usize) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self, ranks: usize) -> Result<Plan, Failure> {
         let usage = |why: String| Failure { status: 2, why };
         if self.logging == Logging::None {
             let needs_logging = [
