@@ -18,6 +18,14 @@ pub fn stay_on(cpus: &[usize]) -> Result<(), Error> {
         .map_err(|e| Error::System { what: "pinning to a CPU", source: e.into() })
 }
 
+/// Runs `work` on a thread that stays on `cpu`, and so does what it starts.
+pub fn on<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| stay_on(&[cpu]).map(|()| work()));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// The first two CPUs allowed: where a pair is measured.
 pub fn pair() -> Result<(usize, usize), Error> {
     match allowed()?[..] {

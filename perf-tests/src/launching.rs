@@ -2,11 +2,12 @@
 
 use crate::{Error, progress};
 use serde::de::DeserializeOwned;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use taffrail_launch::Bind;
+use taffrail_launch::{Bind, FailureOptions};
 
 /// Whether a launcher started this process as a rank.
 pub fn in_a_job() -> bool {
@@ -14,11 +15,16 @@ pub fn in_a_job() -> bool {
 }
 
 /// Runs this very command as `ranks` ranks of a job on this machine; its exit status. Ranks are
-/// not bound to CPUs: they pin themselves, after `limits` had a look at the others.
-pub fn this_command(ranks: u32) -> Result<ExitCode, Error> {
-    let arguments = std::env::args_os().skip(1).collect();
+/// not bound to CPUs: they pin themselves, after `limits` had a look at the others. `more` are
+/// arguments that ranks get beside those of this process.
+pub fn this_command(
+    ranks: u32,
+    failures: &FailureOptions,
+    more: &[&OsStr],
+) -> Result<ExitCode, Error> {
+    let arguments = std::env::args_os().skip(1).chain(more.iter().map(OsString::from)).collect();
     let job = taffrail_launch::Args::new(ranks, Bind::None, own_path()?.into(), arguments);
-    Ok(taffrail_launch::run(job))
+    Ok(taffrail_launch::run(job.with(failures.clone())))
 }
 
 /// Runs `taffrail-perf` with `arguments` as a process of its own, and returns the rows of its

@@ -4,12 +4,15 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use taffrail_perf::app::App;
 use taffrail_perf::compare::Compare;
+use taffrail_perf::growth::Growth;
 use taffrail_perf::limits::Limits;
+use taffrail_perf::logging::Logging;
 use taffrail_perf::matching::Match;
 use taffrail_perf::netpipe::Netpipe;
 use taffrail_perf::overcommit::Overcommit;
 use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
+use taffrail_perf::recovery::{Faults, Recovery};
 use taffrail_perf::tune::Tune;
 
 /// Measures Taffrail on this machine, beside what the machine allows and what others reach.
@@ -32,8 +35,15 @@ enum Command {
     Overcommit(Overcommit),
     Compare(Compare),
     Limits(Limits),
+    Logging(Logging),
+    Growth(Growth),
+    Recovery(Recovery),
+    Faults(Faults),
     Tune(Tune),
     App(App),
+    /// Keeps the events of ranks; started by whoever starts them
+    #[command(hide = true)]
+    Eventlog(taffrail_launch::eventlog::Args),
     /// Ends the ranks of a launcher that died; started by it
     #[command(hide = true)]
     Guard,
@@ -48,8 +58,13 @@ fn main() -> ExitCode {
         Command::Overcommit(overcommit) => overcommit.run(),
         Command::Compare(compare) => compare.run(),
         Command::Limits(limits) => limits.run(),
+        Command::Logging(logging) => logging.run(),
+        Command::Growth(growth) => growth.run(),
+        Command::Recovery(recovery) => recovery.run(),
+        Command::Faults(faults) => faults.run(),
         Command::Tune(tune) => tune.run(),
         Command::App(app) => app.run(),
+        Command::Eventlog(args) => return taffrail_launch::eventlog::eventlog(&args),
         Command::Guard => return taffrail_launch::guard(),
     };
     result.unwrap_or_else(|error| {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
 use taffrail::{Dest, Pattern, Request};
+use taffrail_launch::FailureOptions;
 
 /// Tag of the answer to a window.
 const ANSWER: u64 = 5;
@@ -39,6 +40,9 @@ pub struct Rate {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub failures: FailureOptions,
 }
 
 /// What was measured with one number of pairs.
@@ -62,13 +66,17 @@ impl Rate {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         let &[pairs] = &self.pairs[..] else { return self.one_by_one() };
-        match Session::start(2 * pairs, Placement::Pinned)? {
+        match Session::start_logged(2 * pairs, Placement::Pinned, &self.failures)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member, pairs).map(|()| ExitCode::SUCCESS),
         }
     }
 
     fn one_by_one(&self) -> Result<ExitCode, Error> {
+        if self.failures.log() {
+            let reason = "--logging goes with one number of --pairs";
+            return Err(Error::Usage(reason.into()));
+        }
         let Rate { size, window, seconds, .. } = self;
         let rows: Vec<Row> = launching::measure_each(&self.pairs, |pairs| {
             format!("rate --size {size} --window {window} --seconds {seconds} --pairs {pairs}")

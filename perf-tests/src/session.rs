@@ -8,6 +8,7 @@ use crate::{Error, cpus, launching};
 use serde::Serialize;
 use std::process::ExitCode;
 use taffrail::{Dest, Endpoint, Job, Pattern, Settings};
+use taffrail_launch::FailureOptions;
 
 /// Tag of the message with a rank's CPU.
 const CPU: u64 = 4;
@@ -66,18 +67,35 @@ impl Session {
     /// Joins the job this process was started in; without one, starts this very command as
     /// `ranks` ranks of a job, and waits for them.
     pub fn start(ranks: u32, placement: Placement) -> Result<Session, Error> {
-        Session::start_with(ranks, placement, || Ok(Settings::from_env()?))
+        Session::start_logged(ranks, placement, &FailureOptions::default())
+    }
+
+    /// As [`start`](Self::start); if it starts ranks, this is what is done about those that fail.
+    pub fn start_logged(
+        ranks: u32,
+        placement: Placement,
+        failures: &FailureOptions,
+    ) -> Result<Session, Error> {
+        if !launching::in_a_job() {
+            return Ok(Session::Done(launching::this_command(ranks, failures, &[])?));
+        }
+        Session::join(ranks, placement, Settings::from_env()?)
     }
 
     /// As [`start`](Self::start), with settings of its own.
     pub fn start_with(
         ranks: u32,
         placement: Placement,
-        settings: impl FnOnce() -> Result<Settings, Error>,
+        settings: Settings,
     ) -> Result<Session, Error> {
         if !launching::in_a_job() {
-            return Ok(Session::Done(launching::this_command(ranks)?));
+            let code = launching::this_command(ranks, &FailureOptions::default(), &[])?;
+            return Ok(Session::Done(code));
         }
+        Session::join(ranks, placement, settings)
+    }
+
+    fn join(ranks: u32, placement: Placement, settings: Settings) -> Result<Session, Error> {
         let mut job = Job::from_env()?;
         if job.size() < ranks {
             return Err(Error::JobSize { needs: ranks.to_string(), got: job.size() });
@@ -86,7 +104,7 @@ impl Session {
             Placement::Pinned => Some(cpus::pin_rank(job.rank())?),
             Placement::Free => None,
         };
-        let endpoint = job.endpoint_with(settings()?)?;
+        let endpoint = job.endpoint_with(settings)?;
         Ok(Session::Rank(Box::new(Member { job, endpoint, cpu })))
     }
 }

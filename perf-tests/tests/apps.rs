@@ -74,6 +74,19 @@ fn irregular_work_does_not_depend_on_who_does_it() {
 }
 
 #[test]
+fn logging_changes_no_checksum() {
+    for name in ["ring", "phases", "irregular"] {
+        let arguments = format!("{name} -n 3 --size 64 --iterations 20");
+        let (plain, _) = checksum(&arguments);
+        for sets in ["node", "rank"] {
+            let (logged, said) =
+                checksum(&format!("{arguments} --logging pessimistic --sets {sets}"));
+            assert_eq!(logged, plain, "{name}, {sets}: {said}");
+        }
+    }
+}
+
+#[test]
 fn checksums_depend_on_size_and_iterations() {
     for name in ["ring", "wave2d", "jacobi3d", "cg", "phases", "irregular"] {
         let checksums = [(6, 2), (7, 2), (6, 3)].map(|(size, iterations)| {

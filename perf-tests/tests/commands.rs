@@ -71,6 +71,113 @@ fn every_mode_brings_messages_unchanged() {
 }
 
 #[test]
+fn ranks_whose_messages_are_logged_are_started_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for (sets, explained) in
+        [("node", "events are logged, payload is not copied"), ("rank", "payload is logged")]
+    {
+        let logged = ["--logging", "pessimistic", "--sets", sets, "--json", "rows.json"];
+        // The longest ones are announced, and fetched out of the log.
+        let ranges = [["-l", "65536", "-u", "131072"], ["-l", "1048576", "-u", "1048576"]];
+        for (mode, sizes) in [("-a", ranges[0]), ("-z", ranges[0]), ("-S", ranges[1])] {
+            let arguments = [&["netpipe", "-i", "-n", "3", mode][..], &sizes, &logged].concat();
+            let text = succeeds(folder.path(), &arguments);
+            let passed = text.lines().filter(|line| line.ends_with("Integrity check passed"));
+            assert!(passed.count() >= 2, "{arguments:?}: {text}");
+        }
+        succeeds(folder.path(), &[&["rate", "--seconds", "0.05"][..], &logged].concat());
+        let about = &json(&folder.path().join("rows.json"))["about"]["explain"];
+        assert!(about.as_str().unwrap().contains(explained), "{sets}: {about}");
+    }
+}
+
+#[test]
+fn a_log_takes_memory_and_a_set_none() {
+    let folder = tempfile::tempdir().unwrap();
+    for (sets, least, most) in [("node", 0.0, 0.05), ("rank", 1.0, 1.1)] {
+        let logged = ["--logging", "pessimistic", "--sets", sets, "--json", "rows.json"];
+        succeeds(folder.path(), &[&["growth", "--sizes", "65536"][..], &logged].concat());
+        let row = &json(&folder.path().join("rows.json"))["rows"][0];
+        let per_byte = row["per_byte"].as_f64().unwrap();
+        assert!((least..=most).contains(&per_byte), "{sets}: {row}");
+    }
+}
+
+#[test]
+fn logging_is_measured_in_turn_with_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
+    let arguments = [&["logging", "--rounds", "1", "--sizes", "8,65536"][..], &files].concat();
+    let text = succeeds(folder.path(), &arguments);
+    for line in
+        ["8 B, elided, relative to no logging", "64 KiB, sender-based, of the rate of stores"]
+    {
+        assert!(text.lines().any(|l| l.contains(line) && l.contains(" got ")), "{line}: {text}");
+    }
+    let document = json(&folder.path().join("rows.json"));
+    let rows = document["rows"].as_array().unwrap();
+    let of = |what: &str| rows.iter().filter(|row| row["what"] == what).count();
+    for what in ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"] {
+        assert_eq!(of(what), 2, "{what}: {document}");
+    }
+    for what in ["no logging", "durability process", "durability disk"] {
+        assert_eq!(of(&format!("any source, {what}")), 1, "{what}: {document}");
+    }
+    assert_eq!(document["about"]["growth"]["sender-based"].as_array().unwrap().len(), 3);
+    for file in ["rows.csv", "a.svg", "a.png"] {
+        assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+}
+
+#[test]
+fn ranks_that_are_killed_tell_what_they_went_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let ring = ["faults", "ring", "--size", "100", "--iterations", "3000", "--json", "rows.json"];
+    let lives = |arguments: &[&str]| {
+        succeeds(folder.path(), &[&ring[..], arguments].concat());
+        json(&folder.path().join("rows.json"))["rows"].as_array().unwrap().clone()
+    };
+    let whole = lives(&[]);
+    assert_eq!(whole.len(), 3);
+    let logged = ["--logging", "pessimistic", "--sets", "rank"];
+    let kill = ["--kill", "1@1000,2@2000,1@end,0@end"];
+    let parts = lives(&[&logged[..], &kill].concat());
+    let of: Vec<_> = parts.iter().map(|l| (l["rank"].as_u64(), l["killed"] == true)).collect();
+    let expected = [(0, true), (0, false), (1, true), (1, true), (1, false), (2, true), (2, false)];
+    assert_eq!(of, expected.map(|(rank, killed)| (Some(rank), killed)), "{parts:?}");
+    for pair in parts.windows(2).filter(|pair| pair[0]["killed"] == true) {
+        let at = |life: usize, what: &str| pair[life][what].as_u64().unwrap();
+        let order = [at(0, "begun_ns"), at(0, "ready_ns"), at(0, "over_ns")];
+        let after = [at(1, "begun_ns"), at(1, "ready_ns"), at(1, "caught_up_ns")];
+        assert!([order, after].concat().is_sorted(), "{pair:?}");
+    }
+    // Rank 0 was killed when it knew the answer, and got to know it again.
+    let answers = [&parts[0], &parts[1], &whole[0]].map(|life| life["checksum"].clone());
+    assert!(answers[0].is_string() && answers.iter().all(|a| *a == answers[0]), "{answers:?}");
+
+    let output = perf(folder.path(), &[&ring[..], &kill].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("SIGKILL"), "{said}");
+}
+
+#[test]
+fn recovery_measures_all_kills() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
+    let few = ["recovery", "--rounds", "1", "--sizes", "262144,1048576", "--faults", "0,2"];
+    let text = succeeds(folder.path(), &[&few[..], &files].concat());
+    assert!(text.contains("1 MiB, re-execution relative to execution"), "{text}");
+    let document = json(&folder.path().join("rows.json"));
+    let rows = document["rows"].as_array().unwrap();
+    let faults: Vec<_> = rows.iter().map(|row| row["faults"].as_u64().unwrap()).collect();
+    assert_eq!(faults, [1, 1, 0, 2, 0, 2], "{document}");
+    assert_eq!(document["about"]["started_ms"].as_array().unwrap().len(), 6, "{document}");
+    for file in ["rows.csv", "a.svg", "a.png"] {
+        assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+}
+
+#[test]
 fn streaming_measures_on_the_receiver() {
     let folder = tempfile::tempdir().unwrap();
     let text = succeeds(folder.path(), &["netpipe", "-s", "-n", "100", "-u", "64", "--spread"]);
@@ -144,6 +251,9 @@ fn what_makes_no_sense_is_refused() {
         (&["netpipe", "-n", "0"], "0"),
         (&["netpipe", "--loan", "--alloc"], "cannot be used with"),
         (&["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"], "no/such/folder: "),
+        (&["faults", "ring", "--kill", "1@0"], "expected a rank, @ and a number of iterations"),
+        (&["netpipe", "--sets", "rank"], "--sets needs --logging pessimistic"),
+        (&["rate", "--pairs", "1,2", "--logging", "pessimistic"], "one number of --pairs"),
         (&["overcommit", "--cpus", "100000"], "--cpus 100000"),
     ] {
         let output = perf(folder.path(), arguments);

@@ -5,6 +5,7 @@ use crate::session::{Member, Placement, Session};
 use crate::{Error, launching};
 use std::process::ExitCode;
 use std::time::Instant;
+use taffrail_launch::FailureOptions;
 
 /// A small application with a known answer: its checksum is the same in every run
 ///
@@ -28,22 +29,24 @@ pub struct App {
     /// Tell of each tenth of the iterations, on standard error
     #[arg(long)]
     pub verbose: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub failures: FailureOptions,
 }
 
 impl App {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
-        let ranks = if launching::in_a_job() {
-            1
-        } else {
-            // Said once, and not by every rank.
-            self.name.check(self.ranks, self.size())?;
-            self.ranks
-        };
-        match Session::start(ranks, Placement::Free)? {
+        let least = if launching::in_a_job() { 1 } else { self.ranks_to_start()? };
+        match Session::start_logged(least, Placement::Free, &self.failures)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }
+    }
+
+    /// How many ranks to start, if it has a part for each. So that is said once, and not by each.
+    pub(crate) fn ranks_to_start(&self) -> Result<u32, Error> {
+        self.name.check(self.ranks, self.size()).map(|()| self.ranks)
     }
 
     fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
@@ -66,11 +69,11 @@ impl App {
         Ok(())
     }
 
-    fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size.unwrap_or(self.name.defaults().0)
     }
 
-    fn iterations(&self) -> u32 {
+    pub(crate) fn iterations(&self) -> u32 {
         self.iterations.unwrap_or(self.name.defaults().1)
     }
 }

@@ -1,15 +1,18 @@
 //! Running the comparison.
 
-use super::results::{Results, What};
+use super::results::{Results, What, rows};
 use super::table::{ratios_table, times_table};
-use super::targets::{Verdict, bytes, judge};
+use super::targets::judge;
 use crate::limits::Handover;
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::Panel;
+use crate::rounds::Named;
 use crate::session::About;
-use crate::{Error, cpus, launching, limits, netpipe, progress, rate};
+use crate::table::bytes;
+use crate::verdict::Verdict;
+use crate::{Error, cpus, launching, limits, ours, progress};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -116,7 +119,7 @@ impl Compare {
         let missing = missing.collect();
         let about =
             Comparison { about: About::new(Some(handover)), rounds, rates, targets, missing };
-        self.outputs.write(&about, &results.rows(), &panels(results))?;
+        self.outputs.write(&about, &rows(results), &panels(results))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -136,10 +139,10 @@ fn times(
     results.add_time(size, What::Handover, Ok(limits::best_handover(between)? * 1e6));
     results.add_time(size, What::FreshCopy, Ok(limits::best_fresh_copy(between, size)? * 1e6));
     for (what, memory) in
-        [(What::Taffrail, ""), (What::Allocated, " --alloc"), (What::Loaned, " --loan")]
+        [(What::Taffrail, &[][..]), (What::Allocated, &["--alloc"]), (What::Loaned, &["--loan"])]
     {
         doing(what.name());
-        results.add_time(size, what, ours_us(size, memory));
+        results.add_time(size, what, ours::time_us(size, memory));
     }
     for Peer { name, time_us, .. } in peers::ALL {
         doing(name);
@@ -155,63 +158,18 @@ fn rates(results: &mut Results, bar: &ProgressBar) {
         bar.set_message(format!("message rate: {name}"));
     };
     doing(What::Taffrail.name());
-    results.add_rate(What::Taffrail, best_rate(ours_a_second));
+    results.add_rate(What::Taffrail, ours::messages_a_second(RATE_SIZE, &[]));
     for Peer { name, rate, .. } in peers::ALL {
         doing(name);
         if let Some(rate) = rate {
-            results.add_rate(What::Peer(name), best_rate(rate));
+            results.add_rate(What::Peer(name), ours::best_rate(|| rate(RATE_SIZE)));
         }
     }
 }
 
-/// NetPIPE's figure of this size over Taffrail, from a process of its own like that of the others.
-fn ours_us(size: usize, memory: &str) -> Result<f64, String> {
-    let arguments = format!("netpipe -p 0 -l {size} -u {size}{memory}");
-    let rows: Vec<netpipe::Row> = measure(&arguments)?;
-    rows.first().map(|row| row.time_us).ok_or_else(|| format!("`{arguments}` measured nothing"))
-}
-
-fn ours_a_second(size: usize) -> Result<f64, String> {
-    let arguments = format!("rate --size {size} --seconds 0.2");
-    let rows: Vec<rate::Row> = measure(&arguments)?;
-    let row = rows.first().ok_or_else(|| format!("`{arguments}` measured nothing"))?;
-    Ok(row.mean_million_a_second * 1e6)
-}
-
-/// The best of as many runs as NetPIPE has trials.
-fn best_rate(rate: fn(usize) -> Result<f64, String>) -> Result<f64, String> {
-    (0..netpipe::TRIALS).try_fold(0.0_f64, |best, _| Ok(best.max(rate(RATE_SIZE)?)))
-}
-
-fn measure<R: serde::de::DeserializeOwned>(arguments: &str) -> Result<Vec<R>, String> {
-    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
-    launching::measure(&arguments).map_err(|e| e.to_string())
-}
-
+/// The handover comes last, and only with times, so that colours mean the same in both.
 fn panels(results: &Results) -> [Panel; 2] {
-    // The handover comes last, and only with times, so that colours mean the same in both.
     let (limits, transports): (Vec<What>, Vec<What>) =
         results.measured().into_iter().partition(|&what| what == What::Handover);
-    let curves = |whats: &[What], y: fn(f64, f64) -> f64| -> Vec<Curve> {
-        let point = |what, size| Some((size as f64, results.time_us(size, what)?.median));
-        let curve = |&what: &What| {
-            let points = results.sizes().into_iter().filter_map(|size| point(what, size));
-            let points = points.map(|(size, us)| (size, y(size, us))).collect();
-            Curve { name: what.name().into(), points }
-        };
-        whats.iter().map(curve).collect()
-    };
-    let panel = |title: &str, y: &str, curves| Panel {
-        title: title.into(),
-        x: "message size (bytes)".into(),
-        x_scale: Scale::Log,
-        y: y.into(),
-        curves,
-    };
-    let times = curves(&[transports.clone(), limits].concat(), |_, us| us);
-    let rates = curves(&transports, |bytes, us| bytes * 8.0 / us);
-    [
-        panel("Half a round trip", "time (µs)", times),
-        panel("Throughput", "megabits a second", rates),
-    ]
+    results.panels(&transports, &limits)
 }

@@ -7,5 +7,5 @@ mod table;
 mod targets;
 
 pub use command::Compare;
-pub use results::{Results, Row, What};
-pub use targets::{Verdict, bytes, judge};
+pub use results::{Results, Row, What, rows};
+pub use targets::judge;

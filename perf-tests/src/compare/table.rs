@@ -1,8 +1,8 @@
 //! The comparison on the terminal.
 
 use super::results::{Results, What};
-use super::targets::bytes;
-use crate::stats::Spread;
+use crate::rounds::Named;
+use crate::table::{align, bytes, figure, spread, times};
 
 /// Half a round trip of each size: the limits, and Taffrail with each kind of memory. Every figure
 /// is a median over the rounds with its 1st and 99th percentile.
@@ -11,7 +11,7 @@ pub fn times_table(results: &Results) -> String {
     let headings = ours.iter().map(|what| format!("{} us", what.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
-        let cell = |&what| results.time_us(size, what).map_or("-".into(), microseconds);
+        let cell = |&what| results.time_us(size, what).map_or("-".into(), spread);
         rows.push([bytes(size)].into_iter().chain(ours.iter().map(cell)).collect());
     }
     align(&rows)
@@ -41,41 +41,6 @@ pub fn ratios_table(results: &Results) -> String {
 /// What is ours or a limit, and what is another transport.
 fn split(results: &Results) -> (Vec<What>, Vec<What>) {
     results.measured().into_iter().partition(|what| !matches!(what, What::Peer(_)))
-}
-
-fn microseconds(Spread { median, p1, p99, .. }: Spread) -> String {
-    let [median, p1, p99] = [median, p1, p99].map(|us| figure(us, median));
-    format!("{median} ({p1}-{p99})")
-}
-
-/// With as many digits as go with `like`.
-fn figure(us: f64, like: f64) -> String {
-    let digits = match like {
-        us if us < 10.0 => 3,
-        us if us < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{us:.digits$}")
-}
-
-fn times(Spread { median, p1, p99, .. }: Spread) -> String {
-    format!("{median:.2} ({p1:.2}-{p99:.2})")
-}
-
-/// Columns side by side, to the right.
-fn align(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max())
-        .map(Option::unwrap_or_default)
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

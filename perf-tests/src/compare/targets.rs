@@ -2,58 +2,8 @@
 
 use super::results::{Results, What};
 use crate::peers;
-use serde::Serialize;
-use std::fmt;
-
-/// A target and what was measured of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
-    /// What is compared.
-    pub target: String,
-    /// The bound.
-    pub wanted: Bound,
-    /// The median over the rounds; `None` if one side is missing.
-    pub got: Option<f64>,
-}
-
-/// A bound on a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub enum Bound {
-    /// At most.
-    AtMost(f64),
-    /// At least.
-    AtLeast(f64),
-}
-
-impl Verdict {
-    /// Whether the target is met; `None` if it was not measured.
-    pub fn met(&self) -> Option<bool> {
-        Some(match self.wanted {
-            Bound::AtMost(bound) => self.got? <= bound,
-            Bound::AtLeast(bound) => self.got? >= bound,
-        })
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { target, wanted, got } = self;
-        let (relation, bound) = match wanted {
-            Bound::AtMost(bound) => ("<=", bound),
-            Bound::AtLeast(bound) => (">=", bound),
-        };
-        let result = match self.met() {
-            Some(true) => "met",
-            Some(false) => "NOT MET",
-            None => "not measured",
-        };
-        write!(f, "{target:48} {relation} {bound:4.2}x  ")?;
-        match got {
-            Some(got) => write!(f, "got {got:5.2}x  {result}"),
-            None => write!(f, "            {result}"),
-        }
-    }
-}
+use crate::table::bytes;
+use crate::verdict::{Bound, Verdict};
 
 /// Size and greatest time relative to Open MPI.
 const AGAINST_OPEN_MPI: [(usize, f64); 7] = [
@@ -77,6 +27,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         let got = results.ratio((8, What::Taffrail), (8, What::Handover));
         verdicts.push(Verdict {
             target: "8 B, relative to the handover of one cache line".into(),
+            unit: "x",
             wanted: Bound::AtMost(1.8),
             got: got.map(|ratio| ratio.median),
         });
@@ -86,6 +37,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         let got = results.ratio((size, What::Taffrail), (size, open_mpi));
         verdicts.push(Verdict {
             target: format!("{}, relative to Open MPI", bytes(size)),
+            unit: "x",
             wanted: Bound::AtMost(bound),
             got: got.map(|ratio| ratio.median),
         });
@@ -94,6 +46,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         let got = results.ratio((LONG, What::Allocated), (LONG, open_mpi));
         verdicts.push(Verdict {
             target: format!("{}, allocated, relative to Open MPI", bytes(LONG)),
+            unit: "x",
             wanted: Bound::AtMost(0.33),
             got: got.map(|ratio| ratio.median),
         });
@@ -102,6 +55,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         let got = results.ratio((LONG, What::Loaned), (64, What::Loaned));
         verdicts.push(Verdict {
             target: format!("{}, loaned, relative to 64 B loaned", bytes(LONG)),
+            unit: "x",
             wanted: Bound::AtMost(1.3),
             got: got.map(|ratio| ratio.median),
         });
@@ -109,19 +63,11 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     let rate = results.rate_ratio(What::Taffrail, What::Peer(peers::UCX.name));
     verdicts.push(Verdict {
         target: "8 B messages a second, relative to UCX".into(),
+        unit: "x",
         wanted: Bound::AtLeast(2.5),
         got: rate.map(|ratio| ratio.median),
     });
     verdicts
-}
-
-/// A number of bytes as it is spoken: `8 B`, `4 KiB`, `1 MiB`.
-pub fn bytes(size: usize) -> String {
-    match size {
-        size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
-        size if size >= 1 << 10 && size.is_multiple_of(1 << 10) => format!("{} KiB", size >> 10),
-        size => format!("{size} B"),
-    }
 }
 
 #[cfg(test)]
@@ -166,11 +112,5 @@ mod tests {
             assert_eq!(verdict.met(), Some(met));
             assert_eq!(verdict.to_string().contains("NOT MET"), !met, "{verdict}");
         }
-    }
-
-    #[test]
-    fn sizes_are_spoken() {
-        let sizes = [8, 1000, 1024, 65536, 1 << 20, 4 << 20];
-        assert_eq!(sizes.map(bytes), ["8 B", "1000 B", "1 KiB", "64 KiB", "1 MiB", "4 MiB"]);
     }
 }

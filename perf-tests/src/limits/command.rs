@@ -1,6 +1,7 @@
 //! The `limits` command.
 
-use super::measure::{fresh_copy, handover, store_stream};
+use super::measure::{fresh_copy, handover};
+use super::store::{store_fresh, store_stream};
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
 use crate::plot::{Curve, Panel, Scale};
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 
 /// Bytes of a stream that is in no cache.
 const STREAM: usize = 256 << 20;
+/// How often one is stored.
+const STREAMS: usize = 5;
 
 /// The machine's own limits: handing over one cache line, copying fresh data, storing a stream
 #[derive(Clone, Debug, clap::Args)]
@@ -57,8 +60,13 @@ impl Limits {
             );
             rows.push(Row { size, copy_us, bytes_a_second });
         }
-        let Spread { median, p1, p99, .. } = store_stream(STREAM).scaled(1e-9);
-        println!("storing a stream: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})");
+        let faulted = store_stream(STREAM, STREAMS);
+        let fresh: Vec<f64> =
+            (0..STREAMS).map(|_| store_fresh(STREAM)).collect::<Result<_, _>>()?;
+        for (what, rates) in [("memory that is there", faulted), ("fresh shared memory", fresh)] {
+            let Spread { median, p1, p99, .. } = Spread::of(&rates).scaled(1e-9);
+            println!("storing a stream in {what}: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})");
+        }
         self.outputs.write(&About::new(Some(handover)), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }

@@ -113,21 +113,6 @@ fn fresh_copies(between: (usize, usize), size: usize) -> Result<Vec<f64>, Error>
     })
 }
 
-/// Measures how fast one CPU stores a stream of `size` bytes it has not in its caches, in bytes a
-/// second.
-pub fn store_stream(size: usize) -> Spread {
-    let mut memory = vec![1_u8; size];
-    let rates: Vec<f64> = (0..12_u8)
-        .map(|value| {
-            let start = Instant::now();
-            memory.fill(value);
-            black_box(&mut memory);
-            size as f64 / start.elapsed().as_secs_f64()
-        })
-        .collect();
-    Spread::of(&rates)
-}
-
 /// Seconds a turn: two pinned threads take turns, `batches` times `turns` each, in every turn doing
 /// `work` with their side's number. Ends early, with fewer batches, when others keep the CPUs busy.
 fn alternate(
@@ -209,7 +194,6 @@ mod tests {
         assert!(handover.ns.median > 0.0 && handover.ns.samples > 1);
         let copy = fresh_copy(between, 4 << 20).unwrap();
         assert!(copy.median * 1e9 > handover.ns.median);
-        assert!(store_stream(1 << 20).median > 0.0);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 mod command;
 mod measure;
+mod store;
 
 pub use command::Limits;
-pub use measure::{
-    Handover, beside, best_fresh_copy, best_handover, fresh_copy, handover, store_stream,
-};
+pub use measure::{Handover, beside, best_fresh_copy, best_handover, fresh_copy, handover};
+pub use store::{store_fresh, store_stream};

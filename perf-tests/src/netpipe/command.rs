@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use taffrail::Endpoint;
+use taffrail_launch::FailureOptions;
 
 /// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output
 #[derive(Clone, Debug, clap::Args)]
@@ -69,6 +70,9 @@ pub struct Netpipe {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub failures: FailureOptions,
 }
 
 /// What was measured of one size.
@@ -95,7 +99,7 @@ impl Netpipe {
             let (lower, upper) = (self.lower, self.upper);
             return Err(Error::Usage(format!("-l {lower} is above -u {upper}; swap them")));
         }
-        match Session::start(2, Placement::Pinned)? {
+        match Session::start_logged(2, Placement::Pinned, &self.failures)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }

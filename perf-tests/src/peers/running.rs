@@ -90,13 +90,7 @@ fn start(command: &mut Command) -> Result<Child, String> {
 
 /// Starts a program from a thread on `cpu`, from which it inherits that.
 fn start_on(cpu: usize, command: &mut Command) -> Result<Child, String> {
-    std::thread::scope(|scope| {
-        let starter = scope.spawn(|| {
-            cpus::stay_on(&[cpu]).map_err(|e| e.to_string())?;
-            start(command)
-        });
-        starter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    cpus::on(cpu, || start(command)).map_err(|e| e.to_string())?
 }
 
 fn wait(mut child: Child, name: &str) -> Result<Output, String> {

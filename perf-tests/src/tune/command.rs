@@ -2,10 +2,10 @@
 
 use super::choice::{self, Choice};
 use super::measure::{self, Candidate, Figures, SIZES};
-use crate::compare::bytes;
 use crate::limits::Handover;
 use crate::machine::{self, Machine};
 use crate::session::{Member, Placement, Session};
+use crate::table::bytes;
 use crate::{Error, progress};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ impl Tune {
             return show(&file);
         }
         // Nothing of what is in the file or the environment may bear on the figures.
-        match Session::start_with(2, Placement::Pinned, || Ok(Settings::default()))? {
+        match Session::start_with(2, Placement::Pinned, Settings::default())? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => be_a_rank(*member, &file).map(|()| ExitCode::SUCCESS),
         }

@@ -1,0 +1,118 @@
+//! How fast one CPU stores a stream of bytes: into memory that it has, and into memory that it has
+//! to get first. The second is the limit of a log that grows: every byte of it is stored in memory
+//! that nobody had before.
+
+use crate::Error;
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::hint::black_box;
+use std::io::Error as SystemError;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// Fresh memory is asked for in steps of so many bytes.
+const STEP: usize = 4 << 20;
+
+/// Measures how fast this CPU stores a stream of `size` bytes it has not in its caches, in bytes a
+/// second, each of so many times.
+pub fn store_stream(size: usize, times: usize) -> Vec<f64> {
+    let mut memory = vec![1_u8; size];
+    let mut rate = |value: u8| {
+        let start = Instant::now();
+        memory.fill(value);
+        black_box(&mut memory);
+        size as f64 / start.elapsed().as_secs_f64()
+    };
+    (0..times).map(|time| rate(time as u8)).collect()
+}
+
+/// Measures how fast this CPU stores a stream of `size` bytes, rounded down to whole steps of 4 MiB
+/// but at least one, into shared memory (a memfd) that grows meanwhile, in bytes a second: each step
+/// is allocated, its pages are all faulted in by one call, and then it is written.
+///
+/// # Errors
+/// [`Error::System`], if there is not so much memory.
+pub fn store_fresh(size: usize) -> Result<f64, Error> {
+    let steps = (size / STEP).max(1);
+    let mut fresh = Fresh::new(steps)?;
+    let start = Instant::now();
+    for step in 0..steps {
+        black_box(fresh.step(step)?).fill(b'a');
+    }
+    Ok((steps * STEP) as f64 / start.elapsed().as_secs_f64())
+}
+
+/// A file in memory without a name, mapped beyond its end, that grows.
+struct Fresh {
+    file: OwnedFd,
+    start: *mut u8,
+    steps: usize,
+}
+
+impl Fresh {
+    fn new(steps: usize) -> Result<Fresh, Error> {
+        let file = rustix::fs::memfd_create("taffrail-limit", MemfdFlags::CLOEXEC)
+            .map_err(refused("making a file in memory"))?;
+        let (flags, access) = (MapFlags::SHARED, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), steps * STEP, access, flags, &file, 0)
+        };
+        let start = start.map_err(refused("mapping a file in memory"))?.cast();
+        Ok(Fresh { file, start, steps })
+    }
+
+    /// The next step, with memory behind it.
+    fn step(&mut self, step: usize) -> Result<&mut [u8], Error> {
+        assert!(step < self.steps, "step {step} of {}", self.steps);
+        let (at, end) = ((step * STEP) as u64, ((step + 1) * STEP) as u64);
+        rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, at, STEP as u64)
+            .map_err(refused("getting fresh memory"))?;
+        rustix::fs::ftruncate(&self.file, end).map_err(refused("growing a file in memory"))?;
+        let start = self.start.wrapping_add(step * STEP);
+        // SAFETY: the range lies in our mapping, and in the file since that has grown. Where the
+        // call is not known (before Linux 5.14), pages are faulted in one by one, as by a log.
+        let _ = unsafe { rustix::mm::madvise(start.cast(), STEP, Advice::LinuxPopulateWrite) };
+        // SAFETY: as above; nobody else has the file, and `&mut self` lets nobody else have a slice.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, STEP) })
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no slice of it outlives `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.steps * STEP) };
+    }
+}
+
+fn refused(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+    move |errno| Error::System { what, source: SystemError::from(errno) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_memory_that_can_be_written() {
+        let mut fresh = Fresh::new(3).unwrap();
+        for step in 0..3 {
+            let memory = fresh.step(step).unwrap();
+            assert!(memory.len() == STEP && memory.iter().all(|&byte| byte == 0));
+            memory.fill(step as u8 + 1);
+        }
+        assert_eq!(rustix::fs::fstat(&fresh.file).unwrap().st_size, 3 * STEP as i64);
+        assert_eq!(fresh.step(1).unwrap()[STEP - 1], 2);
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        assert!(matches!(Fresh::new(usize::MAX / STEP), Err(Error::System { .. })));
+    }
+
+    #[test]
+    fn streams_have_a_rate() {
+        assert!(store_stream(1 << 20, 3).iter().all(|&rate| rate > 0.0));
+        assert!(store_fresh(1).unwrap() > 0.0);
+    }
+}

@@ -1,0 +1,236 @@
+//! Running the measurements.
+
+use super::results::{Results, What, rows};
+use super::table::{any_source_table, costs_table, limits_table};
+use super::targets::judge;
+use crate::limits::{self, Handover};
+use crate::machine::{self, Machine};
+use crate::outputs::Outputs;
+use crate::plot::Panel;
+use crate::rounds::Named;
+use crate::session::About;
+use crate::stats::Spread;
+use crate::table::bytes;
+use crate::verdict::Verdict;
+use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Bytes of the messages whose rate is measured, and of those from any source.
+const SHORT: usize = 8;
+
+/// How messages are logged, each as arguments of a measurement.
+const WAYS: [(What, &[&str]); 4] = [
+    (What::Plain, &[]),
+    (What::Elided, &["--logging", "pessimistic", "--sets", "node"]),
+    (What::SenderBased, &["--logging", "pessimistic", "--sets", "rank"]),
+    (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"]),
+];
+
+/// Bytes that a trial sends in each direction, so that three of them, and what is sent before, find
+/// room in the memory that a log has.
+const TRIAL: usize = 160 << 20;
+/// Messages of a trial at the most.
+const MESSAGES: usize = 200_000;
+/// Messages of a trial where each waits for the disk.
+const DISK_MESSAGES: usize = 20;
+
+/// Bytes of a stream into memory that is there; more than caches hold.
+const STREAM: usize = 256 << 20;
+/// Bytes of a stream into fresh memory.
+const FRESH_STREAM: usize = 64 << 20;
+
+/// What logging messages costs, beside the same without and the machine's limits, measured in turn
+///
+/// Nothing of a log is freed meanwhile: it only grows. Every figure is half a round trip. Event
+/// files of the durability `disk` are in a folder made where temporary files are (TMPDIR).
+#[derive(Clone, Debug, clap::Args)]
+pub struct Logging {
+    /// How often to measure everything; medians over the rounds are shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Message sizes in bytes
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+          default_value = "8,64,4096,65536,262144,1048576,4194304",
+          value_parser = clap::value_parser!(u64).range(1..=8 << 20))]
+    pub sizes: Vec<u64>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What is written beside the figures.
+#[derive(Serialize)]
+struct Costs {
+    #[serde(flatten)]
+    about: About,
+    rounds: u32,
+    /// Messages of 8 bytes a second.
+    rates: BTreeMap<&'static str, Spread>,
+    /// The memory that a log takes.
+    growth: BTreeMap<&'static str, Vec<growth::Row>>,
+    targets: Vec<Verdict>,
+    /// What is missing, and why.
+    missing: BTreeMap<&'static str, String>,
+}
+
+impl Logging {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        if launching::in_a_job() {
+            let reason = "`logging` starts ranks and other programs itself; start it alone";
+            return Err(Error::Usage(reason.into()));
+        }
+        let between = cpus::pair()?;
+        println!("{}", Machine::here());
+        let handover = limits::handover(between)?;
+        machine::announce(Some(&handover));
+        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
+        let steps = sizes.len() * (2 + WAYS.len()) + 3 + 3;
+        let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
+        let mut results = Results::default();
+        for _ in 0..self.rounds {
+            results.begin_round();
+            for &size in &sizes {
+                times(&mut results, between, size, &bar)?;
+            }
+            from_any_source(&mut results, &bar)?;
+            for (what, way) in &WAYS[..3] {
+                doing(&bar, &format!("message rate: {}", what.name()));
+                results.add_rate(*what, ours::messages_a_second(SHORT, way));
+            }
+        }
+        let growth = grown(&mut results, &bar);
+        bar.finish_and_clear();
+        self.report(&results, growth, handover)
+    }
+
+    fn report(
+        &self,
+        results: &Results,
+        growth: BTreeMap<&'static str, Vec<growth::Row>>,
+        handover: Handover,
+    ) -> Result<ExitCode, Error> {
+        println!("Medians of {} rounds (1st-99th percentile); half a round trip.", self.rounds);
+        println!(
+            "\nLimits: a cache line handed over; the bytes stored once, in memory that is there"
+        );
+        println!("and in fresh shared memory. Beside them Open MPI, which logs nothing.");
+        print!("{}", limits_table(results));
+        println!(
+            "\nElided, ratio: to no logging, in the same round. Limit: the rate relative to that"
+        );
+        println!(
+            "of stores, in fresh memory (sender-based) or in memory that is there (reserved)."
+        );
+        print!("{}", costs_table(results));
+        println!("\nFrom any source, each reception an event:");
+        println!("{}", any_source_table(results));
+        let mut rates = BTreeMap::new();
+        for (what, _) in &WAYS[..3] {
+            let Some(rate) = results.rate(*what) else { continue };
+            let Spread { median, p1, p99, .. } = rate.scaled(1e-6);
+            let ratio = results.rate_ratio(*what, What::Plain).map_or(0.0, |ratio| ratio.median);
+            println!(
+                "{:13} {median:6.2} million messages of {SHORT} B a second (p1 {p1:.2}, p99 \
+                 {p99:.2}), {ratio:.2}x",
+                what.name()
+            );
+            rates.insert(what.name(), rate);
+        }
+        for (what, rows) in &growth {
+            println!("\nMemory that the log takes, {what}:");
+            rows.iter().for_each(|row| println!("{}", growth::line(row)));
+        }
+        let targets = judge(results);
+        println!("\nTargets:");
+        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        for (what, reason) in &results.missing {
+            println!("{}: not (always) measured: {reason}", what.name());
+        }
+        let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
+        let (missing, about) = (missing.collect(), About::new(Some(handover)));
+        let about = Costs { about, rounds: self.rounds, rates, growth, targets, missing };
+        self.outputs.write(&about, &rows(results), &panels(results))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn doing(bar: &ProgressBar, what: &str) {
+    bar.inc(1);
+    bar.set_message(what.to_owned());
+}
+
+/// One size of one round: one thing after the other, since each needs both CPUs.
+fn times(
+    results: &mut Results,
+    between: (usize, usize),
+    size: usize,
+    bar: &ProgressBar,
+) -> Result<(), Error> {
+    doing(bar, &format!("{}: limits", bytes(size)));
+    results.add_time(size, What::Handover, Ok(limits::best_handover(between)? * 1e6));
+    let stored_us = |a_second: f64| Ok(size as f64 / a_second * 1e6);
+    let faulted = cpus::on(between.0, || limits::store_stream(STREAM, netpipe::TRIALS))?;
+    let best = faulted.into_iter().fold(0.0, f64::max);
+    results.add_time(size, What::Stored, stored_us(best));
+    let fresh = || {
+        (0..netpipe::TRIALS).try_fold(0.0_f64, |best, _| -> Result<f64, Error> {
+            Ok(best.max(limits::store_fresh(FRESH_STREAM)?))
+        })
+    };
+    results.add_time(size, What::StoredFresh, stored_us(cpus::on(between.0, fresh)??));
+    let messages = (TRIAL / size).clamp(1, MESSAGES).to_string();
+    for (what, way) in WAYS {
+        doing(bar, &format!("{}: {}", bytes(size), what.name()));
+        let arguments = [&["-n", messages.as_str()], way].concat();
+        results.add_time(size, what, ours::time_us(size, &arguments));
+    }
+    doing(bar, &format!("{}: {}", bytes(size), What::OpenMpi.name()));
+    results.add_time(size, What::OpenMpi, (peers::OPEN_MPI.time_us)(size));
+    Ok(())
+}
+
+/// The receptions from any source of one round, each of which is an event.
+fn from_any_source(results: &mut Results, bar: &ProgressBar) -> Result<(), Error> {
+    let (_, sender_based) = WAYS[2];
+    let folder = tempfile::tempdir()
+        .map_err(|source| Error::System { what: "making a temporary folder", source })?;
+    let log = folder.path().to_string_lossy();
+    let disk = ["--durability", "disk", "--log-dir", &log];
+    for (what, way, durability, messages) in [
+        (What::AnySource, &[][..], &[][..], MESSAGES),
+        (What::AnySourceProcess, sender_based, &[], MESSAGES),
+        (What::AnySourceDisk, sender_based, &disk, DISK_MESSAGES),
+    ] {
+        doing(bar, what.name());
+        let messages = messages.to_string();
+        let arguments = [&["-z", "-n", &messages], way, durability].concat();
+        results.add_time(SHORT, what, ours::time_us(SHORT, &arguments));
+    }
+    Ok(())
+}
+
+/// The memory that a log takes, once: it does not depend on time.
+fn grown(results: &mut Results, bar: &ProgressBar) -> BTreeMap<&'static str, Vec<growth::Row>> {
+    let mut all = BTreeMap::new();
+    for (what, way) in &WAYS[1..3] {
+        doing(bar, &format!("memory: {}", what.name()));
+        match ours::measure(&["growth"], way) {
+            Ok(rows) => _ = all.insert(what.name(), rows),
+            Err(reason) => _ = results.missing.entry(*what).or_insert(reason),
+        }
+    }
+    all
+}
+
+/// The handover comes last, and only with times, so that colours mean the same in both.
+fn panels(results: &Results) -> [Panel; 2] {
+    let measured = results.measured().into_iter().filter(|what| !what.is_from_any_source());
+    let (limits, others): (Vec<What>, Vec<What>) =
+        measured.partition(|&what| what == What::Handover);
+    results.panels(&others, &limits)
+}

@@ -1,0 +1,209 @@
+//! The `recovery` command.
+
+use super::life::{Cost, Life};
+use super::results::{APPLICATIONS, Experiment, Results};
+use super::table::{again_table, faults_table, started_line};
+use super::targets::judge;
+use crate::machine::{self, Machine};
+use crate::outputs::Outputs;
+use crate::plot::{Curve, Panel, Scale};
+use crate::session::About;
+use crate::table::bytes;
+use crate::verdict::Verdict;
+use crate::{Error, cpus, launching, limits, progress};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Ranks of every run.
+const RANKS: u32 = 3;
+/// Bytes that a rank of the ring sends, so that its log finds room in memory.
+const RING_BYTES: u32 = 256 << 20;
+/// Iterations of the ring at the most.
+const RING_ITERATIONS: u32 = 150_000;
+
+/// What failures cost: ranks are killed with SIGKILL, started again from the beginning, and replayed
+///
+/// As figures 10 and 11 of Bouteiller et al., MPICH-V2 (SC'03): the time to execute a token ring again,
+/// of which one rank is killed when its work is done, relative to the time of that work; and the time
+/// of applications while more and more of their ranks are killed on the way. There are three ranks,
+/// each its own set. Every answer is compared with that of a run without faults.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Recovery {
+    /// How often to measure everything; medians over the rounds are shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Sizes of the ring's token in bytes
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+          default_value = "1,64,1024,16384,65536,131072,262144,1048576",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(RING_BYTES)))]
+    pub sizes: Vec<u32>,
+    /// How many ranks are killed on the way; each other number is compared with 0
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10",
+          value_parser = clap::value_parser!(u32).range(..=100))]
+    pub faults: Vec<u32>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What is written beside the figures.
+#[derive(Serialize)]
+struct Costs {
+    #[serde(flatten)]
+    about: About,
+    rounds: u32,
+    /// From SIGKILL until the next process ran, in milliseconds, of every kill.
+    started_ms: Vec<f64>,
+    targets: Vec<Verdict>,
+    /// What is missing, and why.
+    missing: Vec<String>,
+}
+
+impl Recovery {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        if launching::in_a_job() {
+            let reason = "`recovery` starts ranks itself; start it alone";
+            return Err(Error::Usage(reason.into()));
+        }
+        println!("{}", Machine::here());
+        let handover = cpus::pair().ok().map(limits::handover).transpose()?;
+        machine::announce(handover.as_ref());
+        let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
+        let on_the_way = (0..APPLICATIONS.len())
+            .flat_map(|app| self.faults.iter().map(move |&n| Experiment::OnTheWay(app, n)));
+        let experiments: Vec<Experiment> = at_the_end.chain(on_the_way).collect();
+        let bar = progress::bar(true, u64::from(self.rounds) * experiments.len() as u64);
+        let mut results = Results::default();
+        for round in 0..self.rounds {
+            results.begin_round();
+            for &experiment in &experiments {
+                let (arguments, kills) = command(experiment, round);
+                bar.set_message(arguments.clone());
+                let cost = measure(&arguments, kills).and_then(|cost| {
+                    match results.checksum(experiment) {
+                        Some(before) if before != cost.checksum => {
+                            Err(format!("its answer is {}, and was {before}", cost.checksum))
+                        }
+                        _ => Ok(cost),
+                    }
+                });
+                results.add(experiment, cost);
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        println!("Medians of {} rounds (1st-99th percentile).", self.rounds);
+        println!(
+            "\nA ring of {RANKS} ranks, one of which is killed when its work is done. Work: until"
+        );
+        println!(
+            "then. Again: from the begin of the next process until it was there, too. Started:"
+        );
+        println!("from SIGKILL to that begin.");
+        print!("{}", again_table(&results));
+        println!(
+            "\nApplications of {RANKS} ranks that are killed on the way, in turn. Ratio: the whole"
+        );
+        println!(
+            "without what started processes, relative to no faults. Again, started: all together."
+        );
+        print!("{}", faults_table(&results));
+        let started_ms = results.started_ms();
+        println!("\n{}", started_line(&started_ms));
+        let targets = judge(&results);
+        println!("\nTargets:");
+        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        results.missing.iter().for_each(|reason| println!("not measured: {reason}"));
+        let (about, missing) = (About::new(handover), results.missing.clone());
+        let about = Costs { about, rounds: self.rounds, started_ms, targets, missing };
+        self.outputs.write(&about, &results.rows(), &panels(&results))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The arguments of `taffrail-perf`, separated by blanks, and how many ranks they kill.
+fn command(experiment: Experiment, round: u32) -> (String, usize) {
+    let (name, size, iterations, kills) = match experiment {
+        Experiment::AtTheEnd(size) => {
+            let iterations = (RING_BYTES / size).min(RING_ITERATIONS);
+            ("ring", size, iterations, vec![format!("{}@end", round % RANKS)])
+        }
+        Experiment::OnTheWay(app, faults) => {
+            let (_, name, size, iterations) = APPLICATIONS[app];
+            let at =
+                |fault: u32| u64::from(iterations) * u64::from(fault + 1) / u64::from(faults + 1);
+            let kill = |fault| format!("{}@{}", (fault + round) % RANKS, at(fault).max(1));
+            (name, size, iterations, (0..faults).map(kill).collect())
+        }
+    };
+    let mut arguments = format!(
+        "faults {name} -n {RANKS} --size {size} --iterations {iterations} --logging pessimistic \
+         --sets rank"
+    );
+    if !kills.is_empty() {
+        arguments += &format!(" --kill {}", kills.join(","));
+    }
+    (arguments, kills.len())
+}
+
+fn measure(arguments: &str, kills: usize) -> Result<Cost, String> {
+    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+    let lives: Vec<Life> = launching::measure(&arguments).map_err(|e| e.to_string())?;
+    Cost::of(&lives, kills).map_err(|e| e.to_string())
+}
+
+fn panels(results: &Results) -> [Panel; 2] {
+    let rows = results.rows();
+    let curve = |name: String, of: &dyn Fn(&super::results::Row) -> Option<(f64, f64)>| Curve {
+        name,
+        points: rows.iter().filter_map(of).collect(),
+    };
+    let again = ["work", "again"].map(|name| {
+        curve(name.into(), &|row| {
+            let ms = if name == "work" { row.time_ms } else { row.again_ms };
+            (row.figure == "re-execution").then_some((f64::from(row.size), ms.median))
+        })
+    });
+    let faults = APPLICATIONS.map(|(_, name, size, _)| {
+        curve(
+            format!(
+                "{name}, {}",
+                if name == "ring" { bytes(size as usize) } else { size.to_string() }
+            ),
+            &|row| {
+                let shown = row.figure == "faults" && row.application == name;
+                shown.then_some((f64::from(row.faults), row.time_ms.median))
+            },
+        )
+    });
+    let panel = |title: &str, x: &str, x_scale, curves: Vec<Curve>| Panel {
+        title: title.into(),
+        x: x.into(),
+        x_scale,
+        y: "milliseconds".into(),
+        curves,
+    };
+    [
+        panel("A ring, and one rank of it again", "bytes of the token", Scale::Log, again.into()),
+        panel("Ranks killed on the way", "faults", Scale::FromZero, faults.into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_are_spread_over_the_run_and_the_ranks() {
+        let (arguments, kills) = command(Experiment::OnTheWay(1, 4), 1);
+        assert_eq!(kills, 4);
+        assert!(arguments.ends_with(" --kill 1@100,2@200,0@300,1@400"), "{arguments}");
+        let (arguments, kills) = command(Experiment::OnTheWay(0, 0), 1);
+        assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
+        let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5);
+        assert!(kills == 1 && arguments.ends_with(" --kill 2@end"), "{arguments}");
+        assert!(arguments.contains(" --iterations 256 "), "{arguments}");
+    }
+}

@@ -1,0 +1,211 @@
+//! What is measured, by experiment and round.
+
+use super::life::Cost;
+use crate::app::Name;
+use crate::stats::Spread;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One thing that is measured in every round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Experiment {
+    /// A token ring of which one rank is killed when its work is done; by the token's bytes.
+    AtTheEnd(u32),
+    /// An application, by its place in [`APPLICATIONS`], of which so many ranks are killed on the
+    /// way.
+    OnTheWay(usize, u32),
+}
+
+/// What runs while ranks are killed on the way: an application that does little but communicate, and
+/// one that computes as well. With its size and iterations.
+pub const APPLICATIONS: [(Name, &str, u32, u32); 2] =
+    [(Name::Ring, "ring", 1024, 150_000), (Name::Jacobi3d, "jacobi3d", 64, 500)];
+
+/// What was measured of all.
+#[derive(Default)]
+pub struct Results {
+    rounds: usize,
+    costs: BTreeMap<Experiment, Vec<Option<Cost>>>,
+    /// Why something is missing.
+    pub missing: Vec<String>,
+}
+
+/// One experiment, for files.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `re-execution` or `faults`.
+    pub figure: &'static str,
+    /// What ran.
+    pub application: &'static str,
+    /// Its size.
+    pub size: u32,
+    /// Ranks killed.
+    pub faults: u32,
+    /// Milliseconds: of `re-execution` the work until the rank was killed, of `faults` the whole run.
+    pub time_ms: Spread,
+    /// From the begin of the processes that took the place of others until they were where those had
+    /// been, in milliseconds; of all together.
+    pub again_ms: Spread,
+    /// From SIGKILL to that begin, in milliseconds; of all together.
+    pub started_ms: Spread,
+    /// Of `re-execution`: relative to the work. Of `faults`: the run, without starting processes,
+    /// relative to that without faults in the same round.
+    pub ratio: Option<Spread>,
+    /// The time in each round that has one.
+    pub rounds_ms: Vec<f64>,
+}
+
+impl Results {
+    /// Begins a round.
+    pub fn begin_round(&mut self) {
+        self.rounds += 1;
+    }
+
+    /// Adds what a run of this round has cost.
+    pub fn add(&mut self, experiment: Experiment, cost: Result<Cost, String>) {
+        let of = self.costs.entry(experiment).or_default();
+        of.resize(self.rounds.saturating_sub(1), None);
+        match cost {
+            Ok(cost) => of.push(Some(cost)),
+            Err(reason) => {
+                of.push(None);
+                self.missing.push(format!("{experiment:?}: {reason}"));
+            }
+        }
+    }
+
+    /// The answer that this application gave before.
+    pub fn checksum(&self, experiment: Experiment) -> Option<&str> {
+        let same = |other: &Experiment| match (experiment, *other) {
+            (Experiment::AtTheEnd(size), Experiment::AtTheEnd(of)) => size == of,
+            (Experiment::OnTheWay(app, _), Experiment::OnTheWay(of, _)) => app == of,
+            _ => false,
+        };
+        let costs = self.costs.iter().filter(|(other, _)| same(other)).flat_map(|(_, costs)| costs);
+        costs.flatten().map(|cost| cost.checksum.as_str()).next()
+    }
+
+    /// What there is at least one figure of.
+    pub fn measured(&self) -> impl Iterator<Item = Experiment> {
+        let some = self.costs.iter().filter(|(_, costs)| costs.iter().any(Option::is_some));
+        some.map(|(&experiment, _)| experiment)
+    }
+
+    /// A figure over the rounds that have it.
+    fn spread(&self, of: Experiment, figure: impl Fn(&Cost) -> Option<f64>) -> Option<Spread> {
+        let costs = self.costs.get(&of)?.iter().flatten();
+        spread(costs.filter_map(figure).collect())
+    }
+
+    /// As in [`Row::ratio`].
+    pub fn ratio(&self, of: Experiment) -> Option<Spread> {
+        match of {
+            Experiment::AtTheEnd(_) => {
+                self.spread(of, |cost| Some(cost.again_ms.first()? / cost.original_ms?))
+            }
+            Experiment::OnTheWay(app, _) => {
+                let costs = self.costs.get(&of)?.iter();
+                let none = self.costs.get(&Experiment::OnTheWay(app, 0))?.iter();
+                let both = costs.zip(none).filter_map(|(cost, none)| {
+                    let cost = cost.as_ref()?;
+                    let working = cost.whole_ms - cost.started_ms.iter().sum::<f64>();
+                    Some(working / none.as_ref()?.whole_ms)
+                });
+                spread(both.collect())
+            }
+        }
+    }
+
+    /// From SIGKILL until the process that takes the place of the killed one runs, in milliseconds:
+    /// of all kills, in order.
+    pub fn started_ms(&self) -> Vec<f64> {
+        let costs = self.costs.values().flatten().flatten();
+        let mut all: Vec<f64> = costs.flat_map(|cost| cost.started_ms.clone()).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    /// Everything, for files.
+    pub fn rows(&self) -> Vec<Row> {
+        self.measured().filter_map(|of| self.row(of)).collect()
+    }
+
+    /// One experiment.
+    pub fn row(&self, of: Experiment) -> Option<Row> {
+        let time_ms = |cost: &Cost| match of {
+            Experiment::AtTheEnd(_) => cost.original_ms,
+            Experiment::OnTheWay(..) => Some(cost.whole_ms),
+        };
+        let (figure, application, size, faults) = match of {
+            Experiment::AtTheEnd(size) => ("re-execution", "ring", size, 1),
+            Experiment::OnTheWay(app, faults) => {
+                let (_, name, size, _) = APPLICATIONS[app];
+                ("faults", name, size, faults)
+            }
+        };
+        Some(Row {
+            figure,
+            application,
+            size,
+            faults,
+            time_ms: self.spread(of, time_ms)?,
+            again_ms: self.spread(of, |cost| Some(cost.again_ms.iter().sum()))?,
+            started_ms: self.spread(of, |cost| Some(cost.started_ms.iter().sum()))?,
+            ratio: self.ratio(of),
+            rounds_ms: self.costs[&of].iter().flatten().filter_map(time_ms).collect(),
+        })
+    }
+}
+
+fn spread(samples: Vec<f64>) -> Option<Spread> {
+    (!samples.is_empty()).then(|| Spread::of(&samples))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn cost(whole_ms: f64, again_ms: &[f64], started_ms: &[f64]) -> Cost {
+        Cost {
+            whole_ms,
+            original_ms: Some(whole_ms / 2.0),
+            again_ms: again_ms.to_vec(),
+            replay_ms: again_ms.to_vec(),
+            started_ms: started_ms.to_vec(),
+            checksum: "ab".into(),
+        }
+    }
+
+    #[test]
+    fn faults_are_compared_with_the_same_round_without_and_without_starting_processes() {
+        let mut results = Results::default();
+        let ten = Experiment::OnTheWay(0, 10);
+        for slow in [1.0, 3.0] {
+            results.begin_round();
+            results.add(Experiment::OnTheWay(0, 0), Ok(cost(100.0 * slow, &[], &[])));
+            let (whole, started) = (170.0 * slow, [5.0 * slow, 15.0 * slow]);
+            results.add(ten, Ok(cost(whole, &[10.0, 20.0], &started)));
+        }
+        let ratio = results.ratio(ten).unwrap();
+        assert_eq!((ratio.median, ratio.p1, ratio.samples), (1.5, 1.5, 2));
+        assert_eq!(results.started_ms(), [5.0, 15.0, 15.0, 45.0]);
+        let row = results.row(ten).unwrap();
+        assert_eq!((row.again_ms.median, row.started_ms.median), (30.0, 40.0));
+        assert_eq!((row.figure, row.application, row.faults), ("faults", "ring", 10));
+    }
+
+    #[test]
+    fn re_execution_is_compared_with_the_work_itself() {
+        let mut results = Results::default();
+        let of = Experiment::AtTheEnd(64);
+        results.begin_round();
+        results.add(of, Err("crashed".into()));
+        results.begin_round();
+        results.add(of, Ok(cost(200.0, &[25.0], &[3.0])));
+        assert_eq!(results.ratio(of).unwrap().median, 0.25);
+        assert_eq!(results.row(of).unwrap().rounds_ms, [100.0]);
+        assert_eq!(results.missing, ["AtTheEnd(64): crashed"]);
+        assert_eq!(results.checksum(of), Some("ab"));
+        assert_eq!(results.checksum(Experiment::AtTheEnd(8)), None);
+    }
+}
