@@ -112,13 +112,9 @@ impl<U> Unexpected<U> {
 
     /// As [`push`](Self::push), hidden from all searches.
     pub(crate) fn push_claimed(&mut self, envelope: &Envelope, payload: U) -> MessageId {
-        let stamp = self.stamp;
-        self.stamp += 1;
-        self.bytes = self.bytes.wrapping_add(envelope.len);
-        let (envelope, next, prev, claimed) = (*envelope, NONE, NONE, true);
-        let number = self.slab.insert(Message { envelope, payload, stamp, next, prev, claimed });
-        self.claimed += 1;
-        MessageId { number, stamp: stamp as u32 }
+        let id = self.push(envelope, payload);
+        self.claim(id.number);
+        id
     }
 
     pub(crate) fn payload_mut(&mut self, id: MessageId) -> Option<&mut U> {

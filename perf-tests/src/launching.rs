@@ -14,6 +14,17 @@ pub fn in_a_job() -> bool {
     std::env::var_os("PMI_RANK").is_some()
 }
 
+/// Refuses to run as a rank of a job, for a command that starts something itself.
+///
+/// # Errors
+/// [`Error::Usage`], naming the command and what it starts.
+pub fn must_be_alone(command: &str, starts: &str) -> Result<(), Error> {
+    match in_a_job() {
+        true => Err(Error::Usage(format!("`{command}` starts {starts} itself; start it alone"))),
+        false => Ok(()),
+    }
+}
+
 /// Runs this very command as `ranks` ranks of a job on this machine; its exit status. Ranks are
 /// not bound to CPUs: they pin themselves, after `limits` had a look at the others. `more` are
 /// arguments that ranks get beside those of this process.

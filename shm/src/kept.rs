@@ -1,15 +1,12 @@
 //! Segments of the outbox that are kept: a log, which messages leave from without another copy.
 
 use crate::copy;
-use crate::line::Line;
+use crate::line::{Line, OWN_AHEAD};
 use crate::outbox::SEGMENT;
 use taffrail_fabric::{Head, MemoryError, PeerId, Refused, SegmentId};
 
 /// The outbox grows by so many bytes when more of it is to be kept.
 const GROWTH: usize = 4 << 20;
-
-/// Lines that are fetched for the next bytes while these are read.
-const OWN_AHEAD: usize = 16 << 10;
 
 impl Line {
     /// As [`Fabric::keep_segment`](taffrail_fabric::Fabric::keep_segment).

@@ -24,7 +24,7 @@ use taffrail_fabric::{
 };
 
 /// Bytes of the outbox whose lines are fetched for the next message while this one is read.
-const OWN_AHEAD: usize = 16384;
+pub(crate) const OWN_AHEAD: usize = 16384;
 
 /// The fabric's own kinds of messages.
 pub(crate) const ASSIST: u8 = 64;

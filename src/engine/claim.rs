@@ -78,8 +78,7 @@ impl Endpoint {
         let request = self.core.requests.start(Stage::Posted, source, into, len);
         match claimed.id.take().and_then(|id| self.core.matcher.take_message(id)) {
             Some((env, found)) => {
-                let generation = self.core.requests.get(request).generation;
-                self.core.log.iter_mut().for_each(|log| log.receives(request, generation, &env));
+                self.core.receives(request, &env);
                 self.core.receive_unexpected(request, env, found);
                 self.act();
             }
@@ -109,8 +108,7 @@ impl Endpoint {
             found @ Unexpected::Stored { .. } => {
                 let nowhere = std::ptr::null_mut();
                 let request = self.core.requests.start(Stage::Posted, env.source, nowhere, 0);
-                let generation = self.core.requests.get(request).generation;
-                self.core.log.iter_mut().for_each(|log| log.receives(request, generation, &env));
+                self.core.receives(request, &env);
                 self.core.receive_unexpected(request, env, found);
                 self.discarding.push(request);
             }

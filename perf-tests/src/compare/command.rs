@@ -4,7 +4,6 @@ use super::results::{Results, What, rows};
 use super::table::{ratios_table, times_table};
 use super::targets::judge;
 use crate::limits::Handover;
-use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
 use crate::plot::Panel;
@@ -61,18 +60,13 @@ struct Comparison {
 impl Compare {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
-        if launching::in_a_job() {
-            let reason = "`compare` starts ranks and other programs itself; start it alone";
-            return Err(Error::Usage(reason.into()));
-        }
+        launching::must_be_alone("compare", "ranks and other programs")?;
         let (rounds, sizes) = match self.quick {
             true => (2, vec![8, 4096, 65536, 1 << 20]),
             false => (self.rounds, self.sizes.iter().map(|&size| size as usize).collect()),
         };
         let between = cpus::pair()?;
-        println!("{}", Machine::here());
-        let handover = limits::handover(between)?;
-        machine::announce(Some(&handover));
+        let handover = limits::introduce(between)?;
         let mut results = Results::default();
         let steps = sizes.len() * (4 + peers::ALL.len()) + 1 + peers::ALL.len();
         let steps = u64::from(rounds) * steps as u64;

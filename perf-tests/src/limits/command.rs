@@ -1,6 +1,6 @@
 //! The `limits` command.
 
-use super::measure::{fresh_copy, handover};
+use super::measure::{Handover, fresh_copy, handover};
 use super::store::{store_fresh, store_stream};
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
@@ -38,6 +38,18 @@ pub struct Row {
     pub copy_us: Spread,
     /// The same in bytes a second, of the median.
     pub bytes_a_second: f64,
+}
+
+/// Says on which machine what follows is measured, and how long a handover between these CPUs takes,
+/// which it returns.
+///
+/// # Errors
+/// When a thread cannot be bound to one of them.
+pub fn introduce(between: (usize, usize)) -> Result<Handover, Error> {
+    println!("{}", Machine::here());
+    let handover = handover(between)?;
+    machine::announce(Some(&handover));
+    Ok(handover)
 }
 
 impl Limits {

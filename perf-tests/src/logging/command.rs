@@ -4,7 +4,6 @@ use super::results::{Results, What, rows};
 use super::table::{any_source_table, costs_table, limits_table};
 use super::targets::judge;
 use crate::limits::{self, Handover};
-use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::rounds::Named;
@@ -80,14 +79,9 @@ struct Costs {
 impl Logging {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
-        if launching::in_a_job() {
-            let reason = "`logging` starts ranks and other programs itself; start it alone";
-            return Err(Error::Usage(reason.into()));
-        }
+        launching::must_be_alone("logging", "ranks and other programs")?;
         let between = cpus::pair()?;
-        println!("{}", Machine::here());
-        let handover = limits::handover(between)?;
-        machine::announce(Some(&handover));
+        let handover = limits::introduce(between)?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let steps = sizes.len() * (2 + WAYS.len()) + 3 + 3;
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);

@@ -63,10 +63,7 @@ struct Costs {
 impl Recovery {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
-        if launching::in_a_job() {
-            let reason = "`recovery` starts ranks itself; start it alone";
-            return Err(Error::Usage(reason.into()));
-        }
+        launching::must_be_alone("recovery", "ranks")?;
         println!("{}", Machine::here());
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
         machine::announce(handover.as_ref());

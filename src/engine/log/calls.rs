@@ -60,12 +60,6 @@ impl Log {
         }
     }
 
-    /// A message that was claimed is being received.
-    pub(crate) fn receives(&mut self, request: u32, generation: u32, envelope: &Envelope) {
-        let note = Note::new(generation, CLAIM, false);
-        self.take_note(request, Note { name: name(envelope), has_name: true, ..note });
-    }
-
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
     pub(super) fn matched(&mut self, request: u32, message: Name) {
@@ -187,9 +181,7 @@ impl Endpoint {
                 Ok(ended)
             }
             Answer::Found(index) if (index as usize) < requests.len() => {
-                let index = index as usize;
-                self.core.requests.look(requests[index])?;
-                Ok((index, self.wait_for(requests[index].index)))
+                self.wait_found(requests, index as usize)
             }
             other => Err(diverged(other, "a wait for one of several requests")),
         }
@@ -205,9 +197,7 @@ impl Endpoint {
                     ended = self.test_first(requests)?;
                 }
                 match &ended {
-                    Some((index, _)) => {
-                        self.core.log.as_mut().into_iter().for_each(|log| log.found(*index))
-                    }
+                    Some((index, _)) => self.log().found(*index),
                     None => self.log().found_nothing(),
                 }
                 Ok(ended)
@@ -217,12 +207,16 @@ impl Endpoint {
                 Ok(None)
             }
             Answer::Found(index) if (index as usize) < requests.len() => {
-                let index = index as usize;
-                self.core.requests.look(requests[index])?;
-                Ok(Some((index, self.wait_for(requests[index].index))))
+                self.wait_found(requests, index as usize).map(Some)
             }
             other => Err(diverged(other, "a test of several requests")),
         }
+    }
+
+    /// Waits for the request that, by the replay, is over first.
+    fn wait_found(&mut self, requests: &[Request], index: usize) -> Result<Ended, Error> {
+        self.core.requests.look(requests[index])?;
+        Ok((index, self.wait_for(requests[index].index)))
     }
 
     /// As [`probe`](Self::probe).
@@ -320,12 +314,19 @@ impl Endpoint {
 }
 
 impl Core {
+    /// A message that was claimed is being received.
+    pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
+        let Some(log) = &mut self.log else { return };
+        let note = Note::new(self.requests.get(request).generation, CLAIM, false);
+        log.take_note(request, Note { name: name(envelope), has_name: true, ..note });
+    }
+
     /// A message that no receive has got, and its handle.
     pub(super) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
-        let all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
+        let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
         let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
             (super::calls::name(envelope) == name).then_some((id, *envelope))
         };
-        { all }.find_map(this)
+        all.find_map(this)
     }
 }

@@ -3,7 +3,7 @@
 use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::peer::Queued;
-use crate::engine::request::Stage;
+use crate::engine::request::{Requests, Stage};
 use crate::engine::{EAGER_LIMIT, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
@@ -29,9 +29,20 @@ impl Log {
         }
     }
 
-    /// The request of a synchronous message.
-    fn sync(&self, to: Rank, context: u16, seq: u32, kept: &Kept) -> Option<u64> {
-        if kept.is_sync() { self.syncs.get(&(to, context, seq)).copied() } else { None }
+    /// The request of a synchronous message, if it still waits for its receiver.
+    fn waiting_send(
+        &self,
+        requests: &Requests,
+        to: Rank,
+        context: u16,
+        seq: u32,
+        kept: &Kept,
+    ) -> Option<u64> {
+        if !kept.is_sync() {
+            return None;
+        }
+        let send = self.syncs.get(&(to, context, seq)).copied();
+        send.filter(|&send| requests.waits(send))
     }
 }
 
@@ -173,7 +184,7 @@ impl Endpoint {
             return None;
         }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
-        let waits = log.sync(rank, context, seq, kept).filter(|&send| core.requests.waits(send));
+        let waits = log.waiting_send(&core.requests, rank, context, seq, kept);
         let back = log.tape.bring_back(line, &core.requests, kept.at + sent as u64, 1);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
@@ -207,8 +218,9 @@ impl Endpoint {
             return;
         }
         let (context, seq, kept) = (*context, *seq, *kept);
-        let send = self.core.log.as_mut().and_then(|log| log.sync(rank, context, seq, &kept));
-        let waits = send.filter(|&send| self.core.requests.waits(send));
+        let log = self.core.log.as_ref();
+        let waits =
+            log.and_then(|log| log.waiting_send(&self.core.requests, rank, context, seq, &kept));
         let len = kept.len();
         let is_sent = match waits {
             None => !is_announced(announce_all, len, inline),

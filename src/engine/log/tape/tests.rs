@@ -78,6 +78,14 @@ proptest! {
 }
 
 #[test]
+fn the_first_message_may_be_empty() {
+    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut tape = Tape::new(SIZE, 4 * SIZE);
+    let kept = keep(&mut tape, &mut fabric, &[]);
+    assert_eq!((kept.at, read(&mut tape, &mut fabric, &kept)), (0, Vec::new()));
+}
+
+#[test]
 fn a_message_that_is_too_long_for_the_log_is_refused_and_nothing_is_lost() {
     let mut fabric = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 4 * SIZE);

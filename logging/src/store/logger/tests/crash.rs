@@ -153,17 +153,23 @@ fn bytes(ring: &OwnedFd) -> Vec<u8> {
     bytes
 }
 
-/// Every single bit of every file: what is handed out afterwards is the last cut, of all members; or
-/// the file is refused by name.
-#[test]
-fn no_flipped_bit_tears_a_cut() {
-    let mut held = Held::on_disk(2);
+/// A set of two that has made two cuts, and its logger.
+fn two_cuts() -> (Held, Logger) {
+    let held = Held::on_disk(2);
     let mut logger = held.logger().unwrap();
     for _ in 0..2 {
         push(&mut held.writer(0), 2);
         push(&mut held.writer(1), 1);
         logger.turn();
     }
+    (held, logger)
+}
+
+/// Every single bit of every file: what is handed out afterwards is the last cut, of all members; or
+/// the file is refused by name.
+#[test]
+fn no_flipped_bit_tears_a_cut() {
+    let (mut held, _logger) = two_cuts();
     let good = files(&held);
     for (name, bytes) in &good {
         let block = bytes.len() / 4;
@@ -190,13 +196,7 @@ fn no_flipped_bit_tears_a_cut() {
 /// rings know better.
 #[test]
 fn the_cut_before_is_not_taken_where_the_last_was_announced() {
-    let mut held = Held::on_disk(2);
-    let mut logger = held.logger().unwrap();
-    for _ in 0..2 {
-        push(&mut held.writer(0), 2);
-        push(&mut held.writer(1), 1);
-        logger.turn();
-    }
+    let (mut held, _logger) = two_cuts();
     let file = held.file("set-4.cuts");
     file.write_all_at(&[0; 8192], 0).unwrap();
     let error = held.logger().unwrap_err();
