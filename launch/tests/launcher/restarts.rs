@@ -5,6 +5,7 @@ mod ends;
 mod farewells;
 mod rank;
 mod storms;
+mod torture;
 
 use super::*;
 use rank::{STEPS, about, lives, pid};

@@ -1,0 +1,113 @@
+//! A job of the torture: what runs, how it is logged, and what is done to it.
+
+use super::deeds::Deed;
+use super::*;
+use std::fmt::{Display, Formatter, Result};
+use std::path::PathBuf;
+
+/// Applications, with sizes and iterations that take less than a second. The last two send more than
+/// the smaller of the two log memories has room for.
+const PARTS: [&str; 8] = [
+    "ring 1024 4000",
+    "wave2d 96 300",
+    "jacobi3d 16 150",
+    "cg 32 8",
+    "phases 256 60",
+    "irregular 64 30",
+    "ring 65536 400",
+    "phases 8192 40",
+];
+
+pub struct Case {
+    pub part: &'static str,
+    pub ranks: u32,
+    sets: Sets,
+    all_events: bool,
+    small_log: bool,
+    on_disk: bool,
+    deeds: Vec<Deed>,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Sets {
+    Node,
+    Rank,
+    Pairs,
+}
+
+impl Case {
+    /// The case of this number.
+    pub fn draw(seed: u64) -> Case {
+        let mut random = fastrand::Rng::with_seed(seed);
+        Case {
+            part: PARTS[seed as usize % PARTS.len()],
+            ranks: random.u32(2..=8),
+            sets: [Sets::Node, Sets::Rank, Sets::Rank, Sets::Pairs][random.usize(..4)],
+            all_events: random.bool(),
+            small_log: random.bool(),
+            on_disk: random.u32(..4) == 0,
+            deeds: (0..random.usize(1..=8)).map(|_| Deed::draw(&mut random)).collect(),
+            seed: random.u64(..),
+        }
+    }
+
+    /// Runs it. In peace it took so long.
+    pub fn run(&self, took: Duration) -> (Toll, Ended) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = self.options(folder.path());
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let mut toll = Toll::default();
+        let job = application(self.part, self.ranks, &options, |launcher, goes_on| {
+            let most = took / [1, 2, 8, 64][random.usize(..4)];
+            let mut hunter = Hunter { launcher, goes_on, random: &mut random, toll: &mut toll };
+            for &deed in &self.deeds {
+                if !hunter.pause(most) {
+                    break;
+                }
+                hunter.does(deed);
+            }
+        });
+        (toll, job)
+    }
+
+    fn options(&self, folder: &Path) -> Vec<String> {
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let sets = match self.sets {
+            Sets::Node => "node".to_owned(),
+            Sets::Rank => "rank".to_owned(),
+            Sets::Pairs => {
+                let lines = (0..self.ranks).map(|rank| match rank % 2 {
+                    0 => format!("{rank} "),
+                    _ => format!("{rank}\n"),
+                });
+                let file = folder.join("pairs");
+                std::fs::write(&file, lines.collect::<String>()).unwrap();
+                text(file)
+            }
+        };
+        let mut options = [&LOGGED[..], &["--sets", &sets]].concat();
+        if self.all_events {
+            options.extend(["--events", "all"]);
+        }
+        if self.small_log {
+            options.extend(["--log-memory", "1M"]);
+        }
+        let log = text(folder.join("log"));
+        if self.on_disk {
+            options.extend(["--durability", "disk", "--log-dir", &log]);
+        }
+        options.into_iter().map(str::to_owned).collect()
+    }
+}
+
+impl Display for Case {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Case { part, ranks, sets, .. } = self;
+        let events = if self.all_events { "all" } else { "nondeterministic" };
+        let memory = if self.small_log { ", small log" } else { "" };
+        let disk = if self.on_disk { ", on disk" } else { "" };
+        write!(f, "{part} on {ranks}, sets {sets:?}, events {events}{memory}{disk}")
+    }
+}

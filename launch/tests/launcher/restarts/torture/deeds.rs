@@ -1,0 +1,175 @@
+//! What is done to the processes of a job.
+
+use super::*;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use std::fmt::{Display, Formatter, Result};
+
+#[derive(Clone, Copy, Debug)]
+pub enum Deed {
+    /// A rank is killed.
+    One,
+    /// Two are, at once.
+    Two,
+    /// A rank is killed, and its successor when it has just been started: while it connects, while it
+    /// is replayed, or later.
+    Again,
+    /// The event logger is killed.
+    Logger,
+    /// The guard is.
+    Guard,
+    /// A rank is stopped, and goes on after a while.
+    Stop,
+    /// A rank is killed while it is stopped.
+    Stopped,
+    /// A rank is killed while another is stopped.
+    Beside,
+}
+
+impl Deed {
+    pub fn draw(random: &mut fastrand::Rng) -> Deed {
+        use Deed::*;
+        let often = [One, One, Two, Again, Again];
+        let rare = [Logger, Guard, Stop, Stopped, Beside];
+        match random.u32(..3) {
+            0 => rare[random.usize(..rare.len())],
+            _ => often[random.usize(..often.len())],
+        }
+    }
+}
+
+/// How often what was done.
+#[derive(Default)]
+pub struct Toll {
+    /// Ranks killed in all.
+    pub ranks: u64,
+    /// Of these, by twos at once.
+    together: u64,
+    /// Of these, successors that had just been started.
+    again: u64,
+    loggers: u64,
+    guards: u64,
+    stopped: u64,
+}
+
+impl Toll {
+    pub fn add(&mut self, other: &Toll) {
+        self.ranks += other.ranks;
+        self.together += other.together;
+        self.again += other.again;
+        self.loggers += other.loggers;
+        self.guards += other.guards;
+        self.stopped += other.stopped;
+    }
+}
+
+impl Display for Toll {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Toll { ranks, together, again, loggers, guards, stopped } = self;
+        write!(
+            f,
+            "{ranks} ranks killed ({together} by twos, {again} just started), {loggers} loggers, \
+             {guards} guards, {stopped} ranks stopped"
+        )
+    }
+}
+
+/// Does it.
+pub struct Hunter<'a> {
+    pub launcher: u32,
+    pub goes_on: &'a dyn Fn(Duration) -> bool,
+    pub random: &'a mut fastrand::Rng,
+    pub toll: &'a mut Toll,
+}
+
+impl Hunter<'_> {
+    /// Lets some time pass. Whether the job goes on then.
+    pub fn pause(&mut self, most: Duration) -> bool {
+        (self.goes_on)(most.mul_f64(self.random.f64()))
+    }
+
+    pub fn does(&mut self, deed: Deed) {
+        match deed {
+            Deed::One => {
+                self.kill_one();
+            }
+            Deed::Two => self.kill_two(),
+            Deed::Again => self.kill_again(),
+            Deed::Logger => self.toll.loggers += self.kill_a(is_logger),
+            Deed::Guard => self.toll.guards += self.kill_a(is_guard),
+            Deed::Stop | Deed::Stopped | Deed::Beside => self.stop(deed),
+        }
+    }
+
+    /// Those whose program runs. Before that an event logger would look the same.
+    fn ranks(&self) -> Vec<String> {
+        let is_rank = |pid: &String| first_argument(pid) == "--exact" && runs(pid);
+        children(self.launcher).into_iter().filter(is_rank).collect()
+    }
+
+    fn kill(&mut self, rank: &str) -> bool {
+        let killed = kill_process(pid_of(rank), Signal::KILL).is_ok();
+        self.toll.ranks += u64::from(killed);
+        killed
+    }
+
+    fn kill_one(&mut self) -> bool {
+        let ranks = self.ranks();
+        self.random.choice(&ranks).is_some_and(|rank| self.kill(rank))
+    }
+
+    fn kill_two(&mut self) {
+        let mut ranks = self.ranks();
+        self.random.shuffle(&mut ranks);
+        if let [one, other, ..] = &ranks[..] {
+            self.toll.together += u64::from(self.kill(one)) + u64::from(self.kill(other));
+        }
+    }
+
+    fn kill_again(&mut self) {
+        let before = self.ranks();
+        if !self.kill_one() {
+            return;
+        }
+        let started = Instant::now();
+        let tick = Duration::from_micros(100);
+        while started.elapsed() < Duration::from_secs(5) && (self.goes_on)(tick) {
+            let new = self.ranks().into_iter().find(|rank| !before.contains(rank));
+            let Some(new) = new else { continue };
+            let most = [1, 5, 20, 100][self.random.usize(..4)];
+            if self.pause(Duration::from_millis(most)) && runs(&new) && self.kill(&new) {
+                self.toll.again += 1;
+            }
+            return;
+        }
+    }
+
+    fn kill_a(&mut self, what: impl Fn(&str) -> bool) -> u64 {
+        let them = children(self.launcher).into_iter().filter(|pid| what(pid));
+        them.map(|pid| u64::from(kill_process(pid_of(&pid), Signal::KILL).is_ok())).sum()
+    }
+
+    fn stop(&mut self, deed: Deed) {
+        let mut ranks = self.ranks();
+        self.random.shuffle(&mut ranks);
+        let [rank, other, ..] = &ranks[..] else { return };
+        // Whatever becomes of it, nobody else is meant.
+        let Ok(stopped) = pidfd_open(pid_of(rank), PidfdFlags::empty()) else { return };
+        if pidfd_send_signal(&stopped, Signal::STOP).is_err() {
+            return;
+        }
+        self.toll.stopped += 1;
+        if matches!(deed, Deed::Beside) && self.pause(Duration::from_millis(20)) {
+            self.kill(other);
+        }
+        let most = [2, 20, 200][self.random.usize(..3)];
+        self.pause(Duration::from_millis(most));
+        if matches!(deed, Deed::Stopped) && pidfd_send_signal(&stopped, Signal::KILL).is_ok() {
+            self.toll.ranks += 1;
+        }
+        let _ = pidfd_send_signal(&stopped, Signal::CONT);
+    }
+}
+
+fn pid_of(process: &str) -> Pid {
+    Pid::from_raw(process.parse().expect("a number")).expect("not 0")
+}
