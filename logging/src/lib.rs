@@ -1,4 +1,4 @@
-//! Pessimistic sender-based message logging, as state machines without I/O and without a clock.
+//! Sender-based message logging, pessimistic or causal, as state machines without I/O and without a clock.
 //!
 //! A rank that is killed is started again and *replayed*: its messages come out of its senders'
 //! logs, and whatever was left to chance comes out of the log of its *events*, so that it arrives
@@ -12,6 +12,7 @@
 //! - [`Outbound`]: numbers of what is sent, the payload log, what is held, sent again or not sent.
 //! - [`Inbound`]: incarnations of peers, and messages that are not here whole.
 //! - [`Gate`]: whether a message may leave the correlated set.
+//! - [`Causal`]: in place of the gate, events that travel with the messages that depend on them.
 //! - [`Cut`]: which events of the members of a set are stable together.
 //! - [`Restart`]: what two ranks tell each other when one of them has started again.
 //!
@@ -22,6 +23,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod causal;
 mod cut;
 pub mod event;
 mod gate;
@@ -33,6 +35,7 @@ mod restart;
 #[cfg(feature = "store")]
 pub mod store;
 
+pub use causal::{Causal, CausalError, Determinant, Gathering};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};

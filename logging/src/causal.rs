@@ -1,0 +1,432 @@
+//! Causal logging: what chance has decided travels with the messages that depend on it.
+//!
+//! A *determinant* is an event and the rank whose it is. Nothing waits until events are stable; instead
+//! every message is preceded by the determinants that its sender knows and does not know to be stable,
+//! and its receiver keeps them and passes them on (Elnozahy and Zwaenepoel, Manetho, 1992, as a log in
+//! place of a graph; "simple causal message logging" of Meneses et al. 2011, with as many copies as
+//! there are processes that depend on the event). So whoever depends on an event can say what it was:
+//!
+//! **determinant-before-effect**: when a message is delivered, its receiver knows each event that the
+//! message may depend on, or the event is stable.
+//!
+//! What a rank knows is kept in the order in which it has learnt it, and is passed on in that order. An
+//! event is learnt after those that it depends on, so whatever part of it arrives has no gaps.
+//!
+//! A rank's events are stable in their order. Of each rank all events up to some clock are known to be
+//! stable, and those from there up to another clock are held: so two numbers tell what is known, and
+//! that nothing was lost on the way can be checked.
+
+use crate::event::{self, RECORD};
+use crate::{Clocked, Event, Rank, RecordError};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of a determinant in a message.
+pub const DETERMINANT: usize = 8 + RECORD;
+
+/// An event, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Determinant {
+    /// The rank that has made it.
+    pub rank: Rank,
+    /// Its place among the events of this rank.
+    pub clock: u64,
+    /// As the event logger keeps it: a record that is good.
+    record: [u8; RECORD],
+}
+
+impl Determinant {
+    /// Of an event of `rank`.
+    pub fn new(rank: Rank, event: &Clocked) -> Self {
+        Determinant { rank, clock: event.clock, record: event.event.encode(rank, event.clock) }
+    }
+
+    /// What has happened.
+    pub fn event(&self) -> Event {
+        Event::decode(self.rank, &self.record).expect("only good records are kept").1
+    }
+
+    /// The bytes of it, where its rank's events are known to be stable but for the last `open` up to it.
+    fn encode(&self, open: u32) -> [u8; DETERMINANT] {
+        let mut bytes = [0; DETERMINANT];
+        bytes[..4].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[4..8].copy_from_slice(&open.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.record);
+        bytes
+    }
+
+    /// The determinant of these bytes, and how many events up to it its sender did not know to be
+    /// stable.
+    fn decode(bytes: &[u8; DETERMINANT]) -> Result<(Self, u32), RecordError> {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[at + k]));
+        let record: [u8; RECORD] = std::array::from_fn(|k| bytes[8 + k]);
+        let (rank, open) = (word(0), word(4));
+        let (clock, _) = Event::decode(rank, &record)?;
+        Ok((Determinant { rank, clock, record }, open))
+    }
+}
+
+/// Why determinants of a peer, or of survivors, are not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CausalError {
+    /// The message is not a number of determinants.
+    #[error("a message of {got} bytes, expected 1 or more determinants of {DETERMINANT} bytes")]
+    Length {
+        /// Its bytes.
+        got: usize,
+    },
+    /// A determinant of a rank that there is not.
+    #[error("a determinant of rank {got}, there are {ranks} ranks")]
+    Rank {
+        /// The rank it names.
+        got: Rank,
+        /// How many there are.
+        ranks: u32,
+    },
+    /// A determinant whose record is not good.
+    #[error("a determinant of rank {rank}: {error}")]
+    Record {
+        /// The rank it names.
+        rank: Rank,
+        /// What is wrong with the record.
+        error: RecordError,
+    },
+    /// A determinant of which more, or fewer, events are said not to be stable than can be.
+    #[error(
+        "event {clock} of rank {rank} is said to be the last of {got} that are not stable, expected \
+         1 to {most}"
+    )]
+    Open {
+        /// The rank.
+        rank: Rank,
+        /// The event.
+        clock: u64,
+        /// How many it is said to be.
+        got: u32,
+        /// How many it can be at most.
+        most: u64,
+    },
+    /// A determinant was left out.
+    #[error("event {got} of rank {rank} came, expected {expected} at most: one was left out")]
+    Gap {
+        /// The rank.
+        rank: Rank,
+        /// The next event that is not known.
+        expected: u64,
+        /// The one that came.
+        got: u64,
+    },
+    /// Two copies of an event differ.
+    #[error("there are two different events {clock} of rank {rank}")]
+    Differ {
+        /// The rank.
+        rank: Rank,
+        /// The event.
+        clock: u64,
+    },
+}
+
+/// What was created and sent so far: the columns of the fast message-logging paper's table 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages sent to other ranks.
+    pub messages: u64,
+    /// Determinants of this rank's own events.
+    pub created: u64,
+    /// Determinants sent in front of messages, those of other ranks included, each time one is sent.
+    pub piggybacked: u64,
+}
+
+/// A determinant that is not known to be stable, and when it was learnt.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    number: u64,
+    determinant: Determinant,
+}
+
+/// What is known of a rank's events.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Those up to this clock are stable.
+    stable: u64,
+    /// Those behind them up to this clock are held.
+    last: u64,
+}
+
+/// What a peer is known to have.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    /// All that was learnt before this number was looked at for it.
+    seen: u64,
+    /// Of ranks: the events up to these clocks.
+    has: BTreeMap<Rank, u64>,
+}
+
+/// The determinants that a rank knows.
+#[derive(Clone, Debug)]
+pub struct Causal {
+    me: Rank,
+    /// No rank has more events than this that are not stable.
+    most_open: u64,
+    known: Vec<Known>,
+    /// In the order in which they were learnt. Some may be known to be stable by now.
+    held: VecDeque<Held>,
+    /// The number of the next one.
+    next: u64,
+    /// Those held that are not known to be stable.
+    open: usize,
+    peers: Vec<Peer>,
+    counters: Counters,
+}
+
+impl Causal {
+    /// Of rank `me` among so many. No rank has more than `most_open` events that are not stable: it has
+    /// no room to write another.
+    pub fn new(me: Rank, ranks: u32, most_open: u64) -> Self {
+        Causal {
+            me,
+            most_open,
+            known: vec![Known::default(); ranks as usize],
+            held: VecDeque::new(),
+            next: 0,
+            open: 0,
+            peers: (0..ranks).map(|_| Peer::default()).collect(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// This rank has written an event.
+    ///
+    /// # Panics
+    /// If it is not the next.
+    pub fn wrote(&mut self, event: &Clocked) {
+        self.counters.created += 1;
+        self.restore(event);
+    }
+
+    /// This rank was started again, and had written an event that is not stable.
+    ///
+    /// # Panics
+    /// If it is not the next.
+    pub fn restore(&mut self, event: &Clocked) {
+        assert_eq!(event.clock, self.known[self.me as usize].last + 1, "events have no gaps");
+        self.hold(Determinant::new(self.me, event));
+    }
+
+    /// The events of a rank up to this clock are stable, as whoever knows it says.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[inline]
+    pub fn stable(&mut self, rank: Rank, clock: u64) {
+        if clock > self.known[rank as usize].stable {
+            self.becomes_stable(rank, clock);
+        }
+    }
+
+    fn becomes_stable(&mut self, rank: Rank, clock: u64) {
+        let known = &mut self.known[rank as usize];
+        self.open -= (clock.min(known.last) - known.stable) as usize;
+        known.stable = clock;
+        known.last = known.last.max(clock);
+        let stable = |held: &Held| held.determinant.clock <= self.known[held.rank()].stable;
+        while self.held.front().is_some_and(stable) {
+            self.held.pop_front();
+        }
+        // What is stable behind one that is not. Each was written once for each that is dropped.
+        if self.held.len() > 2 * self.open + 64 {
+            self.held.retain(|held| held.determinant.clock > self.known[held.rank()].stable);
+        }
+    }
+
+    /// Determinants have come from a peer.
+    ///
+    /// # Errors
+    /// [`CausalError`] when a peer that keeps the protocol does not send these bytes. What was before
+    /// the error is kept.
+    ///
+    /// # Panics
+    /// If there is no such peer.
+    pub fn received(&mut self, from: Rank, bytes: &[u8]) -> Result<(), CausalError> {
+        let (determinants, rest) = bytes.as_chunks::<DETERMINANT>();
+        if determinants.is_empty() || !rest.is_empty() {
+            return Err(CausalError::Length { got: bytes.len() });
+        }
+        determinants.iter().try_for_each(|bytes| self.receive(from, bytes))
+    }
+
+    fn receive(&mut self, from: Rank, bytes: &[u8; DETERMINANT]) -> Result<(), CausalError> {
+        let rank = u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[k]));
+        let ranks = self.known.len() as u32;
+        if rank >= ranks {
+            return Err(CausalError::Rank { got: rank, ranks });
+        }
+        let (determinant, open) =
+            Determinant::decode(bytes).map_err(|error| CausalError::Record { rank, error })?;
+        let clock = determinant.clock;
+        let most = self.most_open.min(clock);
+        if open == 0 || u64::from(open) > most {
+            return Err(CausalError::Open { rank, clock, got: open, most });
+        }
+        if rank != self.me {
+            self.stable(rank, clock - u64::from(open));
+        }
+        let last = self.known[rank as usize].last;
+        // Of its own events a rank knows all, and whether they are stable from the logger.
+        let expected = last + u64::from(rank != self.me);
+        if clock > expected {
+            return Err(CausalError::Gap { rank, expected, got: clock });
+        }
+        if clock > last {
+            self.hold(determinant);
+        }
+        let has = self.peers[from as usize].has.entry(rank).or_default();
+        *has = clock.max(*has);
+        Ok(())
+    }
+
+    fn hold(&mut self, determinant: Determinant) {
+        self.known[determinant.rank as usize].last = determinant.clock;
+        self.held.push_back(Held { number: self.next, determinant });
+        self.next += 1;
+        self.open += 1;
+    }
+
+    /// A message is about to be sent to a peer, behind all that
+    /// [`next_piggyback`](Self::next_piggyback) gives.
+    #[inline]
+    pub fn count_message(&mut self) {
+        self.counters.messages += 1;
+    }
+
+    /// Whether there may be determinants that a peer has to be sent before the next message.
+    ///
+    /// # Panics
+    /// If there is no such peer.
+    #[inline]
+    pub fn has_news_for(&self, peer: Rank) -> bool {
+        self.peers[peer as usize].seen != self.next
+    }
+
+    /// The bytes of determinants that are to reach a peer before the next message, `most` bytes at the
+    /// most; to be called until there are none. They are taken to reach it, as long as the connection
+    /// [is not lost](Self::lost).
+    ///
+    /// # Panics
+    /// If there is no such peer, or no room for one.
+    pub fn next_piggyback(&mut self, peer: Rank, most: usize) -> Option<Vec<u8>> {
+        assert!(most >= DETERMINANT, "room for {most} bytes");
+        let Causal { known, held, peers, counters, next, .. } = self;
+        let Peer { seen, has } = &mut peers[peer as usize];
+        let mut bytes = Vec::new();
+        let from = held.partition_point(|held| held.number < *seen);
+        for Held { number, determinant } in held.range(from..) {
+            let Determinant { rank, clock, .. } = *determinant;
+            let stable = known[rank as usize].stable;
+            let known_there = has.get(&rank).copied().unwrap_or(0);
+            // Whose events they are knows them.
+            if rank == peer || clock <= stable.max(known_there) {
+                continue;
+            }
+            if bytes.len() + DETERMINANT > most {
+                *seen = *number;
+                return Some(bytes);
+            }
+            bytes.extend_from_slice(&determinant.encode((clock - stable) as u32));
+            has.insert(rank, clock);
+            counters.piggybacked += 1;
+        }
+        *seen = *next;
+        (!bytes.is_empty()).then_some(bytes)
+    }
+
+    /// The connection with a peer is lost, or it has died: nothing is known of what it has.
+    ///
+    /// # Panics
+    /// If there is no such peer.
+    pub fn lost(&mut self, peer: Rank) {
+        self.peers[peer as usize] = Peer::default();
+    }
+
+    /// What is held of the events of a rank: those behind some stable one, in their order.
+    pub fn held_of(&self, rank: Rank) -> impl Iterator<Item = &Determinant> {
+        let stable = self.known.get(rank as usize).map_or(0, |known| known.stable);
+        let all = self.held.iter().map(|held| &held.determinant);
+        all.filter(move |determinant| determinant.rank == rank && determinant.clock > stable)
+    }
+
+    /// Whether an event is known: stable, or held.
+    pub fn knows(&self, rank: Rank, clock: u64) -> bool {
+        self.known.get(rank as usize).is_some_and(|known| clock <= known.last)
+    }
+
+    /// How many determinants are held that are not known to be stable.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// What was created and sent.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl Held {
+    fn rank(&self) -> usize {
+        self.determinant.rank as usize
+    }
+}
+
+/// The events of a rank that is started again, put together from what is stable and what survivors
+/// hold.
+///
+/// What is stable must leave out no event that another stable one depends on, whosever it is, so the
+/// event logger makes cuts of all ranks. What a survivor holds leaves out none either, but for stable
+/// ones; so neither does all of it together.
+#[derive(Clone, Debug)]
+pub struct Gathering {
+    rank: Rank,
+    events: Vec<Clocked>,
+    /// The last that is stable.
+    stable: u64,
+}
+
+impl Gathering {
+    /// Of `rank`, whose stable events these are, from the first.
+    pub fn new(rank: Rank, stable: Vec<Clocked>) -> Self {
+        let last = stable.last().map_or(0, |event| event.clock);
+        Gathering { rank, events: stable, stable: last }
+    }
+
+    /// What a survivor [holds](Causal::held_of) of this rank.
+    ///
+    /// # Errors
+    /// [`CausalError::Gap`] when events are left out; [`CausalError::Differ`] when two copies of one
+    /// are not the same.
+    pub fn add<'a>(
+        &mut self,
+        held: impl IntoIterator<Item = &'a Determinant>,
+    ) -> Result<(), CausalError> {
+        let rank = self.rank;
+        for determinant in held.into_iter().filter(|determinant| determinant.rank == rank) {
+            let (got, event) = (determinant.clock, determinant.event());
+            let expected = self.events.last().map_or(0, |last| last.clock) + 1;
+            match self.events.iter().rev().find(|known| known.clock == got) {
+                Some(known) if known.event == event => {}
+                Some(_) => return Err(CausalError::Differ { rank, clock: got }),
+                None if got == expected => self.events.push(Clocked { clock: got, event }),
+                None => return Err(CausalError::Gap { rank, expected, got }),
+            }
+        }
+        Ok(())
+    }
+
+    /// All events that anything may depend on, and the clock of the last that is stable.
+    pub fn finish(self) -> (Vec<Clocked>, u64) {
+        (self.events, self.stable)
+    }
+}
+
+const _: () = assert!(event::RECORD + 8 <= 44, "one determinant fits a slot of a ring");
+
+#[cfg(test)]
+mod tests;
