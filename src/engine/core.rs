@@ -25,6 +25,17 @@ pub(crate) enum Unexpected {
     Loan(super::loan::Offer),
 }
 
+impl Unexpected {
+    /// The name of the send that waits for this to be received, if one does.
+    pub(crate) fn waiting_send(&self) -> Option<u64> {
+        match self {
+            Unexpected::Stored { sync, .. } => *sync,
+            Unexpected::Announced(announcement) => Some(announcement.name),
+            Unexpected::Loan(_) => None,
+        }
+    }
+}
+
 /// What an announcement says beside the envelope.
 #[derive(Clone, Copy)]
 pub(crate) struct Announcement {
@@ -79,7 +90,7 @@ pub(crate) struct Core {
     pub(crate) active: VecDeque<Active>,
     /// Message logging, if this job has it.
     pub(crate) log: Option<Box<Log>>,
-    /// The rank that was lost last.
+    /// The rank that fell silent last.
     pub(crate) last_gone: Option<Rank>,
     /// Unexpected bytes of one peer above which it is told to announce.
     pub(crate) unexpected_limit: usize,
@@ -359,7 +370,11 @@ impl Core {
                 self.farewell(from);
                 Ok(())
             }
-            other => Err(broken("kind", "1..=17", other)),
+            kind::UNRECEIVED => {
+                self.unreceived(from, head.tag);
+                Ok(())
+            }
+            other => Err(broken("kind", "1..=19", other)),
         }
     }
 
@@ -541,7 +556,7 @@ impl Core {
     }
 
     /// The operation of ours that a peer means, if it is still the same one and has to do with it.
-    fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
+    pub(crate) fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
         let index = name as u32;
         let slot = self.requests.find(index)?;
         let same = slot.generation == (name >> 32) as u32 && slot.peer == from;
@@ -612,6 +627,7 @@ impl Core {
         }
         let peer = &mut self.peers[rank as usize];
         peer.fault = Some(fault);
+        peer.is_silent = true;
         self.last_gone = Some(rank);
         peer.queue.clear();
         peer.answers = 0;
@@ -655,9 +671,15 @@ impl Core {
         self.requests.ended().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
     }
 
-    /// Whether every rank but `me` is gone.
-    pub(crate) fn everybody_is_gone(&self, me: Rank) -> bool {
-        (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.fault.is_some())
+    /// Whether every rank but `me` sends nothing any more.
+    pub(crate) fn everybody_is_silent(&self, me: Rank) -> bool {
+        (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_silent)
+    }
+
+    /// The error of what waits for a rank that is gone, or whose program is over.
+    pub(crate) fn silence(&self, rank: Rank) -> Error {
+        let fault = self.peers[rank as usize].fault.clone();
+        Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
     }
 
     /// The receives from any source that no message has matched.

@@ -37,6 +37,9 @@ pub(crate) const THROTTLE: u8 = 15;
 pub(crate) const RESTART: u8 = 16;
 /// The program of the sender is over; it stays until all are, since its log may be needed.
 pub(crate) const FAREWELL: u8 = 17;
+/// The program of the sender is over and has not received a message that waits for that: tag = its
+/// name.
+pub(crate) const UNRECEIVED: u8 = 19;
 
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
 pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
@@ -50,7 +53,7 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
         ASK => (len == 24, "24"),
         TELL => (len > 24, "more than 24"),
         RESTART => (len >= 16, "at least 16"),
-        FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL => (len == 0, "0"),
+        FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL | UNRECEIVED => (len == 0, "0"),
         _ => (true, ""),
     };
     if fits { Ok(()) } else { Err(expected) }
@@ -58,5 +61,5 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
 
 /// Whether a message of this kind is sent because the peer has asked for it.
 pub(crate) fn is_answer(kind: u8) -> bool {
-    matches!(kind, FINISHED | RETURNED | NO_MEMORY | THROTTLE)
+    matches!(kind, FINISHED | RETURNED | NO_MEMORY | THROTTLE | UNRECEIVED)
 }

@@ -11,6 +11,8 @@ use taffrail_matching::MessageId;
 pub(crate) struct Peer {
     /// What became of it.
     pub(crate) fault: Option<Fault>,
+    /// It sends no messages any more: it is gone, or its program is over.
+    pub(crate) is_silent: bool,
     /// It asked for announcements instead of long eager messages.
     pub(crate) announce_all: bool,
     /// What waits for room, in order.

@@ -4,7 +4,7 @@ use super::core::Action;
 use super::log::Logged;
 use super::peer::Stream;
 use super::request::Stage;
-use crate::{Endpoint, Error};
+use crate::Endpoint;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Fabric, Fault, PeerId};
 
@@ -115,12 +115,21 @@ impl Endpoint {
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);
         }
-        if self.core.everybody_is_gone(self.rank()) {
+        if self.core.log.is_none() {
+            self.end_of_any_source();
+        }
+    }
+
+    /// Ends the receives from any source if nobody is left to send anything. Where messages are logged,
+    /// only while the program waits: until then it may send itself something, and which comes first
+    /// would be chance.
+    pub(crate) fn end_of_any_source(&mut self) {
+        let Some(rank) = self.core.last_gone else { return };
+        if self.core.everybody_is_silent(self.rank()) {
             for request in self.core.any_source_receives() {
-                let fault = self.core.peers[rank as usize].fault.clone();
-                let fault = fault.unwrap_or(Fault::Died);
                 self.core.cancel_post(request);
-                self.core.fail(request, Error::PeerFailed { rank, fault });
+                let error = self.core.silence(rank);
+                self.core.fail(request, error);
             }
         }
     }

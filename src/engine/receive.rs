@@ -56,6 +56,10 @@ impl Endpoint {
     #[inline]
     pub(crate) fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
         self.core.requests.get(request).post = Some(post);
+        // Where messages are logged, receives from any source are looked after when they are waited for.
+        if from.source.is_none() && self.core.log.is_some() {
+            return;
+        }
         if let Some(error) = self.gone(from) {
             self.nobody_sends(request, error);
         }
@@ -192,9 +196,9 @@ impl Endpoint {
 
     /// The error of a pattern that nobody is left to send anything for.
     #[inline]
-    fn gone(&self, from: &Pattern) -> Option<Error> {
+    pub(crate) fn gone(&self, from: &Pattern) -> Option<Error> {
         match from.source {
-            Some(rank) if self.core.peers[rank as usize].fault.is_none() => None,
+            Some(rank) if !self.core.peers[rank as usize].is_silent => None,
             None if self.core.last_gone.is_none() => None,
             _ => self.who_is_gone(from),
         }
@@ -204,10 +208,9 @@ impl Endpoint {
     fn who_is_gone(&self, from: &Pattern) -> Option<Error> {
         let rank = match from.source {
             Some(rank) => rank,
-            None => self.core.last_gone.filter(|_| self.core.everybody_is_gone(self.rank()))?,
+            None => self.core.last_gone.filter(|_| self.core.everybody_is_silent(self.rank()))?,
         };
-        let fault = self.core.peers[rank as usize].fault.clone()?;
-        Some(Error::PeerFailed { rank, fault })
+        self.core.peers[rank as usize].is_silent.then(|| self.core.silence(rank))
     }
 }
 

@@ -55,6 +55,9 @@ impl Endpoint {
             self.line.sleep(NAP);
             self.check();
         }
+        if self.core.log.is_some() {
+            self.end_of_any_source();
+        }
         if idle.turns == self.spin.turns() + YIELDS {
             self.asleep = Instant::now();
         } else if self.asleep.elapsed() > LONG {

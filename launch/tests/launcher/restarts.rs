@@ -4,6 +4,7 @@ mod apps;
 mod ends;
 mod farewells;
 mod rank;
+mod silence;
 mod storms;
 mod torture;
 

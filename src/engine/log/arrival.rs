@@ -2,7 +2,7 @@
 
 use super::Log;
 use super::calls::name;
-use crate::engine::core::{Action, Core, Unexpected, broken, put};
+use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::request::Stage;
@@ -167,6 +167,9 @@ impl Core {
         env: &Envelope,
         found: Unexpected,
     ) -> MessageId {
+        if let Some(send) = found.waiting_send() {
+            self.refuse(env.source, send);
+        }
         match (verdict, &mut self.log) {
             (Verdict::Reserved, Some(log)) => {
                 let id = self.matcher.store_claimed(env, found);
@@ -250,7 +253,10 @@ impl Core {
     pub(crate) fn sync_again(&mut self, env: &Envelope, send: u64) {
         let waiting = self.waiting_message(name(env));
         match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-            Some(Unexpected::Stored { sync, .. }) => *sync = Some(send),
+            Some(Unexpected::Stored { sync, .. }) => {
+                *sync = Some(send);
+                self.refuse(env.source, send);
+            }
             Some(_) => {}
             None => self.acknowledge(env.source, send),
         }
@@ -265,12 +271,13 @@ impl Core {
         &mut self,
         verdict: Verdict,
         env: &Envelope,
-        announcement: crate::engine::core::Announcement,
+        announcement: Announcement,
     ) -> Result<Option<u32>, Fault> {
         if verdict == Verdict::Old {
             self.acknowledge(env.source, announcement.name);
             return Ok(None);
         }
+
         let Some(log) = &mut self.log else { return Ok(None) };
         // It stays one that lacks its bytes until these are here.
         let landing = log.partial.get(&name(env)).copied().unwrap_or(Landing::Nowhere);
@@ -286,6 +293,7 @@ impl Core {
                 log.inbound.is_whole(name(env));
                 if let Some(found) = self.matcher.payload_mut(id) {
                     *found = Unexpected::Announced(announcement);
+                    self.refuse(env.source, announcement.name);
                 }
                 Ok(None)
             }
@@ -300,6 +308,7 @@ impl Core {
                     let peer = &mut self.peers[env.source as usize];
                     peer.unexpected_bytes -= env.len as usize;
                     peer.held -= env.len as usize;
+                    self.refuse(env.source, announcement.name);
                 }
                 Ok(None)
             }
@@ -321,10 +330,39 @@ impl Core {
         Ok(())
     }
 
-    /// The program of a peer is over.
+    /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
+    /// and receives that wait for another one wait in vain.
     pub(crate) fn farewell(&mut self, from: u32) {
-        if let Some(log) = &mut self.log {
-            log.links[from as usize].left = true;
+        if self.log.is_none() || self.peers[from as usize].is_silent {
+            return;
+        }
+        self.peers[from as usize].is_silent = true;
+        self.last_gone = Some(from);
+        let error = self.silence(from);
+        for request in self.matcher.fail(from).receives {
+            self.fail(request, error.clone());
+        }
+    }
+
+    /// A message of ours whose receiver's program is over: it will not be received.
+    pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
+        let error = self.silence(from);
+        match self.named(from, name) {
+            Some((request, slot)) if slot.stage == Stage::Announced => {
+                match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
+                    true => self.requests.sent(request),
+                    false => self.fail(request, error),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells a send that it waits in vain for its message to be received, if our program is over.
+    pub(crate) fn refuse(&mut self, to: u32, name: u64) {
+        if self.log.as_ref().is_some_and(|log| log.leaving) {
+            let head = Head { kind: kind::UNRECEIVED, tag: name, ..Head::default() };
+            self.actions.push_back(Action::Answer { to, head });
         }
     }
 

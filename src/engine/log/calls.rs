@@ -155,6 +155,7 @@ impl Endpoint {
                 let mut ended = self.try_finish(request).transpose();
                 if ended.is_none() {
                     self.turn();
+                    self.end_of_any_source();
                     ended = self.try_finish(request).transpose();
                 }
                 match &ended {
@@ -194,6 +195,7 @@ impl Endpoint {
                 let mut ended = self.test_first(requests)?;
                 if ended.is_none() {
                     self.turn();
+                    self.end_of_any_source();
                     ended = self.test_first(requests)?;
                 }
                 match &ended {
@@ -223,10 +225,11 @@ impl Endpoint {
     pub(crate) fn probe_logged(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
         match self.log().ask() {
             Answer::Free => {
-                let found =
-                    self.look_for(from)?.map(|envelope| (name(&envelope), status(&envelope)));
+                let found = self.look_logged(from)?;
+                let found = found.map(|envelope| (name(&envelope), status(&envelope)));
                 Ok(self.saw(found, |log, name| log.recorder.probed(name)))
             }
+            Answer::Found(_) => Err(self.wait_for_silence(from)),
             Answer::Nothing => {
                 self.turn();
                 Ok(None)
@@ -243,12 +246,13 @@ impl Endpoint {
     pub(crate) fn claim_logged(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
         match self.log().ask() {
             Answer::Free => {
-                self.look_for(from)?;
+                self.look_logged(from)?;
                 let claimed = self.core.matcher.claim(&posting(from));
                 let found = claimed.map(|(id, envelope)| (name(&envelope), (id, envelope)));
                 let claimed = self.saw(found, |log, name| log.recorder.claimed(name));
                 Ok(claimed.map(|(id, envelope)| self.claimed(id, &envelope)))
             }
+            Answer::Found(_) => Err(self.wait_for_silence(from)),
             Answer::Nothing => {
                 self.turn();
                 Ok(None)
@@ -261,6 +265,22 @@ impl Endpoint {
             }
             other => Err(diverged(other, "a claim")),
         }
+    }
+
+    /// As [`look_for`](Self::look_for). That nobody is left to send such a message is determined, but
+    /// when that is found is not.
+    fn look_logged(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
+        let found = self.look_for(from);
+        if let Err(Error::PeerFailed { .. }) = found {
+            self.log().found(0);
+        }
+        found
+    }
+
+    /// Turns the wheel until nobody is left to send such a message: the error of that.
+    fn wait_for_silence(&mut self, from: &Pattern) -> Error {
+        self.wait_until(|endpoint| endpoint.gone(from).is_some());
+        self.gone(from).expect("the wait has ended")
     }
 
     /// Logs what a look for a message has found.

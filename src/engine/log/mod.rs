@@ -105,8 +105,6 @@ struct Link {
     away: bool,
     /// We have started again, and have not heard yet what this peer has of us.
     is_first: bool,
-    /// Its program is over.
-    left: bool,
     /// It is of our set.
     fellow: bool,
 }

@@ -21,11 +21,11 @@ impl Core {
     pub(crate) fn suspend(&mut self, rank: Rank) {
         let Some(log) = &mut self.log else { return };
         tracing::debug!(rank, "died; waiting for its next incarnation");
-        // Its program is not over any more, if it was.
-        let link = &mut log.links[rank as usize];
-        (link.away, link.left) = (true, false);
+        log.links[rank as usize].away = true;
         log.outbound.lost(rank);
         let peer = &mut self.peers[rank as usize];
+        // Its program is not over any more, if it was.
+        peer.is_silent = false;
         peer.queue.clear();
         peer.answers = 0;
         peer.streams.clear();
@@ -107,11 +107,7 @@ impl Endpoint {
 
     /// There is a connection with a peer that one of us was started again for.
     pub(crate) fn greet(&mut self, rank: Rank) {
-        let Some(log) = &mut self.core.log else { return };
-        if log.leaving {
-            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
-        }
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = &self.core.log else { return };
         // A peer that has started again speaks first, and so do we if we have.
         if !log.is_fellow(rank) && log.links[rank as usize].is_first {
             self.tell(rank, Turn::First);
@@ -138,6 +134,16 @@ impl Endpoint {
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
             self.send_again(rank, restart.received);
+            self.say_farewell(rank);
+        }
+    }
+
+    /// Says that the program is over, behind all messages that were sent: so where some are still
+    /// held, it is said when they leave (*nothing-after-farewell*).
+    fn say_farewell(&mut self, rank: Rank) {
+        let Some(log) = &self.core.log else { return };
+        if log.leaving && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
+            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
         }
     }
 
@@ -147,8 +153,9 @@ impl Endpoint {
         let Some(log) = &mut self.core.log else { return };
         log.leaving = true;
         let me = log.me;
+        self.refuse_what_waits();
         for rank in (0..self.size()).filter(|&rank| rank != me) {
-            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
+            self.say_farewell(rank);
         }
         loop {
             self.wait_until(Endpoint::have_all_left);
@@ -166,11 +173,21 @@ impl Endpoint {
         }
     }
 
+    /// Tells the sends that wait for this rank to receive something that it will not.
+    fn refuse_what_waits(&mut self) {
+        let core = &mut self.core;
+        let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
+        let names: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| Some((env.source, found.waiting_send()?)))
+            .collect();
+        for (rank, name) in names {
+            core.refuse(rank, name);
+        }
+        self.act();
+    }
+
     /// Whether the programs of all others are over, as far as we know.
     fn have_all_left(&self) -> bool {
-        let Some(log) = &self.core.log else { return true };
-        let peers = (0..).zip(&self.core.peers).zip(&log.links);
-        let mut others = peers.filter(|&((rank, _), _)| rank != log.me);
-        others.all(|((_, peer), link)| link.left || peer.fault.is_some())
+        self.core.log.as_ref().is_none_or(|log| self.core.everybody_is_silent(log.me))
     }
 }
