@@ -296,44 +296,24 @@ fn damaged_files_are_refused_by_name_and_never_replayed() {
     refused("length in bytes");
 }
 
-/// Mounts a small folder of its own, where that is permitted, and fills it.
 #[test]
 fn ranks_wait_while_the_disk_is_full() {
-    let folder = tempfile::tempdir().unwrap();
-    if std::env::var_os("EVENTLOG_MOUNT").is_some() {
-        return full_disk(folder.path());
-    }
-    let alone = ["--user", "--map-root-user", "--mount"];
-    let mut mount = Command::new("unshare");
-    mount.args(alone).args(["mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
-    let permitted = mount.output();
-    match permitted {
-        Ok(output) if output.status.success() => {}
-        other => return println!("skipped: no mount namespace of our own: {other:?}"),
-    }
     let this = "eventlog::ranks_wait_while_the_disk_is_full";
-    let mut command = Command::new("unshare");
-    command.args(alone).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", this, "--nocapture"]).env("EVENTLOG_MOUNT", "");
-    assert!(command.status().unwrap().success());
-}
-
-fn full_disk(folder: &Path) {
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(folder);
-    assert!(mount.status().unwrap().success());
+    let Some(folder) = disks::own_folder(this) else { return };
+    disks::small_disk(&folder, "256k");
     let ballast = folder.join("ballast");
     std::fs::write(&ballast, vec![1; 200 * 1024]).unwrap();
 
-    let mut keeper = keeper(&[0, 0], &Keeping::Disk(folder.into()));
+    let mut keeper = keeper(&[0, 0], &Keeping::Disk(folder.clone()));
     keeper.start().unwrap();
     let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
     let mut news = Vec::new();
     assert!(soon(|| {
         news.extend(keeper.news().unwrap());
         (0..2).all(|rank| written(&keeper, rank) == stable(&keeper, rank) + CAPACITY)
+            && news.iter().any(|told| told.what == What::Waiting)
     }));
-    let waiting = news.iter().find(|told| told.what == What::Waiting).expect("it is told");
+    let waiting = news.iter().find(|told| told.what == What::Waiting).expect("found above");
     assert!(waiting.text.contains(".events: "), "{waiting}");
     let stopped = [stable(&keeper, 0), stable(&keeper, 1)];
 

@@ -1,5 +1,6 @@
 //! The `taffrail` command on real processes.
 
+mod disks;
 mod ends;
 mod eventlog;
 mod info;
@@ -61,7 +62,7 @@ fn sorted(text: &str) -> Vec<&str> {
 /// Whether something becomes true within some seconds.
 fn soon(mut what: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(10) {
+    while started.elapsed() < Duration::from_secs(30) {
         if what() {
             return true;
         }

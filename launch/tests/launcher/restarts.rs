@@ -3,7 +3,9 @@
 mod apps;
 mod ends;
 mod farewells;
+mod helpers;
 mod rank;
+mod shortage;
 mod silence;
 mod storms;
 mod torture;

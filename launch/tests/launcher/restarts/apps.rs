@@ -31,17 +31,28 @@ fn a_rank_of_an_application() {
     }
 }
 
-/// Runs an application; `disturb` is told of the launcher, and ends when it says so.
-pub fn application(
-    part: &str,
-    ranks: u32,
-    options: &[&str],
-    disturb: impl FnOnce(u32, &dyn Fn(Duration) -> bool),
-) -> Ended {
+/// A job of so many ranks that run an application.
+pub fn application(part: &str, ranks: u32, options: &[&str]) -> Command {
     let mut command = taffrail(&["run", "-n", &ranks.to_string(), "--timeout", &LIMIT.to_string()]);
     command.args(options).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "restarts::apps::a_rank_of_an_application", "--nocapture", "--quiet"]);
     command.env("APP", part).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The answer of an application in peace, and how long that took.
+pub fn in_peace(part: &str, ranks: u32) -> (String, Duration) {
+    let job = disturbed(&mut application(part, ranks, &[]), |_, _| {});
+    assert_eq!(job.status, 0, "{}", job.err);
+    (checksum(&job).expect("rank 0 tells it").to_owned(), job.took)
+}
+
+/// Runs a job to its end. `disturb` is told of the launcher, and whether the job goes on after so much
+/// time.
+pub fn disturbed(
+    command: &mut Command,
+    disturb: impl FnOnce(u32, &dyn Fn(Duration) -> bool),
+) -> Ended {
     let started = Instant::now();
     let job = command.spawn().unwrap();
     let launcher = job.id();
@@ -51,7 +62,6 @@ pub fn application(
         drop(over);
         ended(output, started)
     });
-    // Whether the job goes on after so much time.
     let goes_on = |pause| is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout);
     disturb(launcher, &goes_on);
     if goes_on(Duration::from_secs(LIMIT + 60)) {

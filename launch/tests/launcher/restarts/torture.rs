@@ -8,7 +8,7 @@
 mod case;
 mod deeds;
 
-use super::apps::{application, checksum};
+use super::apps::{application, checksum, disturbed, in_peace};
 use super::*;
 use case::Case;
 use deeds::{Hunter, Toll};
@@ -27,11 +27,8 @@ fn all_come_to_their_answers() {
     let mut peace = HashMap::new();
     for seed in first.. {
         let case = Case::draw(seed);
-        let (answer, took) = peace.entry((case.part, case.ranks)).or_insert_with(|| {
-            let job = application(case.part, case.ranks, &[], |_, _| {});
-            assert_eq!(job.status, 0, "{}", job.err);
-            (checksum(&job).unwrap().to_owned(), job.took)
-        });
+        let place = peace.entry((case.part, case.ranks));
+        let (answer, took) = place.or_insert_with(|| in_peace(case.part, case.ranks));
         let (of_this, job) = case.run(*took);
         jobs += 1;
         let last = job.err.lines().last().unwrap_or_default();
