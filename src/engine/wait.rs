@@ -7,6 +7,8 @@ use taffrail_fabric::{Arming, Fabric};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
+/// Times it is given away between two looks at the clock, where it cannot sleep.
+const LOOK_EVERY: u32 = 1024;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
 
@@ -46,21 +48,29 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn pass_slowly(&mut self, idle: &mut Idle) {
-        // Room towards a peer comes without a bell.
-        if idle.turns < self.spin.turns() + YIELDS || !self.owing.is_empty() {
+        let begin = self.spin.turns() + YIELDS;
+        if idle.turns < begin {
             std::thread::yield_now();
             return;
         }
-        if self.line.arm() == Arming::Armed {
+        if idle.turns == begin {
+            self.asleep = Instant::now();
+        }
+        if !self.owing.is_empty() {
+            // Room towards a peer comes without a bell, and so does what opens the gate.
+            std::thread::yield_now();
+            if idle.turns < begin + LOOK_EVERY {
+                return;
+            }
+            idle.turns = begin + 1;
+        } else if self.line.arm() == Arming::Armed {
             self.line.sleep(NAP);
             self.check();
         }
         if self.core.log.is_some() {
             self.end_of_any_source();
         }
-        if idle.turns == self.spin.turns() + YIELDS {
-            self.asleep = Instant::now();
-        } else if self.asleep.elapsed() > LONG {
+        if self.asleep.elapsed() > LONG {
             self.asleep = Instant::now();
             tracing::warn!("nothing has happened for a while: {}", crate::explain::report(self));
         }

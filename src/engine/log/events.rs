@@ -101,6 +101,11 @@ impl Events {
         self.ring.written()
     }
 
+    /// The clock of the last event that is stable.
+    pub(crate) fn stable(&self) -> u64 {
+        self.ring.stable().unwrap_or(0)
+    }
+
     /// What a message that is sent now has to wait for.
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {

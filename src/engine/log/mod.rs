@@ -179,12 +179,13 @@ impl Log {
         let away: Vec<usize> =
             self.links.iter().enumerate().filter(|(_, l)| l.away).map(|(rank, _)| rank).collect();
         format!(
-            "incarnation {}, {} events written, {} KiB of messages logged, {} KiB \
+            "incarnation {}, {} events written, {} of them stable, {} KiB of messages logged, {} KiB \
              of them in memory, replaying: {}, {} messages \
              kept for the replay, {} receives wait for theirs, {} messages here in part, ranks away: \
              {away:?}",
             self.incarnation,
             self.events.written(),
+            self.events.stable(),
             self.tape.footprint().0 / 1024,
             self.tape.footprint().1 / 1024,
             self.replaying,
