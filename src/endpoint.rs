@@ -341,6 +341,12 @@ impl Endpoint {
         crate::explain::explain(self)
     }
 
+    /// What causal logging has sent with this rank's messages since it was started; `None` where
+    /// messages are not logged, or not in the causal way.
+    pub fn determinants(&self) -> Option<crate::Counters> {
+        self.core.log.as_ref().and_then(|log| log.counters())
+    }
+
     /// Refuses a buffer of another endpoint, whose regions are not ours.
     fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
         if buffer.is_of(&self.back) {

@@ -74,6 +74,15 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
 
 /// Whether what is sent to a rank is logged, and why.
 fn logged(endpoint: &Endpoint, rank: u32) -> String {
+    let mut text = payload_logged(endpoint, rank);
+    if endpoint.core.log.as_ref().is_some_and(|log| log.is_causal()) {
+        text += "; causal: what is sent is preceded by the events that it may depend on, until the event \
+                 logger has them";
+    }
+    text
+}
+
+fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
     match &endpoint.core.log {
         None => "not logged: the job was started without --logging".into(),
         Some(log) if log.is_fellow(rank) => format!(

@@ -48,6 +48,7 @@ pub use names::{Dest, Pattern, Rank, Request, Status};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
+pub use taffrail_logging::causal::Counters;
 pub use tuning::{Announced, Tuning};
 
 /// Contexts from here on are the library's own; programs use `0..CONTEXTS`. It is not checked: a

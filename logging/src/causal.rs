@@ -19,6 +19,7 @@
 use crate::event::{self, RECORD};
 use crate::{Clocked, Event, Rank, RecordError};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 /// Bytes of a determinant in a message.
 pub const DETERMINANT: usize = 8 + RECORD;
@@ -134,6 +135,31 @@ pub struct Counters {
     pub created: u64,
     /// Determinants sent in front of messages, those of other ranks included, each time one is sent.
     pub piggybacked: u64,
+}
+
+impl Counters {
+    /// What several ranks have created and sent.
+    pub fn add(&mut self, other: &Counters) {
+        self.messages += other.messages;
+        self.created += other.created;
+        self.piggybacked += other.piggybacked;
+    }
+
+    /// Determinants sent for each message: 0 without messages.
+    pub fn per_message(&self) -> f64 {
+        self.piggybacked as f64 / self.messages.max(1) as f64
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counters { messages, created, piggybacked } = self;
+        let each = self.per_message();
+        write!(
+            f,
+            "{created} determinants created, {piggybacked} sent with {messages} messages: {each:.2} each"
+        )
+    }
 }
 
 /// A determinant that is not known to be stable, and when it was learnt.

@@ -370,6 +370,7 @@ impl Core {
                 self.farewell(from);
                 Ok(())
             }
+            kind::DETERMINANTS => self.determinants(from, &payload),
             kind::UNRECEIVED => {
                 self.unreceived(from, head.tag);
                 Ok(())

@@ -37,6 +37,8 @@ pub(crate) const THROTTLE: u8 = 15;
 pub(crate) const RESTART: u8 = 16;
 /// The program of the sender is over; it stays until all are, since its log may be needed.
 pub(crate) const FAREWELL: u8 = 17;
+/// Events that what follows may depend on (`docs/logging.md`, section 13).
+pub(crate) const DETERMINANTS: u8 = 18;
 /// The program of the sender is over and has not received a message that waits for that: tag = its
 /// name.
 pub(crate) const UNRECEIVED: u8 = 19;
@@ -53,6 +55,7 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
         ASK => (len == 24, "24"),
         TELL => (len > 24, "more than 24"),
         RESTART => (len >= 16, "at least 16"),
+        DETERMINANTS => (len > 0 && len.is_multiple_of(40), "a multiple of 40"),
         FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL | UNRECEIVED => (len == 0, "0"),
         _ => (true, ""),
     };

@@ -90,6 +90,13 @@ impl Endpoint {
         len: usize,
     ) -> Result<u32, Error> {
         self.check_dest(&Dest::new(rank, 0))?;
+        let causal = self.core.log.as_ref().is_some_and(|log| log.is_causal());
+        if causal && rank != self.rank() {
+            self.not_logged(
+                "access to the memory of another rank, with --logging causal,",
+                "send messages",
+            )?;
+        }
         if self.leaves_the_set(rank) {
             self.not_logged("access to the memory of a rank of another set", "send messages")?;
         }

@@ -276,11 +276,15 @@ impl Endpoint {
 
     /// Sends a message that is complete in itself, now or when there is room.
     pub(crate) fn post_small(&mut self, to: Rank, head: Head, body: &[u8]) {
-        let peer = &self.core.peers[to as usize];
-        if peer.fault.is_some() {
+        if self.core.peers[to as usize].fault.is_some() {
             return;
         }
-        if peer.queue.is_empty() {
+        // Who waits goes on because of these.
+        let tells = matches!(head.kind, kind::FINISHED | kind::UNRECEIVED | kind::FAREWELL);
+        if tells && self.core.log.as_ref().is_some_and(|log| log.is_causal()) {
+            self.precede(to);
+        }
+        if self.core.peers[to as usize].queue.is_empty() {
             match self.line.send(PeerId(to), head, body) {
                 Ok(()) => return,
                 // The fabric reports the end of the peer by itself.

@@ -47,6 +47,8 @@ enum Logging {
     None,
     /// By the sender, with events logged before anything depends on them
     Pessimistic,
+    /// By the sender; events go with the messages that depend on them until they are logged
+    Causal,
 }
 
 /// Which events are logged.
@@ -79,6 +81,8 @@ pub struct Plan {
 
 /// How messages are logged.
 pub struct Logged {
+    /// Whether events go with the messages that depend on them.
+    pub causal: bool,
     /// Who falls back together.
     pub sets: Sets,
     /// Which events are logged.
@@ -114,7 +118,7 @@ impl Options {
                 ("--on-failure restart", self.on_failure == Some(OnFailure::Restart)),
             ];
             if let Some((option, _)) = needs_logging.iter().find(|(_, given)| *given) {
-                return Err(usage(format!("{option} needs --logging pessimistic")));
+                return Err(usage(format!("{option} needs --logging pessimistic or causal")));
             }
             let on_failure = self.on_failure.unwrap_or(OnFailure::Abort);
             return Ok(Plan { on_failure, logging: None });
@@ -137,6 +141,7 @@ impl Options {
         };
         let sets = Sets::choose(self.sets.as_deref().unwrap_or("node"), ranks).map_err(usage)?;
         let logged = Logged {
+            causal: self.logging == Logging::Causal,
             sets,
             events: self.events.unwrap_or(Events::Nondeterministic),
             keeping,
@@ -193,7 +198,8 @@ mod tests {
             plan("--logging pessimistic --sets rank --durability disk --log-dir x --log-memory 3m");
         let logged = more.unwrap().logging.unwrap();
         assert_eq!((logged.sets.all(), logged.memory), (&[0, 1, 2, 3][..], Some(3 << 20)));
-        assert_eq!(logged.keeping, Keeping::Disk("x".into()));
+        assert!(logged.keeping == Keeping::Disk("x".into()) && !logged.causal);
+        assert!(plan("--logging causal").unwrap().logging.unwrap().causal);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! them, and known to the guard meanwhile.
 
 use super::guard::Guard;
-use super::sets::Sets;
 use super::{Failure, say};
 use crate::eventlog::{ChannelError, Keeper, KeeperError, Keeping};
 use rustix::process::Pid;
@@ -30,16 +29,17 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// Starts it, with a ring for each rank. `job` tells this execution from all others.
+    /// Starts it, with a ring for each rank. `job` tells this execution from all others; `together` says
+    /// for each rank whose events are stable together with its own: those with the same number.
     pub fn start(
-        sets: &Sets,
+        together: &[usize],
         job: u64,
         keeping: Keeping,
         guard: &Guard,
     ) -> Result<Logger, Failure> {
         let program = std::env::current_exe()
             .map_err(|e| Failure::new(format!("cannot start the event logger: {e}")))?;
-        let keeper = Keeper::new(program, sets.all(), job, CAPACITY, keeping).map_err(failure)?;
+        let keeper = Keeper::new(program, together, job, CAPACITY, keeping).map_err(failure)?;
         let mut logger = Logger { keeper, deaths: 0, lost: false };
         logger.try_to_start(guard)?;
         Ok(logger)

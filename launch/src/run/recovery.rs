@@ -40,7 +40,11 @@ impl Recovery {
         guard: &Guard,
     ) -> Result<Option<Recovery>, Failure> {
         let Some(logged) = plan.logging else { return Ok(None) };
-        let logger = Logger::start(&logged.sets, job, logged.keeping.clone(), guard)?;
+        // Where nothing waits for events, those of a rank may depend on others of any rank: all are
+        // stable together.
+        let together =
+            if logged.causal { vec![0; ranks as usize] } else { logged.sets.all().to_vec() };
+        let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
         let lives = vec![Life::default(); ranks as usize];
         Ok(Some(Recovery { logged, logger, lives, restarts: 0, tally: Tally::default() }))
     }
@@ -91,7 +95,7 @@ impl Recovery {
             Events::All => "all",
         };
         let mut outfit = ranks::Outfit::default();
-        outfit.set("TAFFRAIL_LOGGING", "pessimistic");
+        outfit.set("TAFFRAIL_LOGGING", if self.logged.causal { "causal" } else { "pessimistic" });
         outfit.set("TAFFRAIL_EVENTS", events);
         outfit.set("TAFFRAIL_SETS", list(sets.all()));
         outfit.set("TAFFRAIL_INCARNATION", life.incarnation);

@@ -1,6 +1,7 @@
 //! Ranks that are killed and started again.
 
 mod apps;
+mod causal;
 mod ends;
 mod farewells;
 mod helpers;

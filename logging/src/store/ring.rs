@@ -102,6 +102,11 @@ impl<W: Words> RingWriter<W> {
         self.written
     }
 
+    /// Records that there is room for.
+    pub fn capacity(&self) -> u64 {
+        self.shape.capacity
+    }
+
     /// The events up to this clock survive what they are to survive.
     ///
     /// # Errors
@@ -117,6 +122,14 @@ impl<W: Words> RingWriter<W> {
             return Err(RingError::Position { rank, word: "stable", least: 0, most, got });
         }
         Ok(got)
+    }
+
+    /// The events up to this clock are kept by the logger, whatever they are to survive. A word that
+    /// cannot be right says nothing.
+    #[inline]
+    pub fn acknowledged(&self) -> u64 {
+        let got = self.shape.least(&self.memory, STABLE);
+        if got <= self.written { got } else { 0 }
     }
 
     /// A word that cannot be right gives no room: nothing is ever written over that may be needed.
@@ -174,8 +187,14 @@ impl<W: Words> RingView<W> {
     pub fn stable(&self) -> u64 {
         match self.shape.durability {
             Durability::Process => self.written(),
-            _ => self.shape.least(&self.memory, STABLE),
+            _ => self.acknowledged(),
         }
+    }
+
+    /// The events up to this clock are kept by the logger, whatever they are to survive.
+    #[inline]
+    pub fn acknowledged(&self) -> u64 {
+        self.shape.least(&self.memory, STABLE)
     }
 }
 

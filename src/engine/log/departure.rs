@@ -54,7 +54,11 @@ impl Endpoint {
             None => false,
             Some(log) => {
                 log.before_send();
-                !log.is_fellow(to)
+                let leaves = !log.is_fellow(to);
+                if !leaves && log.is_causal() {
+                    self.precede_message(to);
+                }
+                leaves
             }
         }
     }
@@ -90,6 +94,11 @@ impl Endpoint {
             Sending::Suppress => sync.is_some(),
             Sending::Hold => false,
         };
+        if leaves && log.is_causal() {
+            self.precede_message(to.rank);
+        }
+        let Endpoint { line, core, piece, .. } = self;
+        let Some(log) = &mut core.log else { return Ok(()) };
         let ticket = log.events.ticket();
         let peer = &core.peers[to.rank as usize];
         let at_once = leaves
@@ -147,6 +156,7 @@ impl Endpoint {
 
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
     pub(crate) fn send_again(&mut self, rank: Rank, has: Received) {
+        self.precede(rank);
         let Some(log) = &mut self.core.log else { return };
         let ticket = log.events.ticket();
         let lacking = log.outbound.restarted(rank, has);

@@ -1,4 +1,4 @@
-//! The events of this rank: where they are written, and whether they are stable.
+//! The events of this rank: where they are written, and which are stable.
 
 use super::setting::Setting;
 use crate::{Error, Rank};
@@ -7,32 +7,36 @@ use std::time::{Duration, Instant};
 use taffrail_logging::store::{
     Durability, Memory, Owner, RingShape, RingView, RingWriter, read_events,
 };
-use taffrail_logging::{Clocked, Gate, Replay, Ticket};
+use taffrail_logging::{Clocked, Gate, Ticket};
 
 /// Time after which somebody should know that a rank waits for its event logger.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The event ring of this rank, and the gate of its set.
+/// The event rings of the set, and its gate.
 pub(crate) struct Events {
+    me: Rank,
     ring: RingWriter<Memory>,
-    /// Where what is written is not stable at once.
-    gate: Option<SetGate>,
-}
-
-struct SetGate {
-    gate: Gate,
     /// Our place in the set.
     place: usize,
-    /// The other members, and their places.
-    fellows: Vec<(usize, RingView<Memory>)>,
+    /// The other members of the set.
+    fellows: Vec<Fellow>,
+    /// Where messages wait until what is written is stable, and it is not at once.
+    gate: Option<Gate>,
+}
+
+struct Fellow {
+    rank: Rank,
+    place: usize,
+    ring: RingView<Memory>,
 }
 
 impl Events {
-    /// Attaches to the rings of the set.
+    /// Attaches to the rings of the set. Returns the events that this rank had written before it was
+    /// started again, too.
     ///
     /// # Errors
     /// [`Error::Setup`] when they are not what they should be.
-    pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Replay), Error> {
+    pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Vec<Clocked>), Error> {
         let mut ring = None;
         let mut fellows = Vec::new();
         for (place, (rank, fd)) in setting.rings.iter().enumerate() {
@@ -40,31 +44,25 @@ impl Events {
             if *rank == me {
                 ring = Some((place, shape, RingWriter::attach(memory, shape).map_err(not_set_up)?));
             } else {
-                fellows.push((place, RingView::attach(memory, shape).map_err(not_set_up)?));
+                let ring = RingView::attach(memory, shape).map_err(not_set_up)?;
+                fellows.push(Fellow { rank: *rank, place, ring });
             }
         }
         let (place, shape, ring) = ring.expect("a rank is in its own set");
-        let replay = match &setting.replay {
-            None => Replay::new(0, []),
-            Some(file) => {
-                let events = download(Owner { rank: me, job: shape.job }, file)?;
-                Replay::new(0, events.into_iter().map(|e| (e.clock, e.event)))
-            }
+        let former = match &setting.replay {
+            None => Vec::new(),
+            Some(file) => download(Owner { rank: me, job: shape.job }, file)?,
         };
-        let replay = replay.map_err(not_set_up)?;
-        if replay.clock() != ring.written() {
+        let last = former.last().map_or(0, |event| event.clock);
+        if last != ring.written() {
             return Err(not_set_up(format!(
-                "{} events are to be replayed, and {} are written in the ring of rank {me}",
-                replay.clock(),
+                "{last} events are to be replayed, and {} are written in the ring of rank {me}",
                 ring.written()
             )));
         }
-        let gate = (shape.durability != Durability::Process).then(|| SetGate {
-            gate: Gate::new(setting.rings.len()),
-            place,
-            fellows,
-        });
-        Ok((Events { ring, gate }, replay))
+        let waits = shape.durability != Durability::Process && !setting.causal;
+        let gate = waits.then(|| Gate::new(setting.rings.len()));
+        Ok((Events { me, ring, place, fellows, gate }, former))
     }
 
     /// Writes an event. Waits while the event logger is behind.
@@ -118,7 +116,7 @@ impl Events {
     #[inline(never)]
     fn look(&mut self) -> Ticket {
         self.refresh();
-        self.gate.as_ref().map_or_else(Ticket::default, |set| set.gate.ticket())
+        self.gate.as_ref().map_or_else(Ticket::default, Gate::ticket)
     }
 
     /// Whether a message may leave (*stable-before-escape*).
@@ -127,18 +125,30 @@ impl Events {
             return true;
         }
         self.refresh();
-        self.gate.as_ref().is_none_or(|set| set.gate.is_open(ticket))
+        self.gate.as_ref().is_none_or(|gate| gate.is_open(ticket))
     }
 
     fn refresh(&mut self) {
-        let Some(SetGate { gate, place, fellows }) = &mut self.gate else { return };
-        gate.written(*place, self.ring.written());
+        let Events { ring, place, fellows, gate: Some(gate), .. } = self else { return };
+        gate.written(*place, ring.written());
         // A word that cannot be right opens nothing.
-        gate.stable(*place, self.ring.stable().unwrap_or(0));
-        for (place, view) in fellows {
-            gate.written(*place, view.written());
-            gate.stable(*place, view.stable());
+        gate.stable(*place, ring.stable().unwrap_or(0));
+        for fellow in fellows {
+            gate.written(fellow.place, fellow.ring.written());
+            gate.stable(fellow.place, fellow.ring.stable());
         }
+    }
+
+    /// Up to which clock the event logger has the events of each member of the set, whatever they are
+    /// to survive.
+    pub(crate) fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
+        let fellows = self.fellows.iter().map(|fellow| (fellow.rank, fellow.ring.acknowledged()));
+        std::iter::once((self.me, self.ring.acknowledged())).chain(fellows)
+    }
+
+    /// No rank has more events than this that the event logger does not have.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.ring.capacity()
     }
 }
 

@@ -8,10 +8,12 @@
 //! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
-//! - [`events`]: where events are written, and whether they are stable.
+//! - [`events`]: where events are written, and which are stable;
+//! - [`causal`]: events that travel with the messages that depend on them.
 
 mod arrival;
 mod calls;
+mod causal;
 mod cold;
 mod departure;
 mod events;
@@ -28,7 +30,7 @@ use crate::{Error, Rank};
 use events::Events;
 use rustc_hash::FxHashMap;
 use setting::Setting;
-use taffrail_logging::{Answer, Clocked, Inbound, Name, Outbound, Recorder, Replay};
+use taffrail_logging::{Answer, Causal, Clocked, Inbound, Name, Outbound, Recorder, Replay};
 use taffrail_matching::MessageId;
 use tape::Tape;
 
@@ -48,6 +50,8 @@ pub(crate) struct Log {
     outbound: Outbound<Kept>,
     inbound: Inbound,
     events: Events,
+    /// In causal logging, the events that messages depend on and that are not stable.
+    causal: Option<Causal>,
     tape: Tape,
     /// What is known of receives, by their request.
     notes: Vec<Note>,
@@ -115,7 +119,10 @@ impl Log {
     /// # Errors
     /// [`Error::Setup`] when events or rings are not what they should be.
     pub(crate) fn open(setting: &Setting, me: Rank, segment: usize) -> Result<Log, Error> {
-        let (events, replay) = Events::open(setting, me)?;
+        let (events, former) = Events::open(setting, me)?;
+        let causal = setting.causal.then(|| causal::open(setting, me, &events, &former));
+        let replay = Replay::new(0, former.into_iter().map(|e| (e.clock, e.event)))
+            .map_err(|error| Error::Setup(error.to_string()))?;
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
         let first = setting.incarnation == 0;
         if !first {
@@ -134,6 +141,7 @@ impl Log {
             outbound: Outbound::new(ranks, first),
             inbound: Inbound::new(ranks),
             events,
+            causal,
             tape: Tape::new(segment, setting.memory),
             notes: Vec::new(),
             reserved: FxHashMap::default(),
@@ -160,6 +168,9 @@ impl Log {
 
     fn write(&mut self, event: Clocked) {
         self.events.write(event);
+        if let Some(causal) = &mut self.causal {
+            causal.wrote(&event);
+        }
     }
 
     /// Writes what is known of a receive.
@@ -182,7 +193,7 @@ impl Log {
             "incarnation {}, {} events written, {} of them stable, {} KiB of messages logged, {} KiB \
              of them in memory, replaying: {}, {} messages \
              kept for the replay, {} receives wait for theirs, {} messages here in part, ranks away: \
-             {away:?}",
+             {away:?}{}",
             self.incarnation,
             self.events.written(),
             self.events.stable(),
@@ -192,6 +203,7 @@ impl Log {
             self.reserved.len(),
             self.awaited.len(),
             self.partial.len(),
+            self.report_causal(),
         )
     }
 }

@@ -23,6 +23,7 @@ impl Core {
         tracing::debug!(rank, "died; waiting for its next incarnation");
         log.links[rank as usize].away = true;
         log.outbound.lost(rank);
+        log.forget_what_it_has(rank);
         let peer = &mut self.peers[rank as usize];
         // Its program is not over any more, if it was.
         peer.is_silent = false;
@@ -87,6 +88,7 @@ impl Core {
             log.inbound.met(rank, incarnation);
             let link = &mut log.links[rank as usize];
             link.away = false;
+            log.forget_what_it_has(rank);
             self.actions.push_back(Action::Back { rank });
         }
     }

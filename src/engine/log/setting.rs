@@ -13,6 +13,8 @@ const RESERVE: usize = 16 << 20;
 /// How the messages of this rank are logged.
 #[derive(Debug)]
 pub(crate) struct Setting {
+    /// Events travel with the messages that depend on them, in place of the gate.
+    pub(crate) causal: bool,
     /// Every reception is an event, not only those that chance has decided.
     pub(crate) all_events: bool,
     /// The correlated set of each rank.
@@ -69,9 +71,11 @@ impl Setting {
             None => Ok(false),
             _ => Err(wrong(name, &format!("{first} or {second}"))),
         };
-        if look("TAFFRAIL_LOGGING").as_deref() != Some("pessimistic") {
-            return Err(wrong("TAFFRAIL_LOGGING", "none or pessimistic"));
-        }
+        let causal = match look("TAFFRAIL_LOGGING").as_deref() {
+            Some("pessimistic") => false,
+            Some("causal") => true,
+            _ => return Err(wrong("TAFFRAIL_LOGGING", "none, pessimistic or causal")),
+        };
         let for_each = |name: &'static str| -> Result<Vec<u32>, Error> {
             let list = look(name).and_then(|text| numbers(&text, ','));
             let right = list.filter(|list| list.len() == ranks as usize);
@@ -101,6 +105,7 @@ impl Setting {
         let replay = number("TAFFRAIL_REPLAY")?
             .map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
         Ok(Setting {
+            causal,
             all_events: choice("TAFFRAIL_EVENTS", "nondeterministic", "all")?,
             sets,
             incarnation,
@@ -162,7 +167,8 @@ mod tests {
         assert_eq!((setting.sets, setting.generations), (vec![0, 0, 1], vec![0, 0, 2]));
         assert_eq!(setting.rings.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
         assert!(setting.all_events && setting.replay.is_none());
-        assert_eq!((setting.incarnation, setting.memory), (0, 4096));
+        assert_eq!((setting.incarnation, setting.memory, setting.causal), (0, 4096, false));
+        assert!(read(&[("TAFFRAIL_LOGGING", "causal")]).unwrap().causal);
         let again = read(&[("TAFFRAIL_INCARNATION", "3"), ("TAFFRAIL_REPLAY", "12")]).unwrap();
         assert!(again.replay.is_some() && again.incarnation == 3 && !again.all_events);
     }

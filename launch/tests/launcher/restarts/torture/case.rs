@@ -25,6 +25,7 @@ pub struct Case {
     all_events: bool,
     small_log: bool,
     on_disk: bool,
+    causal: bool,
     deeds: Vec<Deed>,
     seed: u64,
 }
@@ -52,6 +53,7 @@ impl Case {
             on_disk,
             deeds: (0..random.usize(1..=8)).map(|_| Deed::draw(&mut random)).collect(),
             seed: random.u64(..),
+            causal: random.u32(..3) == 0,
         }
     }
 
@@ -91,7 +93,8 @@ impl Case {
                 text(file)
             }
         };
-        let mut options = [&LOGGED[..], &["--sets", &sets]].concat();
+        let logging = if self.causal { "causal" } else { "pessimistic" };
+        let mut options = vec!["--logging", logging, "--sets", &sets];
         if self.all_events {
             options.extend(["--events", "all"]);
         }
@@ -112,6 +115,7 @@ impl Display for Case {
         let events = if self.all_events { "all" } else { "nondeterministic" };
         let memory = if self.small_log { ", small log" } else { "" };
         let disk = if self.on_disk { ", on disk" } else { "" };
-        write!(f, "{part} on {ranks}, sets {sets:?}, events {events}{memory}{disk}")
+        let causal = if self.causal { ", causal" } else { "" };
+        write!(f, "{part} on {ranks}, sets {sets:?}, events {events}{memory}{disk}{causal}")
     }
 }

@@ -1,0 +1,102 @@
+//! Causal logging (`docs/logging.md`, section 13): what is sent is preceded by the events that it may
+//! depend on and that are not known to be stable (*determinant-before-effect*).
+
+use super::Log;
+use super::events::Events;
+use super::setting::Setting;
+use crate::engine::core::{Core, broken};
+use crate::engine::kind;
+use crate::{Endpoint, Rank};
+use taffrail_fabric::{Fault, Head, Payload};
+use taffrail_logging::causal::{Counters, DETERMINANT};
+use taffrail_logging::{Causal, Clocked};
+
+/// What a rank knows at its start: its own events before that, as far as they are not stable.
+pub(super) fn open(setting: &Setting, me: Rank, events: &Events, former: &[Clocked]) -> Causal {
+    let mut causal = Causal::new(me, setting.sets.len() as u32, events.capacity());
+    let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
+    for &(rank, clock) in &stable {
+        causal.stable(rank, clock);
+    }
+    let open = former.iter().filter(|event| (me, event.clock) > stable[0]);
+    open.for_each(|event| causal.restore(event));
+    causal
+}
+
+impl Log {
+    /// Whether what is sent is preceded by determinants.
+    #[inline]
+    pub(crate) fn is_causal(&self) -> bool {
+        self.causal.is_some()
+    }
+
+    /// The next determinants that a peer has to be sent now, `most` bytes of them at the most.
+    fn determinants_for(&mut self, to: Rank, most: usize) -> Option<Vec<u8>> {
+        let causal = self.causal.as_mut()?;
+        // Who is away is sent all of them when it is back, before anything that depends on them.
+        if !causal.has_news_for(to) || to == self.me || self.links[to as usize].away {
+            return None;
+        }
+        for (rank, clock) in self.events.acknowledged() {
+            causal.stable(rank, clock);
+        }
+        causal.next_piggyback(to, most)
+    }
+
+    /// A peer has died, or is there again.
+    pub(super) fn forget_what_it_has(&mut self, peer: Rank) {
+        if let Some(causal) = &mut self.causal {
+            causal.lost(peer);
+        }
+    }
+
+    /// What was created and sent, in causal logging.
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        self.causal.as_ref().map(Causal::counters)
+    }
+
+    /// The part of a report.
+    pub(super) fn report_causal(&self) -> String {
+        let Some(causal) = &self.causal else { return String::new() };
+        format!(", {}, {} held", causal.counters(), causal.open())
+    }
+}
+
+impl Endpoint {
+    /// A message is about to be sent to a peer, or to be queued for it.
+    #[inline(never)]
+    pub(super) fn precede_message(&mut self, to: Rank) {
+        let Some(log) = &mut self.core.log else { return };
+        if to != log.me
+            && let Some(causal) = &mut log.causal
+        {
+            causal.count_message();
+            self.precede(to);
+        }
+    }
+
+    /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
+    pub(crate) fn precede(&mut self, to: Rank) {
+        let most = self.piece.max(DETERMINANT);
+        while let Some(log) = &mut self.core.log
+            && let Some(bytes) = log.determinants_for(to, most)
+        {
+            self.post_small(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
+        }
+    }
+}
+
+impl Core {
+    /// Determinants have come.
+    ///
+    /// # Errors
+    /// When no peer that keeps the protocol sends these.
+    pub(crate) fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
+        let causal = self.log.as_mut().and_then(|log| log.causal.as_mut());
+        let Some(causal) = causal else {
+            return Err(broken("kind", "1..=17, since logging is not causal", kind::DETERMINANTS));
+        };
+        let told = causal.received(from, &payload.to_vec());
+        told.map_err(|error| broken("DETERMINANTS", "those of a rank in their order", error))
+    }
+}
