@@ -247,7 +247,9 @@ impl Keeper {
             return Ok(new_store(Owner { rank, job: self.job })?);
         }
         match self.fetch_file(rank) {
-            Err(KeeperError::Channel(ChannelError::Closed)) => Err(KeeperError::Lost { copies }),
+            Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
+                Err(KeeperError::Lost { copies })
+            }
             other => other,
         }
     }
@@ -272,15 +274,17 @@ impl Keeper {
     /// As [`fetch`](Self::fetch).
     pub fn fetch_file(&mut self, rank: u32) -> Result<OwnedFd, KeeperError> {
         let packet = Packet::Fetch { rank };
+        let mut error = ChannelError::Closed.into();
         for running in self.loggers.iter_mut().flatten() {
             match running.ask(&packet, &[], &mut self.told) {
                 Ok(Some(file)) => return Ok(file),
                 Ok(None) => return Err(unasked(&packet).into()),
+                Err(e @ KeeperError::Silent(_)) => error = e,
                 Err(KeeperError::Channel(ChannelError::Closed)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(ChannelError::Closed.into())
+        Err(error)
     }
 
     /// The processes of the loggers that are started; they may have been killed.

@@ -97,7 +97,7 @@ impl Running {
         what: impl FnOnce(&Channel) -> Result<T, KeeperError>,
     ) -> Result<T, KeeperError> {
         let done = what(self.channel.as_ref().ok_or(ChannelError::Closed)?);
-        if let Err(KeeperError::Channel(ChannelError::Closed)) = done {
+        if let Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) = done {
             self.channel = None;
         }
         done

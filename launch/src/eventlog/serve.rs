@@ -26,7 +26,7 @@ use taffrail_logging::store::{
 pub struct Args {
     /// What events survive: killed processes, the end of the node, or all but one event logger
     #[arg(long, value_enum)]
-    durability: Durable,
+    durability: Kept,
     /// Where event files are kept, a folder for each job
     #[arg(long, value_name = "DIR", required_if_eq("durability", "disk"))]
     dir: Option<PathBuf>,
@@ -39,23 +39,15 @@ pub struct Args {
     copy: Option<u32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Durable {
-    /// In memory that whoever started this process holds
-    Process,
-    /// In files, synced before events are announced as stable
-    Disk,
-    /// In memory of this process; events are stable when all copies have them
-    Node,
-}
-
-/// What events survive, as far as `taffrail run` offers it.
+/// Where events are kept, and so what they survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Kept {
-    /// In memory that whoever started this process holds
+    /// In memory that whoever starts the ranks holds
     Process,
     /// In files, synced before events are announced as stable
     Disk,
+    /// In memory of several event loggers; events are stable when all of them have them
+    Node,
 }
 
 /// Runs the event logger until whoever started it closes the connection, which is standard input.
@@ -111,9 +103,9 @@ impl Server {
             );
         }
         let (keeps, disk) = match args.durability {
-            Durable::Process => (Keeps::Lent, Disk::Memory),
-            Durable::Node => (own(args)?, Disk::Memory),
-            Durable::Disk => (folder(args)?, synced()),
+            Kept::Process => (Keeps::Lent, Disk::Memory),
+            Kept::Node => (own(args)?, Disk::Memory),
+            Kept::Disk => (folder(args)?, synced()),
         };
         let channel = Channel::inherited(socket, !matches!(keeps, Keeps::Folder(_)));
         Ok(Server { channel, logger: Logger::new(disk), keeps, unsaid: VecDeque::new() })

@@ -4,9 +4,13 @@ use super::Failure;
 use super::sets::Sets;
 use crate::eventlog::{Keeping, Kept};
 use std::path::PathBuf;
+use taffrail_logging::store::MOST_COPIES;
 
 /// Sets that are started again in one job, unless it is said otherwise.
 const MOST_RESTARTS: u32 = 100;
+
+/// Event loggers that each have a copy of all events, unless it is said otherwise.
+const COPIES: u32 = 2;
 
 /// What to do about ranks that fail.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -23,12 +27,16 @@ pub struct Options {
     /// [default: nondeterministic]
     #[arg(long, value_enum)]
     events: Option<Events>,
-    /// What events survive: killed processes, or the end of the node [default: process]
+    /// What events survive: killed processes, the end of the node, or all but one event logger
+    /// [default: process]
     #[arg(long, value_enum)]
     durability: Option<Kept>,
     /// Where events are kept for the durability `disk`, a folder for each job
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
+    /// How many event loggers have a copy of all events for the durability `node` [default: 2]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COPIES)))]
+    copies: Option<u32>,
     /// Memory for the messages that a rank logs, in bytes, or with K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     log_memory: Option<u64>,
@@ -113,6 +121,7 @@ impl Options {
                 ("--events", self.events.is_some()),
                 ("--durability", self.durability.is_some()),
                 ("--log-dir", self.log_dir.is_some()),
+                ("--copies", self.copies.is_some()),
                 ("--log-memory", self.log_memory.is_some()),
                 ("--max-restarts", self.max_restarts.is_some()),
                 ("--on-failure restart", self.on_failure == Some(OnFailure::Restart)),
@@ -129,16 +138,7 @@ impl Options {
                        logged wait for those that were killed to be started again";
             return Err(usage(why.into()));
         }
-        let keeping = match (self.durability.unwrap_or(Kept::Process), &self.log_dir) {
-            (Kept::Process, None) => Keeping::Process,
-            (Kept::Disk, Some(dir)) => Keeping::Disk(dir.clone()),
-            (Kept::Disk, None) => {
-                return Err(usage("--durability disk needs --log-dir DIR".into()));
-            }
-            (Kept::Process, Some(_)) => {
-                return Err(usage("--log-dir needs --durability disk".into()));
-            }
-        };
+        let keeping = self.keeping().map_err(usage)?;
         let sets = Sets::choose(self.sets.as_deref().unwrap_or("node"), ranks).map_err(usage)?;
         let logged = Logged {
             causal: self.logging == Logging::Causal,
@@ -149,6 +149,26 @@ impl Options {
             max_restarts: self.max_restarts.unwrap_or(MOST_RESTARTS),
         };
         Ok(Plan { on_failure, logging: Some(logged) })
+    }
+}
+
+impl Options {
+    fn keeping(&self) -> Result<Keeping, String> {
+        let durability = self.durability.unwrap_or(Kept::Process);
+        if self.log_dir.is_some() && durability != Kept::Disk {
+            return Err("--log-dir needs --durability disk".into());
+        }
+        if self.copies.is_some() && durability != Kept::Node {
+            return Err("--copies needs --durability node".into());
+        }
+        match durability {
+            Kept::Process => Ok(Keeping::Process),
+            Kept::Node => Ok(Keeping::Node { copies: self.copies.unwrap_or(COPIES) }),
+            Kept::Disk => match &self.log_dir {
+                Some(dir) => Ok(Keeping::Disk(dir.clone())),
+                None => Err("--durability disk needs --log-dir DIR".into()),
+            },
+        }
     }
 }
 
@@ -200,6 +220,10 @@ mod tests {
         assert_eq!((logged.sets.all(), logged.memory), (&[0, 1, 2, 3][..], Some(3 << 20)));
         assert!(logged.keeping == Keeping::Disk("x".into()) && !logged.causal);
         assert!(plan("--logging causal").unwrap().logging.unwrap().causal);
+        let node = "--logging pessimistic --durability node";
+        let copies = |line: &str| plan(line).unwrap().logging.unwrap().keeping;
+        assert_eq!(copies(node), Keeping::Node { copies: 2 });
+        assert_eq!(copies(&format!("{node} --copies 3")), Keeping::Node { copies: 3 });
     }
 
     #[test]
@@ -211,6 +235,10 @@ mod tests {
             ("--logging pessimistic --on-failure shrink-report", "goes without --logging"),
             ("--logging pessimistic --durability disk", "needs --log-dir DIR"),
             ("--logging pessimistic --log-dir x", "--log-dir needs --durability disk"),
+            ("--logging pessimistic --durability node --log-dir x", "needs --durability disk"),
+            ("--logging pessimistic --copies 2", "--copies needs --durability node"),
+            ("--logging pessimistic --durability node --copies 9", "1..=8"),
+            ("--copies 2", "--copies needs --logging pessimistic"),
             ("--logging pessimistic --log-memory 0", "expected a number of bytes above 0"),
             ("--logging pessimistic --log-memory 20E", "expected a number of bytes above 0"),
             ("--logging pessimistic --log-memory 99999999999G", "expected a number of bytes"),

@@ -1,5 +1,5 @@
-//! The event logger of a job: started before the ranks, started again when it is killed, ended after
-//! them, and known to the guard meanwhile.
+//! The event logger of a job, or several with the same events: started before the ranks, started again
+//! when they are killed, ended after them, and known to the guard meanwhile.
 
 use super::guard::Guard;
 use super::{Failure, say};
@@ -15,7 +15,7 @@ const CAPACITY: u64 = 1 << 16;
 /// Bytes of a record in an event file.
 const RECORD: u64 = taffrail_logging::event::RECORD as u64;
 
-/// How often it is tried to start a logger, with pauses of 2, 4, 8 ... ms between.
+/// How often it is tried to start a logger that cannot be started, with pauses of 2, 4, 8 ... ms between.
 const TRIES: u32 = 10;
 
 /// A logger that was killed so often is killed by something that will not end.
@@ -55,22 +55,22 @@ impl Logger {
         self.keeper.left(rank as u32).map_err(failure)
     }
 
-    /// Its process.
-    pub fn pid(&self) -> Option<Pid> {
-        self.keeper.pids().next()
+    /// The processes.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.keeper.pids()
     }
 
-    /// How often it was killed and started again.
+    /// How often one was killed and started again.
     pub fn deaths(&self) -> u32 {
         self.deaths
     }
 
-    /// Readable when it has said something, or is gone.
-    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.keeper.sockets().next().filter(|_| !self.lost)
+    /// Readable when one has said something, or is gone.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.keeper.sockets().filter(|_| !self.lost)
     }
 
-    /// Passes on what it has said, and starts it again if it is gone.
+    /// Passes on what they have said, and starts again those that are gone.
     pub fn look(&mut self, guard: &Guard) -> Result<(), Failure> {
         loop {
             match self.keeper.news() {
@@ -101,55 +101,64 @@ impl Logger {
     }
 
     fn start_again(&mut self, guard: &Guard, error: KeeperError) -> Result<(), Failure> {
-        let who = self.pid().map_or(0, |pid| pid.as_raw_pid());
+        let before: Vec<Pid> = self.pids().collect();
+        self.died()?;
+        self.try_to_start(guard)?;
         let why = match error {
             KeeperError::Channel(ChannelError::Closed) => "has ended".to_owned(),
             other => format!("is of no use ({other})"),
         };
-        self.deaths += 1;
-        if self.deaths > MOST_DEATHS {
-            self.lost = true;
-            let why = format!(
-                "the event logger has ended {} times, and is not started again",
-                self.deaths
-            );
-            return Err(Failure::new(why));
+        let now: Vec<Pid> = self.pids().collect();
+        for pid in before.iter().filter(|pid| !now.contains(pid)) {
+            say(&format!(
+                "the event logger (pid {pid}) {why}; another one goes on, and nothing is lost"
+            ));
         }
-        self.try_to_start(guard)?;
-        say(&format!(
-            "the event logger (pid {who}) {why}; another one goes on, and nothing is lost"
-        ));
         Ok(())
+    }
+
+    fn died(&mut self) -> Result<(), Failure> {
+        self.deaths += 1;
+        if self.deaths <= MOST_DEATHS {
+            return Ok(());
+        }
+        self.lost = true;
+        let deaths = self.deaths;
+        let why = format!("the event logger has ended {deaths} times, and is not started again");
+        Err(Failure::new(why))
     }
 
     fn try_to_start(&mut self, guard: &Guard) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
-            // While the number of the one before cannot be used by anybody else.
+            // While the numbers of those before cannot be used by anybody else.
             self.forget(guard);
             match self.keeper.start() {
                 Ok(()) => {
-                    self.pid().iter().for_each(|&pid| guard.watch(pid));
+                    self.pids().for_each(|pid| guard.watch(pid));
                     return Ok(());
                 }
+                // Killed while it was started.
+                Err(KeeperError::Channel(ChannelError::Closed)) => self.died()?,
                 Err(error) => {
-                    let stays = matches!(error, KeeperError::Refused(_) | KeeperError::Ended(_));
+                    let stays = matches!(
+                        error,
+                        KeeperError::Refused(_) | KeeperError::Ended(_) | KeeperError::Lost { .. }
+                    );
                     if stays || attempt >= TRIES {
                         self.lost = true;
                         return Err(failure(error));
                     }
                     std::thread::sleep(Duration::from_millis(1 << attempt));
+                    attempt += 1;
                 }
             }
-            attempt += 1;
         }
     }
 
-    /// Before it is ended: the guard has nothing to do with it any more.
+    /// Before they are ended: the guard has nothing to do with them any more.
     pub fn forget(&self, guard: &Guard) {
-        if let Some(pid) = self.pid() {
-            guard.forget(pid);
-        }
+        self.pids().for_each(|pid| guard.forget(pid));
     }
 }
 

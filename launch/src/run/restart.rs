@@ -144,7 +144,7 @@ impl Job<'_> {
         recovery.tally.successors += all.len() as u32;
         recovery.tally.events += events;
         let running = self.ranks.iter().filter(|rank| rank.runs()).map(ranks::Rank::pid);
-        self.guard.replace_if_dead(running.chain(recovery.logger.pid()))?;
+        self.guard.replace_if_dead(running.chain(recovery.logger.pids()))?;
         let what = match all[..] {
             [rank] => format!("it as incarnation {}", recovery.incarnation(rank)),
             _ => format!("ranks {}", spans(&all)),

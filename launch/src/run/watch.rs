@@ -154,8 +154,8 @@ impl Job<'_> {
         let keyboard = self.keyboard.source();
         all.extend(keyboard.map(|fd| (Source::Keyboard, fd, PollFlags::IN)));
         all.extend(self.keyboard.sink().map(|fd| (Source::Rank0Input, fd, PollFlags::OUT)));
-        let logger = self.recovery.as_ref().and_then(|recovery| recovery.logger.socket());
-        all.extend(logger.map(|fd| (Source::Logger, fd, PollFlags::IN)));
+        let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.sockets());
+        all.extend(loggers.map(|fd| (Source::Logger, fd, PollFlags::IN)));
         for (number, rank) in self.ranks.iter().enumerate() {
             let pidfd = rank.pidfd.as_ref();
             all.extend(pidfd.map(|fd| (Source::Exit(number), fd.as_fd(), PollFlags::IN)));
@@ -311,8 +311,8 @@ impl Drop for Job<'_> {
         for rank in self.ranks.iter_mut().filter(|rank| rank.runs()) {
             let _ = rank.reap(&self.guard);
         }
-        let logger = self.recovery.as_ref().and_then(|recovery| recovery.logger.pid());
-        end_left_behind(&[Some(self.guard.pid()), logger]);
+        let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.pids());
+        end_left_behind(&loggers.chain([self.guard.pid()]).collect::<Vec<_>>());
         // It keeps what is left in the rings, and ends by itself when it is dropped.
         if let Some(recovery) = &self.recovery {
             recovery.logger.forget(&self.guard);
@@ -321,11 +321,11 @@ impl Drop for Job<'_> {
 }
 
 /// Ends what became our child because its own parent, a rank, is gone.
-fn end_left_behind(ours: &[Option<Pid>]) {
+fn end_left_behind(ours: &[Pid]) {
     loop {
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         let pids = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
-        let mut left = pids.filter(|pid| !ours.contains(&Some(*pid))).peekable();
+        let mut left = pids.filter(|pid| !ours.contains(pid)).peekable();
         if left.peek().is_none() {
             return;
         }

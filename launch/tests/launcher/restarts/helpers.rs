@@ -8,8 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 fn kill_a(launcher: u32, what: impl Fn(&str) -> bool) -> u32 {
     let them: Vec<String> = children(launcher).into_iter().filter(|pid| what(pid)).collect();
     let Some(pid) = fastrand::choice(&them) else { return 0 };
-    let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
-    u32::from(kill_process(pid, Signal::KILL).is_ok())
+    u32::from(kill_it(pid))
 }
 
 /// From the first moment of a job to its last no logger lives for long.
@@ -36,6 +35,82 @@ fn the_event_logger_is_killed_again_and_again() {
         let line = "; another one goes on, and nothing is lost";
         assert!(job.err.contains(line), "{}", job.err);
     }
+}
+
+/// Copies of all events.
+const COPIES: usize = 3;
+
+/// A job whose event loggers each have a copy, and the file with what its launcher says.
+fn with_copies(folder: &Path) -> (Command, std::path::PathBuf) {
+    let copies = ["--durability", "node", "--copies", &COPIES.to_string()];
+    let options = [&LOGGED[..], &["--events", "all", "--sets", "rank"], &copies].concat();
+    let mut job = application("phases 64 150", 3, &options);
+    let said = folder.join("said");
+    job.stderr(std::fs::File::create(&said).unwrap());
+    (job, said)
+}
+
+fn loggers(launcher: u32) -> Vec<String> {
+    children(launcher).into_iter().filter(|pid| is_logger(pid) && runs(pid)).collect()
+}
+
+fn kill_it(pid: &str) -> bool {
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).is_ok()
+}
+
+#[test]
+fn all_but_one_copy_of_the_events_are_killed_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (answer, _) = in_peace("phases 64 150", 3);
+    let (mut job, said) = with_copies(folder.path());
+    let (mut killed, mut ranks) = (0, 0);
+    let job = disturbed(&mut job, |launcher, goes_on| {
+        let tick = Duration::from_millis(2);
+        while goes_on(tick) && loggers(launcher).len() < COPIES {}
+        // Before the ranks are there, not all copies may be.
+        while goes_on(tick) && !children(launcher).iter().any(|pid| is_rank(pid)) {}
+        while goes_on(Duration::from_micros(fastrand::u64(..20_000))) {
+            let replaced = || {
+                let said = std::fs::read_to_string(&said).unwrap();
+                said.matches("; another one goes on, and nothing is lost").count()
+            };
+            if ranks < 8 && fastrand::bool() {
+                ranks += kill_a(launcher, is_rank);
+            }
+            // Only when all have everything again it may be any of them that is spared.
+            if replaced() == killed {
+                let mut all = loggers(launcher);
+                fastrand::shuffle(&mut all);
+                killed += all.iter().skip(1).filter(|pid| kill_it(pid)).count();
+            }
+        }
+    });
+    println!("{killed} loggers and {ranks} ranks killed in {:?}", job.took);
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!((job.status, checksum(&job)), (0, Some(&*answer)), "{said}");
+    assert!(killed >= 4 && ranks > 0, "{killed} loggers and {ranks} ranks killed");
+}
+
+#[test]
+fn when_all_copies_of_the_events_are_gone_the_job_ends_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut job, said) = with_copies(folder.path());
+    let job = disturbed(&mut job, |launcher, goes_on| {
+        while goes_on(Duration::from_millis(2))
+            && !children(launcher).iter().any(|pid| first_argument(pid) == "--exact")
+        {}
+        let launcher_pid = Pid::from_raw(launcher as i32).unwrap();
+        // It sees the end of one when all are gone.
+        kill_process(launcher_pid, Signal::STOP).unwrap();
+        let all = loggers(launcher);
+        assert_eq!(all.len(), COPIES);
+        assert!(all.iter().all(|pid| kill_it(pid)));
+        kill_process(launcher_pid, Signal::CONT).unwrap();
+    });
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(job.status, 1, "{said}");
+    let why = "all 3 event loggers are gone, and what they had with them";
+    assert!(said.contains(why), "{said}");
 }
 
 /// Whatever the launcher is doing when it is killed: starting ranks, a logger or a guard again, or

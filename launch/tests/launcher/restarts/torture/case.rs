@@ -24,8 +24,8 @@ pub struct Case {
     sets: Sets,
     all_events: bool,
     small_log: bool,
-    on_disk: bool,
     causal: bool,
+    kept: Kept,
     deeds: Vec<Deed>,
     seed: u64,
 }
@@ -37,20 +37,28 @@ enum Sets {
     Pairs,
 }
 
+/// Where events are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kept {
+    Process,
+    Disk,
+    Node,
+}
+
 impl Case {
     /// The case of this number.
     pub fn draw(seed: u64) -> Case {
         let mut random = fastrand::Rng::with_seed(seed);
         let part = seed as usize % PARTS.len();
-        let on_disk = random.u32(..4) == 0;
+        let kept = [Kept::Process, Kept::Process, Kept::Disk, Kept::Node][random.usize(..4)];
         Case {
             part: PARTS[part],
             ranks: random.u32(2..=8),
             sets: [Sets::Node, Sets::Rank, Sets::Rank, Sets::Pairs][random.usize(..4)],
             // Each event is synced before the next message leaves: many would take minutes.
-            all_events: random.bool() && !(on_disk && part == 0),
+            all_events: random.bool() && !(kept == Kept::Disk && part == 0),
             small_log: random.bool(),
-            on_disk,
+            kept,
             deeds: (0..random.usize(1..=8)).map(|_| Deed::draw(&mut random)).collect(),
             seed: random.u64(..),
             causal: random.u32(..3) == 0,
@@ -67,7 +75,14 @@ impl Case {
         let mut job = application(self.part, self.ranks, &options);
         let job = disturbed(&mut job, |launcher, goes_on| {
             let most = took / [1, 2, 8, 64][random.usize(..4)];
-            let mut hunter = Hunter { launcher, goes_on, random: &mut random, toll: &mut toll };
+            let mut hunter = Hunter {
+                launcher,
+                goes_on,
+                random: &mut random,
+                toll: &mut toll,
+                // All but one may be killed.
+                spared: (self.kept == Kept::Node).then(Vec::new),
+            };
             for &deed in &self.deeds {
                 if !hunter.pause(most) {
                     break;
@@ -102,8 +117,10 @@ impl Case {
             options.extend(["--log-memory", "1M"]);
         }
         let log = text(folder.join("log"));
-        if self.on_disk {
-            options.extend(["--durability", "disk", "--log-dir", &log]);
+        match self.kept {
+            Kept::Process => {}
+            Kept::Disk => options.extend(["--durability", "disk", "--log-dir", &log]),
+            Kept::Node => options.extend(["--durability", "node", "--copies", "3"]),
         }
         options.into_iter().map(str::to_owned).collect()
     }
@@ -111,11 +128,13 @@ impl Case {
 
 impl Display for Case {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Case { part, ranks, sets, .. } = self;
+        let Case { part, ranks, sets, kept, .. } = self;
         let events = if self.all_events { "all" } else { "nondeterministic" };
         let memory = if self.small_log { ", small log" } else { "" };
-        let disk = if self.on_disk { ", on disk" } else { "" };
-        let causal = if self.causal { ", causal" } else { "" };
-        write!(f, "{part} on {ranks}, sets {sets:?}, events {events}{memory}{disk}{causal}")
+        let policy = if self.causal { "causal" } else { "pessimistic" };
+        write!(
+            f,
+            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}"
+        )
     }
 }

@@ -79,6 +79,8 @@ pub struct Hunter<'a> {
     pub goes_on: &'a dyn Fn(Duration) -> bool,
     pub random: &'a mut fastrand::Rng,
     pub toll: &'a mut Toll,
+    /// The event logger that nobody kills, of several; empty before it is known.
+    pub spared: Option<Vec<String>>,
 }
 
 impl Hunter<'_> {
@@ -94,8 +96,8 @@ impl Hunter<'_> {
             }
             Deed::Two => self.kill_two(),
             Deed::Again => self.kill_again(),
-            Deed::Logger => self.toll.loggers += self.kill_a(is_logger),
-            Deed::Guard => self.toll.guards += self.kill_a(is_guard),
+            Deed::Logger => self.toll.loggers += self.kill_loggers(),
+            Deed::Guard => self.toll.guards += kill_all(&self.those(is_guard)),
             Deed::Stop | Deed::Stopped | Deed::Beside => self.stop(deed),
         }
     }
@@ -143,9 +145,20 @@ impl Hunter<'_> {
         }
     }
 
-    fn kill_a(&mut self, what: impl Fn(&str) -> bool) -> u64 {
-        let them = children(self.launcher).into_iter().filter(|pid| what(pid));
-        them.map(|pid| u64::from(kill_process(pid_of(&pid), Signal::KILL).is_ok())).sum()
+    fn those(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
+        children(self.launcher).into_iter().filter(|pid| what(pid)).collect()
+    }
+
+    /// Of several, one is spared.
+    fn kill_loggers(&mut self) -> u64 {
+        let mut loggers = self.those(is_logger);
+        if let Some(spared) = &mut self.spared {
+            if spared.is_empty() {
+                spared.extend(loggers.first().cloned());
+            }
+            loggers.retain(|logger| !spared.contains(logger));
+        }
+        kill_all(&loggers)
     }
 
     fn stop(&mut self, deed: Deed) {
@@ -168,6 +181,12 @@ impl Hunter<'_> {
         }
         let _ = pidfd_send_signal(&stopped, Signal::CONT);
     }
+}
+
+/// How many of them were killed.
+fn kill_all(processes: &[String]) -> u64 {
+    let kill = |process| kill_process(pid_of(process), Signal::KILL).is_ok();
+    processes.iter().map(|process| u64::from(kill(process))).sum()
 }
 
 fn pid_of(process: &str) -> Pid {
