@@ -4,6 +4,7 @@
 pub mod app;
 pub mod compare;
 pub mod cpus;
+pub mod determinants;
 pub mod error;
 pub mod growth;
 pub mod launching;

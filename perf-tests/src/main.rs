@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use taffrail_perf::app::App;
 use taffrail_perf::compare::Compare;
+use taffrail_perf::determinants::Determinants;
 use taffrail_perf::growth::Growth;
 use taffrail_perf::limits::Limits;
 use taffrail_perf::logging::Logging;
@@ -37,6 +38,7 @@ enum Command {
     Limits(Limits),
     Logging(Logging),
     Growth(Growth),
+    Determinants(Determinants),
     Recovery(Recovery),
     Faults(Faults),
     Tune(Tune),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Limits(limits) => limits.run(),
         Command::Logging(logging) => logging.run(),
         Command::Growth(growth) => growth.run(),
+        Command::Determinants(determinants) => determinants.run(),
         Command::Recovery(recovery) => recovery.run(),
         Command::Faults(faults) => faults.run(),
         Command::Tune(tune) => tune.run(),

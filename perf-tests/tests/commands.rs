@@ -120,8 +120,15 @@ fn logging_is_measured_in_turn_with_everything() {
     for what in ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"] {
         assert_eq!(of(what), 2, "{what}: {document}");
     }
-    for what in ["no logging", "durability process", "durability disk"] {
+    for what in ["no logging", "durability process", "durability disk", "causal"] {
         assert_eq!(of(&format!("any source, {what}")), 1, "{what}: {document}");
+    }
+    for figures in document["about"]["causal"].as_array().unwrap() {
+        let sent = &figures["determinants"];
+        let count = |what: &str| sent[what].as_u64().unwrap_or_else(|| panic!("{what}: {figures}"));
+        assert!(count("created") > 0 && count("piggybacked") > 0, "{figures}");
+        let each = count("piggybacked") as f64 / count("messages") as f64;
+        assert_eq!(sent["per_message"].as_f64(), Some(each), "{figures}");
     }
     assert_eq!(document["about"]["growth"]["sender-based"].as_array().unwrap().len(), 3);
     for file in ["rows.csv", "a.svg", "a.png"] {

@@ -1,5 +1,6 @@
 //! Running the measurements.
 
+use super::causal::{self, Figures};
 use super::results::{Results, What, rows};
 use super::table::{any_source_table, costs_table, limits_table};
 use super::targets::judge;
@@ -27,6 +28,9 @@ const WAYS: [(What, &[&str]); 4] = [
     (What::SenderBased, &["--logging", "pessimistic", "--sets", "rank"]),
     (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"]),
 ];
+
+/// Messages from any source, with causal logging.
+const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 
 /// Bytes that a trial sends in each direction, so that three of them, and what is sent before, find
 /// room in the memory that a log has.
@@ -69,6 +73,8 @@ struct Costs {
     rounds: u32,
     /// Messages of 8 bytes a second.
     rates: BTreeMap<&'static str, Spread>,
+    /// What causal logging sends with the messages of applications.
+    causal: Vec<Figures>,
     /// The memory that a log takes.
     growth: BTreeMap<&'static str, Vec<growth::Row>>,
     targets: Vec<Verdict>,
@@ -83,9 +89,10 @@ impl Logging {
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let steps = sizes.len() * (2 + WAYS.len()) + 3 + 3;
+        let steps = sizes.len() * (2 + WAYS.len()) + 4 + 3 + causal::APPLICATIONS.len();
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
         let mut results = Results::default();
+        let mut applications = causal::none();
         for _ in 0..self.rounds {
             results.begin_round();
             for &size in &sizes {
@@ -96,15 +103,22 @@ impl Logging {
                 doing(&bar, &format!("message rate: {}", what.name()));
                 results.add_rate(*what, ours::messages_a_second(SHORT, way));
             }
+            for (place, (name, ..)) in causal::APPLICATIONS.iter().enumerate() {
+                doing(&bar, &format!("with determinants: {name}"));
+                if let Err(reason) = causal::measure(&mut applications, place) {
+                    results.missing.entry(What::AnySourceCausal).or_insert(reason);
+                }
+            }
         }
         let growth = grown(&mut results, &bar);
         bar.finish_and_clear();
-        self.report(&results, growth, handover)
+        self.report(&results, applications, growth, handover)
     }
 
     fn report(
         &self,
         results: &Results,
+        causal: Vec<Figures>,
         growth: BTreeMap<&'static str, Vec<growth::Row>>,
         handover: Handover,
     ) -> Result<ExitCode, Error> {
@@ -123,6 +137,14 @@ impl Logging {
         print!("{}", costs_table(results));
         println!("\nFrom any source, each reception an event:");
         println!("{}", any_source_table(results));
+        println!(
+            "Applications of 4 ranks, each its own set, each reception an event: time without"
+        );
+        println!(
+            "logging; with the gate (pessimistic) and causal relative to it; and for each rank"
+        );
+        println!("and iteration messages, determinants created and sent with messages.");
+        println!("{}", causal::table(&causal));
         let mut rates = BTreeMap::new();
         for (what, _) in &WAYS[..3] {
             let Some(rate) = results.rate(*what) else { continue };
@@ -147,7 +169,7 @@ impl Logging {
         }
         let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
         let (missing, about) = (missing.collect(), About::new(Some(handover)));
-        let about = Costs { about, rounds: self.rounds, rates, growth, targets, missing };
+        let about = Costs { about, rounds: self.rounds, rates, causal, growth, targets, missing };
         self.outputs.write(&about, &rows(results), &panels(results))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -199,6 +221,7 @@ fn from_any_source(results: &mut Results, bar: &ProgressBar) -> Result<(), Error
         (What::AnySource, &[][..], &[][..], MESSAGES),
         (What::AnySourceProcess, sender_based, &[], MESSAGES),
         (What::AnySourceDisk, sender_based, &disk, DISK_MESSAGES),
+        (What::AnySourceCausal, &CAUSAL, &[], MESSAGES),
     ] {
         doing(bar, what.name());
         let messages = messages.to_string();

@@ -1,6 +1,7 @@
 //! The `logging` command: what logging messages costs, beside the same without, what the machine
 //! allows and what Open MPI takes, measured in turn.
 
+mod causal;
 mod command;
 mod results;
 mod table;

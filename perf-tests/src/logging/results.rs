@@ -29,6 +29,8 @@ pub enum What {
     AnySourceProcess,
     /// The same, where events are on disk before anything depends on them.
     AnySourceDisk,
+    /// The same, where events go with the messages that depend on them.
+    AnySourceCausal,
 }
 
 impl Named for What {
@@ -45,6 +47,7 @@ impl Named for What {
             What::AnySource => "any source, no logging",
             What::AnySourceProcess => "any source, durability process",
             What::AnySourceDisk => "any source, durability disk",
+            What::AnySourceCausal => "any source, causal",
         }
     }
 }
@@ -53,7 +56,10 @@ impl What {
     /// What this is to be compared with: the same without logging.
     pub fn base(self) -> What {
         match self {
-            What::AnySource | What::AnySourceProcess | What::AnySourceDisk => What::AnySource,
+            What::AnySource
+            | What::AnySourceProcess
+            | What::AnySourceDisk
+            | What::AnySourceCausal => What::AnySource,
             _ => What::Plain,
         }
     }
