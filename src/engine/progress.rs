@@ -16,13 +16,27 @@ const CHECK_EVERY: Duration = Duration::from_millis(2);
 impl Endpoint {
     /// One turn. Returns how many things happened.
     ///
-    /// The one place that what arrives is compiled into, so that all of it is one function.
-    #[inline(never)]
+    /// What arrives is compiled into one function, and into a second one for where it is logged.
+    #[inline(always)]
     pub(crate) fn turn(&mut self) -> usize {
-        let mut events = match self.core.log {
-            None => self.line.poll(&mut self.core),
-            Some(_) => self.poll_logged(),
-        };
+        if self.core.log.is_some() { self.turn_logged() } else { self.turn_plain() }
+    }
+
+    #[inline(never)]
+    fn turn_plain(&mut self) -> usize {
+        let events = self.line.poll(&mut self.core);
+        self.follow(events)
+    }
+
+    #[inline(never)]
+    fn turn_logged(&mut self) -> usize {
+        let events = self.line.poll(&mut Logged(&mut self.core));
+        self.follow(events)
+    }
+
+    /// Does what follows from what has arrived.
+    #[inline(always)]
+    fn follow(&mut self, mut events: usize) -> usize {
         if !self.core.actions.is_empty() {
             self.act();
         }
@@ -41,12 +55,6 @@ impl Endpoint {
             events += self.check_in_time();
         }
         events
-    }
-
-    /// As `line.poll`, where messages are logged.
-    #[inline(never)]
-    fn poll_logged(&mut self) -> usize {
-        self.line.poll(&mut Logged(&mut self.core))
     }
 
     /// Looks after the peers now and then, however busy others keep this rank.

@@ -1,5 +1,6 @@
 //! How a receive is posted, and how messages are looked for without one.
 
+use super::log::calls::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
 use super::view::{Landing, View};
@@ -40,12 +41,18 @@ impl Endpoint {
 
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
-        if self.core.log.is_some() {
-            return self.post_logged(request, from);
+        if let Some(log) = &mut self.core.log {
+            let generation = self.core.requests.get(request).generation;
+            if log.posted(request, generation, from) && self.post_replayed(request) {
+                return;
+            }
         }
         match self.core.matcher.post(posting(from), request) {
             Posted::Queued(post) => self.queued(request, post, from),
             Posted::Matched(env, found) => {
+                if let Some(log) = &mut self.core.log {
+                    log.matched(request, name(&env));
+                }
                 self.core.receive_unexpected(request, env, found);
                 self.act();
             }

@@ -33,10 +33,7 @@ impl Sink for Logged<'_> {
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         let Logged(core) = self;
         let result = match head.kind {
-            kind::EAGER if core.peers[from.index()].fault.is_none() => {
-                core.eager_logged(from.0, head, &payload)
-            }
-            kind::EAGER => Ok(()),
+            kind::EAGER => core.eager_logged(from.0, head, &payload),
             _ => core.other(from.0, head, payload),
         };
         if let Err(fault) = result {
@@ -130,6 +127,8 @@ impl Core {
                 self.deliver(request, from, head.tag, payload, 0);
                 Ok(())
             }
+            // What a peer says that was cut off a moment ago.
+            _ if self.peers[from as usize].fault.is_some() => Ok(()),
             verdict => self.eager_unmatched(verdict, &env, payload, 0, None),
         }
     }

@@ -1,7 +1,8 @@
 //! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
 //! says.
 
-use super::{CLAIM, Log, Note};
+use super::Log;
+use super::notes::{BY_CHANCE, CANCELLED, CLAIM, LOGGED};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
@@ -9,10 +10,10 @@ use crate::engine::request::Stage;
 use crate::engine::wait::Ended;
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
-use taffrail_matching::{Envelope, MessageId, Posted};
+use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
-pub(super) fn name(envelope: &Envelope) -> Name {
+pub(crate) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
 
@@ -27,23 +28,21 @@ enum Told {
 }
 
 impl Log {
-    /// A receive is posted.
+    /// A receive is posted. Whether the replay is to be asked about it.
     #[inline]
-    fn posted(&mut self, request: u32, generation: u32, from: &Pattern) -> Told {
+    pub(crate) fn posted(&mut self, request: u32, generation: u32, from: &Pattern) -> bool {
         let post = self.recorder.post();
         let by_chance = from.source.is_none() || self.all_events;
-        self.take_note(request, Note::new(generation, post, by_chance));
-        if self.replaying { self.fate(request, post) } else { Told::Free }
+        self.take_note(request, generation, post, if by_chance { BY_CHANCE } else { 0 });
+        self.replaying
     }
 
-    #[inline(never)]
-    fn fate(&mut self, request: u32, post: u32) -> Told {
-        let fate = self.replay.fate(post);
-        self.look_at_replay();
+    fn fate(&mut self, request: u32) -> Told {
         let note = &mut self.notes[request as usize];
-        match fate {
+        let told = match self.replay.fate(note.post) {
             Fate::Messages(messages) => {
-                (note.name, note.has_name, note.logged) = (messages[0], true, true);
+                note.set_name(messages[0]);
+                note.flags |= LOGGED;
                 match self.reserved.remove(&messages[0]) {
                     Some(id) => Told::Has(id),
                     None => {
@@ -53,19 +52,21 @@ impl Log {
                 }
             }
             Fate::Cancelled => {
-                (note.cancelled, note.logged) = (true, true);
+                note.flags |= CANCELLED | LOGGED;
                 Told::Waits
             }
             Fate::Free => Told::Free,
-        }
+        };
+        self.look_at_replay();
+        told
     }
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(super) fn matched(&mut self, request: u32, message: Name) {
+    pub(crate) fn matched(&mut self, request: u32, message: Name) {
         let note = &mut self.notes[request as usize];
-        (note.name, note.has_name) = (message, true);
-        if note.by_chance && !note.logged {
+        note.set_name(message);
+        if note.is_to_be_logged() {
             self.log_match(request);
         }
     }
@@ -73,9 +74,11 @@ impl Log {
     #[inline(never)]
     fn log_match(&mut self, request: u32) {
         let note = &mut self.notes[request as usize];
-        if note.has_name && note.post != CLAIM {
-            note.logged = true;
-            let event = self.recorder.matched(note.post, note.name);
+        if let Some(message) = note.name()
+            && note.post != CLAIM
+        {
+            note.flags |= LOGGED;
+            let event = self.recorder.matched(note.post, message);
             self.write(event);
         }
     }
@@ -120,23 +123,15 @@ impl Endpoint {
         self.core.log.as_mut().expect("only called when messages are logged")
     }
 
-    /// Posts a receive whose messages are logged.
+    /// Posts a receive that the replay may know of. `false`: it does not.
     #[inline(never)]
-    pub(crate) fn post_logged(&mut self, request: u32, from: &Pattern) {
-        let generation = self.core.requests.get(request).generation;
-        match self.log().posted(request, generation, from) {
-            Told::Free => {}
-            Told::Waits => return,
-            Told::Has(id) => return self.receive_reserved(request, id),
+    pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
+        match self.log().fate(request) {
+            Told::Free => return false,
+            Told::Waits => {}
+            Told::Has(id) => self.receive_reserved(request, id),
         }
-        match self.core.matcher.post(posting(from), request) {
-            Posted::Queued(post) => self.queued(request, post, from),
-            Posted::Matched(env, found) => {
-                self.log().matched(request, name(&env));
-                self.core.receive_unexpected(request, env, found);
-                self.act();
-            }
-        }
+        true
     }
 
     /// Receives a message that was kept for this receive.
@@ -322,8 +317,8 @@ impl Endpoint {
             self.core.matcher.cancel(post);
             let event = self.log().recorder.cancelled(note.post);
             self.log().write(event);
-        } else if !note.cancelled || stage != Stage::Posted {
-            if !note.logged {
+        } else if !note.has(CANCELLED) || stage != Stage::Posted {
+            if !note.has(LOGGED) {
                 self.log().log_match(request.index);
             }
             return Ok(false);
@@ -337,8 +332,8 @@ impl Core {
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
         let Some(log) = &mut self.log else { return };
-        let note = Note::new(self.requests.get(request).generation, CLAIM, false);
-        log.take_note(request, Note { name: name(envelope), has_name: true, ..note });
+        log.take_note(request, self.requests.get(request).generation, CLAIM, 0);
+        log.notes[request as usize].set_name(name(envelope));
     }
 
     /// A message that no receive has got, and its handle.

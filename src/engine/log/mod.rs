@@ -12,11 +12,12 @@
 //! - [`causal`]: events that travel with the messages that depend on them.
 
 mod arrival;
-mod calls;
+pub(crate) mod calls;
 mod causal;
 mod cold;
 mod departure;
 mod events;
+mod notes;
 mod peers;
 pub(crate) mod setting;
 mod tape;
@@ -28,6 +29,7 @@ pub(crate) use tape::Kept;
 use super::peer::Landing;
 use crate::{Error, Rank};
 use events::Events;
+use notes::Note;
 use rustc_hash::FxHashMap;
 use setting::Setting;
 use taffrail_logging::{Answer, Causal, Clocked, Inbound, Name, Outbound, Recorder, Replay};
@@ -66,40 +68,6 @@ pub(crate) struct Log {
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// The program is over.
     leaving: bool,
-}
-
-/// What is known of a receive.
-#[derive(Clone, Copy)]
-struct Note {
-    /// That of the request: the note of an older one says nothing.
-    generation: u32,
-    /// The number of the receive, unless it is [`CLAIM`].
-    post: u32,
-    /// The message that it has got, or is to get, if [`has_name`](Self::has_name).
-    name: Name,
-    has_name: bool,
-    /// Chance decides what it gets, so that this is an event.
-    by_chance: bool,
-    /// What it got is an event already.
-    logged: bool,
-    /// By the replay, it was cancelled.
-    cancelled: bool,
-}
-
-/// In the place of the number of a receive: the message was claimed.
-const CLAIM: u32 = u32::MAX;
-
-impl Note {
-    #[inline]
-    fn new(generation: u32, post: u32, by_chance: bool) -> Note {
-        let name = Name { source: 0, context: 0, seq: 0 };
-        let (has_name, logged, cancelled) = (false, false, false);
-        Note { generation, post, name, has_name, by_chance, logged, cancelled }
-    }
-
-    fn name(&self) -> Option<Name> {
-        self.has_name.then_some(self.name)
-    }
 }
 
 /// The connection with a peer.
@@ -170,18 +138,6 @@ impl Log {
         self.events.write(event);
         if let Some(causal) = &mut self.causal {
             causal.wrote(&event);
-        }
-    }
-
-    /// Writes what is known of a receive.
-    #[inline]
-    fn take_note(&mut self, request: u32, note: Note) {
-        match self.notes.get_mut(request as usize) {
-            Some(place) => *place = note,
-            None => {
-                self.notes.resize(request as usize, Note::new(u32::MAX, CLAIM, false));
-                self.notes.push(note);
-            }
         }
     }
 

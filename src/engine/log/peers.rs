@@ -1,6 +1,6 @@
 //! Peers that die and come back, and the end of the program.
 
-use super::Note;
+use super::notes::Note;
 use super::calls::name;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
