@@ -58,6 +58,20 @@ impl<P> Outbound<P> {
         Outbound { peers: (0..ranks).map(peer).collect() }
     }
 
+    /// The next number to `to`, to be counted up when it is used; if nothing stands in the way of a
+    /// message, and the channel has had one.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[inline]
+    pub fn next(&mut self, to: Rank, context: u16) -> Option<&mut u32> {
+        let peer = &mut self.peers[to as usize];
+        if !peer.ready || !peer.has.channels.is_empty() {
+            return None;
+        }
+        peer.next.iter_mut().find(|(c, _)| *c == context).map(|(_, next)| next)
+    }
+
     /// Numbers the next message to `to`, and says what is done with it.
     ///
     /// # Panics
@@ -65,6 +79,7 @@ impl<P> Outbound<P> {
     pub fn number(&mut self, to: Rank, context: u16) -> (u32, Sending) {
         let peer = &mut self.peers[to as usize];
         let seq = peer.take_number(context);
+        peer.catch_up(context, seq);
         let sending = match (peer.ready, peer.has.covers(context, seq)) {
             (false, _) => Sending::Hold,
             (true, true) => Sending::Suppress,
@@ -77,6 +92,7 @@ impl<P> Outbound<P> {
     ///
     /// # Panics
     /// If there is no such rank.
+    #[inline]
     pub fn keep(&mut self, to: Rank, entry: Entry<P>) {
         self.peers[to as usize].log.push_back(entry);
     }
@@ -125,6 +141,19 @@ impl<P> Outbound<P> {
 }
 
 impl<P> Peer<P> {
+    /// Forgets what it has had when all of that was numbered again: the last is this one.
+    fn catch_up(&mut self, context: u16, seq: u32) {
+        let Peer { next, has, .. } = self;
+        let number = |of: u16| match of == context {
+            true => seq,
+            false => next.iter().find(|(c, _)| *c == of).map_or(0, |(_, next)| *next),
+        };
+        if has.channels.iter().all(|&(of, had)| !before(number(of), had)) {
+            has.channels.clear();
+            has.missing.clear();
+        }
+    }
+
     fn take_number(&mut self, context: u16) -> u32 {
         if let Some((_, next)) = self.next.iter_mut().find(|(c, _)| *c == context) {
             *next = next.wrapping_add(1);
@@ -184,6 +213,26 @@ mod tests {
         assert_eq!(out.log(1).count(), 4, "all of it can be asked for again");
         out.lost(1);
         assert_eq!(out.restarted(1, Received::default()).count(), 4);
+    }
+
+    #[test]
+    fn nothing_stands_in_the_way_when_all_that_a_peer_had_was_numbered_again() {
+        let mut out = Outbound::<u32>::new(2, false);
+        assert_eq!(out.next(1, 0), None, "it has not said what it has");
+        let has = Received { channels: vec![(0, 2), (3, 1)], missing: vec![(3, 0)] };
+        assert_eq!(out.restarted(1, has).count(), 0);
+        assert_eq!(out.number(1, 0), (0, Sending::Suppress));
+        assert_eq!(out.number(1, 3), (0, Sending::Transmit), "it was missing");
+        assert_eq!(out.number(1, 0), (1, Sending::Suppress));
+        assert_eq!(out.next(1, 0), None, "number 1 was suppressed just now");
+        assert_eq!(out.number(1, 0), (2, Sending::Transmit));
+        assert_eq!(out.next(1, 0), Some(&mut 3));
+        assert_eq!(out.next(1, 3), Some(&mut 1));
+        assert_eq!(out.next(1, 4), None, "the first of its channel");
+        *out.next(1, 0).unwrap() += 1;
+        assert_eq!(out.number(1, 0), (4, Sending::Transmit));
+        out.lost(1);
+        assert_eq!(out.next(1, 0), None);
     }
 
     #[test]

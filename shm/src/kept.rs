@@ -3,7 +3,7 @@
 use crate::copy;
 use crate::line::{Line, OWN_AHEAD};
 use crate::outbox::SEGMENT;
-use taffrail_fabric::{Head, MemoryError, PeerId, Refused, SegmentId};
+use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, SegmentId};
 
 /// The outbox grows by so many bytes when more of it is to be kept.
 const GROWTH: usize = 4 << 20;
@@ -33,10 +33,11 @@ impl Line {
     }
 
     /// As [`Fabric::write_segment`](taffrail_fabric::Fabric::write_segment).
+    #[inline(always)]
     pub(crate) fn write_kept(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         let to = self.kept_at(segment, at, bytes.len());
         // SAFETY: `kept_at` has found the range inside the segment, which is ours to write.
-        unsafe { copy::plain(to, bytes.as_ptr(), bytes.len()) };
+        unsafe { Payload::of(bytes).copy_to(to, bytes.len()) };
         if bytes.len() > 256 {
             let end = at + bytes.len();
             let ahead = (SEGMENT - end).min(bytes.len()).min(OWN_AHEAD);

@@ -748,7 +748,7 @@ impl Fabric for Line {
         self.keep()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         self.write_kept(segment, at, bytes);
     }

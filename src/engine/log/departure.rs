@@ -66,8 +66,38 @@ impl Endpoint {
     /// As [`send`](Self::send), to a rank of another set.
     #[inline(never)]
     pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+        if self.send_short(&to, data) {
+            return Ok(());
+        }
         self.log_and_send(&to, &[data], data.len(), None)?;
         self.listen(&to, data.len())
+    }
+
+    /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
+    /// there is room for it is made sure before, and the log ends with its process). `false` when
+    /// something stands in its way.
+    #[inline(always)]
+    fn send_short(&mut self, to: &Dest, data: &[u8]) -> bool {
+        let Endpoint { line, core, .. } = self;
+        let Some(log) = &mut core.log else { return false };
+        if !log.departs_freely
+            || data.len() > line.caps().inline
+            || !log.tape.has_room(data.len())
+            || !core.peers[to.rank as usize].queue.is_empty()
+        {
+            return false;
+        }
+        let Some(next) = log.outbound.next(to.rank, to.context) else { return false };
+        let seq = *next;
+        let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
+        if line.send(PeerId(to.rank), head, data).is_err() {
+            return false;
+        }
+        *next = seq.wrapping_add(1);
+        let mut kept = Kept::new(to.tag, data.len(), false, false);
+        kept.at = log.tape.write_short(line, data);
+        log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        true
     }
 
     /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a

@@ -65,6 +65,11 @@ impl Events {
         Ok((Events { me, ring, place, fellows, gate }, former))
     }
 
+    /// Whether anything may have to wait for its events.
+    pub(crate) fn has_gate(&self) -> bool {
+        self.gate.is_some()
+    }
+
     /// Writes an event. Waits while the event logger is behind.
     pub(crate) fn write(&mut self, event: Clocked) {
         if let Ok(clock) = self.ring.push(&event.event) {

@@ -43,6 +43,8 @@ pub(crate) struct Log {
     /// The correlated set of each rank.
     sets: Vec<u32>,
     all_events: bool,
+    /// What leaves waits for no events, and takes none with it.
+    departs_freely: bool,
     recorder: Recorder,
     replay: Replay,
     /// There is something left of the replay.
@@ -102,6 +104,7 @@ impl Log {
             incarnation: setting.incarnation,
             sets: setting.sets.clone(),
             all_events: setting.all_events,
+            departs_freely: causal.is_none() && !events.has_gate(),
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,

@@ -1,7 +1,7 @@
 //! Peers that die and come back, and the end of the program.
 
-use super::notes::Note;
 use super::calls::name;
+use super::notes::Note;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
 use crate::engine::peer::Landing;

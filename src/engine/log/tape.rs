@@ -131,6 +131,24 @@ impl Tape {
         self.prepare_more(fabric, requests, len.max(piece))
     }
 
+    /// Whether a short message of `len` bytes fits without more ado.
+    #[inline]
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        self.fill + len.max(1) + 8 <= self.size
+    }
+
+    /// Writes a short message, for which [there is room](Self::has_room). Returns where it is.
+    #[inline(always)]
+    pub(crate) fn write_short(&mut self, fabric: &mut impl Fabric, bytes: &[u8]) -> u64 {
+        self.fill = self.fill.next_multiple_of(8);
+        let at = self.place();
+        if let Some(&Some(segment)) = self.segments.last() {
+            fabric.write_segment(segment, self.fill, bytes);
+            self.fill += bytes.len();
+        }
+        at
+    }
+
     #[cold]
     #[inline(never)]
     fn prepare_more(
