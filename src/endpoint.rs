@@ -13,6 +13,7 @@ use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
+use crate::engine::heartbeat::Heartbeat;
 use crate::engine::loan::{Back, Buffer, Return};
 use crate::engine::log::Log;
 use crate::engine::log::setting::Setting as Logging;
@@ -85,6 +86,7 @@ pub struct Endpoint {
     pub(crate) spin: Spin,
     /// Turns of the wheel, and when the peers were looked at last.
     pub(crate) turns: u32,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) checked: Instant,
     /// When a wait began to sleep, or last said what it waits for.
     pub(crate) asleep: Instant,
@@ -140,11 +142,13 @@ impl Endpoint {
                 None => Spin::fixed(20_000),
             },
             turns: 0,
+            heartbeat: Heartbeat::from_env()?,
             checked: Instant::now(),
             asleep: Instant::now(),
             settings,
             line,
         };
+        endpoint.heartbeat.beat(0);
         endpoint.begin_exchange();
         Ok(endpoint)
     }
@@ -390,6 +394,7 @@ impl Drop for Endpoint {
                 std::thread::yield_now();
             }
         }
+        self.heartbeat.end();
     }
 }
 

@@ -4,6 +4,7 @@
 mod cpus;
 mod failures;
 mod guard;
+mod heartbeat;
 mod keyboard;
 mod line;
 mod logger;
@@ -96,6 +97,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 /// Why a job could not be started, and the status to end with.
+#[derive(Debug)]
 struct Failure {
     status: u8,
     why: String,

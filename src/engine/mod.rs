@@ -9,6 +9,7 @@ pub(crate) mod channels;
 pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod fetch;
+pub(crate) mod heartbeat;
 pub(crate) mod kind;
 pub(crate) mod loan;
 pub(crate) mod log;

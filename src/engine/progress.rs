@@ -51,6 +51,7 @@ impl Endpoint {
             events += self.handle_active();
         }
         self.turns = self.turns.wrapping_add(1);
+        self.heartbeat.beat(self.turns);
         if self.turns.is_multiple_of(LOOK_EVERY) {
             events += self.check_in_time();
         }

@@ -4,6 +4,7 @@ use super::Failure;
 use super::sets::Sets;
 use crate::eventlog::{Keeping, Kept};
 use std::path::PathBuf;
+use std::time::Duration;
 use taffrail_logging::store::MOST_COPIES;
 
 /// Sets that are started again in one job, unless it is said otherwise.
@@ -46,6 +47,10 @@ pub struct Options {
     /// What to do when a rank is killed [default: restart with --logging, else abort]
     #[arg(long, value_enum)]
     on_failure: Option<OnFailure>,
+    /// Kill a rank that has not called the library for so long; a program that computes for longer
+    /// between two calls is killed as well [default: never]
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..))]
+    heartbeat: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -107,6 +112,11 @@ impl Options {
     /// Whether messages are to be logged.
     pub fn log(&self) -> bool {
         self.logging != Logging::None
+    }
+
+    /// The longest time between two calls of the library, if ranks that hang are to be killed.
+    pub(super) fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat.map(Duration::from_secs)
     }
 
     /// What follows for so many ranks.

@@ -23,8 +23,8 @@ pub struct Rank {
     pub err: Option<Labelled<ChildStderr>>,
 }
 
-/// What a launcher tells ranks whose messages are logged: not for those of a launcher below it.
-const OURS: [&str; 8] = [
+/// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
+const OURS: [&str; 9] = [
     "TAFFRAIL_LOGGING",
     "TAFFRAIL_EVENTS",
     "TAFFRAIL_SETS",
@@ -33,6 +33,7 @@ const OURS: [&str; 8] = [
     "TAFFRAIL_RINGS",
     "TAFFRAIL_REPLAY",
     "TAFFRAIL_LOG_MEMORY",
+    "TAFFRAIL_HEARTBEAT",
 ];
 
 /// What a process is given beside what all have.

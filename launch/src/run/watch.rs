@@ -2,6 +2,7 @@
 
 use super::failures::OnFailure;
 use super::guard::Guard;
+use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
 use super::line::Heard;
 use super::ranks::{self, Outfit, Rank};
@@ -41,6 +42,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         on_failure: plan.on_failure,
         recovery: Recovery::new(plan, args.ranks, digest, &guard)?,
         guard,
+        heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
         done: None,
         gone: Vec::new(),
         verdict: None,
@@ -56,6 +58,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     while job.ranks.iter().any(Rank::runs) {
         job.handle(job.wait()?);
         job.check_clock();
+        job.check_heartbeats();
     }
     (0..job.ranks.len()).for_each(|number| job.finish_output(number));
     job.tell_failures();
@@ -74,6 +77,8 @@ pub(super) struct Job<'a> {
     /// If messages are logged.
     pub(super) recovery: Option<Recovery>,
     pub(super) guard: Guard,
+    /// If ranks that hang are to be killed.
+    heartbeats: Option<Heartbeats>,
     /// The first rank that has ended with success.
     pub(super) done: Option<usize>,
     /// Ranks that the others go on without.
@@ -106,10 +111,13 @@ impl Job<'_> {
         number: usize,
         replay: Option<OwnedFd>,
     ) -> Result<Rank, Failure> {
-        let outfit = match &self.recovery {
+        let mut outfit = match &self.recovery {
             Some(recovery) => recovery.outfit(number, replay)?,
             None => Outfit::default(),
         };
+        if let Some(heartbeats) = &mut self.heartbeats {
+            heartbeats.outfit(number, &mut outfit)?;
+        }
         let cpu = self.places.as_ref().map(|places| places[number]);
         let (rank, input) = Rank::start(self.args, number, cpu, outfit, &self.guard)?;
         if number == 0 {
@@ -269,7 +277,9 @@ impl Job<'_> {
 
     /// When the job must be ended, or killed, if nothing happens before.
     fn due(&self) -> Option<Instant> {
-        self.kill_at.or_else(|| self.timeout.map(|limit| self.started + limit))
+        let end = self.kill_at.or_else(|| self.timeout.map(|limit| self.started + limit));
+        let look = self.heartbeats.as_ref().map(Heartbeats::due);
+        end.into_iter().chain(look).min()
     }
 
     fn check_clock(&mut self) {
@@ -285,6 +295,21 @@ impl Job<'_> {
                 self.fail(TIMED_OUT, &format!("the job did not end within {} s", limit.as_secs()));
             }
             _ => {}
+        }
+    }
+
+    /// Kills the ranks that hang. What follows is that of any rank that is killed.
+    fn check_heartbeats(&mut self) {
+        let Some(heartbeats) = &mut self.heartbeats else { return };
+        let limit = heartbeats.limit().as_secs();
+        for rank in heartbeats.overdue() {
+            if self.ranks[rank].runs() && self.kill_at.is_none() {
+                say(&format!(
+                    "{} has not called the library for {limit} s, or is stopped; killing it                      (--heartbeat {limit})",
+                    self.who(rank)
+                ));
+                self.ranks[rank].signal(Signal::KILL);
+            }
         }
     }
 

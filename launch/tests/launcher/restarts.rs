@@ -4,6 +4,7 @@ mod apps;
 mod causal;
 mod ends;
 mod farewells;
+mod heartbeats;
 mod helpers;
 mod rank;
 mod shortage;

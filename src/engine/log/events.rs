@@ -1,6 +1,7 @@
 //! The events of this rank: where they are written, and which are stable.
 
 use super::setting::Setting;
+use crate::engine::heartbeat::Heartbeat;
 use crate::{Error, Rank};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ pub(crate) struct Events {
     fellows: Vec<Fellow>,
     /// Where messages wait until what is written is stable, and it is not at once.
     gate: Option<Gate>,
+    heartbeat: Heartbeat,
 }
 
 struct Fellow {
@@ -62,7 +64,7 @@ impl Events {
         }
         let waits = shape.durability != Durability::Process && !setting.causal;
         let gate = waits.then(|| Gate::new(setting.rings.len()));
-        Ok((Events { me, ring, place, fellows, gate }, former))
+        Ok((Events { me, ring, place, fellows, gate, heartbeat: Heartbeat::from_env()? }, former))
     }
 
     /// Whether anything may have to wait for its events.
@@ -84,6 +86,7 @@ impl Events {
         let mut since = Instant::now();
         while self.ring.push(&event.event).is_err() {
             std::thread::sleep(Duration::from_micros(50));
+            self.heartbeat.waits();
             if since.elapsed() > PATIENCE {
                 since = Instant::now();
                 tracing::warn!(

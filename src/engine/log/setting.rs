@@ -123,7 +123,7 @@ fn numbers<T: FromStr>(text: &str, between: char) -> Option<Vec<T>> {
 }
 
 /// A descriptor that the launcher left open for this process.
-fn take(fd: RawFd) -> Result<OwnedFd, String> {
+pub(crate) fn take(fd: RawFd) -> Result<OwnedFd, String> {
     if fd <= 2 {
         return Err("a descriptor above 2".into());
     }

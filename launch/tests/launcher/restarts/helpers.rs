@@ -14,11 +14,11 @@ fn kill_a(launcher: u32, what: impl Fn(&str) -> bool) -> u32 {
 /// From the first moment of a job to its last no logger lives for long.
 #[test]
 fn the_event_logger_is_killed_again_and_again() {
-    let part = "phases 64 150";
+    let part = "phases 64 600";
     let (answer, _) = in_peace(part, 3);
     let folder = tempfile::tempdir().unwrap();
     let disk = ["--durability", "disk", "--log-dir", folder.path().to_str().unwrap()];
-    for (more, most) in [(&[][..], 30), (&disk, 100)] {
+    for (more, most) in [(&[][..], 20), (&disk, 50)] {
         let options = [&LOGGED[..], &["--events", "all", "--sets", "rank"], more].concat();
         let (mut loggers, mut ranks) = (0, 0);
         let job = disturbed(&mut application(part, 3, &options), |launcher, goes_on| {

@@ -26,6 +26,8 @@ pub struct Case {
     small_log: bool,
     causal: bool,
     kept: Kept,
+    /// Ranks that are stopped are found, and killed, by the launcher.
+    heartbeat: bool,
     deeds: Vec<Deed>,
     seed: u64,
 }
@@ -62,6 +64,7 @@ impl Case {
             deeds: (0..random.usize(1..=8)).map(|_| Deed::draw(&mut random)).collect(),
             seed: random.u64(..),
             causal: random.u32(..3) == 0,
+            heartbeat: random.u32(..4) == 0,
         }
     }
 
@@ -81,6 +84,7 @@ impl Case {
                 random: &mut random,
                 toll: &mut toll,
                 // All but one may be killed.
+                heartbeat: self.heartbeat,
                 spared: (self.kept == Kept::Node).then(Vec::new),
             };
             for &deed in &self.deeds {
@@ -117,6 +121,9 @@ impl Case {
             options.extend(["--log-memory", "1M"]);
         }
         let log = text(folder.join("log"));
+        if self.heartbeat {
+            options.extend(["--heartbeat", "1"]);
+        }
         match self.kept {
             Kept::Process => {}
             Kept::Disk => options.extend(["--durability", "disk", "--log-dir", &log]),
@@ -131,10 +138,11 @@ impl Display for Case {
         let Case { part, ranks, sets, kept, .. } = self;
         let events = if self.all_events { "all" } else { "nondeterministic" };
         let memory = if self.small_log { ", small log" } else { "" };
+        let heartbeat = if self.heartbeat { ", heartbeat" } else { "" };
         let policy = if self.causal { "causal" } else { "pessimistic" };
         write!(
             f,
-            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}"
+            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}{heartbeat}"
         )
     }
 }

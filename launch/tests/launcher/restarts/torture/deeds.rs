@@ -17,7 +17,8 @@ pub enum Deed {
     Logger,
     /// The guard is.
     Guard,
-    /// A rank is stopped, and goes on after a while.
+    /// A rank is stopped, and goes on after a while; or, where there are heartbeats, is killed since it
+    /// does not.
     Stop,
     /// A rank is killed while it is stopped.
     Stopped,
@@ -49,6 +50,8 @@ pub struct Toll {
     loggers: u64,
     guards: u64,
     stopped: u64,
+    /// Of the ranks killed, by the launcher, since they were stopped for too long.
+    hung: u64,
 }
 
 impl Toll {
@@ -59,16 +62,17 @@ impl Toll {
         self.loggers += other.loggers;
         self.guards += other.guards;
         self.stopped += other.stopped;
+        self.hung += other.hung;
     }
 }
 
 impl Display for Toll {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Toll { ranks, together, again, loggers, guards, stopped } = self;
+        let Toll { ranks, together, again, loggers, guards, stopped, hung } = self;
         write!(
             f,
             "{ranks} ranks killed ({together} by twos, {again} just started), {loggers} loggers, \
-             {guards} guards, {stopped} ranks stopped"
+             {guards} guards, {stopped} ranks stopped, {hung} of them found by their heartbeat"
         )
     }
 }
@@ -79,6 +83,8 @@ pub struct Hunter<'a> {
     pub goes_on: &'a dyn Fn(Duration) -> bool,
     pub random: &'a mut fastrand::Rng,
     pub toll: &'a mut Toll,
+    /// Whether the launcher kills who is stopped.
+    pub heartbeat: bool,
     /// The event logger that nobody kills, of several; empty before it is known.
     pub spared: Option<Vec<String>>,
 }
@@ -145,6 +151,19 @@ impl Hunter<'_> {
         }
     }
 
+    /// Unless it is not watched, since its endpoint was not open.
+    fn stays_stopped(&mut self, rank: &str) {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(5) {
+            if !runs(rank) {
+                self.toll.ranks += 1;
+                self.toll.hung += 1;
+                return;
+            }
+            (self.goes_on)(Duration::from_millis(5));
+        }
+    }
+
     fn those(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
         children(self.launcher).into_iter().filter(|pid| what(pid)).collect()
     }
@@ -174,8 +193,12 @@ impl Hunter<'_> {
         if matches!(deed, Deed::Beside) && self.pause(Duration::from_millis(20)) {
             self.kill(other);
         }
-        let most = [2, 20, 200][self.random.usize(..3)];
-        self.pause(Duration::from_millis(most));
+        if matches!(deed, Deed::Stop) && self.heartbeat {
+            self.stays_stopped(rank);
+        } else {
+            let most = [2, 20, 200][self.random.usize(..3)];
+            self.pause(Duration::from_millis(most));
+        }
         if matches!(deed, Deed::Stopped) && pidfd_send_signal(&stopped, Signal::KILL).is_ok() {
             self.toll.ranks += 1;
         }
