@@ -88,8 +88,9 @@ pub struct Endpoint {
     pub(crate) turns: u32,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) checked: Instant,
-    /// When a wait began to sleep, or last said what it waits for.
+    /// When a wait began to sleep, and after how long it says what it waits for.
     pub(crate) asleep: Instant,
+    pub(crate) patience: Duration,
     pub(crate) settings: Settings,
 }
 
@@ -145,6 +146,7 @@ impl Endpoint {
             heartbeat: Heartbeat::from_env()?,
             checked: Instant::now(),
             asleep: Instant::now(),
+            patience: Duration::MAX,
             settings,
             line,
         };

@@ -99,6 +99,18 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
     }
 }
 
+/// Says something that somebody should know: to who subscribes to `tracing`, or else on standard error.
+pub(crate) fn warn(what: &str) {
+    use std::io::Write;
+    use tracing::subscriber::NoSubscriber;
+    if tracing::dispatcher::get_default(|dispatch| dispatch.is::<NoSubscriber>()) {
+        // When nobody listens there is nobody to tell.
+        let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
+    } else {
+        tracing::warn!("{what}");
+    }
+}
+
 /// What a rank that waits for long is waiting for.
 pub(crate) fn report(endpoint: &Endpoint) -> String {
     let core = &endpoint.core;

@@ -1,7 +1,7 @@
 //! How the time passes until something happens: spin, then yield, then sleep.
 
 use super::request::Stage;
-use crate::{Endpoint, Error, Request, Status};
+use crate::{Endpoint, Error, Request, Status, explain};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric};
 
@@ -12,7 +12,7 @@ const LOOK_EVERY: u32 = 1024;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
 
-/// A wait that takes longer says what it waits for.
+/// A wait that takes longer says what it waits for; again after twice that, and so on.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Which of several operations is over (its place in the list), and how it ended.
@@ -54,7 +54,7 @@ impl Endpoint {
             return;
         }
         if idle.turns == begin {
-            self.asleep = Instant::now();
+            (self.asleep, self.patience) = (Instant::now(), LONG);
         }
         if !self.owing.is_empty() {
             // Room towards a peer comes without a bell, and so does what opens the gate.
@@ -70,9 +70,11 @@ impl Endpoint {
         if self.core.log.is_some() {
             self.end_of_any_source();
         }
-        if self.asleep.elapsed() > LONG {
-            self.asleep = Instant::now();
-            tracing::warn!("nothing has happened for a while: {}", crate::explain::report(self));
+        if self.asleep.elapsed() > self.patience {
+            let seconds = self.patience.as_secs();
+            let report = explain::report(self);
+            explain::warn(&format!("nothing has happened for {seconds} s: {report}"));
+            self.patience *= 2;
         }
     }
 

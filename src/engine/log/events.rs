@@ -2,7 +2,7 @@
 
 use super::setting::Setting;
 use crate::engine::heartbeat::Heartbeat;
-use crate::{Error, Rank};
+use crate::{Error, Rank, explain};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use taffrail_logging::store::{
@@ -83,16 +83,18 @@ impl Events {
 
     #[cold]
     fn write_slowly(&mut self, event: Clocked) {
-        let mut since = Instant::now();
+        let (begin, mut patience) = (Instant::now(), PATIENCE);
         while self.ring.push(&event.event).is_err() {
             std::thread::sleep(Duration::from_micros(50));
             self.heartbeat.waits();
-            if since.elapsed() > PATIENCE {
-                since = Instant::now();
-                tracing::warn!(
-                    written = self.ring.written(),
-                    "waiting for the event logger, which takes no events: is it alive, and is there room where it keeps them?"
-                );
+            if begin.elapsed() > patience {
+                explain::warn(&format!(
+                    "rank {} has waited for {} s for the event logger, which takes no events: is it \
+                     alive, and is there room where it keeps them?",
+                    self.me,
+                    patience.as_secs()
+                ));
+                patience *= 2;
             }
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 use rustix::process::{Pid, Signal, kill_process};
 use taffrail::{Job, collectives};
 
-/// A rank that exchanges numbers with the others twice. Before that, rank 1 calls the library so often,
+/// A rank that exchanges numbers with the others twice. Before the first time, rank 1 calls the library so often,
 /// each time after so many milliseconds; not if it was started again. Alone it does nothing.
 #[test]
 fn a_rank_that_takes_its_time() {
@@ -15,8 +15,8 @@ fn a_rank_that_takes_its_time() {
     let mut job = Job::from_env().unwrap();
     let mut endpoint = job.endpoint().unwrap();
     let again = std::env::var("TAFFRAIL_INCARNATION").is_ok_and(|life| life != "0");
-    for _ in 0..2 {
-        if job.rank() == 1 && !again {
+    for round in 0..2 {
+        if job.rank() == 1 && round == 0 && !again {
             for _ in 0..calls {
                 std::thread::sleep(Duration::from_millis(nap));
                 endpoint.progress();
@@ -64,6 +64,16 @@ fn who_calls_now_and_then_is_left_alone_and_so_is_who_waits() {
     assert_eq!((job.status, job.err.matches("taffrail").count()), (0, 0), "{}", job.err);
     let job = with_a_nap("1 100", &[&LOGGED[..], &["--sets", "rank"]].concat());
     assert_eq!((job.status, job.err.matches("taffrail").count()), (0, 0), "{}", job.err);
+}
+
+/// Ranks that hang in the library are not killed, but say what they wait for.
+#[test]
+fn who_waits_for_long_says_so() {
+    let job = with_a_nap("30 400", &[]);
+    assert_eq!(job.status, 0, "{}", job.err);
+    let said = "taffrail: nothing has happened for 10 s: rank ";
+    assert!(job.err.lines().all(|line| line.starts_with(said)), "{}", job.err);
+    assert!(job.err.contains("1 requests Posted (ranks [1])"), "{}", job.err);
 }
 
 #[test]
