@@ -277,10 +277,57 @@ impl Causal {
         if determinants.is_empty() || !rest.is_empty() {
             return Err(CausalError::Length { got: bytes.len() });
         }
-        determinants.iter().try_for_each(|bytes| self.receive(from, bytes))
+        determinants.iter().try_for_each(|bytes| {
+            let Determinant { rank, clock, .. } = self.receive(bytes, false)?;
+            let has = self.peers[from as usize].has.entry(rank).or_default();
+            *has = clock.max(*has);
+            Ok(())
+        })
     }
 
-    fn receive(&mut self, from: Rank, bytes: &[u8; DETERMINANT]) -> Result<(), CausalError> {
+    /// This rank is started again, and a survivor holds [all of these](Self::all_held). They are held
+    /// here from now on, and those of this rank are to be replayed behind the stable ones.
+    ///
+    /// A rank that is started again depends on what its events depend on, before it has received any of
+    /// that again. So it holds what survivors hold of *all* ranks: if one of these dies next, it is asked
+    /// like others.
+    ///
+    /// # Errors
+    /// [`CausalError::Differ`] when two survivors hold different events; else as
+    /// [`received`](Self::received).
+    pub fn adopt(&mut self, bytes: &[u8]) -> Result<(), CausalError> {
+        let (determinants, rest) = bytes.as_chunks::<DETERMINANT>();
+        if !rest.is_empty() {
+            return Err(CausalError::Length { got: bytes.len() });
+        }
+        for bytes in determinants {
+            let new = self.receive(bytes, true)?;
+            let same = |held: &Determinant| held.clock == new.clock;
+            if self.held_of(new.rank).find(|held| same(held)).is_some_and(|held| *held != new) {
+                return Err(CausalError::Differ { rank: new.rank, clock: new.clock });
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is held and not known to be stable, in the order in which it was learnt.
+    pub fn all_held(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for Held { determinant, .. } in &self.held {
+            let stable = self.known[determinant.rank as usize].stable;
+            if determinant.clock > stable {
+                bytes.extend_from_slice(&determinant.encode((determinant.clock - stable) as u32));
+            }
+        }
+        bytes
+    }
+
+    /// Takes in a determinant. `adopts`: also of this rank, beyond what it knows.
+    fn receive(
+        &mut self,
+        bytes: &[u8; DETERMINANT],
+        adopts: bool,
+    ) -> Result<Determinant, CausalError> {
         let rank = u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[k]));
         let ranks = self.known.len() as u32;
         if rank >= ranks {
@@ -298,16 +345,14 @@ impl Causal {
         }
         let last = self.known[rank as usize].last;
         // Of its own events a rank knows all, and whether they are stable from the logger.
-        let expected = last + u64::from(rank != self.me);
+        let expected = last + u64::from(rank != self.me || adopts);
         if clock > expected {
             return Err(CausalError::Gap { rank, expected, got: clock });
         }
         if clock > last {
             self.hold(determinant);
         }
-        let has = self.peers[from as usize].has.entry(rank).or_default();
-        *has = clock.max(*has);
-        Ok(())
+        Ok(determinant)
     }
 
     fn hold(&mut self, determinant: Determinant) {
@@ -399,56 +444,6 @@ impl Causal {
 impl Held {
     fn rank(&self) -> usize {
         self.determinant.rank as usize
-    }
-}
-
-/// The events of a rank that is started again, put together from what is stable and what survivors
-/// hold.
-///
-/// What is stable must leave out no event that another stable one depends on, whosever it is, so the
-/// event logger makes cuts of all ranks. What a survivor holds leaves out none either, but for stable
-/// ones; so neither does all of it together.
-#[derive(Clone, Debug)]
-pub struct Gathering {
-    rank: Rank,
-    events: Vec<Clocked>,
-    /// The last that is stable.
-    stable: u64,
-}
-
-impl Gathering {
-    /// Of `rank`, whose stable events these are, from the first.
-    pub fn new(rank: Rank, stable: Vec<Clocked>) -> Self {
-        let last = stable.last().map_or(0, |event| event.clock);
-        Gathering { rank, events: stable, stable: last }
-    }
-
-    /// What a survivor [holds](Causal::held_of) of this rank.
-    ///
-    /// # Errors
-    /// [`CausalError::Gap`] when events are left out; [`CausalError::Differ`] when two copies of one
-    /// are not the same.
-    pub fn add<'a>(
-        &mut self,
-        held: impl IntoIterator<Item = &'a Determinant>,
-    ) -> Result<(), CausalError> {
-        let rank = self.rank;
-        for determinant in held.into_iter().filter(|determinant| determinant.rank == rank) {
-            let (got, event) = (determinant.clock, determinant.event());
-            let expected = self.events.last().map_or(0, |last| last.clock) + 1;
-            match self.events.iter().rev().find(|known| known.clock == got) {
-                Some(known) if known.event == event => {}
-                Some(_) => return Err(CausalError::Differ { rank, clock: got }),
-                None if got == expected => self.events.push(Clocked { clock: got, event }),
-                None => return Err(CausalError::Gap { rank, expected, got }),
-            }
-        }
-        Ok(())
-    }
-
-    /// All events that anything may depend on, and the clock of the last that is stable.
-    pub fn finish(self) -> (Vec<Clocked>, u64) {
-        (self.events, self.stable)
     }
 }
 

@@ -35,7 +35,7 @@ mod restart;
 #[cfg(feature = "store")]
 pub mod store;
 
-pub use causal::{Causal, CausalError, Determinant, Gathering};
+pub use causal::{Causal, CausalError, Determinant};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};

@@ -54,6 +54,22 @@ pub enum Broken {
     LoggerBelievesTornCut,
     /// The event logger writes that a cut is valid before it writes what is in it.
     LoggerSealsFirst,
+    /// Determinants of others are not passed on.
+    DeterminantsNotPassedOn,
+    /// Determinants are dropped when one peer has been sent them.
+    DeterminantsDroppedEarly,
+    /// Determinants are sent behind the message that depends on them.
+    DeterminantsBehind,
+    /// A peer is taken to have what it was sent on a connection that was lost.
+    LostForgotten,
+    /// A rank that starts again has stable events only.
+    SurvivorsNotAsked,
+    /// A rank that starts again takes its own events from survivors, and not those of others.
+    OnlyOwnAdopted,
+    /// What survivors have said counts also when another rank has died since.
+    SurvivorsNotAskedAgain,
+    /// Survivors that have said what they hold believe what still comes from the dead.
+    DeadStillBelieved,
     /// The records of a set's members are downloaded while some of them are not stable.
     DownloadsUnstable,
 }

@@ -38,6 +38,8 @@ pub struct Case {
     pub durability: Durability,
     /// Whether every reception is an event.
     pub all_events: bool,
+    /// Whether events travel with messages, in place of the gate.
+    pub causal: bool,
     /// What fails, at which step, and its number.
     pub faults: Vec<(usize, usize, Fault)>,
     /// What is wrong on purpose.
@@ -74,6 +76,7 @@ impl Case {
         let faults = faults(&mut random, (ranks * rounds) as usize * 25, ranks, nodes);
         let faults = faults.into_iter().enumerate().map(|(k, (step, fault))| (step, k, fault));
         let faults = faults.filter(|(_, k, _)| !less.without.contains(k)).collect();
+        let causal = fastrand::Rng::with_seed(seed ^ 0xca05a1).u8(0..3) == 0;
         Case {
             seed,
             workload,
@@ -83,9 +86,21 @@ impl Case {
             sets,
             durability,
             all_events,
+            causal,
             faults,
             broken,
         }
+    }
+
+    /// Whose events are stable together.
+    pub fn groups(&self) -> Vec<Vec<Rank>> {
+        if self.causal { vec![(0..self.ranks).collect()] } else { self.sets.clone() }
+    }
+
+    /// Whether a rank that dies takes the events with it that are not stable. Whoever depends on them
+    /// holds them.
+    pub fn loses_rings(&self) -> bool {
+        self.causal && self.durability == Durability::Disk
     }
 
     /// The set of a rank.
@@ -145,6 +160,10 @@ impl fmt::Display for Case {
             "{workload:?} (variant {variant}), {ranks} ranks, {rounds} rounds, sets {sets:?}"
         )?;
         write!(f, ", durability {durability:?}, all events: {all_events}")?;
+        if self.causal {
+            let rings = if self.loses_rings() { "lost" } else { "kept" };
+            write!(f, ", causal (rings of who dies are {rings})")?;
+        }
         if let Some(broken) = self.broken {
             write!(f, ", broken: {broken:?}")?;
         }

@@ -7,6 +7,7 @@
 //! that another member, whose events were lost, never sends.
 
 use crate::broken::Broken;
+use crate::case::Case;
 use taffrail_logging::{Clocked, Cut, Event, Rank, Set, event::RECORD};
 
 /// When events are stable.
@@ -52,6 +53,8 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Logger {
     durability: Durability,
+    /// Nobody waits for events to be stable, so they are not until it says so, for each durability.
+    causal: bool,
     broken: Option<Broken>,
     sets: Vec<SetLog>,
     /// Where a rank is: its set, its place.
@@ -61,8 +64,10 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// A logger of these sets.
-    pub fn new(sets: &[Vec<Rank>], durability: Durability, broken: Option<Broken>) -> Self {
+    /// The logger of a job.
+    pub fn new(case: &Case) -> Self {
+        let Case { durability, causal, broken, .. } = *case;
+        let sets = &case.groups();
         let mut at = vec![(0, 0); sets.iter().map(Vec::len).sum()];
         for (set, members) in sets.iter().enumerate() {
             for (place, &rank) in members.iter().enumerate() {
@@ -85,7 +90,7 @@ impl Logger {
             log.seal(&Cut::none(members.clone()), usize::MAX);
             log
         });
-        Logger { durability, broken, sets: logs.collect(), at, runs: true }
+        Logger { durability, causal, broken, sets: logs.collect(), at, runs: true }
     }
 
     /// A rank writes an event. Lost, if nobody is there to take it.
@@ -107,7 +112,7 @@ impl Logger {
             return Err(format!("rank {rank} writes event {clock} behind event {}", ring.len()));
         }
         ring.push(event.event.encode(rank, event.clock));
-        if self.durability == Durability::Process {
+        if self.durability == Durability::Process && !self.causal {
             log.stable[place] = ring.len();
         }
         Ok(())
@@ -133,7 +138,7 @@ impl Logger {
         let log = &self.sets[set];
         let complete = !log.awaited.contains(&true) || self.is(Broken::LoggerDoesNotWait);
         self.runs
-            && self.durability == Durability::Disk
+            && (self.durability == Durability::Disk || self.causal)
             && log.cut.is_none()
             && complete
             && (log.rings.iter().zip(&log.stable)).any(|(ring, stable)| ring.len() > *stable)
@@ -149,6 +154,10 @@ impl Logger {
         let open = |place: usize| log.rings[place].len() > log.stable[place];
         let count = log.rings.len();
         let chosen = (0..count).map(|k| (k + chance) % count).find(|&place| open(place));
+        if let (Durability::Process, Some(place)) = (self.durability, chosen) {
+            log.stable[place] = log.rings[place].len();
+            return;
+        }
         for place in (0..count).filter(|&place| !one || Some(place) == chosen) {
             let new = &log.rings[place][log.stable[place]..];
             log.files[place].0.extend_from_slice(new.as_flattened());
@@ -203,6 +212,28 @@ impl Logger {
         let settled = |place: usize| log.rings[place].len() == log.stable[place];
         let dead = (0..log.members.len()).filter(|&place| is_dead(log.members[place]));
         self.runs && (self.is(Broken::DownloadsUnstable) || dead.into_iter().all(settled))
+    }
+
+    /// A rank has died, and its ring with it: only what the logger has taken out of it is left. Until the
+    /// rank is there again, and has written what others held of its events, nothing is known of what
+    /// others have written that may depend on them.
+    pub fn lost(&mut self, rank: Rank) {
+        let (set, place) = self.at[rank as usize];
+        let log = &mut self.sets[set];
+        let taken = log.cut.as_ref().and_then(|(cut, _)| cut.clock(rank).ok());
+        let left = log.stable[place].max(taken.unwrap_or(0) as usize);
+        log.rings[place].truncate(left);
+        log.awaited[place] = true;
+    }
+
+    /// Whether a rank may have what is left of its events: where rings are lost, when all of it is
+    /// stable.
+    pub fn is_settled(&self, rank: Rank) -> bool {
+        let (set, place) = self.at[rank as usize];
+        let log = &self.sets[set];
+        let settled = log.rings[place].len() == log.stable[place];
+        let free = self.durability == Durability::Process || self.is(Broken::DownloadsUnstable);
+        self.runs && (settled || free)
     }
 
     /// The events of a rank that starts again.
@@ -274,7 +305,7 @@ impl Logger {
             log.number = cut.number + u64::from(torn);
             (log.rings, log.stable) = (rings, clocks);
             log.cut = None;
-            log.awaited = log.members.iter().map(|&rank| is_alive(rank)).collect();
+            log.awaited = log.members.iter().map(|&rank| self.causal || is_alive(rank)).collect();
         }
         Ok(())
     }

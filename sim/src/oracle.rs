@@ -5,6 +5,8 @@ use crate::case::Case;
 use crate::logger::Logger;
 use crate::wiring::{CONTEXTS, Content, Wiring};
 use std::collections::BTreeSet;
+
+mod causal;
 use taffrail_logging::{Name, Rank};
 use taffrail_matching::{Envelope, Posting};
 
@@ -58,8 +60,8 @@ struct Sent {
 struct Channel {
     /// By the present incarnation of the sender.
     sent: Vec<Sent>,
-    /// What has left the set, ever.
-    escaped: Vec<Option<Content>>,
+    /// What has left its sender, ever.
+    escaped: Vec<Option<Sent>>,
 }
 
 /// What is known of a rank.
@@ -80,6 +82,10 @@ struct Known {
 
 /// Knows everything.
 pub struct Oracle {
+    causal: bool,
+    loses_rings: bool,
+    /// Whose events are stable together.
+    groups: Vec<Vec<Rank>>,
     sets: Vec<Vec<Rank>>,
     set_of: Vec<usize>,
     ranks: Vec<Known>,
@@ -91,6 +97,9 @@ impl Oracle {
     pub fn new(case: &Case) -> Self {
         let count = case.ranks as usize;
         Oracle {
+            causal: case.causal,
+            loses_rings: case.loses_rings(),
+            groups: case.groups(),
             sets: case.sets.clone(),
             set_of: (0..case.ranks).map(|rank| case.set_of(rank)).collect(),
             ranks: (0..count).map(|_| Known::default()).collect(),
@@ -114,7 +123,9 @@ impl Oracle {
             known.former = std::mem::take(&mut known.history);
         }
         known.history.clear();
-        known.former.truncate(known.must);
+        if !self.loses_rings {
+            known.former.truncate(known.must);
+        }
         known.received.clear();
         known.postings.clear();
         known.past = Past::default();
@@ -126,8 +137,19 @@ impl Oracle {
     }
 
     /// A rank starts again, with its events up to this clock.
-    pub fn starts(&mut self, rank: Rank, clock: u64) {
-        self.ranks[rank as usize].past.clocks[rank as usize] = clock;
+    ///
+    /// # Errors
+    /// What is violated.
+    pub fn starts(&mut self, rank: Rank, clock: u64, wiring: &Wiring, logger: &Logger) -> Checked {
+        let Known { past, events, .. } = &mut self.ranks[rank as usize];
+        past.clocks[rank as usize] = clock;
+        match clock.checked_sub(1) {
+            Some(last) if self.loses_rings => {
+                past.clocks = events[last as usize];
+                self.knows_its_past(rank, wiring, logger)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A rank has made the event of this clock.
@@ -144,7 +166,11 @@ impl Oracle {
     /// # Errors
     /// What is violated.
     pub fn fits_together(&self, set: usize, logger: &Logger) -> Checked {
-        let members = &self.sets[set];
+        if self.causal && !self.loses_rings {
+            // All that was written is there, stable or not.
+            return Ok(());
+        }
+        let members = &self.groups[set];
         for &member in members {
             let stable = logger.stable(member) as usize;
             let Some(past) =
@@ -223,7 +249,7 @@ impl Oracle {
         let content = Content { tag, body };
         channel.sent.push(Sent { content, past });
         match channel.escaped.get(seq as usize) {
-            Some(Some(before)) if *before != content => {
+            Some(Some(Sent { content: before, .. })) if *before != content => {
                 let text = format!(
                     "message {seq} of {from} to {to}, context {context}, has left as {before:?}, and is \
                      now {content:?}"
@@ -245,8 +271,9 @@ impl Oracle {
         let channel = self.channel(source, rank, context);
         let content = match apart {
             true => channel.escaped.get(seq as usize).copied().flatten(),
-            false => channel.sent.get(seq as usize).map(|sent| sent.content),
+            false => channel.sent.get(seq as usize).copied(),
         };
+        let content = content.map(|sent| sent.content);
         let expected = content.map(|content| (content.tag, content.body.words));
         if expected != Some((message.tag, message.words)) {
             let text =
@@ -268,10 +295,11 @@ impl Oracle {
         wiring: &Wiring,
         logger: &Logger,
     ) -> Checked {
-        if !self.apart(from, to) {
+        let apart = self.apart(from, to);
+        if !apart && !self.causal {
             return Ok(());
         }
-        if !wiring.log_to(to).any(|logged| logged == (context, seq)) {
+        if apart && !wiring.log_to(to).any(|logged| logged == (context, seq)) {
             let text = format!("message {seq} of {from} to {to}, context {context}, is not logged");
             return violation("logged-before-visible", text);
         }
@@ -283,7 +311,13 @@ impl Oracle {
         if channel.escaped.len() <= seq {
             channel.escaped.resize(seq + 1, None);
         }
-        channel.escaped[seq] = Some(sent.content);
+        channel.escaped[seq] = Some(sent);
+        if self.causal {
+            if !self.loses_rings {
+                self.must_be_repeated(&sent.past);
+            }
+            return Ok(());
+        }
         for &member in &self.sets[self.set_of[from as usize]] {
             let known = &mut self.ranks[member as usize];
             known.must = known.must.max(sent.past.calls[member as usize]);
@@ -300,14 +334,28 @@ impl Oracle {
     }
 
     /// A rank has taken a piece in.
-    pub fn arrives(&mut self, from: Rank, to: Rank, context: u16, seq: u32) {
+    ///
+    /// # Errors
+    /// What is violated.
+    pub fn arrives(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        (context, seq): (u16, u32),
+        wiring: &Wiring,
+        logger: &Logger,
+    ) -> Checked {
+        if self.causal {
+            return self.arrives_causal(from, to, (context, seq), wiring, logger);
+        }
         if self.apart(from, to) {
-            return;
+            return Ok(());
         }
         let sent = self.channel(from, to, context).sent.get(seq as usize).copied();
         if let Some(sent) = sent {
             self.ranks[to as usize].past.merge(&sent.past);
         }
+        Ok(())
     }
 
     /// Nothing that a rank has sent out of its set has left its log: there are no checkpoints.

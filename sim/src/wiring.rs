@@ -6,10 +6,12 @@
 //!
 //! - `calls`: what the program asks, and what chance decides of it;
 //! - `arrival`: what comes from a peer;
-//! - `departure`: what leaves for a peer, and when it may.
+//! - `departure`: what leaves for a peer, and when it may;
+//! - `causal`: events that go before it, in place of the gate.
 
 mod arrival;
 mod calls;
+mod causal;
 mod departure;
 
 use crate::broken::Broken;
@@ -18,8 +20,8 @@ use departure::Line;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use taffrail_logging::{
-    Answer, Clocked, Event, Gate, Inbound, Name, Outbound, Rank, Received, Recorder, Replay,
-    ReplayError, Restart,
+    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, Rank, Received,
+    Recorder, Replay, ReplayError, Restart,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
 
@@ -31,6 +33,8 @@ pub const CONTEXTS: [u16; 2] = [0, 1];
 pub enum Frame {
     /// RESTART1 or RESTART2, as bytes.
     Restart(Vec<u8>),
+    /// Events that what follows may depend on, as bytes.
+    Determinants(Vec<u8>),
     /// A piece of a message.
     Piece(Piece),
 }
@@ -43,6 +47,7 @@ impl fmt::Debug for Frame {
                 Ok(restart) => write!(f, "{restart:?}"),
                 Err(_) => write!(f, "{bytes:?}"),
             },
+            Frame::Determinants(bytes) => causal::show(bytes, f),
             Frame::Piece(Piece { context, seq, tag, index, body: Body { words, pieces } }) => {
                 let piece = index + 1;
                 write!(
@@ -113,6 +118,9 @@ pub enum Trouble {
     /// The log is not one.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// Determinants are not what they should be.
+    #[error(transparent)]
+    Causal(#[from] CausalError),
 }
 
 /// Who a rank is.
@@ -128,6 +136,8 @@ pub struct Identity {
     pub set: Vec<Rank>,
     /// Whether every reception is an event, not only those that chance has decided.
     pub all_events: bool,
+    /// Whether events travel with messages, in place of the gate.
+    pub causal: bool,
     /// What is wrong with it, on purpose.
     pub broken: Option<Broken>,
 }
@@ -145,6 +155,7 @@ pub struct Wiring {
     outbound: Outbound<Content>,
     inbound: Inbound,
     gate: Gate,
+    causal: Option<Causal>,
     requests: Vec<Request>,
     /// Messages that have come and were not handed over, whole or not.
     stored: BTreeMap<Name, Stored>,
@@ -194,15 +205,22 @@ impl Stored {
 
 impl Wiring {
     /// A rank that starts: for the first time, connected with all others, or again, with the events
-    /// that are stable and no connection.
+    /// that are left and no connection. In causal logging `stable` of them are stable, and survivors hold
+    /// these determinants.
     ///
     /// # Errors
     /// When the events are not those of one execution.
     pub fn start(
         who: Identity,
-        events: impl IntoIterator<Item = (u64, Event)>,
+        mut events: Vec<(u64, Event)>,
+        stable: u64,
+        held: &[Vec<u8>],
     ) -> Result<Self, Trouble> {
         let first = who.incarnation == 0;
+        let causal =
+            if who.causal { Some(causal::open(&who, &mut events, stable, held)?) } else { None };
+        let unstable = causal.iter().flat_map(|causal| causal.held_of(who.me));
+        let unstable = unstable.map(|d| Clocked { clock: d.clock, event: d.event() }).collect();
         let replay = Replay::new(0, events)?;
         let mut outbound = Outbound::new(who.ranks, first);
         for &fellow in who.set.iter().filter(|_| !first) {
@@ -222,10 +240,11 @@ impl Wiring {
             outbound,
             inbound: Inbound::new(who.ranks),
             gate,
+            causal,
             requests: Vec::new(),
             stored: BTreeMap::new(),
             lines: (0..who.ranks).map(|_| Line::new(first)).collect(),
-            unstable: VecDeque::new(),
+            unstable,
             to_write: Vec::new(),
             who,
         })
@@ -241,6 +260,9 @@ impl Wiring {
     /// The events of a member of the set are stable up to this clock.
     pub fn stable(&mut self, member: usize, clock: u64) {
         self.gate.stable(member, clock);
+        if let Some(causal) = &mut self.causal {
+            causal.stable(self.who.set[member], clock);
+        }
         if member == self.place {
             while self.unstable.front().is_some_and(|event| event.clock <= clock) {
                 self.unstable.pop_front();
@@ -308,6 +330,9 @@ impl Wiring {
             }
         }
         self.gate.written(self.place, event.clock);
+        if let Some(causal) = &mut self.causal {
+            causal.wrote(&event);
+        }
         self.unstable.push_back(event);
         self.to_write.push(event);
     }

@@ -1,6 +1,7 @@
 //! One run: who does the next step is chance, and so is when something fails.
 
 mod faults;
+mod recovery;
 mod steps;
 
 use crate::call::{Call, Next, Program};
@@ -47,6 +48,9 @@ pub struct World<'a> {
     network: Network,
     logger: Logger,
     oracle: Oracle,
+    /// What survivors hold of the events of the dead, where these are lost; none of who was not asked
+    /// since the last has died.
+    answers: Vec<Option<Vec<u8>>>,
     faults: usize,
     /// How unlikely each kind of step is, so that runs differ.
     reluctance: [u8; 12],
@@ -70,8 +74,9 @@ impl<'a> World<'a> {
             incarnations: vec![0; case.ranks as usize],
             set_of: (0..case.ranks).map(|rank| case.set_of(rank)).collect(),
             network: Network::new(case.ranks),
-            logger: Logger::new(&case.sets, case.durability, case.broken),
+            logger: Logger::new(case),
             oracle: Oracle::new(case),
+            answers: vec![None; case.ranks as usize],
             faults: 0,
             reluctance,
             random,
@@ -173,6 +178,10 @@ impl<'a> World<'a> {
                 }
                 Ok(())
             }
+            Step::Ask(rank) => {
+                self.ask(rank);
+                Ok(())
+            }
             Step::Start(rank) => {
                 self.incarnations[rank as usize] += 1;
                 self.start(rank)
@@ -180,6 +189,7 @@ impl<'a> World<'a> {
             Step::BeginCut(set) => {
                 let chance = self.random.usize(0..8);
                 self.logger.cut(set, chance);
+                self.hear_if_immediate();
                 Ok(())
             }
             Step::EndCut(set) => {
@@ -192,7 +202,7 @@ impl<'a> World<'a> {
                 let restarted = self.logger.restart(|rank| ranks[rank as usize].is_some());
                 self.hear();
                 restarted.or_else(|text| violation("what is stable stays", text))?;
-                let mut sets = 0..self.case.sets.len();
+                let mut sets = 0..self.case.groups().len();
                 sets.try_for_each(|set| self.oracle.fits_together(set, &self.logger))
             }
             Step::WriteAgain(rank) => {
@@ -229,12 +239,18 @@ impl<'a> World<'a> {
             incarnation: self.incarnations[rank as usize],
             set: case.sets[self.set_of[rank as usize]].clone(),
             all_events: case.all_events,
+            causal: case.causal,
             broken: case.broken,
         };
-        let events = self.logger.download(rank);
+        if case.loses_rings() {
+            let ranks = &self.ranks;
+            self.oracle.forgets(rank, |rank| ranks[rank as usize].is_some());
+        }
+        let (events, held) = (self.logger.download(rank), self.held());
         self.say(|| format!("      rank {rank} starts with {events:?}"));
-        let wiring = Wiring::start(who, events).or_else(|trouble| self.trouble(rank, trouble))?;
-        self.oracle.starts(rank, wiring.clock());
+        let wiring = Wiring::start(who, events, self.logger.stable(rank), &held)
+            .or_else(|trouble| self.trouble(rank, trouble))?;
+        self.oracle.starts(rank, wiring.clock(), &wiring, &self.logger)?;
         let place =
             Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
         let mut program = case.workload.start(place);
@@ -243,7 +259,7 @@ impl<'a> World<'a> {
             Next::End(result) => (None, Some(result)),
         };
         self.ranks[rank as usize] = Some(Live { wiring, program, call, waits: false, result });
-        Ok(())
+        self.is_back(rank)
     }
 
     fn make_call(&mut self, rank: Rank) -> Checked {
@@ -338,8 +354,11 @@ impl<'a> World<'a> {
         let arrived = self.live(to).wiring.arrived(from, incarnation, frame);
         let believed = arrived.or_else(|trouble| self.trouble(to, trouble))?;
         self.say(|| format!("      believed: {believed}, {frame:x?}"));
-        if let (true, Frame::Piece(piece)) = (believed, frame) {
-            self.oracle.arrives(from, to, piece.context, piece.seq);
+        if let (true, Frame::Piece(piece)) = (believed, frame)
+            && let Some(Live { wiring, .. }) = &self.ranks[to as usize]
+        {
+            let name = (piece.context, piece.seq);
+            self.oracle.arrives(from, to, name, wiring, &self.logger)?;
         }
         self.write_events(to)?;
         self.hear_if_immediate();

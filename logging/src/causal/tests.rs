@@ -130,17 +130,24 @@ impl Model {
             if !dead[rank] {
                 continue;
             }
-            let stable = self.events[rank][..self.stable[rank] as usize].iter();
-            let mut gathering = Gathering::new(rank as u32, stable.map(|(e, _)| *e).collect());
+            let mut again = Causal::new(rank as u32, RANKS as u32, ROOM);
+            again.stable(rank as u32, self.stable[rank]);
             for survivor in alive() {
-                let added = gathering.add(self.ranks[survivor].held_of(rank as u32));
-                prop_assert_eq!(added, Ok(()));
+                prop_assert_eq!(again.adopt(&self.ranks[survivor].all_held()), Ok(()));
             }
-            let (events, stable) = gathering.finish();
-            prop_assert_eq!(stable, self.stable[rank]);
-            let original: Vec<_> = self.events[rank].iter().map(|(event, _)| *event).collect();
+            let events: Vec<_> = again.held_of(rank as u32).map(|d| (d.clock, d.event())).collect();
+            let behind = self.events[rank].iter().skip(self.stable[rank] as usize);
+            let original: Vec<_> = behind.map(|(event, _)| (event.clock, event.event)).collect();
             prop_assert_eq!(&events[..], &original[..events.len()], "not what it was");
-            gathered[rank] = events.len();
+            let count = self.stable[rank] as usize + events.len();
+            // It can tell what it depends on before it has received it again.
+            if let Some((_, past)) = self.events[rank][..count].last() {
+                for (of, &clock) in past.iter().enumerate() {
+                    let known = again.knows(of as u32, clock) || clock <= self.stable[of];
+                    prop_assert!(known, "rank {rank} does not know event {clock} of {of}");
+                }
+            }
+            gathered[rank] = count;
         }
         for rank in 0..RANKS {
             for survivor in alive() {
@@ -279,13 +286,24 @@ fn what_no_peer_sends_is_refused() {
 
 #[test]
 fn survivors_that_contradict_each_other_are_found_out() {
-    let held = |polls| Determinant::new(0, &Clocked { clock: 3, event: Event::Nothing { polls } });
-    let stable = || vec![nothing(1), nothing(2)];
-    let mut gathering = Gathering::new(0, stable());
-    assert_eq!(gathering.add([&held(7)]), Ok(()));
-    assert_eq!(gathering.add([&held(7)]), Ok(()));
-    assert_eq!(gathering.add([&held(8)]), Err(CausalError::Differ { rank: 0, clock: 3 }));
-    assert_eq!(gathering.finish().0.len(), 3);
-    let mut gathering = Gathering::new(0, vec![nothing(1)]);
-    assert_eq!(gathering.add([&held(7)]), Err(CausalError::Gap { rank: 0, expected: 2, got: 3 }));
+    let survivor = |polls| {
+        let mut survivor = Causal::new(1, 2, ROOM);
+        let mut dead = Causal::new(0, 2, ROOM);
+        dead.stable(0, 2);
+        dead.wrote(&Clocked { clock: 3, event: Event::Nothing { polls } });
+        let bytes = dead.next_piggyback(1, 100).expect("one event");
+        assert_eq!(survivor.received(0, &bytes), Ok(()));
+        survivor.all_held()
+    };
+    let mut again = Causal::new(0, 2, ROOM);
+    again.stable(0, 2);
+    assert_eq!(again.adopt(&survivor(7)), Ok(()));
+    assert_eq!(again.adopt(&survivor(7)), Ok(()));
+    assert_eq!(again.adopt(&survivor(8)), Err(CausalError::Differ { rank: 0, clock: 3 }));
+    assert_eq!(again.held_of(0).map(|d| d.clock).collect::<Vec<_>>(), [3]);
+    let mut again = Causal::new(0, 2, ROOM);
+    again.stable(0, 1);
+    let gap = CausalError::Gap { rank: 0, expected: 2, got: 3 };
+    assert_eq!(again.adopt(&survivor(7)), Err(gap));
+    assert_eq!(again.adopt(&[0; 3]), Err(CausalError::Length { got: 3 }));
 }

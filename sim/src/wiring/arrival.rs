@@ -19,6 +19,7 @@ impl Wiring {
             return false;
         }
         self.lines[peer as usize].connect();
+        self.forget_what_it_has(peer);
         if self.is_fellow(peer) {
             return true;
         }
@@ -37,6 +38,7 @@ impl Wiring {
     pub fn disconnected(&mut self, peer: Rank) {
         self.outbound.lost(peer);
         self.lines[peer as usize].disconnect();
+        self.forget_what_it_has(peer);
     }
 
     /// A frame has come on a connection with this incarnation of a peer. Whether it is believed.
@@ -56,6 +58,11 @@ impl Wiring {
         }
         match frame {
             Frame::Restart(bytes) => self.told(peer, Restart::decode(bytes)?),
+            Frame::Determinants(bytes) => {
+                if let Some(causal) = &mut self.causal {
+                    causal.received(peer, bytes)?;
+                }
+            }
             Frame::Piece(piece) => self.piece(peer, piece)?,
         }
         Ok(true)

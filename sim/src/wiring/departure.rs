@@ -16,8 +16,9 @@ pub(super) struct Line {
 }
 
 #[derive(Debug)]
-enum Leaving {
+pub(super) enum Leaving {
     Restart(Vec<u8>),
+    Determinants(Vec<u8>),
     Message {
         /// What it waits for, if it leaves the set.
         ticket: Ticket,
@@ -44,7 +45,11 @@ impl Line {
     }
 
     pub(super) fn tell(&mut self, bytes: Vec<u8>) {
-        self.queue.push_back(Leaving::Restart(bytes));
+        self.push(Leaving::Restart(bytes));
+    }
+
+    pub(super) fn push(&mut self, leaving: Leaving) {
+        self.queue.push_back(leaving);
     }
 }
 
@@ -59,10 +64,17 @@ impl fmt::Display for Line {
 impl Wiring {
     /// Puts a message behind all others to this peer. It waits for what the set has written by now.
     pub(super) fn leave(&mut self, to: Rank, context: u16, seq: u32, content: Content) {
-        let free = self.is_fellow(to) || self.is(Broken::GateIgnored);
+        let behind = self.is(Broken::DeterminantsBehind);
+        if !behind {
+            self.precede(to);
+        }
+        let free = self.is_fellow(to) || self.who.causal || self.is(Broken::GateIgnored);
         let ticket = if free { Ticket::default() } else { self.gate.ticket() };
         let message = Leaving::Message { ticket, context, seq, content, sent: 0 };
-        self.lines[to as usize].queue.push_back(message);
+        self.lines[to as usize].push(message);
+        if behind {
+            self.precede(to);
+        }
     }
 
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
@@ -95,7 +107,7 @@ impl Wiring {
             && match queue.front() {
                 None => false,
                 Some(Leaving::Message { ticket, .. }) => self.gate.is_open(ticket),
-                Some(Leaving::Restart(_)) => true,
+                Some(Leaving::Restart(_) | Leaving::Determinants(_)) => true,
             }
     }
 
@@ -107,8 +119,9 @@ impl Wiring {
         debug_assert!(self.to_write.is_empty(), "events are written before anything leaves");
         let queue = &mut self.lines[peer as usize].queue;
         match queue.front_mut()? {
-            Leaving::Restart(_) => match queue.pop_front() {
+            Leaving::Restart(_) | Leaving::Determinants(_) => match queue.pop_front() {
                 Some(Leaving::Restart(bytes)) => Some(Frame::Restart(bytes)),
+                Some(Leaving::Determinants(bytes)) => Some(Frame::Determinants(bytes)),
                 _ => None,
             },
             Leaving::Message { context, seq, content, sent, .. } => {

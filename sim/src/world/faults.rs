@@ -54,6 +54,11 @@ impl World<'_> {
                 self.faults += 1;
             }
             self.network.died(member);
+        }
+        if self.case.causal {
+            self.died(members);
+        }
+        for &member in members {
             self.oracle.died(member);
         }
         for &member in members {
@@ -61,6 +66,8 @@ impl World<'_> {
                 *self.network.end(member, fellow) = End::default();
             }
         }
-        self.logger.set_died(set);
+        if !self.case.causal {
+            self.logger.set_died(set);
+        }
     }
 }

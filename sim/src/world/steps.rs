@@ -16,6 +16,8 @@ pub(super) enum Step {
     GiveUp(Rank, Rank),
     /// Two ranks connect.
     Connect(Rank, Rank),
+    /// A survivor says what it holds.
+    Ask(Rank),
     /// A rank starts again.
     Start(Rank),
     /// The logger begins a cut of a set; it is stable.
@@ -35,11 +37,14 @@ impl World<'_> {
         let dead = |rank: Rank| self.ranks[rank as usize].is_none();
         for rank in 0..self.case.ranks {
             let Some(live) = &self.ranks[rank as usize] else {
-                if self.logger.can_download(self.set_of[rank as usize], dead) {
+                if self.may_start(rank) {
                     steps.push(Step::Start(rank));
                 }
                 continue;
             };
+            if self.is_to_answer(rank) {
+                steps.push(Step::Ask(rank));
+            }
             if live.call.is_some() && !live.waits {
                 steps.push(Step::Run(rank));
             }
@@ -66,7 +71,7 @@ impl World<'_> {
                 }
             }
         }
-        for set in 0..self.case.sets.len() {
+        for set in 0..self.case.groups().len() {
             if self.logger.can_cut(set) {
                 steps.push(Step::BeginCut(set));
             }
@@ -92,7 +97,7 @@ impl World<'_> {
                 Step::Arrive(..) => 3,
                 Step::GiveUp(..) => 4,
                 Step::Connect(..) => 5,
-                Step::Start(..) => 6,
+                Step::Start(..) | Step::Ask(_) => 6,
                 Step::BeginCut(_) => 7,
                 Step::EndCut(_) => 11,
                 Step::StartLogger => 8,
