@@ -1,7 +1,8 @@
 //! Ranks that hang: each process has a word that changes whenever it calls the library. One whose word
 //! stays the same for too long has not called it, or is stopped.
 //!
-//! A word of 0 is not watched: the program has no endpoint yet, or none any more, or never has one.
+//! Where the word is 0 the program has no endpoint yet, or none any more, or never has one. Then it is
+//! only seen whether it is stopped.
 
 use super::Failure;
 use super::ranks::Outfit;
@@ -54,8 +55,9 @@ impl Heartbeats {
         self.looked + self.limit / LOOKS
     }
 
-    /// The ranks that have not called the library for too long. Each process is told of once.
-    pub fn overdue(&mut self) -> Vec<usize> {
+    /// The ranks that have not called the library for too long, or were stopped. Each process is told of
+    /// once.
+    pub fn overdue(&mut self, is_stopped: impl Fn(usize) -> bool) -> Vec<usize> {
         let now = Instant::now();
         if now < self.due() {
             return Vec::new();
@@ -66,7 +68,7 @@ impl Heartbeats {
         let mut overdue = Vec::new();
         for (rank, place) in self.pulses.iter_mut().enumerate() {
             let Some(pulse) = place else { continue };
-            if pulse.silent_after(passed) >= self.limit {
+            if pulse.silent_after(passed, || is_stopped(rank)) >= self.limit {
                 overdue.push(rank);
                 *place = None;
             }
@@ -81,9 +83,9 @@ impl Heartbeats {
 }
 
 impl Pulse {
-    fn silent_after(&mut self, passed: Duration) -> Duration {
+    fn silent_after(&mut self, passed: Duration, is_stopped: impl Fn() -> bool) -> Duration {
         let word = self.memory.word(0).load(Ordering::Relaxed);
-        let same = word == self.word && word != 0;
+        let same = word == self.word && (word != 0 || is_stopped());
         (self.word, self.silent) = (word, if same { self.silent + passed } else { Duration::ZERO });
         self.silent
     }
@@ -100,25 +102,27 @@ mod tests {
     /// Looks after so much time.
     fn look(heartbeats: &mut Heartbeats, after: Duration) -> Vec<usize> {
         heartbeats.looked = Instant::now().checked_sub(after).unwrap();
-        heartbeats.overdue()
+        heartbeats.overdue(|rank| rank == 3)
     }
 
     #[test]
     fn who_does_not_call_the_library_is_overdue_once() {
         let limit = Duration::from_secs(8);
-        let mut all = Heartbeats::new(limit, 3);
-        (0..3).for_each(|rank| all.outfit(rank, &mut Outfit::default()).unwrap());
-        // Rank 0 has no endpoint, rank 1 goes on, rank 2 does not.
+        let mut all = Heartbeats::new(limit, 4);
+        (0..4).for_each(|rank| all.outfit(rank, &mut Outfit::default()).unwrap());
+        // Rank 0 has no endpoint, rank 1 goes on, rank 2 does not. Rank 3 is stopped before it has one:
+        // nothing was known of its word at the first look, which was the same for longer.
         word(&all, 2, 77);
         for turn in 0..8 {
             word(&all, 1, 100 + turn);
-            assert_eq!(look(&mut all, limit / LOOKS), [0; 0], "look {turn}");
+            let overdue = look(&mut all, limit / LOOKS);
+            assert_eq!(overdue, if turn == 7 { vec![3] } else { Vec::new() }, "look {turn}");
         }
         word(&all, 1, 200);
         assert_eq!(look(&mut all, limit / LOOKS), [2]);
         word(&all, 1, 201);
         assert_eq!(look(&mut all, limit / LOOKS), [0; 0]);
-        assert!(all.due() > Instant::now() && all.overdue().is_empty(), "it is too early");
+        assert!(all.due() > Instant::now() && all.overdue(|_| true).is_empty(), "it is too early");
     }
 
     /// Whoever stops and continues the launcher has perhaps done so with the whole job.

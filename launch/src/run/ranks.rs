@@ -122,6 +122,13 @@ impl Rank {
         self.pidfd.is_some()
     }
 
+    /// Whether its process is stopped, as far as the system tells.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        // Behind the name, which may have anything in it.
+        stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+    }
+
     /// Sends a signal to the rank and all that it has started.
     pub fn signal(&self, signal: Signal) {
         if self.runs() {

@@ -302,7 +302,7 @@ impl Job<'_> {
     fn check_heartbeats(&mut self) {
         let Some(heartbeats) = &mut self.heartbeats else { return };
         let limit = heartbeats.limit().as_secs();
-        for rank in heartbeats.overdue() {
+        for rank in heartbeats.overdue(|rank| self.ranks[rank].is_stopped()) {
             if self.ranks[rank].runs() && self.kill_at.is_none() {
                 say(&format!(
                     "{} has not called the library for {limit} s, or is stopped; killing it                      (--heartbeat {limit})",

@@ -151,17 +151,11 @@ impl Hunter<'_> {
         }
     }
 
-    /// Unless it is not watched, since its endpoint was not open.
+    /// Until it is killed by the launcher.
     fn stays_stopped(&mut self, rank: &str) {
-        let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(5) {
-            if !runs(rank) {
-                self.toll.ranks += 1;
-                self.toll.hung += 1;
-                return;
-            }
-            (self.goes_on)(Duration::from_millis(5));
-        }
+        while runs(rank) && (self.goes_on)(Duration::from_millis(5)) {}
+        self.toll.ranks += 1;
+        self.toll.hung += 1;
     }
 
     fn those(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
