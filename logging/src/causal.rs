@@ -345,7 +345,7 @@ impl Causal {
         }
         let last = self.known[rank as usize].last;
         // Of its own events a rank knows all, and whether they are stable from the logger.
-        let expected = last + u64::from(rank != self.me || adopts);
+        let expected = last.saturating_add(u64::from(rank != self.me || adopts));
         if clock > expected {
             return Err(CausalError::Gap { rank, expected, got: clock });
         }

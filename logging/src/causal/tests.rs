@@ -178,6 +178,40 @@ proptest! {
         }
     }
 
+    // Who wants to do harm knows how to make a checksum.
+    #[test]
+    fn what_a_peer_makes_up_takes_no_more_than_its_room(
+        all in prop::collection::vec(
+            (0..4_u32, prop_oneof![0..12_u64, Just(1 << 40), u64::MAX - 3..=u64::MAX], 0..6_u32),
+            1..60,
+        ),
+        adopted: bool,
+    ) {
+        const MOST: u64 = 4;
+        let mut victim = Causal::new(0, 3, MOST);
+        victim.wrote(&nothing(1));
+        for (rank, clock, open) in all {
+            let event = Event::Nothing { polls: 1 };
+            let bytes = Determinant::new(rank, &Clocked { clock, event }).encode(open);
+            let before = victim.open();
+            let told = if adopted { victim.adopt(&bytes) } else { victim.received(1, &bytes) };
+            if told.is_err() {
+                prop_assert!(victim.open() <= before, "what is refused is not kept");
+            }
+            for of in 0..3 {
+                let clocks: Vec<u64> = victim.held_of(of).map(|d| d.clock).collect();
+                prop_assert!(clocks.len() as u64 <= MOST, "{clocks:?}");
+                prop_assert!(clocks.windows(2).all(|two| two[0] + 1 == two[1]), "{clocks:?}");
+            }
+            prop_assert!(adopted || victim.held_of(0).count() == 1, "its own are its own");
+            let mut sent = 0;
+            while let Some(bytes) = victim.next_piggyback(2, DETERMINANT) {
+                sent += bytes.len() / DETERMINANT;
+            }
+            prop_assert!(sent <= victim.open());
+        }
+    }
+
     #[test]
     fn whatever_comes_is_believed_or_refused(
         bytes in prop::collection::vec(any::<u8>(), 0..200), flip: prop::sample::Index, by in 1_u8..,

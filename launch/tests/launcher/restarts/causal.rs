@@ -86,6 +86,11 @@ fn events_of_all_ranks_are_on_disk_together() {
     assert_eq!(cuts, ["set-0.cuts"]);
 }
 
+#[test]
+fn several_loggers_have_the_events() {
+    killed("irregular 64 30", &["--sets", "rank", "--durability", "node"]);
+}
+
 /// What is sent is preceded by what its sender has received, each of which is an event.
 #[test]
 fn determinants_are_counted() {
