@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 use taffrail_logging::Clocked;
+use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header, left,
-    read_events,
+    read_events, told,
 };
 
 /// Where events are kept.
@@ -178,6 +179,17 @@ impl Keeper {
     /// If there is no such rank.
     pub fn left(&self, rank: u32) -> Result<Option<u64>, KeeperError> {
         Ok(left(&Memory::map(self.ring(rank), self.shape(rank).bytes())?))
+    }
+
+    /// What causal logging has sent with the messages of a rank that is done; zeros before.
+    ///
+    /// # Errors
+    /// [`KeeperError::Memory`] when its ring cannot be mapped.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn sent(&self, rank: u32) -> Result<Counters, KeeperError> {
+        Ok(told(&Memory::map(self.ring(rank), self.shape(rank).bytes())?))
     }
 
     /// Starts the logger, or starts it again, and returns when it serves all ranks. No rank may run

@@ -7,6 +7,7 @@ use crate::eventlog::{ChannelError, Keeper, KeeperError, Keeping};
 use rustix::process::Pid;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
+use taffrail_logging::causal::Counters;
 use taffrail_logging::store::FILE_HEADER;
 
 /// Records that the ring of a rank has room for.
@@ -48,6 +49,11 @@ impl Logger {
     /// The ring of a rank, to be inherited by it.
     pub fn ring(&self, rank: usize) -> BorrowedFd<'_> {
         self.keeper.ring(rank as u32)
+    }
+
+    /// What causal logging has sent with the messages of a rank that is done.
+    pub fn sent(&self, rank: usize) -> Result<Counters, Failure> {
+        self.keeper.sent(rank as u32).map_err(failure)
     }
 
     /// The incarnations of all ranks, added up, when this one was done with them, if it is.

@@ -6,6 +6,7 @@ use super::logger::Logger;
 use super::tally::Tally;
 use super::{Failure, in_words, ranks};
 use std::os::fd::{AsRawFd, OwnedFd};
+use taffrail_logging::causal::Counters;
 
 /// Seconds for which a rank that was started again waits for the others. They take it in when they
 /// call the library the next time, and it is no failure if that takes long.
@@ -70,6 +71,15 @@ impl Recovery {
     pub fn left_too_early(&self, rank: usize) -> Result<bool, Failure> {
         let present = self.lives.iter().map(|life| u64::from(life.incarnation)).sum();
         Ok(self.logger.left(rank)?.is_some_and(|known| known < present))
+    }
+
+    /// What causal logging has sent with the messages of all ranks that are done, if it is in use.
+    pub fn sent(&self) -> Result<Option<Counters>, Failure> {
+        let mut all = Counters::default();
+        for rank in 0..self.lives.len() {
+            all.add(&self.logger.sent(rank)?);
+        }
+        Ok(self.logged.causal.then_some(all))
     }
 
     /// All members of a set have ended and are about to be started again.

@@ -198,6 +198,9 @@ impl Job<'_> {
         }
         if let Some(recovery) = &self.recovery {
             recovery.tally.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
+            if let Ok(Some(sent)) = recovery.sent() {
+                say(&format!("causal logging: {sent}"));
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ pub use logger::{Logger, Report, ServeError, Served, Turn};
 pub use memory::{Memory, MemoryError, create_memory};
 pub use ring::{
     Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
-    left,
+    left, told,
 };
 #[cfg(not(loom))]
 pub use spill::Spill;

@@ -20,8 +20,9 @@ pub use shape::{Durability, MOST_COPIES, RingShape};
 
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
+use crate::causal::Counters;
 use crate::event::RECORD;
-use shape::{LEFT, LINE, STABLE, TAKEN, WORDS, WRITTEN};
+use shape::{LEFT, LINE, SENT, STABLE, TAKEN, WORDS, WRITTEN};
 
 /// Memory seen as atomic words, numbered from 0.
 pub trait Words {
@@ -66,6 +67,7 @@ impl<W: Words> RingWriter<W> {
         check_taken(&shape, taken, written)?;
         memory.word(WRITTEN).store(written, Ordering::Release);
         memory.word(LEFT).store(0, Ordering::Release);
+        tell(&memory, &Counters::default());
         Ok(RingWriter { memory, written, room: taken + shape.capacity, shape })
     }
 
@@ -94,6 +96,11 @@ impl<W: Words> RingWriter<W> {
     /// included, which are added up.
     pub fn leave(&mut self, incarnations: u64) {
         self.memory.word(LEFT).store(incarnations.saturating_add(1), Ordering::Release);
+    }
+
+    /// Tells what causal logging has sent with the messages of this rank, which is done.
+    pub fn tell(&mut self, counters: &Counters) {
+        tell(&self.memory, counters);
     }
 
     /// The clock of the last event written: 0 for none.
@@ -147,6 +154,20 @@ impl<W: Words> RingWriter<W> {
 /// ([`RingWriter::leave`]); `None` as long as it is not.
 pub fn left(memory: &impl Words) -> Option<u64> {
     memory.word(LEFT).load(Ordering::Acquire).checked_sub(1)
+}
+
+/// Of the rank of a ring: what causal logging has sent with its messages, once it is done
+/// ([`RingWriter::tell`]).
+pub fn told(memory: &impl Words) -> Counters {
+    let word = |k: usize| memory.word(SENT + k).load(Ordering::Acquire);
+    Counters { messages: word(0), created: word(1), piggybacked: word(2) }
+}
+
+fn tell(memory: &impl Words, counters: &Counters) {
+    let Counters { messages, created, piggybacked } = *counters;
+    for (k, count) in [messages, created, piggybacked].into_iter().enumerate() {
+        memory.word(SENT + k).store(count, Ordering::Release);
+    }
 }
 
 fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingError> {

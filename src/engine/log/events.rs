@@ -5,6 +5,7 @@ use crate::engine::heartbeat::Heartbeat;
 use crate::{Error, Rank, explain};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
+use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, Memory, Owner, RingShape, RingView, RingWriter, read_events,
 };
@@ -102,6 +103,11 @@ impl Events {
     /// Says that this rank is done with all others, at these incarnations, which are added up.
     pub(crate) fn leave(&mut self, incarnations: u64) {
         self.ring.leave(incarnations);
+    }
+
+    /// Tells what was sent with the messages of this rank.
+    pub(crate) fn tell(&mut self, sent: &Counters) {
+        self.ring.tell(sent);
     }
 
     /// The clock of the last event.

@@ -171,6 +171,7 @@ impl Endpoint {
         let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)));
         let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
         if let Some(log) = &mut self.core.log {
+            log.counters().iter().for_each(|sent| log.events.tell(sent));
             log.events.leave(others + u64::from(log.incarnation));
         }
     }

@@ -17,6 +17,8 @@ pub const MOST_COPIES: u32 = 8;
 pub(super) const WRITTEN: usize = 16;
 /// What the rank says when it is done.
 pub(super) const LEFT: usize = 17;
+/// What causal logging has sent with the messages of the rank, when it is done: three words.
+pub(super) const SENT: usize = 18;
 /// Of the first copy; those of the next are a line behind.
 pub(super) const TAKEN: usize = 32;
 pub(super) const STABLE: usize = 33;
