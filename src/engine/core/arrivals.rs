@@ -1,0 +1,290 @@
+//! The engine's messages that are not whole and eager, one by one (`docs/wire.md`, section 5).
+
+use super::delivery::{put, put_piece};
+use super::{Announcement, Core, EACH, Unexpected, broken};
+use crate::engine::core::Action;
+use crate::engine::kind;
+use crate::engine::loan::Offer;
+use crate::engine::log::Verdict;
+use crate::engine::peer::{Inflow, Landing};
+use crate::engine::request::{Slot, Stage};
+use crate::{Error, Rank, Status};
+use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
+use taffrail_matching::Envelope;
+
+impl Core {
+    /// Stores what arrived of a message that no receive takes yet.
+    pub(crate) fn keep(
+        &mut self,
+        verdict: Verdict,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> u32 {
+        let entry = self.store.put(payload, skip, env.len as usize);
+        self.store_message(verdict, env, Unexpected::Stored { entry, sync });
+        let limit = self.unexpected_limit;
+        let peer = &mut self.peers[env.source as usize];
+        peer.unexpected_bytes += env.len as usize;
+        peer.held += env.len as usize + EACH;
+        if peer.unexpected_bytes > limit && !peer.throttled {
+            peer.throttled = true;
+            self.throttle(env.source, true);
+        }
+        entry
+    }
+
+    /// Stores what a message says whose bytes are still its sender's.
+    pub(super) fn note(&mut self, verdict: Verdict, env: &Envelope, found: Unexpected) {
+        self.store_message(verdict, env, found);
+        self.peers[env.source as usize].held += EACH;
+    }
+
+    /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
+    /// not take all memory.
+    #[inline]
+    pub(crate) fn check_held(&self, from: u32) -> Result<(), Fault> {
+        let (held, most) = (self.peers[from as usize].held, self.most_held);
+        if held <= most { Ok(()) } else { Err(held_too_much(held, most)) }
+    }
+
+    pub(super) fn eager_sync(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let name = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
+        let env = Self::envelope(from, head, payload.len() as u64 - 8);
+        match self.arrive(&env)? {
+            Verdict::Request(request) => {
+                self.deliver(request, from, head.tag, payload, 8);
+                self.acknowledge(from, name);
+                self.check_held(from)
+            }
+            verdict => self.eager_unmatched(verdict, &env, payload, 8, Some(name)),
+        }
+    }
+
+    pub(super) fn first(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let len = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
+        let here = payload.len() - 8;
+        if self.peers[from as usize].inflow.is_some() {
+            return Err(broken("kind", "MORE, after FIRST", head.kind));
+        }
+        if len > crate::engine::EAGER_LIMIT as u64 || here as u64 >= len {
+            return Err(broken("length", format!("{here}..={}", crate::engine::EAGER_LIMIT), len));
+        }
+        let env = Self::envelope(from, head, len);
+        let landing = match self.arrive(&env)? {
+            Verdict::Request(request) => {
+                let slot = self.requests.get(request);
+                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                let request = self.land(request);
+                let slot = self.requests.get(request);
+                slot.stage = Stage::Arriving;
+                slot.peer = from;
+                slot.moved = here;
+                put(slot, 0, payload, 8, here.min(slot.len));
+                Landing::Request(request)
+            }
+            Verdict::Again => self.arrives_again(&env, payload, 8, None)?,
+            Verdict::Old => Landing::Nowhere,
+            verdict => Landing::Store(self.keep(verdict, &env, payload, 8, None)),
+        };
+        let (context, seq, len) = (env.context, env.seq, len as usize);
+        self.peers[from as usize].inflow = Some(Inflow { landing, context, seq, here, len });
+        self.check_held(from)
+    }
+
+    pub(super) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
+        let Some(inflow) = &mut self.peers[from as usize].inflow else {
+            return Err(broken("kind", "FIRST before MORE", kind::MORE));
+        };
+        let at = inflow.here;
+        if payload.is_empty() || payload.len() > inflow.len - at {
+            return Err(broken("length", format!("1..={}", inflow.len - at), payload.len()));
+        }
+        inflow.here += payload.len();
+        let over = inflow.here == inflow.len;
+        match inflow.landing {
+            Landing::Waiting(_) | Landing::Nowhere => {}
+            Landing::Store(entry) => self.store.append(entry, payload),
+            Landing::Request(request) => {
+                let slot = self.requests.get(request);
+                put_piece(slot, at, payload);
+                slot.moved = at + payload.len();
+                if over {
+                    self.complete(request);
+                }
+            }
+        }
+        if over && let Some(inflow) = self.peers[from as usize].inflow.take() {
+            self.over(from, &inflow);
+        }
+        Ok(())
+    }
+
+    pub(super) fn announcement(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let (Some(len), Some(name)) = (read_u64(payload, 0), read_u64(payload, 8)) else {
+            return Err(broken("length", "16 or 40", payload.len()));
+        };
+        let key = match payload.len() {
+            16 => None,
+            40 => {
+                let mut key = [0; RemoteKey::LEN];
+                // SAFETY: the array has room for what is asked.
+                unsafe { payload.copy_part(16, key.as_mut_ptr(), key.len()) };
+                Some(RemoteKey(key))
+            }
+            other => return Err(broken("length", "16 or 40", other)),
+        };
+        let announcement = Announcement { name, key };
+        let env = Self::envelope(from, head, len);
+        match self.arrive(&env)? {
+            Verdict::Request(request) => {
+                let slot = self.requests.get(request);
+                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                self.announced(request, from, announcement);
+            }
+            verdict @ (Verdict::Again | Verdict::Old) => {
+                if let Some(request) = self.announced_again(verdict, &env, announcement)? {
+                    self.announced(request, from, announcement);
+                }
+            }
+            verdict => self.note(verdict, &env, Unexpected::Announced(announcement)),
+        }
+        self.check_held(from)
+    }
+
+    pub(super) fn loan(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let Some((len, offer)) = Offer::decode(payload) else {
+            return Err(broken("length", "40", payload.len()));
+        };
+        let env = Self::envelope(from, head, len);
+        match self.arrive(&env)? {
+            Verdict::Request(request) => {
+                let slot = self.requests.get(request);
+                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                self.lent(request, from, offer);
+            }
+            Verdict::Again | Verdict::Old => {
+                return Err(broken("seq", "no loan a second time", head.seq));
+            }
+            verdict => self.note(verdict, &env, Unexpected::Loan(offer)),
+        }
+        self.check_held(from)
+    }
+
+    /// A receive has matched a loan.
+    pub(super) fn lent(&mut self, request: u32, from: Rank, offer: Offer) {
+        // More may match a multi-receive before the loan is taken.
+        let request = self.part(request);
+        self.actions.push_back(Action::Borrow { request, from, offer });
+    }
+
+    /// The operation of ours that a peer means, if it is still the same one and has to do with it.
+    pub(crate) fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
+        let index = name as u32;
+        let slot = self.requests.find(index)?;
+        let same = slot.generation == (name >> 32) as u32 && slot.peer == from;
+        (same && !slot.stage.is_over() && slot.stage != Stage::Free).then_some((index, slot))
+    }
+
+    pub(super) fn piece(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let Some((request, slot)) = self.named(from, head.tag) else {
+            // Of an operation that has failed meanwhile.
+            return Ok(());
+        };
+        let want = match slot.stage {
+            Stage::Cleared => slot.status.len.min(slot.len),
+            Stage::AskedGet => slot.len,
+            // Nobody has asked: these bytes are the fabric's to write, or nobody's.
+            _ => slot.moved,
+        };
+        if payload.is_empty() || payload.len() > want - slot.moved {
+            return Err(broken("piece", format!("1..={}", want - slot.moved), payload.len()));
+        }
+        put_piece(slot, slot.moved, payload);
+        slot.moved += payload.len();
+        if slot.moved == want {
+            match slot.stage {
+                Stage::AskedGet => slot.stage = Stage::Done,
+                _ => self.complete(request),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn clear(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let (Some(want), Some(to_name)) = (read_u64(payload, 0), read_u64(payload, 8)) else {
+            return Err(broken("length", "16", payload.len()));
+        };
+        let Some((request, slot)) = self.named(from, head.tag) else { return Ok(()) };
+        if slot.stage != Stage::Announced || want > slot.status.len as u64 {
+            return Err(broken("clear", format!("at most {} bytes, once", slot.status.len), want));
+        }
+        slot.stage = Stage::Streaming;
+        slot.moved = 0;
+        let (want, streaming) = (want as usize, head.seq != 0);
+        self.actions.push_back(Action::Stream { request, want, to_name, streaming });
+        Ok(())
+    }
+
+    pub(super) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
+        let Some((request, slot)) = self.named(from, name) else { return };
+        match (slot.stage, fault) {
+            (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),
+            (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
+                let error = Error::PeerFailed { rank: from, fault };
+                self.fail(request, error);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
+    if payload.len() < at + 8 {
+        return None;
+    }
+    let mut bytes = [0; 8];
+    // SAFETY: the array has room for what is asked, and the payload holds it.
+    unsafe { payload.copy_part(at, bytes.as_mut_ptr(), 8) };
+    Some(u64::from_le_bytes(bytes))
+}
+
+#[cold]
+fn held_too_much(held: usize, most: usize) -> Fault {
+    let expected = format!(
+        "at most {most} bytes that no receive takes; if the program means this, raise \
+         TAFFRAIL_UNEXPECTED"
+    );
+    broken("unexpected messages", expected, held)
+}

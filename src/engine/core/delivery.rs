@@ -1,0 +1,253 @@
+//! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
+
+use super::{Action, Announcement, Core, EACH, Unexpected, broken};
+use crate::engine::kind;
+use crate::engine::peer::Landing;
+use crate::engine::request::{Slot, Stage};
+use crate::{Error, Rank, Status};
+use taffrail_fabric::{Head, Payload};
+use taffrail_matching::Envelope;
+
+impl Core {
+    /// Delivers a whole message to the receive it matched.
+    #[inline(always)]
+    pub(crate) fn deliver(
+        &mut self,
+        request: u32,
+        from: u32,
+        tag: u64,
+        payload: &Payload<'_>,
+        skip: usize,
+    ) {
+        let slot = self.requests.get(request);
+        let len = payload.len() - skip;
+        slot.status = Status { source: from, tag, len };
+        if slot.extra.is_some() {
+            return self.deliver_special(request, payload, skip);
+        }
+        if skip == 0 {
+            // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+            unsafe { payload.copy_to(slot.at, slot.len) };
+        } else {
+            // SAFETY: as above.
+            unsafe { payload.copy_part(skip, slot.at, len.min(slot.len)) };
+        }
+        slot.stage = Stage::Done;
+        if len > slot.len {
+            self.truncated(request);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn deliver_special(&mut self, request: u32, payload: &Payload<'_>, skip: usize) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        let len = (payload.len() - skip).min(slot.len);
+        put(slot, 0, payload, skip, len);
+        self.complete(request);
+    }
+
+    /// Gives a receive that has no memory of its own the memory for its message, now that its
+    /// status is known. Returns the request that receives the bytes.
+    pub(crate) fn land(&mut self, request: u32) -> u32 {
+        let slot = self.requests.get(request);
+        let status = slot.status;
+        let Some(extra) = &mut slot.extra else { return request };
+        if let Some(view) = &mut extra.view {
+            (slot.at, slot.len) = view.make_room(status.len);
+            return request;
+        }
+        self.part(request)
+    }
+
+    pub(super) fn is_multi(&mut self, request: u32) -> bool {
+        self.requests.get(request).extra.as_ref().is_some_and(|e| e.multi.is_some())
+    }
+
+    /// The request that receives the message a receive has matched: of a multi-receive one of its
+    /// own, so that the next message may come.
+    pub(super) fn part(&mut self, request: u32) -> u32 {
+        if self.is_multi(request) { crate::engine::multi::carve(self, request) } else { request }
+    }
+
+    /// Delivers a message that lies in this process's reach to a receive whose status is known.
+    pub(crate) fn deliver_private(&mut self, request: u32, bytes: &[u8]) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        put(slot, 0, &Payload::of(bytes), 0, bytes.len().min(slot.len));
+        self.complete(request);
+    }
+
+    /// Ends a receive whose bytes are there.
+    pub(crate) fn complete(&mut self, request: u32) {
+        let slot = self.requests.get(request);
+        slot.stage = Stage::Done;
+        let peer = &mut self.peers[slot.status.source as usize];
+        if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
+            let ns = timed.since.elapsed().as_nanos() as f64;
+            peer.ways(timed.mapped).note(timed.len, timed.way, ns);
+        }
+        if slot.status.len > slot.len {
+            self.truncated(request);
+        }
+        let slot = self.requests.get(request);
+        if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
+            crate::engine::multi::part_done(self, request);
+        }
+    }
+
+    #[cold]
+    fn truncated(&mut self, request: u32) {
+        let slot = self.requests.get(request);
+        let Status { source, tag, len } = slot.status;
+        let error = match slot.extra.as_ref().is_some_and(|extra| extra.view.is_some()) {
+            true => crate::engine::view::no_room(len).into(),
+            false => Error::Truncated { len, room: slot.len, source_rank: source, tag },
+        };
+        self.requests.fail(request, error);
+    }
+
+    /// Ends an operation with an error; a part of a multi-receive tells its whole.
+    pub(crate) fn fail(&mut self, request: u32, error: Error) {
+        if self.is_multi(request) {
+            return crate::engine::multi::end(self, request, error);
+        }
+        self.requests.fail(request, error);
+        for peer in &mut self.peers {
+            peer.timed.take_if(|t| t.request == request);
+        }
+        let slot = self.requests.get(request);
+        if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
+            crate::engine::multi::part_done(self, request);
+        }
+    }
+
+    /// Begins a receive of a message that was taken out of the unexpected store.
+    pub(crate) fn receive_unexpected(&mut self, request: u32, env: Envelope, found: Unexpected) {
+        let slot = self.requests.get(request);
+        slot.status = Status { source: env.source, tag: env.tag, len: env.len as usize };
+        slot.post = None;
+        let peer = &mut self.peers[env.source as usize];
+        peer.held -= EACH;
+        match found {
+            Unexpected::Announced(announcement) => {
+                self.announced(request, env.source, announcement);
+            }
+            Unexpected::Loan(offer) => self.lent(request, env.source, offer),
+            Unexpected::Stored { entry, sync } => {
+                if let Some(name) = sync {
+                    self.acknowledge(env.source, name);
+                }
+                self.receive_stored(request, env, entry);
+            }
+        }
+    }
+
+    fn receive_stored(&mut self, request: u32, env: Envelope, entry: u32) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        let stored = self.store.get(entry);
+        let have = stored.len();
+        let payload = Payload::of(stored);
+        put(slot, 0, &payload, 0, have.min(slot.len));
+        slot.moved = have;
+        let peer = &mut self.peers[env.source as usize];
+        peer.unexpected_bytes -= env.len as usize;
+        peer.held -= env.len as usize;
+        if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
+            peer.throttled = false;
+            self.throttle(env.source, false);
+        }
+        self.store.release(entry);
+        let peer = &mut self.peers[env.source as usize];
+        if (have as u64) < env.len {
+            match peer.inflow.as_mut().filter(|inflow| inflow.is_into(entry)) {
+                Some(inflow) => inflow.landing = Landing::Request(request),
+                // Its sender has died, and sends it again.
+                None => self.log.iter_mut().for_each(|log| log.redirect(&env, request)),
+            }
+            self.requests.get(request).stage = Stage::Arriving;
+            self.requests.get(request).peer = env.source;
+        } else {
+            self.complete(request);
+        }
+    }
+
+    /// A receive has matched an announced message.
+    pub(super) fn announced(&mut self, request: u32, from: Rank, announcement: Announcement) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        slot.stage = Stage::Reading;
+        slot.peer = from;
+        slot.moved = 0;
+        if self.log.is_some() && self.comes_again(request) {
+            self.requests.get(request).stage = Stage::Cleared;
+            return;
+        }
+        self.actions.push_back(Action::Fetch { request, from, announcement });
+    }
+
+    pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
+        let head = Head { kind: kind::FINISHED, tag: name, ..Head::default() };
+        self.actions.push_back(Action::Answer { to, head });
+    }
+
+    pub(super) fn throttle(&mut self, rank: Rank, on: bool) {
+        let head = Head { kind: kind::THROTTLE, seq: on as u32, ..Head::default() };
+        self.actions.push_back(Action::Answer { to: rank, head });
+    }
+
+    /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
+    /// announcement says of their place is not looked at, since others can write to our ring.
+    pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
+        let rank = self.requests.get(request).peer;
+        let send = self.named(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
+        let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
+            let fault = broken("announcement", "a send under way", name);
+            return self.fail(request, Error::PeerFailed { rank, fault });
+        };
+        let mut parts = Vec::new();
+        crate::engine::send::gather(slot, 0, want, |part| parts.push(part));
+        let slot = self.requests.get(request);
+        let mut at = 0;
+        for part in parts {
+            put_piece(slot, at, &Payload::of(part));
+            at += part.len();
+        }
+        self.requests.sent(send);
+        self.complete(request);
+    }
+}
+
+/// Copies `len` bytes of a payload, from `skip` on, to where byte `at` of a receive belongs.
+/// Beyond the end of the receive nothing is written.
+pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
+    let len = len.min(slot.len.saturating_sub(at));
+    if let Some(extra) = slot.extra.as_ref().filter(|e| !e.parts.is_empty()) {
+        let (mut at, mut skip, mut left) = (at, skip, len);
+        for &(to, room) in &extra.parts {
+            if at >= room {
+                at -= room;
+                continue;
+            }
+            let now = left.min(room - at);
+            // SAFETY: whoever posted the receive vouches for each of its parts.
+            unsafe { payload.copy_part(skip, to.add(at), now) };
+            (at, skip, left) = (0, skip + now, left - now);
+            if left == 0 {
+                break;
+            }
+        }
+        return;
+    }
+    if len > 0 {
+        // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+        unsafe { payload.copy_part(skip, slot.at.add(at), len) };
+    }
+}
+
+/// Copies a whole piece to where byte `at` of a receive belongs.
+pub(super) fn put_piece(slot: &mut Slot, at: usize, payload: &Payload<'_>) {
+    put(slot, at, payload, 0, payload.len());
+}
