@@ -1,0 +1,102 @@
+//! How a payload leaves: room in the ring, room in the outbox.
+
+use super::{Line, OWN_AHEAD};
+use crate::copy;
+use crate::outbox::SEGMENT;
+use crate::sync::AtomicU64;
+use taffrail_fabric::{Fault, Head, PeerId, Refused};
+
+impl Line {
+    pub(super) fn refused(&self, to: PeerId) -> Refused {
+        let fault = self.pairs[to.index()].cold.fault.clone();
+        Refused::Failed(fault.unwrap_or(Fault::Closed))
+    }
+
+    /// Makes sure that there is room for `slots` in the ring to `to`, and for a goodbye.
+    #[inline]
+    pub(crate) fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
+        let pair = &mut self.pairs[to.index()];
+        if pair.open && pair.writer.has_room(slots + 1) {
+            Ok(())
+        } else {
+            self.more_room(to, slots)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn more_room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
+        let pair = &mut self.pairs[to.index()];
+        if !pair.open {
+            return Err(self.refused(to));
+        }
+        let credit: *const AtomicU64 = pair.credit();
+        // SAFETY: the word is mapped as long as the pair lives.
+        if let Err(fault) = pair.writer.refresh(unsafe { &*credit }) {
+            self.cut(to, fault);
+            return Err(self.refused(to));
+        }
+        pair.retire_mail();
+        if pair.writer.has_room(slots + 1) { Ok(()) } else { Err(Refused::Busy) }
+    }
+
+    /// Sends a payload too long for slots, gathered, through the outbox.
+    pub(super) fn send_pooled(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        parts: &[&[u8]],
+        len: usize,
+    ) -> Result<(), Refused> {
+        if len > SEGMENT {
+            return Err(Refused::TooLong { got: len, limit: SEGMENT });
+        }
+        self.room(to, 1)?;
+        let position = self.pairs[to.index()].writer.position();
+        let Some(offset) = self.take(len, to, position) else {
+            return Err(Refused::Busy);
+        };
+        let pair = &mut self.pairs[to.index()];
+        // SAFETY: the window hands out ranges inside the outbox that nobody uses.
+        let mut at = unsafe { self.outbox.as_ptr().add(offset as usize) };
+        for part in parts {
+            // SAFETY: the parts are `len` bytes together, and so is the range.
+            unsafe {
+                if pair.streaming && part.len() >= 2048 {
+                    copy::streaming(at, part.as_ptr(), part.len());
+                } else {
+                    copy::plain(at, part.as_ptr(), part.len());
+                }
+                at = at.add(part.len());
+            }
+        }
+        pair.streaming = false;
+        pair.writer.put_pooled(head, offset, len as u32);
+        pair.notify();
+        let (ahead, room) = self.window.ahead();
+        // SAFETY: the window knows only bytes inside the outbox.
+        unsafe {
+            copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room).min(OWN_AHEAD))
+        };
+        Ok(())
+    }
+
+    /// Takes room in the outbox, which grows when peers that do not read keep it from others.
+    pub(super) fn take(&mut self, len: usize, to: PeerId, position: u64) -> Option<u64> {
+        let pairs = &self.pairs;
+        let released = |peer: PeerId| pairs[peer.index()].released();
+        if let Some(offset) = self.window.take(len, to, position, released) {
+            return Some(offset);
+        }
+        if !self.window.held_by_others(to, released) {
+            return None;
+        }
+        let have = self.outbox.len();
+        let want = (have * 2).min(self.outbox.limit());
+        if want <= have || self.outbox.grow(want).is_err() {
+            return None;
+        }
+        self.window.add(((self.outbox.len() - have) / SEGMENT) as u32);
+        self.window.take(len, to, position, released)
+    }
+}
