@@ -67,7 +67,6 @@ impl<W: Words> RingWriter<W> {
         check_taken(&shape, taken, written)?;
         memory.word(WRITTEN).store(written, Ordering::Release);
         memory.word(LEFT).store(0, Ordering::Release);
-        tell(&memory, &Counters::default());
         Ok(RingWriter { memory, written, room: taken + shape.capacity, shape })
     }
 
@@ -100,7 +99,10 @@ impl<W: Words> RingWriter<W> {
 
     /// Tells what causal logging has sent with the messages of this rank, which is done.
     pub fn tell(&mut self, counters: &Counters) {
-        tell(&self.memory, counters);
+        let Counters { messages, created, piggybacked } = *counters;
+        for (k, count) in [messages, created, piggybacked].into_iter().enumerate() {
+            self.memory.word(SENT + k).store(count, Ordering::Release);
+        }
     }
 
     /// The clock of the last event written: 0 for none.
@@ -161,13 +163,6 @@ pub fn left(memory: &impl Words) -> Option<u64> {
 pub fn told(memory: &impl Words) -> Counters {
     let word = |k: usize| memory.word(SENT + k).load(Ordering::Acquire);
     Counters { messages: word(0), created: word(1), piggybacked: word(2) }
-}
-
-fn tell(memory: &impl Words, counters: &Counters) {
-    let Counters { messages, created, piggybacked } = *counters;
-    for (k, count) in [messages, created, piggybacked].into_iter().enumerate() {
-        memory.word(SENT + k).store(count, Ordering::Release);
-    }
 }
 
 fn check_taken(shape: &RingShape, taken: u64, written: u64) -> Result<(), RingError> {
