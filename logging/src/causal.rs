@@ -385,10 +385,20 @@ impl Causal {
     /// # Panics
     /// If there is no such peer, or no room for one.
     pub fn next_piggyback(&mut self, peer: Rank, most: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.piggyback(peer, most, &mut bytes).then_some(bytes)
+    }
+
+    /// As [`next_piggyback`](Self::next_piggyback), into a buffer that can be used again. `false` when
+    /// there are none.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn piggyback(&mut self, peer: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
         assert!(most >= DETERMINANT, "room for {most} bytes");
+        bytes.clear();
         let Causal { known, held, peers, counters, next, .. } = self;
         let Peer { seen, has } = &mut peers[peer as usize];
-        let mut bytes = Vec::new();
         let from = held.partition_point(|held| held.number < *seen);
         for Held { number, determinant } in held.range(from..) {
             let Determinant { rank, clock, .. } = *determinant;
@@ -400,14 +410,14 @@ impl Causal {
             }
             if bytes.len() + DETERMINANT > most {
                 *seen = *number;
-                return Some(bytes);
+                return true;
             }
             bytes.extend_from_slice(&determinant.encode((clock - stable) as u32));
             has.insert(rank, clock);
             counters.piggybacked += 1;
         }
         *seen = *next;
-        (!bytes.is_empty()).then_some(bytes)
+        !bytes.is_empty()
     }
 
     /// The connection with a peer is lost, or it has died: nothing is known of what it has.

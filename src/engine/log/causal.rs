@@ -6,7 +6,7 @@ use super::events::Events;
 use super::setting::Setting;
 use crate::engine::core::{Core, broken};
 use crate::engine::kind;
-use crate::{Endpoint, Rank};
+use crate::{Dest, Endpoint, Rank};
 use taffrail_fabric::{Fault, Head, Payload};
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::{Causal, Clocked};
@@ -30,17 +30,18 @@ impl Log {
         self.causal.is_some()
     }
 
-    /// The next determinants that a peer has to be sent now, `most` bytes of them at the most.
-    fn determinants_for(&mut self, to: Rank, most: usize) -> Option<Vec<u8>> {
-        let causal = self.causal.as_mut()?;
+    /// The next determinants that a peer has to be sent now, `most` bytes of them at the most. `false`
+    /// when there are none.
+    fn determinants_for(&mut self, to: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
+        let Some(causal) = &mut self.causal else { return false };
         // Who is away is sent all of them when it is back, before anything that depends on them.
         if !causal.has_news_for(to) || to == self.me || self.links[to as usize].away {
-            return None;
+            return false;
         }
         for (rank, clock) in self.events.acknowledged() {
             causal.stable(rank, clock);
         }
-        causal.next_piggyback(to, most)
+        causal.piggyback(to, most, bytes)
     }
 
     /// A peer has died, or is there again.
@@ -75,14 +76,33 @@ impl Endpoint {
         }
     }
 
+    /// Sends a short message to a rank of another set at once, behind what must go before it. `false` when
+    /// something stands in its way, or nothing must go before messages.
+    #[inline(never)]
+    pub(super) fn send_short_behind(&mut self, to: &Dest, data: &[u8]) -> bool {
+        let Some(log) = &self.core.log else { return false };
+        if !log.is_causal() || !log.outbound.is_ready(to.rank) {
+            return false;
+        }
+        self.precede(to.rank);
+        let sent = self.send_short::<true>(to, data);
+        if let (true, Some(log)) = (sent, &mut self.core.log) {
+            log.causal.iter_mut().for_each(Causal::count_message);
+        }
+        sent
+    }
+
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
     pub(crate) fn precede(&mut self, to: Rank) {
         let most = self.piece.max(DETERMINANT);
+        let Some(log) = &mut self.core.log else { return };
+        let mut bytes = std::mem::take(&mut log.frame);
         while let Some(log) = &mut self.core.log
-            && let Some(bytes) = log.determinants_for(to, most)
+            && log.determinants_for(to, most, &mut bytes)
         {
             self.post_small(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
         }
+        self.core.log.iter_mut().for_each(|log| log.frame = std::mem::take(&mut bytes));
     }
 }
 

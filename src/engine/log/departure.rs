@@ -66,7 +66,7 @@ impl Endpoint {
     /// As [`send`](Self::send), to a rank of another set.
     #[inline(never)]
     pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
-        if self.send_short(&to, data) {
+        if self.send_short::<false>(&to, data) || self.send_short_behind(&to, data) {
             return Ok(());
         }
         self.log_and_send(&to, &[data], data.len(), None)?;
@@ -75,12 +75,12 @@ impl Endpoint {
 
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
     /// there is room for it is made sure before, and the log ends with its process). `false` when
-    /// something stands in its way.
+    /// something stands in its way. `BEHIND`: in causal logging, behind what must go before it.
     #[inline(always)]
-    fn send_short(&mut self, to: &Dest, data: &[u8]) -> bool {
+    pub(super) fn send_short<const BEHIND: bool>(&mut self, to: &Dest, data: &[u8]) -> bool {
         let Endpoint { line, core, .. } = self;
         let Some(log) = &mut core.log else { return false };
-        if !log.departs_freely
+        if !(BEHIND || log.departs_freely)
             || data.len() > line.caps().inline
             || !log.tape.has_room(data.len())
             || !core.peers[to.rank as usize].queue.is_empty()

@@ -56,6 +56,8 @@ pub(crate) struct Log {
     events: Events,
     /// In causal logging, the events that messages depend on and that are not stable.
     causal: Option<Causal>,
+    /// Room for the bytes of some of them.
+    frame: Vec<u8>,
     tape: Tape,
     /// What is known of receives, by their request.
     notes: Vec<Note>,
@@ -113,6 +115,7 @@ impl Log {
             inbound: Inbound::new(ranks),
             events,
             causal,
+            frame: Vec::new(),
             tape: Tape::new(segment, setting.memory),
             notes: Vec::new(),
             reserved: FxHashMap::default(),
