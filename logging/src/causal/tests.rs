@@ -1,6 +1,7 @@
 //! Determinants against a model that knows everything: who depends on what, and what is stable.
 
 use super::*;
+use crate::Event;
 use proptest::prelude::*;
 
 const RANKS: usize = 4;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Applications, with sizes and iterations that take some tenths of a second.
 pub const APPLICATIONS: [(&str, &str, &str); 3] =
-    [("wave2d", "256", "500"), ("jacobi3d", "32", "400"), ("irregular", "64", "200")];
+    [("wave2d", "256", "500"), ("jacobi3d", "32", "400"), ("irregular", "64", "100")];
 /// Ranks of each, which must be able to divide the work.
 const RANKS: &str = "4";
 
