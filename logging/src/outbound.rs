@@ -97,6 +97,22 @@ impl<P> Outbound<P> {
         self.peers[to as usize].log.push_back(entry);
     }
 
+    /// How many messages the log has in memory for `peer`.
+    pub fn entries(&self, peer: Rank) -> usize {
+        self.peers[peer as usize].log.len()
+    }
+
+    /// Takes the oldest messages for `peer` out of the log, so many at the most. The caller keeps them:
+    /// what is [to be transmitted first](Self::restarted) begins with those of them that are lacking.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn take_oldest(&mut self, peer: Rank, most: usize) -> impl Iterator<Item = Entry<P>> {
+        let log = &mut self.peers[peer as usize].log;
+        let most = most.min(log.len());
+        log.drain(..most)
+    }
+
     /// `peer` is gone, and will be started again: everything to it is held until it has said what it
     /// has.
     pub fn lost(&mut self, peer: Rank) {

@@ -62,6 +62,8 @@ pub(crate) enum Queued {
     Eager { head: Head, request: u32, sent: usize },
     /// A message of the log.
     Logged(super::log::Leaving),
+    /// Messages of the log, to be sent again.
+    Page(super::log::Again),
 }
 
 /// The pieces of an announced message.

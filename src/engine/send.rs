@@ -356,10 +356,11 @@ impl Endpoint {
         let mut left = 0;
         while self.core.peers[to as usize].queue.front().is_some() {
             self.obey(to);
-            if !self.send_front(to) {
+            if self.send_front(to) {
+                left += 1;
+            } else if !self.core.peers[to as usize].queue.is_empty() {
                 return left;
             }
-            left += 1;
         }
         while !self.core.peers[to as usize].streams.is_empty() {
             if !self.send_piece(to) {
@@ -373,6 +374,7 @@ impl Endpoint {
     /// Announces the message at the front of the queue, if the peer has asked for that meanwhile.
     fn obey(&mut self, to: Rank) {
         if self.core.log.is_some() {
+            self.open_pages(to);
             self.obey_logged(to);
         }
         let peer = &self.core.peers[to as usize];
@@ -393,7 +395,7 @@ impl Endpoint {
         let core = &mut self.core;
         let Some(front) = core.peers[to as usize].queue.front_mut() else { return false };
         let (result, over, request) = match front {
-            Queued::Logged(_) => return false,
+            Queued::Logged(_) | Queued::Page(_) => return false,
             Queued::Small { head, body, request } => {
                 (self.line.send(PeerId(to), *head, body), true, *request)
             }

@@ -20,7 +20,23 @@ pub(crate) struct Leaving {
     pub(crate) sent: usize,
 }
 
+impl Leaving {
+    /// A message of the log that is to leave from its beginning.
+    pub(super) fn new(ticket: Ticket, entry: &Entry<Kept>) -> Self {
+        let Entry { context, seq, payload: kept } = *entry;
+        Leaving { ticket, context, seq, kept, sent: 0 }
+    }
+}
+
 impl Log {
+    /// Notes the request of a synchronous message, and forgets those that are over.
+    fn note_sync(&mut self, requests: &Requests, message: (Rank, u16, u32), send: u64) {
+        if self.syncs.len() == self.syncs.capacity() {
+            self.syncs.retain(|_, send| requests.waits(*send));
+        }
+        self.syncs.insert(message, send);
+    }
+
     /// A message is about to be sent.
     #[inline]
     fn before_send(&mut self) {
@@ -81,6 +97,7 @@ impl Endpoint {
         let Endpoint { line, core, .. } = self;
         let Some(log) = &mut core.log else { return false };
         if !(BEHIND || log.departs_freely)
+            || log.pages.is_due()
             || data.len() > line.caps().inline
             || !log.tape.has_room(data.len())
             || !core.peers[to.rank as usize].queue.is_empty()
@@ -97,6 +114,7 @@ impl Endpoint {
         let mut kept = Kept::new(to.tag, data.len(), false, false);
         kept.at = log.tape.write_short(line, data);
         log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        log.pages.count();
         true
     }
 
@@ -116,6 +134,9 @@ impl Endpoint {
         let Some(log) = &mut core.log else { return Ok(()) };
         let caps = line.caps();
         let inline = caps.inline;
+        if log.pages.is_due() {
+            log.write_page(line, &core.requests)?;
+        }
         log.tape.prepare(line, &core.requests, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         // A synchronous message wants to be acknowledged, also by who has it.
@@ -174,8 +195,9 @@ impl Endpoint {
             sent = if goes_on { usize::MAX } else { sent };
         }
         log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        log.pages.count();
         if let Some(send) = sync {
-            log.syncs.insert((to.rank, to.context, seq), send);
+            log.note_sync(&core.requests, (to.rank, to.context, seq), send);
         }
         if leaves && sent != usize::MAX {
             let leaving = Leaving { ticket, context: to.context, seq, kept, sent };
@@ -189,16 +211,14 @@ impl Endpoint {
         self.precede(rank);
         let Some(log) = &mut self.core.log else { return };
         let ticket = log.events.ticket();
+        // What it lacks may have been held when it was sent, and depend on events that are not stable
+        // yet: all of it waits for what is written by now.
+        let pages = log.again(rank, &has, &ticket);
+        tracing::debug!(rank, pages = pages.len(), "sending again what it lacks");
         let lacking = log.outbound.restarted(rank, has);
-        let mut count = 0;
         let queue = &mut self.core.peers[rank as usize].queue;
-        for &Entry { context, seq, payload: kept } in lacking {
-            // It may have been held when it was sent, and depend on events that are not stable yet.
-            let ticket = ticket.clone();
-            queue.push_back(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0 }));
-            count += 1;
-        }
-        tracing::debug!(rank, messages = count, "sending again what it lacks");
+        queue.extend(pages.into_iter().map(Queued::Page));
+        queue.extend(lacking.map(|entry| Queued::Logged(Leaving::new(ticket.clone(), entry))));
         self.owe(rank);
         self.flush_peer(rank);
     }
@@ -319,7 +339,7 @@ impl Kept {
 
 /// What is logged cannot be had: nobody who needs it can go on. This process ends, and is started again.
 #[cold]
-fn lost(error: &Error) -> ! {
+pub(super) fn lost(error: &Error) -> ! {
     eprintln!("taffrail: a message of the log cannot be sent again: {error}");
     std::process::abort();
 }

@@ -6,6 +6,7 @@
 //!
 //! - [`calls`]: what the program asks, and what chance decides of it;
 //! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
+//! - [`pages`]: the table of what has left, on the tape as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
 //! - [`events`]: where events are written, and which are stable;
@@ -18,18 +19,21 @@ mod cold;
 mod departure;
 mod events;
 mod notes;
+mod pages;
 mod peers;
 pub(crate) mod setting;
 mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};
 pub(crate) use departure::Leaving;
+pub(crate) use pages::Again;
 pub(crate) use tape::Kept;
 
 use super::peer::Landing;
 use crate::{Error, Rank};
 use events::Events;
 use notes::Note;
+use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
 use taffrail_logging::{Answer, Causal, Clocked, Inbound, Name, Outbound, Recorder, Replay};
@@ -59,6 +63,7 @@ pub(crate) struct Log {
     /// Room for the bytes of some of them.
     frame: Vec<u8>,
     tape: Tape,
+    pages: Pages,
     /// What is known of receives, by their request.
     notes: Vec<Note>,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
@@ -117,6 +122,7 @@ impl Log {
             causal,
             frame: Vec::new(),
             tape: Tape::new(segment, setting.memory),
+            pages: Pages::new(setting.sets.len(), setting.memory),
             notes: Vec::new(),
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),

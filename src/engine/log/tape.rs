@@ -33,6 +33,16 @@ impl Kept {
         Kept { tag, at: 0, len: len | flags }
     }
 
+    /// All of it, to be kept elsewhere.
+    pub(crate) fn to_words(self) -> [u64; 3] {
+        [self.tag, self.at, self.len as u64]
+    }
+
+    /// From [`to_words`](Self::to_words).
+    pub(crate) fn from_words([tag, at, len]: [u64; 3]) -> Self {
+        Kept { tag, at, len: len as usize }
+    }
+
     /// Its length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -1,0 +1,174 @@
+//! The table of what was sent, as far as it is long ago: in pages on the tape, which leave memory as
+//! what was sent does.
+//!
+//! ```text
+//!  0       2       4               8               16              24              32
+//!  +-------+-------+---------------+---------------+---------------+---------------+---
+//!  |context|   0   |      seq      |      tag      |      at       | length, flags | ...
+//!  +-------+-------+---------------+---------------+---------------+---------------+---
+//! ```
+//!
+//! A page has [`ENTRIES`] entries, in the order of sending, in the byte order of the machine: it is read
+//! by the process that wrote it, and by no other.
+
+use super::Log;
+use super::departure::Leaving;
+use super::tape::Kept;
+use crate::engine::peer::Queued;
+use crate::engine::request::Requests;
+use crate::{Endpoint, Error, Rank};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use taffrail_fabric::Fabric;
+use taffrail_logging::{Entry, Received, Ticket};
+
+/// Entries of a page.
+const ENTRIES: usize = 512;
+/// Bytes of an entry.
+const ENTRY: usize = 32;
+/// Bytes of a page.
+const PAGE: usize = ENTRIES * ENTRY;
+
+/// The pages of all peers, and when there are to be more.
+pub(super) struct Pages {
+    /// Where the pages of each peer are, in the order of sending.
+    of: Vec<VecDeque<u64>>,
+    /// Entries in memory.
+    loose: usize,
+    /// Entries that may be in memory.
+    most: usize,
+}
+
+/// A page whose messages are to be sent again, as far as its peer lacks them.
+pub(crate) struct Again {
+    at: u64,
+    has: Arc<Received>,
+    ticket: Ticket,
+}
+
+impl Pages {
+    /// For so many ranks, with `memory` bytes for the log: a 64th of it may be loose entries.
+    pub(super) fn new(ranks: usize, memory: usize) -> Self {
+        let most = (memory / 64 / ENTRY).max(2 * ENTRIES);
+        Pages { of: vec![VecDeque::new(); ranks], loose: 0, most }
+    }
+
+    /// One more entry is in memory.
+    #[inline]
+    pub(super) fn count(&mut self) {
+        self.loose += 1;
+    }
+
+    /// Whether a page is to be written before there are more entries.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.loose >= self.most
+    }
+}
+
+impl Log {
+    /// Writes a page, of the peer with the most entries in memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the log is full.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_page(
+        &mut self,
+        fabric: &mut impl Fabric,
+        requests: &Requests,
+    ) -> Result<(), Error> {
+        let ranks = 0..self.links.len() as Rank;
+        let Some(longest) = ranks.max_by_key(|&rank| self.outbound.entries(rank)) else {
+            return Ok(());
+        };
+        if self.outbound.entries(longest) < ENTRIES {
+            // Many peers with a few entries each: these stay.
+            self.pages.most += ENTRIES;
+            return Ok(());
+        }
+        self.tape.prepare(fabric, requests, PAGE, PAGE)?;
+        let bytes: Vec<u8> = self.outbound.take_oldest(longest, ENTRIES).flat_map(encode).collect();
+        let at = self.tape.begin_whole(PAGE);
+        self.tape.write(fabric, &bytes);
+        self.pages.of[longest as usize].push_back(at);
+        self.pages.loose -= ENTRIES;
+        Ok(())
+    }
+
+    /// All pages of a peer, to be sent again.
+    pub(super) fn again(&self, rank: Rank, has: &Received, ticket: &Ticket) -> Vec<Again> {
+        let has = Arc::new(has.clone());
+        let pages = self.pages.of[rank as usize].iter();
+        pages.map(|&at| Again { at, has: has.clone(), ticket: ticket.clone() }).collect()
+    }
+
+    /// The messages of a page that its peer lacks.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
+    fn read_page(
+        &mut self,
+        fabric: &mut impl Fabric,
+        requests: &Requests,
+        page: &Again,
+    ) -> Result<Vec<Leaving>, Error> {
+        self.tape.bring_back(fabric, requests, page.at, PAGE)?;
+        let range = self.tape.range(page.at, PAGE, PAGE);
+        let bytes = fabric.read_segment(range.segment, range.at, range.len);
+        let entries = bytes.as_chunks::<ENTRY>().0.iter().map(decode);
+        let lacking = entries.filter(|entry| !page.has.covers(entry.context, entry.seq));
+        Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), &entry)).collect())
+    }
+}
+
+impl Endpoint {
+    /// Puts the messages of a page in its place at the front of a peer's queue, if one is there.
+    pub(crate) fn open_pages(&mut self, rank: Rank) {
+        while let Some(Queued::Page(_)) = self.core.peers[rank as usize].queue.front() {
+            let Endpoint { line, core, .. } = self;
+            let queue = &mut core.peers[rank as usize].queue;
+            let (Some(Queued::Page(page)), Some(log)) = (queue.pop_front(), &mut core.log) else {
+                return;
+            };
+            let leaving = log.read_page(line, &core.requests, &page);
+            let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
+            for message in leaving.into_iter().rev() {
+                queue.push_front(Queued::Logged(message));
+            }
+        }
+    }
+}
+
+fn encode(entry: Entry<Kept>) -> [u8; ENTRY] {
+    let mut bytes = [0; ENTRY];
+    bytes[..2].copy_from_slice(&entry.context.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&entry.seq.to_ne_bytes());
+    let words = bytes[8..].as_chunks_mut::<8>().0;
+    for (word, value) in words.iter_mut().zip(entry.payload.to_words()) {
+        *word = value.to_ne_bytes();
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8; ENTRY]) -> Entry<Kept> {
+    let context = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let seq = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    let words = bytes[8..].as_chunks::<8>().0;
+    let payload = Kept::from_words([0, 1, 2].map(|k| u64::from_ne_bytes(words[k])));
+    Entry { context, seq, payload }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(context: u16, seq: u32, words: [u64; 3]) {
+            let entry = Entry { context, seq, payload: Kept::from_words(words) };
+            prop_assert_eq!(decode(&encode(entry.clone())), entry);
+        }
+    }
+}
