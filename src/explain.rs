@@ -1,7 +1,7 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
 use crate::Endpoint;
-use crate::engine::EAGER_LIMIT;
+use crate::engine::EAGER_LOGGED;
 use crate::engine::request::ANY;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -43,7 +43,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
                  announced from {} B on, and when the receiver has asked for that",
                 caps.inline,
                 endpoint.piece,
-                EAGER_LIMIT + 1
+                EAGER_LOGGED + 1
             );
             continue;
         }

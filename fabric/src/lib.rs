@@ -207,6 +207,12 @@ pub trait Fabric {
     /// [`MemoryError::Short`], saying what is in use and what would help.
     fn keep_segment(&mut self) -> Result<SegmentId, MemoryError>;
 
+    /// Does a little of what the next [`keep_segment`](Self::keep_segment) would have to wait for, if one
+    /// is to be expected: to be called when there is nothing else to do. Whether anything was done.
+    fn prepare_segment(&mut self) -> bool {
+        false
+    }
+
     /// Writes into a segment. What of it was sent before must not be written.
     ///
     /// # Panics

@@ -7,7 +7,7 @@
 //!
 //! The bytes of a record are shown in `docs/logging.md`, section 3.
 
-use crate::{Name, Rank};
+use crate::{Name, Rank, checksum};
 
 /// Something that chance has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +111,16 @@ impl Event {
     /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock:
     /// whoever writes a record in place writes them last.
     pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        for (k, word) in self.words(rank, clock).into_iter().enumerate() {
+            bytes[8 * k..8 * k + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The record, as little endian words. Nothing of it goes through memory on the way.
+    #[inline]
+    pub(crate) fn words(&self, rank: Rank, clock: u64) -> [u64; 4] {
         let none = Name { source: 0, context: 0, seq: 0 };
         let (kind, number, polls, name) = match *self {
             Event::Matched { polls, post, message } => (1, post, polls, message),
@@ -120,18 +130,12 @@ impl Event {
             Event::Claimed { polls, message } => (5, 0, polls, message),
             Event::Nothing { polls } => (6, 0, polls, none),
         };
-        let mut bytes = [0; RECORD];
-        bytes[..8].copy_from_slice(&clock.to_le_bytes());
-        bytes[8..12].copy_from_slice(&name.source.to_le_bytes());
-        bytes[12..16].copy_from_slice(&name.seq.to_le_bytes());
-        bytes[16..18].copy_from_slice(&name.context.to_le_bytes());
-        bytes[18] = kind;
-        bytes[19] = VERSION;
-        bytes[20..24].copy_from_slice(&number.to_le_bytes());
-        bytes[24..28].copy_from_slice(&polls.to_le_bytes());
-        let sum = checksum(rank, &bytes);
-        bytes[28..].copy_from_slice(&sum.to_le_bytes());
-        bytes
+        let Name { source, context, seq } = name;
+        let message = u64::from(source) | u64::from(seq) << 32;
+        let what =
+            u64::from(context) | kind << 16 | u64::from(VERSION) << 24 | u64::from(number) << 32;
+        let check = checksum::of(rank, [clock, message, what], polls);
+        [clock, message, what, u64::from(polls) | u64::from(check) << 32]
     }
 
     /// The clock and the event of a record of `rank`.
@@ -171,7 +175,9 @@ impl Event {
 
 /// Over everything but itself, and the rank, so that a record at another's place is found out.
 fn checksum(rank: Rank, bytes: &[u8; RECORD]) -> u32 {
-    crc32c::crc32c_append(rank, &bytes[..28])
+    let words = bytes.as_chunks::<8>().0;
+    let [a, b, c, d] = [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]));
+    checksum::of(rank, [a, b, c], d as u32)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 pub mod causal;
+mod checksum;
 mod cut;
 pub mod event;
 mod gate;

@@ -7,6 +7,8 @@ use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, SegmentId};
 
 /// The outbox grows by so many bytes when more of it is to be kept.
 const GROWTH: usize = 4 << 20;
+/// Segments to be had in advance, at the most.
+const MOST_AHEAD: usize = GROWTH / SEGMENT;
 
 impl Line {
     /// As [`Fabric::keep_segment`](taffrail_fabric::Fabric::keep_segment).
@@ -27,9 +29,23 @@ impl Line {
         if want < have + SEGMENT {
             return Err(short(have));
         }
+        // Who had to wait for memory once will need more of it, and may have time before.
+        self.ahead = (2 * self.ahead).clamp(1, MOST_AHEAD);
         self.outbox.grow(want)?;
-        self.window.add(((self.outbox.len() - have) / SEGMENT) as u32);
+        self.window.add_spare(((self.outbox.len() - have) / SEGMENT) as u32);
         self.window.keep(released).map(SegmentId).ok_or_else(|| short(want))
+    }
+
+    /// As [`Fabric::prepare_segment`](taffrail_fabric::Fabric::prepare_segment).
+    pub(crate) fn prepare(&mut self) -> bool {
+        let len = self.outbox.len() + SEGMENT;
+        let wanted = self.window.keepable() < self.ahead && len <= self.outbox.limit();
+        // If there is no more, whoever needs it is told.
+        if !wanted || self.outbox.grow(len).is_err() {
+            return false;
+        }
+        self.window.add_spare(1);
+        true
     }
 
     /// As [`Fabric::write_segment`](taffrail_fabric::Fabric::write_segment).

@@ -75,6 +75,8 @@ pub struct Line {
     /// Peers whose rings are polled all the time.
     hot: Vec<PeerId>,
     pub(crate) window: Window,
+    /// Segments that [`prepare`](Self::prepare) has in advance.
+    pub(crate) ahead: usize,
     pub(crate) transfers: Transfers,
     /// Peers whose end is not yet said.
     endings: Vec<PeerId>,
@@ -143,12 +145,13 @@ impl Line {
         let segments = |bytes: usize| (bytes / SEGMENT) as u32;
         let count = segments(outbox.len()) - kept as u32;
         let mut window = Window::new(count, segments(outbox.limit()));
-        window.add(kept as u32);
+        window.add_spare(kept as u32);
         let mut line = Line {
             me,
             pairs,
             hot: Vec::with_capacity(HOT),
             window,
+            ahead: 0,
             transfers: Transfers::default(),
             endings: Vec::new(),
             armed,

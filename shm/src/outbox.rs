@@ -55,6 +55,10 @@ pub(crate) struct Window {
     /// Kept segments, each at its index, and how many there are.
     kept: Vec<Option<Segment>>,
     keeping: usize,
+    /// Free segments to be kept next: what is not kept goes round in as few as it needs.
+    spare: VecDeque<Segment>,
+    /// Segments that were kept and are not read by all yet, the oldest first.
+    returning: VecDeque<Segment>,
     /// So many segments are never kept.
     floor: usize,
 }
@@ -71,6 +75,8 @@ impl Window {
             free: VecDeque::new(),
             kept: Vec::new(),
             keeping: 0,
+            spare: VecDeque::new(),
+            returning: VecDeque::new(),
             floor: count as usize,
         };
         window.add(count);
@@ -89,18 +95,18 @@ impl Window {
     /// A peer is gone, with its ring: nothing is in use for it.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         let kept = self.kept.iter_mut().flatten();
-        for segment in self.busy.iter_mut().chain([&mut self.current]).chain(kept) {
+        let others = self.busy.iter_mut().chain(&mut self.returning);
+        for segment in others.chain([&mut self.current]).chain(kept) {
             segment.uses.retain(|(p, _)| *p != peer);
         }
     }
 
     /// Takes a segment out, to be kept. `None`: what is left is for those who keep nothing.
     pub(crate) fn keep(&mut self, consumed: impl Fn(PeerId) -> u64) -> Option<u32> {
-        if self.count as usize - self.keeping <= self.floor {
+        if self.keepable() == 0 {
             return None;
         }
-        self.reclaim(&consumed);
-        let segment = self.free.pop_front()?;
+        let segment = self.next_to_keep(&consumed)?;
         let index = segment.index;
         if self.kept.len() <= index as usize {
             self.kept.resize_with(self.count as usize, || None);
@@ -108,6 +114,27 @@ impl Window {
         self.kept[index as usize] = Some(segment);
         self.keeping += 1;
         Some(index)
+    }
+
+    fn next_to_keep(&mut self, consumed: &impl Fn(PeerId) -> u64) -> Option<Segment> {
+        let read = self.returning.iter().position(|segment| segment.is_free(consumed));
+        if let Some(mut segment) = read.and_then(|at| self.returning.remove(at)) {
+            segment.uses.clear();
+            return Some(segment);
+        }
+        if let Some(segment) = self.spare.pop_front() {
+            return Some(segment);
+        }
+        if self.ordinary() <= self.floor {
+            return None;
+        }
+        self.reclaim(consumed);
+        self.free.pop_front()
+    }
+
+    /// Segments that are there for what is not kept.
+    fn ordinary(&self) -> usize {
+        self.count as usize - self.keeping - self.spare.len() - self.returning.len()
     }
 
     /// A message to a peer, at this position of its ring, points into a kept segment.
@@ -131,7 +158,7 @@ impl Window {
     pub(crate) fn give_back(&mut self, index: u32) {
         let segment = self.kept[index as usize].take().expect("the segment is kept");
         self.keeping -= 1;
-        self.busy.push_back(segment);
+        self.returning.push_back(segment);
     }
 
     /// Whether this is a segment that is kept.
@@ -140,7 +167,19 @@ impl Window {
         self.kept.get(index as usize).is_some_and(Option::is_some)
     }
 
-    /// Adds segments.
+    /// How many segments may be kept before there have to be more.
+    pub(crate) fn keepable(&self) -> usize {
+        (self.count as usize - self.keeping).saturating_sub(self.floor)
+    }
+
+    /// Adds segments to be kept, after those that there are.
+    pub(crate) fn add_spare(&mut self, segments: u32) {
+        let new = self.count..self.count + segments;
+        self.spare.extend(new.map(|index| Segment { index, uses: Vec::with_capacity(4) }));
+        self.count += segments;
+    }
+
+    /// Adds segments for what is not kept, to be used next.
     pub(crate) fn add(&mut self, segments: u32) {
         for index in self.count..self.count + segments {
             self.free.push_front(Segment { index, uses: Vec::with_capacity(4) });
@@ -200,7 +239,7 @@ impl Window {
     #[cold]
     fn is_greedy(&self, peer: PeerId, consumed: &impl Fn(PeerId) -> u64) -> bool {
         let held = self.busy.iter().filter(|s| s.is_held_by(peer, consumed)).count();
-        held > SHARE * self.free.len()
+        held > SHARE * (self.free.len() + self.spare.len())
     }
 
     /// Closes the current segment and opens the next.
@@ -212,7 +251,9 @@ impl Window {
             self.fill = 0;
             return true;
         }
-        let Some(next) = self.free.pop_front() else { return false };
+        let Some(next) = self.free.pop_front().or_else(|| self.spare.pop_front()) else {
+            return false;
+        };
         self.busy.push_back(std::mem::replace(&mut self.current, next));
         self.fill = 0;
         true
@@ -287,23 +328,39 @@ mod tests {
     fn what_is_kept_is_not_handed_out_until_it_is_given_back_and_read() {
         let mut window = Window::new(2, 9);
         assert_eq!(window.keep(|_| 0), None, "two are never kept");
-        window.add(2);
+        window.add_spare(2);
         let peer = PeerId(3);
         let kept = [window.keep(|_| 0).unwrap(), window.keep(|_| 0).unwrap()];
         assert_eq!(window.keep(|_| 0), None);
         window.use_kept(kept[0], peer, 7);
-        let handed_out = |window: &mut Window, read: u64| {
-            let offsets = (0..9).filter_map(|_| {
-                window.take(SEGMENT, PeerId(0), 1, |p| if p == peer { read } else { 1 })
-            });
-            offsets.map(|offset| (offset / SEGMENT as u64) as u32).collect::<Vec<_>>()
-        };
-        let seen = handed_out(&mut window, 6);
-        assert!(seen.len() == 9 && seen.iter().all(|index| !kept.contains(index)), "{seen:?}");
+        let ordinary = PeerId(0);
+        for position in 1..9 {
+            let offset = window.take(SEGMENT, ordinary, position, |_| position - 1).unwrap();
+            assert!(!kept.contains(&((offset / SEGMENT as u64) as u32)));
+        }
         window.give_back(kept[0]);
-        assert!(!handed_out(&mut window, 6).contains(&kept[0]), "its reader is not there yet");
-        assert!(handed_out(&mut window, 7).contains(&kept[0]));
-        assert!(window.is_kept(kept[1]) && !window.is_kept(kept[0]));
+        let read_to = |at| move |p| if p == peer { at } else { 0 };
+        assert_eq!(window.keep(read_to(6)), None, "its reader is not there yet");
+        assert_eq!(window.take(SEGMENT, ordinary, 9, read_to(6)), None);
+        assert_eq!(window.keep(read_to(7)), Some(kept[0]));
+        assert!(window.is_kept(kept[1]) && window.is_kept(kept[0]));
+    }
+
+    #[test]
+    fn what_is_not_kept_takes_what_is_spare_only_when_it_has_nothing_else() {
+        let mut window = Window::new(2, 9);
+        window.add_spare(1);
+        let (slow, fast) = (PeerId(1), PeerId(2));
+        let consumed = |peer| if peer == slow { 0 } else { u64::MAX };
+        for position in 1..10 {
+            assert!(window.take(SEGMENT, fast, position, consumed).unwrap() < 2 * SEGMENT as u64);
+        }
+        assert!(window.take(SEGMENT, slow, 1, consumed).is_some());
+        assert!(window.take(SEGMENT, slow, 2, consumed).is_some());
+        assert_eq!(window.take(SEGMENT, slow, 3, consumed), Some(2 * SEGMENT as u64));
+        assert_eq!(window.keep(consumed), None, "two of the three stay for what is not kept");
+        assert_eq!(window.keepable(), 1);
+        assert!(window.keep(|_| u64::MAX).is_some());
     }
 
     #[test]

@@ -29,3 +29,7 @@ pub(crate) mod ways;
 
 /// No eager message is longer than this, whatever the settings say.
 pub(crate) const EAGER_LIMIT: usize = 1 << 20;
+
+/// The same of a message that is logged: it is copied in any case, and each piece may leave while the
+/// next is copied.
+pub(crate) const EAGER_LOGGED: usize = 8 << 20;

@@ -71,6 +71,8 @@ pub(crate) struct Extra {
     pub(crate) error: Option<Error>,
     /// Several places instead of one.
     pub(crate) parts: Vec<(*mut u8, usize)>,
+    /// Where in the log its bytes are, instead of in memory of the program.
+    pub(crate) kept: Option<u64>,
     /// Where the sender's memory is, and its request, for a receive that reads.
     pub(crate) source: Option<(RemoteKey, u64)>,
     /// Nobody holds a handle: the slot is given back when the operation ends.

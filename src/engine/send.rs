@@ -453,18 +453,19 @@ impl Endpoint {
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
         let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
-        let result = if slot.at.is_null() {
+        let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
+        let sent = if let (Some(place), Some(log)) = (kept, &core.log) {
+            log.send_piece(&mut self.line, to, head, place + slot.moved as u64, now)
+        } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
-            self.line.send_gather(PeerId(to), head, &parts)
+            self.line.send_gather(PeerId(to), head, &parts).is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
             let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
-            self.line.send(PeerId(to), head, bytes)
+            self.line.send(PeerId(to), head, bytes).is_ok().then_some(now)
         };
-        if result.is_err() {
-            return false;
-        }
+        let Some(now) = sent else { return false };
         let slot = self.core.requests.get(request);
         slot.moved += now;
         if slot.moved == want {

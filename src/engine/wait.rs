@@ -9,6 +9,8 @@ use taffrail_fabric::{Arming, Fabric};
 const YIELDS: u32 = 64;
 /// Times it is given away between two looks at the clock, where it cannot sleep.
 const LOOK_EVERY: u32 = 1024;
+/// Turns without success between two looks at what the log will need next.
+const PREPARE_EVERY: u32 = 8;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
 
@@ -38,6 +40,9 @@ impl Endpoint {
     #[inline]
     pub(crate) fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
+        if idle.turns.is_multiple_of(PREPARE_EVERY) && self.core.log.is_some() {
+            self.prepare_log();
+        }
         if idle.turns < self.spin.turns() {
             std::hint::spin_loop();
         } else {

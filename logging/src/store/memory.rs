@@ -9,7 +9,7 @@ use super::ring::Words;
 use super::sync::AtomicU64;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -99,6 +99,14 @@ impl Memory {
         Ok(Memory { at, words: bytes / 8 })
     }
 
+    /// Fills the page tables, so that nobody has to wait for that later. Without it (before Linux 5.14)
+    /// everything works, too.
+    pub fn settle(&self) {
+        let at = self.at.as_ptr().cast();
+        // SAFETY: the range is that of our own mapping; what is in it stays.
+        let _ = unsafe { rustix::mm::madvise(at, self.words * 8, Advice::LinuxPopulateWrite) };
+    }
+
     #[inline]
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: so many words are mapped, aligned to a page, for as long as we live; the file cannot
@@ -130,6 +138,18 @@ impl Words for Memory {
     fn four(&self, at: usize) -> [&AtomicU64; 4] {
         let [a, b, c, d] = &self.words()[at..at + 4] else { unreachable!("a slice of four") };
         [a, b, c, d]
+    }
+
+    #[inline]
+    fn fetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch changes nothing, and may be of any address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(self.word(at) as *const AtomicU64 as *const i8);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
     }
 }
 

@@ -40,7 +40,13 @@ pub trait Words {
     /// # Panics
     /// If one of them is not there.
     fn four(&self, at: usize) -> [&AtomicU64; WORDS];
+
+    /// Begins to fetch a word that will be stored soon.
+    fn fetch(&self, _at: usize) {}
 }
+
+/// Records that are fetched ahead: two lines.
+const AHEAD: u64 = 4;
 
 /// The rank's side of a ring. There is one at a time.
 #[derive(Debug)]
@@ -80,13 +86,16 @@ impl<W: Words> RingWriter<W> {
         if clock > self.room && !self.look_for_room() {
             return Err(Full);
         }
-        let record = words(&event.encode(self.shape.rank, clock));
+        let record = event.words(self.shape.rank, clock);
         let slot = self.memory.four(self.shape.place(clock));
         slot[1].store(record[1], Ordering::Relaxed);
         slot[2].store(record[2], Ordering::Relaxed);
         slot[3].store(record[3], Ordering::Relaxed);
         slot[0].store(record[0], Ordering::Release);
         self.memory.word(WRITTEN).store(clock, Ordering::Release);
+        // Else whatever is sent next would wait behind these stores for a line that was last used a
+        // whole ring ago.
+        self.memory.fetch(self.shape.place(clock + AHEAD));
         self.written = clock;
         Ok(clock)
     }
@@ -315,14 +324,6 @@ impl<W: Words> RingReader<W> {
     fn own(&self, word: usize) -> &AtomicU64 {
         self.memory.word(word + LINE * self.copy as usize)
     }
-}
-
-fn words(record: &[u8; RECORD]) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(record.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    words
 }
 
 fn bytes(words: [u64; WORDS]) -> [u8; RECORD] {

@@ -137,6 +137,10 @@ impl Fabric for Line {
         self.keep()
     }
 
+    fn prepare_segment(&mut self) -> bool {
+        self.prepare()
+    }
+
     #[inline(always)]
     fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         self.write_kept(segment, at, bytes);

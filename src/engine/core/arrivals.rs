@@ -8,6 +8,7 @@ use crate::engine::loan::Offer;
 use crate::engine::log::Verdict;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::request::{Slot, Stage};
+use crate::engine::{EAGER_LIMIT, EAGER_LOGGED};
 use crate::{Error, Rank, Status};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 use taffrail_matching::Envelope;
@@ -78,8 +79,9 @@ impl Core {
         if self.peers[from as usize].inflow.is_some() {
             return Err(broken("kind", "MORE, after FIRST", head.kind));
         }
-        if len > crate::engine::EAGER_LIMIT as u64 || here as u64 >= len {
-            return Err(broken("length", format!("{here}..={}", crate::engine::EAGER_LIMIT), len));
+        let most = if self.log.is_some() { EAGER_LOGGED } else { EAGER_LIMIT };
+        if len > most as u64 || here as u64 >= len {
+            return Err(broken("length", format!("{here}..={most}"), len));
         }
         let env = Self::envelope(from, head, len);
         let landing = match self.arrive(&env)? {

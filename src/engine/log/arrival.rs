@@ -77,19 +77,29 @@ impl Core {
         }
     }
 
-    #[inline(always)]
     fn arrive_logged(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
-        if log.replaying {
-            return self.arrive_in_replay(env);
+        match &self.log {
+            Some(log) if log.replaying => self.arrive_in_replay(env),
+            _ => self.arrive_free(env),
         }
-        match self.matcher.arrive(env) {
-            Arrival::Matched(request) => {
-                log.matched(request, name(env));
-                Ok(Verdict::Request(request))
-            }
+    }
+
+    /// As [`arrive`](Self::arrive), of a message that the replay, if there is one, does not know.
+    fn arrive_free(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
+        let arrival = self.matcher.arrive(env);
+        if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
+            log.matched(*request, name(env));
+        }
+        self.judge(arrival, env)
+    }
+
+    /// What becomes of a message that the matcher has seen.
+    fn judge(&self, arrival: Arrival<u32>, env: &Envelope) -> Result<Verdict, Fault> {
+        let lacks = |log: &Log| log.inbound.lacks(name(env));
+        match arrival {
+            Arrival::Matched(request) => Ok(Verdict::Request(request)),
             Arrival::Unmatched => Ok(Verdict::Nobody),
-            Arrival::Old { .. } if log.inbound.lacks(name(env)) => Ok(Verdict::Again),
+            Arrival::Old { .. } if self.log.as_deref().is_some_and(lacks) => Ok(Verdict::Again),
             Arrival::Old { .. } => Ok(Verdict::Old),
             Arrival::Early { .. } => {
                 let expected = self.matcher.expected(env.source, env.context);
@@ -113,24 +123,51 @@ impl Core {
             log.look_at_replay();
             return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
         }
-        let replaying = std::mem::replace(&mut log.replaying, false);
-        let verdict = self.arrive_logged(env);
-        self.log.iter_mut().for_each(|log| log.replaying = replaying);
-        verdict
+        self.arrive_free(env)
     }
 
     #[inline(always)]
     fn eager_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
         let env = Self::envelope(from, head, payload.len() as u64);
-        match self.arrive_logged(&env)? {
-            Verdict::Request(request) => {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if log.replaying {
+            return self.eager_in_replay(&env, payload);
+        }
+        match self.matcher.arrive(&env) {
+            Arrival::Matched(request) => {
+                log.matched(request, name(&env));
                 self.deliver(request, from, head.tag, payload, 0);
                 Ok(())
             }
-            // What a peer says that was cut off a moment ago.
-            _ if self.peers[from as usize].fault.is_some() => Ok(()),
-            verdict => self.eager_unmatched(verdict, &env, payload, 0, None),
+            arrival => self.eager_not_matched(arrival, &env, payload),
         }
+    }
+
+    #[inline(never)]
+    fn eager_in_replay(&mut self, env: &Envelope, payload: &Payload<'_>) -> Result<(), Fault> {
+        match self.arrive_in_replay(env)? {
+            Verdict::Request(request) => {
+                self.deliver(request, env.source, env.tag, payload, 0);
+                Ok(())
+            }
+            _ if self.peers[env.source as usize].fault.is_some() => Ok(()),
+            verdict => self.eager_unmatched(verdict, env, payload, 0, None),
+        }
+    }
+
+    #[inline(never)]
+    fn eager_not_matched(
+        &mut self,
+        arrival: Arrival<u32>,
+        env: &Envelope,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        // What a peer says that was cut off a moment ago.
+        if self.peers[env.source as usize].fault.is_some() {
+            return Ok(());
+        }
+        let verdict = self.judge(arrival, env)?;
+        self.eager_unmatched(verdict, env, payload, 0, None)
     }
 
     /// A whole message that no receive gets now. `sync` names its send, if that wants to know.

@@ -4,7 +4,7 @@ use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::peer::Queued;
 use crate::engine::request::{Requests, Stage};
-use crate::engine::{EAGER_LIMIT, kind};
+use crate::engine::{EAGER_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
 use taffrail_logging::{Entry, Received, Sending, Ticket};
@@ -63,6 +63,14 @@ impl Log {
 }
 
 impl Endpoint {
+    /// Uses a moment in which there is nothing to do.
+    #[inline(never)]
+    pub(crate) fn prepare_log(&mut self) {
+        if let Some(log) = &self.core.log {
+            log.tape.prepare_in_advance(&mut self.line);
+        }
+    }
+
     /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
     #[inline]
     pub(crate) fn leaves_the_set(&mut self, to: Rank) -> bool {
@@ -303,25 +311,33 @@ impl Endpoint {
         let null = std::ptr::null_mut();
         let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
         let Endpoint { line, core, .. } = self;
-        let mut parts = Vec::new();
         if let Some(log) = &mut core.log {
             let name = core.requests.get(request).name(request);
             log.tape.read_by(name, kept.at, kept.bytes());
             let back = log.tape.bring_back(line, &core.requests, kept.at, kept.bytes());
             back.unwrap_or_else(|error| lost(&error));
-            let (mut at, end) = (kept.at + kept.prefix() as u64, kept.at + kept.bytes() as u64);
-            while at < end {
-                let range = log.tape.range(at, (end - at) as usize, usize::MAX);
-                let bytes = line.read_segment(range.segment, range.at, range.len);
-                parts.push((bytes.as_ptr().cast_mut(), range.len));
-                at += range.len as u64;
-            }
         }
         let slot = core.requests.get(request);
         slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len() };
         slot.extra().detached = true;
-        slot.extra().parts = parts;
+        slot.extra().kept = Some(kept.at + kept.prefix() as u64);
         request
+    }
+}
+
+impl Log {
+    /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
+    /// room.
+    pub(crate) fn send_piece(
+        &self,
+        line: &mut impl Fabric,
+        to: Rank,
+        head: Head,
+        place: u64,
+        most: usize,
+    ) -> Option<usize> {
+        let range = self.tape.range(place, most, most);
+        send_range(line, to, head, range).is_ok().then_some(range.len)
     }
 }
 
@@ -348,7 +364,7 @@ pub(super) fn lost(error: &Error) -> ! {
 /// a peer takes before it has been matched.
 #[inline]
 fn is_announced(announce_all: bool, len: usize, inline: usize) -> bool {
-    (announce_all && len > inline) || len > EAGER_LIMIT
+    (announce_all && len > inline) || len > EAGER_LOGGED
 }
 
 fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> Result<(), Refused> {

@@ -45,6 +45,7 @@ impl Events {
         for (place, (rank, fd)) in setting.rings.iter().enumerate() {
             let (memory, shape) = map(*rank, fd)?;
             if *rank == me {
+                memory.settle();
                 ring = Some((place, shape, RingWriter::attach(memory, shape).map_err(not_set_up)?));
             } else {
                 let ring = RingView::attach(memory, shape).map_err(not_set_up)?;

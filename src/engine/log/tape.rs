@@ -159,6 +159,14 @@ impl Tape {
         at
     }
 
+    /// Does a little of what will have to be done for the next segments, when there is nothing else to
+    /// do: new memory costs more time than what is copied into it.
+    pub(crate) fn prepare_in_advance(&self, fabric: &mut impl Fabric) {
+        if self.in_memory() < self.most - self.most / 4 {
+            fabric.prepare_segment();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn prepare_more(
