@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 /// CRC-32C of three words of eight bytes and one of four, little endian, begun with `begin`.
-#[inline]
+#[inline(always)]
 pub(crate) fn of(begin: u32, words: [u64; 3], last: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sse4.2") {

@@ -119,7 +119,7 @@ impl Event {
     }
 
     /// The record, as little endian words. Nothing of it goes through memory on the way.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn words(&self, rank: Rank, clock: u64) -> [u64; 4] {
         let none = Name { source: 0, context: 0, seq: 0 };
         let (kind, number, polls, name) = match *self {

@@ -49,6 +49,7 @@ impl Recorder {
     /// A receive whose message chance has chosen has got it. Also to be called when a receive cannot
     /// be cancelled because it has its message, if that is in no event yet: which of the two came
     /// first is chance.
+    #[inline(always)]
     pub fn matched(&mut self, post: u32, message: Name) -> Clocked {
         // A receive posted after these polls is another one if they find something: so they are
         // logged with whatever is logged after them.
@@ -101,6 +102,7 @@ impl Recorder {
         Some(self.next(Event::Nothing { polls }))
     }
 
+    #[inline(always)]
     fn next(&mut self, event: Event) -> Clocked {
         self.clock += 1;
         Clocked { clock: self.clock, event }

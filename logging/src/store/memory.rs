@@ -143,10 +143,11 @@ impl Words for Memory {
     #[inline]
     fn fetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch changes nothing, and may be of any address.
+        // SAFETY: a prefetch changes nothing, and may be of any address. (That of `std::arch` is for
+        // reading only unless the target is newer, and the logger has read these lines.)
         unsafe {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(self.word(at) as *const AtomicU64 as *const i8);
+            let at: *const AtomicU64 = self.word(at);
+            std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = at;

@@ -80,7 +80,7 @@ impl<W: Words> RingWriter<W> {
     ///
     /// # Errors
     /// [`Full`], and nothing is written: the rank waits and tries again.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let clock = self.written + 1;
         if clock > self.room && !self.look_for_room() {

@@ -67,16 +67,14 @@ impl Log {
         let note = &mut self.notes[request as usize];
         note.set_name(message);
         if note.is_to_be_logged() {
-            self.log_match(request);
+            self.log_match(request, message);
         }
     }
 
     #[inline(never)]
-    fn log_match(&mut self, request: u32) {
+    fn log_match(&mut self, request: u32, message: Name) {
         let note = &mut self.notes[request as usize];
-        if let Some(message) = note.name()
-            && note.post != CLAIM
-        {
+        if note.post != CLAIM {
             note.flags |= LOGGED;
             let event = self.recorder.matched(note.post, message);
             self.write(event);
@@ -318,8 +316,8 @@ impl Endpoint {
             let event = self.log().recorder.cancelled(note.post);
             self.log().write(event);
         } else if !note.has(CANCELLED) || stage != Stage::Posted {
-            if !note.has(LOGGED) {
-                self.log().log_match(request.index);
+            if let Some(message) = note.name().filter(|_| !note.has(LOGGED)) {
+                self.log().log_match(request.index, message);
             }
             return Ok(false);
         }

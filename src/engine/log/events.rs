@@ -75,6 +75,7 @@ impl Events {
     }
 
     /// Writes an event. Waits while the event logger is behind.
+    #[inline(always)]
     pub(crate) fn write(&mut self, event: Clocked) {
         if let Ok(clock) = self.ring.push(&event.event) {
             debug_assert_eq!(clock, event.clock);

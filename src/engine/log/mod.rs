@@ -146,6 +146,7 @@ impl Log {
         self.sets[rank as usize]
     }
 
+    #[inline(always)]
     fn write(&mut self, event: Clocked) {
         self.events.write(event);
         if let Some(causal) = &mut self.causal {
