@@ -454,7 +454,7 @@ impl Endpoint {
         let now = (want - slot.moved).min(piece);
         let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
-        let sent = if let (Some(place), Some(log)) = (kept, &core.log) {
+        let sent = if let (Some(place), Some(log)) = (kept, &mut core.log) {
             log.send_piece(&mut self.line, to, head, place + slot.moved as u64, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);

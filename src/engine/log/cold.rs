@@ -1,8 +1,6 @@
 //! The part of the payload log that is in a file.
 
 use crate::Error;
-use crate::engine::request::Requests;
-use std::ops::Range;
 use std::path::PathBuf;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
 use taffrail_logging::store::Spill;
@@ -13,10 +11,6 @@ pub(super) struct Cold {
     spill: Option<Spill>,
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u32)>,
-    /// All writes that can be under way are.
-    busy: bool,
-    /// Operations that read segments, and which.
-    readers: Vec<(u64, Range<u32>)>,
 }
 
 impl Cold {
@@ -25,29 +19,11 @@ impl Cold {
         self.writes.len()
     }
 
-    /// Whether no further write can begin now.
-    pub(super) fn is_busy(&self) -> bool {
-        self.busy
-    }
-
-    /// An operation reads these segments.
-    pub(super) fn read_by(&mut self, name: u64, numbers: Range<u32>) {
-        self.readers.push((name, numbers));
-    }
-
-    /// Forgets the operations that are over.
-    pub(super) fn forget_readers(&mut self, requests: &Requests) {
-        self.readers.retain(|&(name, _)| requests.waits(name));
-    }
-
-    /// Begins to write a segment. `false` if it stays where it is.
+    /// Begins to write a segment. `false` if all writes that can be are under way.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no file, or it takes nothing.
     pub(super) fn begin(&mut self, number: u32, bytes: &[u8]) -> Result<bool, Error> {
-        if self.readers.iter().any(|(_, numbers)| numbers.contains(&number)) {
-            return Ok(false);
-        }
         let spill = match &mut self.spill {
             Some(spill) => spill,
             none => {
@@ -68,10 +44,7 @@ impl Cold {
                 self.writes.push((write, number));
                 Ok(true)
             }
-            None => {
-                self.busy = true;
-                Ok(false)
-            }
+            None => Ok(false),
         }
     }
 
@@ -88,7 +61,6 @@ impl Cold {
         let Some(spill) = &mut self.spill else { return Ok(()) };
         let mut result = Ok(());
         for (write, ended) in spill.finished(wait) {
-            self.busy = false;
             let Some(at) = self.writes.iter().position(|(w, _)| *w == write) else { continue };
             let (_, number) = self.writes.swap_remove(at);
             match ended {

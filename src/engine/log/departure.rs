@@ -9,6 +9,10 @@ use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
 use taffrail_logging::{Entry, Received, Sending, Ticket};
 
+/// A message that is sent again and longer than this is announced: probably its receive is still to be
+/// posted, and it would be copied twice.
+const EAGER_AGAIN: usize = 256 << 10;
+
 /// A message of the log that waits for room, or for its events to be stable.
 pub(crate) struct Leaving {
     /// What it waits for.
@@ -18,13 +22,15 @@ pub(crate) struct Leaving {
     pub(crate) kept: Kept,
     /// Bytes that have left, the length in front included.
     pub(crate) sent: usize,
+    /// Its receiver has started again.
+    pub(crate) again: bool,
 }
 
 impl Leaving {
-    /// A message of the log that is to leave from its beginning.
+    /// A message of the log that is to be sent again.
     pub(super) fn new(ticket: Ticket, entry: &Entry<Kept>) -> Self {
         let Entry { context, seq, payload: kept } = *entry;
-        Leaving { ticket, context, seq, kept, sent: 0 }
+        Leaving { ticket, context, seq, kept, sent: 0, again: true }
     }
 }
 
@@ -143,9 +149,9 @@ impl Endpoint {
         let caps = line.caps();
         let inline = caps.inline;
         if log.pages.is_due() {
-            log.write_page(line, &core.requests)?;
+            log.write_page(line)?;
         }
-        log.tape.prepare(line, &core.requests, len, *piece)?;
+        log.tape.prepare(line, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         // A synchronous message wants to be acknowledged, also by who has it.
         let leaves = match sending {
@@ -208,7 +214,8 @@ impl Endpoint {
             log.note_sync(&core.requests, (to.rank, to.context, seq), send);
         }
         if leaves && sent != usize::MAX {
-            let leaving = Leaving { ticket, context: to.context, seq, kept, sent };
+            let again = false;
+            let leaving = Leaving { ticket, context: to.context, seq, kept, sent, again };
             self.enqueue(to.rank, Queued::Logged(leaving));
         }
         Ok(())
@@ -253,7 +260,7 @@ impl Endpoint {
         }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
         let waits = log.waiting_send(&core.requests, rank, context, seq, kept);
-        let back = log.tape.bring_back(line, &core.requests, kept.at + sent as u64, 1);
+        let back = log.tape.bring_back(line, kept.at + sent as u64);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
@@ -276,7 +283,7 @@ impl Endpoint {
     pub(crate) fn obey_logged(&mut self, rank: Rank) {
         let peer = &self.core.peers[rank as usize];
         let (announce_all, inline) = (peer.announce_all, self.line.caps().inline);
-        let Some(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0 })) =
+        let Some(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0, again })) =
             peer.queue.front()
         else {
             return;
@@ -285,13 +292,13 @@ impl Endpoint {
         if self.core.log.as_mut().is_some_and(|log| !log.events.is_open(ticket)) {
             return;
         }
-        let (context, seq, kept) = (*context, *seq, *kept);
+        let (context, seq, kept, again) = (*context, *seq, *kept, *again);
         let log = self.core.log.as_ref();
         let waits =
             log.and_then(|log| log.waiting_send(&self.core.requests, rank, context, seq, &kept));
         let len = kept.len();
         let is_sent = match waits {
-            None => !is_announced(announce_all, len, inline),
+            None => !(is_announced(announce_all, len, inline) || again && len > EAGER_AGAIN),
             Some(_) => len + 8 <= inline,
         };
         if is_sent {
@@ -310,14 +317,7 @@ impl Endpoint {
     fn detached(&mut self, rank: Rank, kept: &Kept) -> u32 {
         let null = std::ptr::null_mut();
         let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
-        let Endpoint { line, core, .. } = self;
-        if let Some(log) = &mut core.log {
-            let name = core.requests.get(request).name(request);
-            log.tape.read_by(name, kept.at, kept.bytes());
-            let back = log.tape.bring_back(line, &core.requests, kept.at, kept.bytes());
-            back.unwrap_or_else(|error| lost(&error));
-        }
-        let slot = core.requests.get(request);
+        let slot = self.core.requests.get(request);
         slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len() };
         slot.extra().detached = true;
         slot.extra().kept = Some(kept.at + kept.prefix() as u64);
@@ -329,13 +329,15 @@ impl Log {
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
     /// room.
     pub(crate) fn send_piece(
-        &self,
+        &mut self,
         line: &mut impl Fabric,
         to: Rank,
         head: Head,
         place: u64,
         most: usize,
     ) -> Option<usize> {
+        let back = self.tape.bring_back(line, place);
+        back.unwrap_or_else(|error| lost(&error));
         let range = self.tape.range(place, most, most);
         send_range(line, to, head, range).is_ok().then_some(range.len)
     }

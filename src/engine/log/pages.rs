@@ -15,7 +15,6 @@ use super::Log;
 use super::departure::Leaving;
 use super::tape::Kept;
 use crate::engine::peer::Queued;
-use crate::engine::request::Requests;
 use crate::{Endpoint, Error, Rank};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,11 +72,7 @@ impl Log {
     /// [`Error::Memory`] when the log is full.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_page(
-        &mut self,
-        fabric: &mut impl Fabric,
-        requests: &Requests,
-    ) -> Result<(), Error> {
+    pub(super) fn write_page(&mut self, fabric: &mut impl Fabric) -> Result<(), Error> {
         let ranks = 0..self.links.len() as Rank;
         let Some(longest) = ranks.max_by_key(|&rank| self.outbound.entries(rank)) else {
             return Ok(());
@@ -87,7 +82,7 @@ impl Log {
             self.pages.most += ENTRIES;
             return Ok(());
         }
-        self.tape.prepare(fabric, requests, PAGE, PAGE)?;
+        self.tape.prepare(fabric, PAGE, PAGE)?;
         let bytes: Vec<u8> = self.outbound.take_oldest(longest, ENTRIES).flat_map(encode).collect();
         let at = self.tape.begin_whole(PAGE);
         self.tape.write(fabric, &bytes);
@@ -107,13 +102,8 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
-    fn read_page(
-        &mut self,
-        fabric: &mut impl Fabric,
-        requests: &Requests,
-        page: &Again,
-    ) -> Result<Vec<Leaving>, Error> {
-        self.tape.bring_back(fabric, requests, page.at, PAGE)?;
+    fn read_page(&mut self, fabric: &mut impl Fabric, page: &Again) -> Result<Vec<Leaving>, Error> {
+        self.tape.bring_back(fabric, page.at)?;
         let range = self.tape.range(page.at, PAGE, PAGE);
         let bytes = fabric.read_segment(range.segment, range.at, range.len);
         let entries = bytes.as_chunks::<ENTRY>().0.iter().map(decode);
@@ -131,7 +121,7 @@ impl Endpoint {
             let (Some(Queued::Page(page)), Some(log)) = (queue.pop_front(), &mut core.log) else {
                 return;
             };
-            let leaving = log.read_page(line, &core.requests, &page);
+            let leaving = log.read_page(line, &page);
             let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
             for message in leaving.into_iter().rev() {
                 queue.push_front(Queued::Logged(message));

@@ -7,7 +7,6 @@
 
 use super::cold::Cold;
 use crate::Error;
-use crate::engine::request::Requests;
 use std::collections::VecDeque;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
 
@@ -131,14 +130,13 @@ impl Tape {
     pub(crate) fn prepare(
         &mut self,
         fabric: &mut impl Fabric,
-        requests: &Requests,
         len: usize,
         piece: usize,
     ) -> Result<(), Error> {
         if self.fill + len.max(LEAST) + 2 * LINE <= self.size {
             return Ok(());
         }
-        self.prepare_more(fabric, requests, len.max(piece))
+        self.prepare_more(fabric, len.max(piece))
     }
 
     /// Whether a short message of `len` bytes fits without more ado.
@@ -169,39 +167,30 @@ impl Tape {
 
     #[cold]
     #[inline(never)]
-    fn prepare_more(
-        &mut self,
-        fabric: &mut impl Fabric,
-        requests: &Requests,
-        len: usize,
-    ) -> Result<(), Error> {
+    fn prepare_more(&mut self, fabric: &mut impl Fabric, len: usize) -> Result<(), Error> {
         // The rest of the last segment may be too short to begin in.
         let segments = (len + PREFIX).div_ceil(self.size) + 1;
         if segments > self.most / 2 + 1 {
             return Err(self.full());
         }
         while self.ahead.len() < segments {
-            let segment = self.segment(fabric, requests)?;
+            let segment = self.segment(fabric)?;
             self.ahead.push_back(segment);
         }
         Ok(())
     }
 
     /// A segment to be written. Those that were written longest ago make room for it.
-    fn segment(
-        &mut self,
-        fabric: &mut impl Fabric,
-        requests: &Requests,
-    ) -> Result<SegmentId, Error> {
+    fn segment(&mut self, fabric: &mut impl Fabric) -> Result<SegmentId, Error> {
         // A quarter of the memory is being written out when all of it is in use.
         let early = self.most - self.most / 4;
         if self.in_memory() >= early {
             self.cold.reap(fabric, &mut self.segments, false)?;
-            self.cool_down(fabric, requests)?;
+            self.cool_down(fabric)?;
         }
         while self.in_memory() + self.cold.under_way() >= self.most {
             // Back-pressure: the rank waits for its file.
-            self.cool_down(fabric, requests)?;
+            self.cool_down(fabric)?;
             if self.cold.under_way() == 0 {
                 return Err(self.full());
             }
@@ -211,9 +200,8 @@ impl Tape {
     }
 
     /// Begins to write out those in memory that were written longest ago, but for the last, which is
-    /// not full, and those that a peer reads from.
-    fn cool_down(&mut self, fabric: &impl Fabric, requests: &Requests) -> Result<(), Error> {
-        self.cold.forget_readers(requests);
+    /// not full.
+    fn cool_down(&mut self, fabric: &impl Fabric) -> Result<(), Error> {
         let mut stay = VecDeque::new();
         let batch = (self.most / 8).max(1);
         while self.cold.under_way() < batch && self.resident.len() > 1 {
@@ -228,9 +216,7 @@ impl Tape {
                 Ok(true) => {}
                 Ok(false) => {
                     stay.push_back(number);
-                    if self.cold.is_busy() {
-                        break;
-                    }
+                    break;
                 }
                 Err(error) => {
                     self.resident.push_front(number);
@@ -254,37 +240,21 @@ impl Tape {
         })
     }
 
-    /// Brings the segments of `len` bytes from a place on back into memory. If these are several, they
-    /// are to be [read by](Self::read_by) somebody, or one may leave when another comes.
+    /// Brings the segment of a place back into memory, if it is in the file only. It stays there until
+    /// the next segment is written or brought back.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room, or the file cannot be read.
-    pub(crate) fn bring_back(
-        &mut self,
-        fabric: &mut impl Fabric,
-        requests: &Requests,
-        place: u64,
-        len: usize,
-    ) -> Result<(), Error> {
-        let size = self.size as u64;
-        for number in place / size..=(place + len.max(1) as u64 - 1) / size {
-            if self.segments[number as usize].is_none() {
-                let segment = self.segment(fabric, requests)?;
-                let bytes = self.cold.read(number as u32, self.size)?;
-                fabric.write_segment(segment, 0, &bytes);
-                self.segments[number as usize] = Some(segment);
-                self.resident.push_back(number as u32);
-            }
+    pub(crate) fn bring_back(&mut self, fabric: &mut impl Fabric, place: u64) -> Result<(), Error> {
+        let number = (place / self.size as u64) as usize;
+        if self.segments[number].is_none() {
+            let segment = self.segment(fabric)?;
+            let bytes = self.cold.read(number as u32, self.size)?;
+            fabric.write_segment(segment, 0, &bytes);
+            self.segments[number] = Some(segment);
+            self.resident.push_back(number as u32);
         }
         Ok(())
-    }
-
-    /// The operation with this name reads `len` bytes from a place on: they stay in memory until it is
-    /// over.
-    pub(crate) fn read_by(&mut self, name: u64, place: u64, len: usize) {
-        let size = self.size as u64;
-        let (first, last) = (place / size, (place + len.max(1) as u64 - 1) / size);
-        self.cold.read_by(name, first as u32..last as u32 + 1);
     }
 
     /// Begins a short message, which is not sent from here. Returns where it is.

@@ -11,7 +11,7 @@ const PIECE: usize = 16 << 10;
 /// Writes a message as a send does.
 fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
     let len = bytes.len();
-    tape.prepare(fabric, &Requests::default(), len, PIECE).unwrap();
+    tape.prepare(fabric, len, PIECE).unwrap();
     let mut kept = Kept::new(0, len, len > PIECE, false);
     kept.at = if len <= INLINE {
         tape.begin_short(len)
@@ -33,7 +33,7 @@ fn read(tape: &mut Tape, fabric: &mut impl Fabric, kept: &Kept) -> Vec<u8> {
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
-        tape.bring_back(fabric, &Requests::default(), at, 1).unwrap();
+        tape.bring_back(fabric, at).unwrap();
         let Range { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
         bytes.extend_from_slice(fabric.read_segment(segment, from, len));
         at += len as u64;
@@ -90,31 +90,7 @@ fn a_message_that_is_too_long_for_the_log_is_refused_and_nothing_is_lost() {
     let mut fabric = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 4 * SIZE);
     let kept = keep(&mut tape, &mut fabric, &[7; SIZE]);
-    let error = tape.prepare(&mut fabric, &Requests::default(), 9 * SIZE, PIECE).unwrap_err();
+    let error = tape.prepare(&mut fabric, 9 * SIZE, PIECE).unwrap_err();
     assert!(error.to_string().contains("--log-memory"), "{error}");
     assert!(read(&mut tape, &mut fabric, &kept) == vec![7; SIZE]);
-}
-
-#[test]
-fn what_a_peer_reads_from_stays_where_it_is() {
-    let mut fabric = mesh(1, Manners::Good).remove(0);
-    let mut requests = Requests::default();
-    let mut tape = Tape::new(SIZE, 8 * SIZE);
-    let first = keep(&mut tape, &mut fabric, &bytes(1, SIZE));
-    let request =
-        requests.start(crate::engine::request::Stage::Announced, 0, std::ptr::null_mut(), 0);
-    let name = requests.get(request).name(request);
-    tape.read_by(name, first.at, first.bytes());
-    let segment = tape.range(first.at, first.bytes(), SIZE).segment;
-    for k in 0..40 {
-        tape.prepare(&mut fabric, &requests, SIZE / 2, PIECE).unwrap();
-        let _ = keep(&mut tape, &mut fabric, &bytes(k, PIECE));
-        assert_eq!(tape.segments[0], Some(segment), "after {k} more");
-    }
-    requests.sent(request);
-    for k in 0..80 {
-        let _ = keep(&mut tape, &mut fabric, &bytes(k, PIECE));
-    }
-    assert_eq!(tape.segments[0], None, "it is over, and its bytes are in the file");
-    assert!(read(&mut tape, &mut fabric, &first) == bytes(1, SIZE));
 }
