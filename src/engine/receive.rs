@@ -42,8 +42,8 @@ impl Endpoint {
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
         if let Some(log) = &mut self.core.log {
-            let generation = self.core.requests.get(request).generation;
-            if log.posted(request, generation, from) && self.post_replayed(request) {
+            let note = &mut self.core.requests.get(request).note;
+            if log.posted(note, from) && self.post_replayed(request) {
                 return;
             }
         }
@@ -51,7 +51,7 @@ impl Endpoint {
             Posted::Queued(post) => self.queued(request, post, from),
             Posted::Matched(env, found) => {
                 if let Some(log) = &mut self.core.log {
-                    log.matched(request, name(&env));
+                    log.matched(&mut self.core.requests.get(request).note, name(&env));
                 }
                 self.core.receive_unexpected(request, env, found);
                 self.act();

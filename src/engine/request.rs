@@ -46,7 +46,8 @@ impl Stage {
     }
 }
 
-/// One operation.
+/// One operation. Two lines of its own: it is found by a shift.
+#[repr(align(64))]
 pub(crate) struct Slot {
     pub(crate) stage: Stage,
     pub(crate) generation: u32,
@@ -60,6 +61,8 @@ pub(crate) struct Slot {
     /// Of a receive: what its message says of itself; of a send: what it says at the end.
     pub(crate) status: Status,
     pub(crate) post: Option<PostId>,
+    /// Where messages are logged.
+    pub(crate) note: super::log::Note,
     /// The next slot that is free, of one that is free.
     next_free: u32,
     pub(crate) extra: Option<Box<Extra>>,
@@ -109,6 +112,7 @@ impl Requests {
         slot.at = at;
         slot.len = len;
         slot.moved = 0;
+        slot.note.flags = 0;
         index
     }
 
@@ -123,6 +127,7 @@ impl Requests {
             moved: 0,
             status: Status { source: peer, tag: 0, len: 0 },
             post: None,
+            note: super::log::Note::default(),
             next_free: 0,
             extra: None,
         });

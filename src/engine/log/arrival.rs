@@ -88,7 +88,7 @@ impl Core {
     fn arrive_free(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         let arrival = self.matcher.arrive(env);
         if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
-            log.matched(*request, name(env));
+            log.matched(&mut self.requests.get(*request).note, name(env));
         }
         self.judge(arrival, env)
     }
@@ -135,7 +135,7 @@ impl Core {
         }
         match self.matcher.arrive(&env) {
             Arrival::Matched(request) => {
-                log.matched(request, name(&env));
+                log.matched(&mut self.requests.get(request).note, name(&env));
                 self.deliver(request, from, head.tag, payload, 0);
                 Ok(())
             }
@@ -411,7 +411,8 @@ impl Core {
     /// nothing to fetch.
     pub(crate) fn comes_again(&mut self, request: u32) -> bool {
         let Some(log) = &mut self.log else { return false };
-        let Some(name) = log.notes[request as usize].name() else { return false };
+        let slot = self.requests.get(request);
+        let Some(name) = slot.note.name(slot.peer) else { return false };
         match log.partial.get_mut(&name) {
             Some(landing) => {
                 *landing = Landing::Request(request);

@@ -2,7 +2,7 @@
 //! says.
 
 use super::Log;
-use super::notes::{BY_CHANCE, CANCELLED, CLAIM, LOGGED};
+use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
@@ -28,20 +28,19 @@ enum Told {
 }
 
 impl Log {
-    /// A receive is posted. Whether the replay is to be asked about it.
+    /// A receive is posted: its note begins. Whether the replay is to be asked about it.
     #[inline]
-    pub(crate) fn posted(&mut self, request: u32, generation: u32, from: &Pattern) -> bool {
-        let post = self.recorder.post();
+    pub(crate) fn posted(&mut self, note: &mut Note, from: &Pattern) -> bool {
+        note.post = self.recorder.post();
         let by_chance = from.source.is_none() || self.all_events;
-        self.take_note(request, generation, post, if by_chance { BY_CHANCE } else { 0 });
+        note.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
         self.replaying
     }
 
-    fn fate(&mut self, request: u32) -> Told {
-        let note = &mut self.notes[request as usize];
+    fn fate(&mut self, request: u32, note: &mut Note) -> Told {
         let told = match self.replay.fate(note.post) {
             Fate::Messages(messages) => {
-                note.set_name(messages[0]);
+                note.set_name(messages[0].context, messages[0].seq);
                 note.flags |= LOGGED;
                 match self.reserved.remove(&messages[0]) {
                     Some(id) => Told::Has(id),
@@ -63,22 +62,18 @@ impl Log {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn matched(&mut self, request: u32, message: Name) {
-        let note = &mut self.notes[request as usize];
-        note.set_name(message);
+    pub(crate) fn matched(&mut self, note: &mut Note, message: Name) {
+        note.set_name(message.context, message.seq);
         if note.is_to_be_logged() {
-            self.log_match(request, message);
+            self.log_match(note, message);
         }
     }
 
     #[inline(never)]
-    fn log_match(&mut self, request: u32, message: Name) {
-        let note = &mut self.notes[request as usize];
-        if note.post != CLAIM {
-            note.flags |= LOGGED;
-            let event = self.recorder.matched(note.post, message);
-            self.write(event);
-        }
+    fn log_match(&mut self, note: &mut Note, message: Name) {
+        note.flags |= LOGGED;
+        let event = self.recorder.matched(note.post, message);
+        self.write(event);
     }
 
     /// What becomes of a poll.
@@ -124,7 +119,8 @@ impl Endpoint {
     /// Posts a receive that the replay may know of. `false`: it does not.
     #[inline(never)]
     pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
-        match self.log().fate(request) {
+        let Core { log: Some(log), requests, .. } = &mut self.core else { return false };
+        match log.fate(request, &mut requests.get(request).note) {
             Told::Free => return false,
             Told::Waits => {}
             Told::Has(id) => self.receive_reserved(request, id),
@@ -305,10 +301,9 @@ impl Endpoint {
     /// is determined which message that is.
     pub(crate) fn cancel_logged(&mut self, request: Request) -> Result<bool, Error> {
         let slot = self.core.requests.look(request)?;
-        let (stage, post) = (slot.stage, slot.post.take());
-        let Some(&note) = self.log().notes.get(request.index as usize) else { return Ok(false) };
-        if note.generation != request.generation || note.post == CLAIM {
-            // Nothing that was posted.
+        let (stage, note, source) = (slot.stage, slot.note, slot.status.source);
+        let post = slot.post.take();
+        if !note.has(POSTED) {
             return Ok(false);
         }
         if let Some(post) = post.filter(|_| stage == Stage::Posted) {
@@ -316,8 +311,11 @@ impl Endpoint {
             let event = self.log().recorder.cancelled(note.post);
             self.log().write(event);
         } else if !note.has(CANCELLED) || stage != Stage::Posted {
-            if let Some(message) = note.name().filter(|_| !note.has(LOGGED)) {
-                self.log().log_match(request.index, message);
+            if let Some(message) = note.name(source).filter(|_| !note.has(LOGGED)) {
+                let Core { log: Some(log), requests, .. } = &mut self.core else {
+                    return Ok(false);
+                };
+                log.log_match(&mut requests.get(request.index).note, message);
             }
             return Ok(false);
         }
@@ -329,9 +327,7 @@ impl Endpoint {
 impl Core {
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
-        let Some(log) = &mut self.log else { return };
-        log.take_note(request, self.requests.get(request).generation, CLAIM, 0);
-        log.notes[request as usize].set_name(name(envelope));
+        self.requests.get(request).note.set_name(envelope.context, envelope.seq);
     }
 
     /// A message that no receive has got, and its handle.

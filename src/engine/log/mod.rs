@@ -26,13 +26,13 @@ mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};
 pub(crate) use departure::Leaving;
+pub(crate) use notes::Note;
 pub(crate) use pages::Again;
 pub(crate) use tape::Kept;
 
 use super::peer::Landing;
 use crate::{Error, Rank};
 use events::Events;
-use notes::Note;
 use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
@@ -64,8 +64,6 @@ pub(crate) struct Log {
     frame: Vec<u8>,
     tape: Tape,
     pages: Pages,
-    /// What is known of receives, by their request.
-    notes: Vec<Note>,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
     reserved: FxHashMap<Name, MessageId>,
     /// Receives whose message, by the replay, is still to come.
@@ -123,7 +121,6 @@ impl Log {
             frame: Vec::new(),
             tape: Tape::new(segment, setting.memory),
             pages: Pages::new(setting.sets.len(), setting.memory),
-            notes: Vec::new(),
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
             partial: FxHashMap::default(),

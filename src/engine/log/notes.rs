@@ -1,75 +1,54 @@
-//! What is known of receives while they are under way: their number, and the message they have got.
+//! What is known of a receive while it is under way: its number, and the message it has got.
 
-use super::Log;
+use crate::Rank;
 use taffrail_logging::Name;
 
-/// What is known of a receive.
-#[derive(Clone, Copy)]
-pub(super) struct Note {
-    /// That of the request: the note of an older one says nothing.
-    pub(super) generation: u32,
-    /// The number of the receive, unless it is [`CLAIM`].
-    pub(super) post: u32,
+/// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
+/// message is delivered.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Note {
+    /// The number of the receive, if it was [`POSTED`].
+    pub(crate) post: u32,
+    /// Of its message, if it is [`NAMED`]: the number in the channel, and the context.
+    seq: u32,
+    context: u16,
     /// What of the following is so.
-    pub(super) flags: u32,
-    /// The message that it has got, or is to get, if it is [`NAMED`].
-    name: Name,
+    pub(crate) flags: u8,
 }
 
-/// In the place of the number of a receive: the message was claimed.
-pub(super) const CLAIM: u32 = u32::MAX;
-
 /// Chance decides what it gets, so that this is an event.
-pub(super) const BY_CHANCE: u32 = 1;
+pub(crate) const BY_CHANCE: u8 = 1;
 /// What it got is an event already.
-pub(super) const LOGGED: u32 = 2;
+pub(crate) const LOGGED: u8 = 2;
 /// Its message is known.
-const NAMED: u32 = 4;
+const NAMED: u8 = 4;
 /// By the replay, it was cancelled.
-pub(super) const CANCELLED: u32 = 8;
+pub(crate) const CANCELLED: u8 = 8;
+/// It was posted, and is no send, and no receive of a claimed message.
+pub(crate) const POSTED: u8 = 16;
 
 impl Note {
-    /// The message that it has got, or is to get.
-    pub(super) fn name(&self) -> Option<Name> {
-        (self.flags & NAMED != 0).then_some(self.name)
+    /// The message that it has got from this rank, or is to get.
+    pub(crate) fn name(&self, source: Rank) -> Option<Name> {
+        let Note { seq, context, .. } = *self;
+        self.has(NAMED).then_some(Name { source, context, seq })
     }
 
+    /// It gets this message.
     #[inline]
-    pub(super) fn set_name(&mut self, name: Name) {
-        self.name = name;
+    pub(crate) fn set_name(&mut self, context: u16, seq: u32) {
+        self.seq = seq;
+        self.context = context;
         self.flags |= NAMED;
     }
 
-    pub(super) fn has(&self, flag: u32) -> bool {
+    pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
     /// Whether what it has got is still to become an event.
     #[inline]
-    pub(super) fn is_to_be_logged(&self) -> bool {
+    pub(crate) fn is_to_be_logged(&self) -> bool {
         self.flags & (BY_CHANCE | LOGGED) == BY_CHANCE
-    }
-}
-
-impl Log {
-    /// Begins the note of a receive.
-    #[inline]
-    pub(super) fn take_note(&mut self, request: u32, generation: u32, post: u32, flags: u32) {
-        match self.notes.get_mut(request as usize) {
-            Some(note) => {
-                note.generation = generation;
-                note.post = post;
-                note.flags = flags;
-            }
-            None => self.take_first_note(request, generation, post, flags),
-        }
-    }
-
-    #[cold]
-    fn take_first_note(&mut self, request: u32, generation: u32, post: u32, flags: u32) {
-        let name = Name { source: 0, context: 0, seq: 0 };
-        let nothing = Note { generation: u32::MAX, post: CLAIM, flags: 0, name };
-        self.notes.resize(request as usize, nothing);
-        self.notes.push(Note { generation, post, flags, name });
     }
 }

@@ -1,7 +1,6 @@
 //! Peers that die and come back, and the end of the program.
 
 use super::calls::name;
-use super::notes::Note;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
 use crate::engine::peer::Landing;
@@ -51,7 +50,7 @@ impl Core {
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
                     }
-                    if let Some(name) = log.notes.get(index as usize).and_then(Note::name) {
+                    if let Some(name) = slot.note.name(rank) {
                         lacking.push((name, Landing::Request(index)));
                     }
                 }
