@@ -84,13 +84,13 @@ fn programs_without_the_library_are_left_alone() {
 
 #[test]
 fn a_stopped_rank_is_killed_and_started_again() {
-    let part = "ring 1024 8000";
+    let part = "ring 1024 40000";
     let (answer, _) = in_peace(part, 3);
     for sets in ["rank", "node"] {
         let options = [&LOGGED[..], &["--sets", sets, "--heartbeat", "2"]].concat();
         let job = disturbed(&mut application(part, 3, &options), |launcher, goes_on| {
             // Also before it has an endpoint.
-            let pause = fastrand::u64(1..200);
+            let pause = fastrand::u64(1..100);
             while goes_on(Duration::from_millis(pause)) {
                 let mut ranks = children(launcher).into_iter();
                 if let Some(rank) = ranks.find(|pid| first_argument(pid) == "--exact") {
