@@ -64,20 +64,6 @@ impl Core {
     /// When its number is not the next of its channel, as far as it must be.
     #[inline]
     pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        if self.log.is_some() {
-            return self.arrive_logged(env);
-        }
-        match self.matcher.arrive(env) {
-            Arrival::Matched(request) => Ok(Verdict::Request(request)),
-            Arrival::Unmatched => Ok(Verdict::Nobody),
-            Arrival::Early { .. } | Arrival::Old { .. } => {
-                let expected = self.matcher.expected(env.source, env.context);
-                Err(broken("seq", expected, env.seq))
-            }
-        }
-    }
-
-    fn arrive_logged(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         match &self.log {
             Some(log) if log.replaying => self.arrive_in_replay(env),
             _ => self.arrive_free(env),
@@ -100,8 +86,9 @@ impl Core {
             Arrival::Matched(request) => Ok(Verdict::Request(request)),
             Arrival::Unmatched => Ok(Verdict::Nobody),
             Arrival::Old { .. } if self.log.as_deref().is_some_and(lacks) => Ok(Verdict::Again),
-            Arrival::Old { .. } => Ok(Verdict::Old),
-            Arrival::Early { .. } => {
+            // Where nothing is logged, nothing comes a second time.
+            Arrival::Old { .. } if self.log.is_some() => Ok(Verdict::Old),
+            Arrival::Early { .. } | Arrival::Old { .. } => {
                 let expected = self.matcher.expected(env.source, env.context);
                 Err(broken("seq", expected, env.seq))
             }

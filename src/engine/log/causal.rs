@@ -114,7 +114,11 @@ impl Core {
     pub(crate) fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
         let causal = self.log.as_mut().and_then(|log| log.causal.as_mut());
         let Some(causal) = causal else {
-            return Err(broken("kind", "1..=17, since logging is not causal", kind::DETERMINANTS));
+            return Err(broken(
+                "kind",
+                "1..=17 or 19, since logging is not causal",
+                kind::DETERMINANTS,
+            ));
         };
         let told = causal.received(from, &payload.to_vec());
         told.map_err(|error| broken("DETERMINANTS", "those of a rank in their order", error))
