@@ -2,6 +2,7 @@
 
 mod command;
 mod counts;
+mod install;
 mod place;
 mod report;
 mod steps;
@@ -25,6 +26,15 @@ enum Chore {
         /// Only these steps, in their usual order.
         #[arg(long, value_delimiter = ',')]
         only: Vec<steps::Step>,
+    },
+    /// Builds the programs and libraries, and installs them under a prefix.
+    Install {
+        /// The folder that gets bin/, lib/, include/ and lib/pkgconfig/.
+        #[arg(long)]
+        prefix: PathBuf,
+        /// Build them optimised.
+        #[arg(long)]
+        release: bool,
     },
     /// Looks for inputs that break a parser or decoder.
     Fuzz {
@@ -51,6 +61,9 @@ fn main() -> ExitCode {
     let place = place::Place::find();
     let outcomes = match Arguments::parse().chore {
         Chore::Test { only } => steps::run(&place, &only),
+        Chore::Install { prefix, release } => {
+            vec![report::timed("install", || install::chore(&place, &prefix, release))]
+        }
         Chore::Fuzz { target, seconds, input } => {
             let outcome = steps::fuzz::chore(&place, target.as_deref(), seconds, input.as_deref());
             vec![report::timed("fuzz", || outcome)]
