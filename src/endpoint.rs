@@ -6,6 +6,7 @@ mod active;
 mod looking;
 mod memory;
 mod one_sided;
+mod reporting;
 mod starting;
 mod waiting;
 

@@ -6,6 +6,7 @@
 //!
 //! - Blocking: [`Endpoint::send`], [`Endpoint::recv`] and their like.
 //! - Non-blocking: [`Endpoint::scope`] on borrowed buffers; `*_raw` calls on pointers, for runtimes.
+//! - With a completion queue: [`Endpoint::report`], [`Endpoint::next_ended`].
 //! - Without copies: [`Endpoint::alloc`], [`Endpoint::loan`], [`Endpoint::recv_view`].
 //! - One-sided: [`Endpoint::register`], [`Endpoint::get`], [`Endpoint::put`].
 //! - Active messages: [`Endpoint::send_am`], [`Endpoint::on_am`].
@@ -38,6 +39,7 @@ pub use engine::claim::Claimed;
 pub use engine::loan::Buffer;
 pub use engine::multi::Landed;
 pub use engine::one_sided::RemoteMemory;
+pub use engine::request::Completion;
 pub use engine::view::View;
 pub use engine::wait::Ended;
 #[doc(hidden)]

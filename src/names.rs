@@ -7,7 +7,7 @@ pub type Rank = u32;
 ///
 /// ```
 /// use taffrail::Dest;
-/// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7 });
+/// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7, data: None });
 /// assert_eq!(Dest::new(3, 7).context(2).context, 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +18,25 @@ pub struct Dest {
     pub context: u16,
     /// The tag.
     pub tag: u64,
+    /// Beside the payload, for [`Status::data`]. Up to 16 382 it costs nothing in an [open
+    /// job](crate::Job::open), and elsewhere 8 bytes more on the way.
+    pub data: Option<u32>,
 }
 
 impl Dest {
     /// A destination in context 0.
     pub fn new(rank: Rank, tag: u64) -> Self {
-        Dest { rank, context: 0, tag }
+        Dest { rank, context: 0, tag, data: None }
     }
 
     /// The same destination in another context.
     pub fn context(self, context: u16) -> Self {
         Dest { context, ..self }
+    }
+
+    /// The same destination, with this beside the payload.
+    pub fn data(self, data: u32) -> Self {
+        Dest { data: Some(data), ..self }
     }
 }
 
@@ -103,6 +111,8 @@ pub struct Status {
     pub tag: u64,
     /// Its length in bytes (of a send: the bytes sent).
     pub len: usize,
+    /// What its sender has put beside the payload ([`Dest::data`]).
+    pub data: Option<u32>,
 }
 
 /// A non-blocking operation under way. A plain handle: it is good until a `test` or `wait` has
@@ -113,4 +123,14 @@ pub struct Status {
 pub struct Request {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+}
+
+impl Request {
+    /// Its place among the operations of its endpoint: small, and given to another when this one is
+    /// finished. For tables of embedders.
+    #[doc(hidden)]
+    #[inline]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
 }

@@ -59,7 +59,9 @@ impl Settings {
         Settings::from_lookup(|name| std::env::var(name).ok())
     }
 
-    pub(crate) fn from_lookup(look: impl Fn(&str) -> Option<String>) -> Result<Settings, Error> {
+    /// As [`from_env`](Self::from_env), from elsewhere.
+    #[doc(hidden)]
+    pub fn from_lookup(look: impl Fn(&str) -> Option<String>) -> Result<Settings, Error> {
         let mut settings = Settings::default();
         if let Some(tuning) = Tuning::look_up(&look)? {
             settings.eager_max = tuning.eager_max;

@@ -217,7 +217,7 @@ fn judge(program: &Program, me: u32, outcomes: &[Outcome]) -> Result<(), TestCas
             !m.taken && m.context == from.context && from.takes(source, m.tag)
         };
         let (source, tag, len) = match *result {
-            Ok(Status { source, tag, len }) => (source, tag, len),
+            Ok(Status { source, tag, len, .. }) => (source, tag, len),
             Err(Error::Truncated { len, room: r, source_rank, tag }) => {
                 prop_assert!(r == *room && len > *room, "rank {}, receive {}: {:?}", me, k, result);
                 (source_rank, tag, len)

@@ -31,7 +31,7 @@ impl Exchange {
         let tag = self.sent;
         let data: Box<[u8]> = (0..len).map(|k| (k.wrapping_mul(13) as u8) ^ tag as u8).collect();
         let mut into = vec![0; len as usize].into_boxed_slice();
-        let dest = Dest { rank: to.rank(), context: CONTEXT, tag };
+        let dest = Dest::new(to.rank(), tag).context(CONTEXT);
         let pattern = Pattern { source: Some(from.rank()), context: CONTEXT, tag, ignore: 0 };
         // SAFETY: both buffers stay until the endpoints are gone.
         let (send, recv) = unsafe {
@@ -64,7 +64,7 @@ impl Exchange {
             test(from, &mut of.send);
             if let Some(status) = test(to, &mut of.recv) {
                 let source = if of.to_victim { HONEST } else { VICTIM };
-                assert_eq!(status, Status { source, tag: of.tag, len: of.data.len() });
+                assert_eq!(status, Status { source, tag: of.tag, len: of.data.len(), data: None });
                 assert_eq!(of.into, of.data, "what arrived is not what was sent");
             }
         }

@@ -293,13 +293,13 @@ impl Hostile {
             }
             Control::Send { tag, len } => {
                 let len = len as usize % DATA.len();
-                let to = Dest { rank: VICTIM, context: OWN, tag: u64::from(tag % 4) };
+                let to = Dest::new(VICTIM, u64::from(tag % 4)).context(OWN);
                 // SAFETY: the bytes stay until the endpoint is gone, and nobody writes to them.
                 let _ = unsafe { self.endpoint.isend_raw(to, DATA.as_ptr(), len) };
                 self.sent += len + 64;
             }
             Control::Lend { tag, len } => {
-                let to = Dest { rank: VICTIM, context: OWN, tag: u64::from(tag % 4) };
+                let to = Dest::new(VICTIM, u64::from(tag % 4)).context(OWN);
                 let len = len as usize % DATA.len();
                 if let Ok(buffer) = self.endpoint.alloc(len) {
                     let _ = self.endpoint.loan(to, buffer);

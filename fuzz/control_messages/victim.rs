@@ -268,7 +268,7 @@ fn pick(which: u8, of: usize) -> Option<usize> {
 }
 
 fn dest(context: u8) -> Dest {
-    Dest { rank: HOSTILE, context: u16::from(context) % CONTEXTS, tag: 1 }
+    Dest::new(HOSTILE, 1).context(u16::from(context) % CONTEXTS)
 }
 
 /// Plain bytes that anybody may have sent.

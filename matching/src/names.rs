@@ -15,6 +15,8 @@ pub struct Envelope {
     pub len: u64,
     /// The identifier (pattern id and iteration id, packed), 0 if there is none.
     pub ident: u64,
+    /// What the sender has put beside the payload.
+    pub data: Option<u32>,
 }
 
 /// Which messages a receive takes.

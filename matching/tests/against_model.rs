@@ -65,7 +65,15 @@ fn posting() -> impl Strategy<Value = Posting> {
 
 fn envelope() -> impl Strategy<Value = Envelope> {
     (0..SOURCES, 0..CONTEXTS, tag(), 0..100u64, ident()).prop_map(
-        |(source, context, tag, len, ident)| Envelope { source, context, tag, seq: 0, len, ident },
+        |(source, context, tag, len, ident)| Envelope {
+            source,
+            context,
+            tag,
+            seq: 0,
+            len,
+            ident,
+            data: None,
+        },
     )
 }
 

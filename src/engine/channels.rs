@@ -59,7 +59,12 @@ mod tests {
                         let len = lens[round % lens.len()];
                         let sent: Vec<u8> = (0..len).map(|k| (k * 7 + round) as u8).collect();
                         let mut got = vec![0; len];
-                        let to = crate::Dest { rank: peer, context: CONTEXT, tag: round as u64 };
+                        let to = crate::Dest {
+                            rank: peer,
+                            context: CONTEXT,
+                            tag: round as u64,
+                            data: None,
+                        };
                         let from = Pattern { context: CONTEXT, ..Pattern::new(peer, round as u64) };
                         ep.sendrecv(to, &sent, from, &mut got).unwrap();
                         assert!(got == sent, "round {round}");

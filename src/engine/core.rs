@@ -11,6 +11,7 @@ mod loss;
 pub(crate) use arrivals::read_u64;
 pub(crate) use delivery::put;
 
+use super::immediate::Immediate;
 use super::kind;
 use super::log::{Log, Verdict};
 use super::peer::Peer;
@@ -95,6 +96,8 @@ pub(crate) struct Core {
     /// Actions that there was no room for.
     pub(crate) put_off: VecDeque<Action>,
     pub(crate) active: VecDeque<Active>,
+    /// How contexts carry immediate data.
+    pub(crate) immediate: Immediate,
     /// Message logging, if this job has it.
     pub(crate) log: Option<Box<Log>>,
     /// The rank that fell silent last.
@@ -122,6 +125,7 @@ impl Core {
             actions: VecDeque::new(),
             put_off: VecDeque::new(),
             active: VecDeque::new(),
+            immediate: Immediate::default(),
             log: None,
             last_gone: None,
             unexpected_limit,
@@ -142,15 +146,16 @@ impl Core {
             return Ok(());
         }
         let len = payload.len();
-        if head.kind > kind::THROTTLE && self.log.is_none() {
-            return Err(broken("kind", "1..=15, since nothing is logged", head.kind));
+        if self.log.is_none() && kind::is_of_the_log(head.kind) {
+            return Err(broken("kind", "none of 16..=19, since nothing is logged", head.kind));
         }
         kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
         match head.kind {
             kind::EAGER_SYNC => self.eager_sync(from, head, &payload),
+            kind::EAGER_DATA => self.eager_data(from, head, &payload),
             kind::FIRST => self.first(from, head, &payload),
             kind::MORE => self.more(from, &payload),
-            kind::ANNOUNCE => self.announcement(from, head, &payload),
+            kind::ANNOUNCE | kind::ANNOUNCE_DATA => self.announcement(from, head, &payload),
             kind::LOAN => self.loan(from, head, &payload),
             kind::PIECE => self.piece(from, head, &payload),
             kind::CLEAR => self.clear(from, head, &payload),
@@ -193,18 +198,19 @@ impl Core {
                 self.unreceived(from, head.tag);
                 Ok(())
             }
-            other => Err(broken("kind", "1..=19", other)),
+            other => Err(broken("kind", "1..=21", other)),
         }
     }
 
-    pub(crate) fn envelope(from: u32, head: Head, len: u64) -> Envelope {
+    pub(crate) fn envelope(&self, from: u32, head: Head, len: u64) -> Envelope {
         Envelope {
             source: from,
-            context: head.context,
+            context: self.immediate.context(head.context),
             tag: head.tag,
             seq: head.seq,
             len,
             ident: 0,
+            data: self.immediate.data(head.context),
         }
     }
 }
@@ -213,10 +219,10 @@ impl Sink for Core {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         if head.kind == kind::EAGER {
-            let env = Self::envelope(from.0, head, payload.len() as u64);
+            let env = self.envelope(from.0, head, payload.len() as u64);
             match self.matcher.arrive(&env) {
                 Arrival::Matched(request) => {
-                    return self.deliver(request, from.0, head.tag, &payload, 0);
+                    return self.deliver(request, &env, &payload, 0);
                 }
                 Arrival::Unmatched => {
                     if self.peers[from.index()].fault.is_none() {
@@ -228,7 +234,7 @@ impl Sink for Core {
                     return;
                 }
                 Arrival::Early { .. } | Arrival::Old { .. } => {
-                    let expected = self.matcher.expected(from.0, head.context);
+                    let expected = self.matcher.expected(from.0, env.context);
                     return self.distrust(from.0, broken("seq", expected, head.seq));
                 }
             }

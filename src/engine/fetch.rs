@@ -143,7 +143,7 @@ impl Endpoint {
                 }
                 self.core.complete(request);
             }
-            (Stage::OneSided, Ok(())) => slot.stage = Stage::Done,
+            (Stage::OneSided, Ok(())) => self.core.requests.end(request),
             (Stage::Reading, Err(fault)) => {
                 let dead = self.core.peers[peer as usize].fault.is_some() || fault == Fault::Died;
                 match source {

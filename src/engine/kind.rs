@@ -43,13 +43,25 @@ pub(crate) const DETERMINANTS: u8 = 18;
 /// name.
 pub(crate) const UNRECEIVED: u8 = 19;
 
+/// A whole message with data beside the payload that its context has no room for: `data u64`, then
+/// the payload.
+pub(crate) const EAGER_DATA: u8 = 20;
+/// As [`ANNOUNCE`], with data in front: `data u64`.
+pub(crate) const ANNOUNCE_DATA: u8 = 21;
+
+/// Whether messages of this kind exist only where messages are logged.
+pub(crate) fn is_of_the_log(kind: u8) -> bool {
+    (RESTART..=UNRECEIVED).contains(&kind)
+}
+
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
 pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
     let (fits, expected) = match kind {
-        EAGER_SYNC => (len >= 8, "at least 8"),
+        EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
         FIRST => (len > 8, "more than 8"),
         MORE | PIECE => (len > 0, "at least 1"),
         ANNOUNCE => (len == 16 || len == 40, "16 or 40"),
+        ANNOUNCE_DATA => (len == 24 || len == 48, "24 or 48"),
         CLEAR => (len == 16, "16"),
         LOAN => (len == 40, "40"),
         ASK => (len == 24, "24"),

@@ -10,6 +10,7 @@ pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod fetch;
 pub(crate) mod heartbeat;
+pub(crate) mod immediate;
 pub(crate) mod kind;
 pub(crate) mod loan;
 pub(crate) mod log;

@@ -28,6 +28,8 @@ pub struct Landed {
     pub offset: usize,
     /// What it says of itself.
     pub status: Status,
+    /// The buffer is used up with it: nothing more lands.
+    pub last: bool,
 }
 
 impl Multi {
@@ -122,11 +124,17 @@ pub(crate) fn part_done(core: &mut Core, part: u32) {
     let offset = at.addr() - slot.at.addr();
     let multi = slot.extra().multi.as_mut().expect("a multi-receive");
     multi.pending -= 1;
-    multi.landed.push_back(result.map(|_| Landed { offset, status }));
-    if multi.closed && multi.pending == 0 {
-        match multi.ending.take() {
+    let ends = multi.closed && multi.pending == 0;
+    let ending = multi.ending.take_if(|_| ends);
+    let last = ends && ending.is_none();
+    multi.landed.push_back(result.map(|_| Landed { offset, status, last }));
+    if slot.serial != 0 {
+        core.requests.is_to_be_told(whole);
+    }
+    if ends {
+        match ending {
             Some(error) => core.requests.fail(whole, error),
-            None => slot.stage = Stage::Done,
+            None => core.requests.end(whole),
         }
     }
 }

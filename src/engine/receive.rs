@@ -232,6 +232,7 @@ pub(crate) fn posting(from: &Pattern) -> Posting {
     }
 }
 
+#[inline]
 pub(crate) fn status(env: &taffrail_matching::Envelope) -> Status {
-    Status { source: env.source, tag: env.tag, len: env.len as usize }
+    Status { source: env.source, tag: env.tag, len: env.len as usize, data: env.data }
 }

@@ -1,6 +1,8 @@
 //! Operations under way.
 
+use super::multi::Landed;
 use crate::{Error, Rank, Request, Status};
+use std::collections::VecDeque;
 use taffrail_fabric::RemoteKey;
 use taffrail_matching::PostId;
 
@@ -50,6 +52,8 @@ impl Stage {
 #[repr(align(64))]
 pub(crate) struct Slot {
     pub(crate) stage: Stage,
+    /// Not 0: its end is to be [told](Requests::ended), under this number.
+    pub(crate) serial: u32,
     pub(crate) generation: u32,
     /// The other side, or [`ANY`].
     pub(crate) peer: Rank,
@@ -90,12 +94,26 @@ pub(crate) struct Extra {
     pub(crate) part_of: Option<u32>,
 }
 
+/// What is told of an operation whose end is [reported](crate::Endpoint::report).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// It is over: how it ended. Its request is used up.
+    Ended(Result<Status, Error>),
+    /// A multi-receive, which goes on, has got a message.
+    Landed(Result<Landed, Error>),
+}
+
 /// All operations of an endpoint.
 #[derive(Default)]
 pub(crate) struct Requests {
     slots: Vec<Slot>,
     /// The first slot that is free; as many as there are slots, if none is.
     free: u32,
+    /// Those whose end is to be told, in the order in which they ended. Of a multi-receive one for each
+    /// of its messages, too.
+    ended: VecDeque<Request>,
+    /// The number of the last whose end was to be told.
+    serial: u32,
 }
 
 impl Requests {
@@ -108,6 +126,7 @@ impl Requests {
         };
         self.free = slot.next_free;
         slot.stage = stage;
+        slot.serial = 0;
         slot.peer = peer;
         slot.at = at;
         slot.len = len;
@@ -120,12 +139,13 @@ impl Requests {
     fn grow(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
         self.slots.push(Slot {
             stage,
+            serial: 0,
             generation: 0,
             peer,
             at,
             len,
             moved: 0,
-            status: Status { source: peer, tag: 0, len: 0 },
+            status: Status { source: peer, tag: 0, len: 0, data: None },
             post: None,
             note: super::log::Note::default(),
             next_free: 0,
@@ -210,11 +230,78 @@ impl Requests {
         self.look(request)
     }
 
+    /// Ends an operation well.
+    #[inline]
+    pub(crate) fn end(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.stage = Stage::Done;
+        if slot.serial != 0 {
+            self.is_to_be_told(index);
+        }
+    }
+
+    /// Something of an operation is to be told.
+    #[inline(never)]
+    pub(crate) fn is_to_be_told(&mut self, index: u32) {
+        let request = self.handle(index);
+        self.ended.push_back(request);
+    }
+
+    /// Lets the end of an operation be told.
+    pub(crate) fn report(&mut self, index: u32) {
+        self.serial = self.serial.wrapping_add(1).max(1);
+        let slot = &mut self.slots[index as usize];
+        slot.serial = self.serial;
+        if slot.stage.is_over() {
+            self.is_to_be_told(index);
+        }
+    }
+
+    /// The next of which something is to be told; [`tell`](Self::tell) it.
+    #[inline]
+    pub(crate) fn ended(&mut self) -> Option<Request> {
+        loop {
+            let request = *self.ended.front()?;
+            if self.look(request).is_ok() {
+                return Some(request);
+            }
+            // Its result was taken by a test.
+            self.ended.pop_front();
+        }
+    }
+
+    /// The one with this number, if something of it is to be told.
+    pub(crate) fn ended_with(&self, serial: u32) -> Option<Request> {
+        let slots = &self.slots;
+        let it = |r: &&Request| {
+            let slot = &slots[r.index as usize];
+            slot.generation == r.generation && slot.serial == serial
+        };
+        self.ended.iter().find(it).copied()
+    }
+
+    /// Takes what is to be told first of an operation.
+    #[inline]
+    pub(crate) fn tell(&mut self, request: Request) -> Completion {
+        if self.ended.front() == Some(&request) {
+            self.ended.pop_front();
+        } else if let Some(k) = self.ended.iter().position(|r| *r == request) {
+            self.ended.remove(k);
+        }
+        let slot = &mut self.slots[request.index as usize];
+        if slot.has_more_to_tell()
+            && let Some(landed) = slot.extra().multi.as_mut().and_then(|multi| multi.next())
+        {
+            return Completion::Landed(landed);
+        }
+        Completion::Ended(self.finish(request.index))
+    }
+
     /// Ends a send, or what nobody holds a handle of.
     #[inline]
     pub(crate) fn sent(&mut self, index: u32) {
+        self.end(index);
         let slot = self.get(index);
-        slot.stage = Stage::Done;
         if slot.extra.as_ref().is_some_and(|e| e.detached) {
             let _ = self.finish(index);
         }
@@ -226,10 +313,13 @@ impl Requests {
         let slot = &mut self.slots[index as usize];
         slot.extra().error = Some(error);
         slot.stage = Stage::Failed;
+        if slot.serial != 0 {
+            self.is_to_be_told(index);
+        }
     }
 
     /// The operations that are over and whose result nobody has taken.
-    pub(crate) fn ended(&self) -> impl Iterator<Item = (u32, &Slot)> {
+    pub(crate) fn over(&self) -> impl Iterator<Item = (u32, &Slot)> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.stage.is_over())
     }
 

@@ -49,8 +49,11 @@ impl Endpoint {
         if !self.is_short(to, data.len()) {
             return Ok(false);
         }
+        let Some(context) = self.core.immediate.word(to.context, to.data) else {
+            return Ok(false);
+        };
         let seq = self.channels.next(to.rank, to.context);
-        let head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+        let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
         match self.line.send(PeerId(to.rank), head, data) {
             Ok(()) => {
                 *seq = seq.wrapping_add(1);
@@ -110,7 +113,7 @@ impl Endpoint {
             return Ok(self.sent(&to, len));
         }
         let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
-        self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
+        self.core.requests.get(request).status = sent_status(&to, len);
         if !leaves_the_set {
             self.queue_send(request, to, sync);
             return Ok(request);
@@ -141,10 +144,11 @@ impl Endpoint {
             return Ok(self.sent(&to, len));
         }
         self.listen(&to, len)?;
-        if self.is_short(&to, len) {
+        let word = self.core.immediate.word(to.context, to.data);
+        if let Some(context) = word.filter(|_| self.is_short(&to, len)) {
             let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
             let seq = self.channels.next(to.rank, to.context);
-            let head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+            let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
             match self.line.send_gather(PeerId(to.rank), head, &parts) {
                 Ok(()) => {
                     *seq = seq.wrapping_add(1);
@@ -155,7 +159,7 @@ impl Endpoint {
         }
         let request = self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
         let slot = self.core.requests.get(request);
-        slot.status = Status { source: to.rank, tag: to.tag, len };
+        slot.status = sent_status(&to, len);
         slot.extra().parts = data.iter().map(|d| (d.as_ptr().cast_mut(), d.len())).collect();
         self.queue_send(request, to, false);
         Ok(request)
@@ -164,7 +168,7 @@ impl Endpoint {
     /// A request for a message that has left already.
     fn sent(&mut self, to: &Dest, len: usize) -> u32 {
         let request = self.core.requests.start(Stage::Done, to.rank, std::ptr::null_mut(), len);
-        self.core.requests.get(request).status = Status { source: to.rank, tag: to.tag, len };
+        self.core.requests.get(request).status = sent_status(to, len);
         request
     }
 
@@ -172,39 +176,54 @@ impl Endpoint {
     #[inline(never)]
     fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
         let seq = self.channels.next(to.rank, to.context);
-        let mut head = Head { kind: kind::EAGER, context: to.context, seq: *seq, tag: to.tag };
+        let word = self.core.immediate.word(to.context, to.data);
+        let context = word.unwrap_or(to.context);
+        // Data for which the word has no room.
+        let data = if word.is_none() { to.data } else { None };
+        let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
         *seq = seq.wrapping_add(1);
         let inline = self.line.caps().inline;
         let slot = self.core.requests.get(request);
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].announce_all {
             true => inline - 8,
-            false if sync => self.settings.eager_max.min(self.piece - 8),
+            false if sync || data.is_some() => self.settings.eager_max.min(self.piece - 8),
             false => self.settings.eager_max,
         };
-        if len <= eager_max {
-            let body = if sync {
-                head.kind = kind::EAGER_SYNC;
-                let slot = self.core.requests.get(request);
-                slot.stage = Stage::Announced;
-                let mut body = slot.name(request).to_le_bytes().to_vec();
-                gather(slot, 0, len, |part| body.extend_from_slice(part));
-                Some(body)
-            } else {
-                None
-            };
-            let queued = match body {
-                Some(body) => Queued::Small { head, body, request: None },
-                None => Queued::Eager { head, request, sent: 0 },
-            };
-            return self.enqueue(to.rank, queued);
+        if len > eager_max || sync && data.is_some() {
+            let announcement = self.announcement(to.rank, request, head, data);
+            return self.enqueue(to.rank, announcement);
         }
-        let announcement = self.announcement(to.rank, request, head);
-        self.enqueue(to.rank, announcement);
+        let name = slot.name(request);
+        let with_front = |front: u64, slot: &Slot| {
+            let mut body = front.to_le_bytes().to_vec();
+            gather(slot, 0, len, |part| body.extend_from_slice(part));
+            body
+        };
+        let queued = match data {
+            _ if sync => {
+                slot.stage = Stage::Announced;
+                let head = Head { kind: kind::EAGER_SYNC, ..head };
+                Queued::Small { head, body: with_front(name, slot), request: None }
+            }
+            Some(data) => {
+                let head = Head { kind: kind::EAGER_DATA, ..head };
+                let body = with_front(data.into(), slot);
+                Queued::Small { head, body, request: Some(request) }
+            }
+            None => Queued::Eager { head, request, sent: 0 },
+        };
+        self.enqueue(to.rank, queued);
     }
 
-    /// The announcement of a message.
-    pub(crate) fn announcement(&mut self, to: Rank, request: u32, head: Head) -> Queued {
+    /// The announcement of a message, with data in front if the word of its context has no room for them.
+    pub(crate) fn announcement(
+        &mut self,
+        to: Rank,
+        request: u32,
+        head: Head,
+        data: Option<u32>,
+    ) -> Queued {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
@@ -212,12 +231,14 @@ impl Endpoint {
         let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
-        let mut body = (len as u64).to_le_bytes().to_vec();
+        let mut body = data.map_or(Vec::new(), |data| u64::from(data).to_le_bytes().to_vec());
+        body.extend_from_slice(&(len as u64).to_le_bytes());
         body.extend_from_slice(&slot.name(request).to_le_bytes());
         if let Some(key) = key {
             body.extend_from_slice(&key.0);
         }
-        Queued::Small { head: Head { kind: kind::ANNOUNCE, ..head }, body, request: None }
+        let kind = if data.is_some() { kind::ANNOUNCE_DATA } else { kind::ANNOUNCE };
+        Queued::Small { head: Head { kind, ..head }, body, request: None }
     }
 
     /// The key of a message's memory: of a region, if it is in one of the pool's.
@@ -246,19 +267,29 @@ impl Endpoint {
             let block = buffer.block();
             self.line.remote_key(PeerId(to.rank), block.region, block.offset)?
         };
-        if !self.line.is_mapped(PeerId(to.rank), &key) {
+        let word = self.core.immediate.word(to.context, to.data);
+        let Some(context) = word.filter(|_| self.line.is_mapped(PeerId(to.rank), &key)) else {
             self.send_buffer(to, buffer);
             return Ok(());
-        }
+        };
         let (block, len) = buffer.into_parts();
         self.last_loan += 1;
         let loan = self.last_loan;
         let body = Offer { loan, key }.encode(len as u64);
         self.loans.insert(loan, (to.rank, block));
         let seq = self.channels.next(to.rank, to.context);
-        let head = Head { kind: kind::LOAN, context: to.context, seq: *seq, tag: to.tag };
+        let head = Head { kind: kind::LOAN, context, seq: *seq, tag: to.tag };
         *seq = seq.wrapping_add(1);
         self.post_small(to.rank, head, &body);
+        Ok(())
+    }
+
+    /// Sends a copy of a message that could not leave at once.
+    #[cold]
+    pub(crate) fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.copy_from_slice(data);
+        self.send_buffer(to, buffer);
         Ok(())
     }
 
@@ -268,7 +299,7 @@ impl Endpoint {
         let (at, len) = (buffer.as_mut_ptr(), buffer.len());
         let request = self.core.requests.start(Stage::Queued, to.rank, at, len);
         let slot = self.core.requests.get(request);
-        slot.status = Status { source: to.rank, tag: to.tag, len };
+        slot.status = sent_status(&to, len);
         slot.extra().detached = true;
         slot.extra().buffer = Some(buffer);
         self.queue_send(request, to, false);
@@ -382,7 +413,7 @@ impl Endpoint {
         if !peer.announce_all || self.core.requests.get(request).len <= self.line.caps().inline {
             return;
         }
-        let announcement = self.announcement(to, request, head);
+        let announcement = self.announcement(to, request, head, None);
         self.core.peers[to as usize].queue[0] = announcement;
     }
 
@@ -489,11 +520,16 @@ impl Endpoint {
     }
 }
 
+/// What a send says at its end.
+fn sent_status(to: &Dest, len: usize) -> Status {
+    Status { source: to.rank, tag: to.tag, len, data: to.data }
+}
+
 /// The bytes at `at`; none for a null pointer.
 ///
 /// # Safety
 /// As `slice::from_raw_parts`, but for `len` 0, with which any pointer is good.
-unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
+pub(crate) unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
     }

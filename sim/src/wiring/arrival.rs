@@ -127,7 +127,7 @@ impl Wiring {
         let Name { source, context, seq } = name;
         let pieces = piece.body.pieces;
         let len = u64::from(pieces);
-        let envelope = Envelope { source, context, tag: piece.tag, seq, len, ident: 0 };
+        let envelope = Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: None };
         let expected = self.matcher.expected(source, context);
         if expected != seq && self.is(Broken::DuplicatesDelivered) {
             self.matcher.set_expected(source, context, seq);

@@ -7,9 +7,10 @@ use crate::engine::kind;
 use crate::engine::loan::Offer;
 use crate::engine::log::Verdict;
 use crate::engine::peer::{Inflow, Landing};
+use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::engine::{EAGER_LIMIT, EAGER_LOGGED};
-use crate::{Error, Rank, Status};
+use crate::{Error, Rank};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 use taffrail_matching::Envelope;
 
@@ -57,14 +58,32 @@ impl Core {
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         let name = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
-        let env = Self::envelope(from, head, payload.len() as u64 - 8);
+        let env = self.envelope(from, head, payload.len() as u64 - 8);
         match self.arrive(&env)? {
             Verdict::Request(request) => {
-                self.deliver(request, from, head.tag, payload, 8);
+                self.deliver(request, &env, payload, 8);
                 self.acknowledge(from, name);
                 self.check_held(from)
             }
             verdict => self.eager_unmatched(verdict, &env, payload, 8, Some(name)),
+        }
+    }
+
+    pub(super) fn eager_data(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let data = read_data(payload)?;
+        let env =
+            Envelope { data: Some(data), ..self.envelope(from, head, payload.len() as u64 - 8) };
+        match self.arrive(&env)? {
+            Verdict::Request(request) => {
+                self.deliver(request, &env, payload, 8);
+                self.check_held(from)
+            }
+            verdict => self.eager_unmatched(verdict, &env, payload, 8, None),
         }
     }
 
@@ -83,11 +102,11 @@ impl Core {
         if len > most as u64 || here as u64 >= len {
             return Err(broken("length", format!("{here}..={most}"), len));
         }
-        let env = Self::envelope(from, head, len);
+        let env = self.envelope(from, head, len);
         let landing = match self.arrive(&env)? {
             Verdict::Request(request) => {
                 let slot = self.requests.get(request);
-                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                slot.status = status(&env);
                 let request = self.land(request);
                 let slot = self.requests.get(request);
                 slot.stage = Stage::Arriving;
@@ -139,25 +158,28 @@ impl Core {
         head: Head,
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
-        let (Some(len), Some(name)) = (read_u64(payload, 0), read_u64(payload, 8)) else {
-            return Err(broken("length", "16 or 40", payload.len()));
+        let data = (head.kind == kind::ANNOUNCE_DATA).then(|| read_data(payload)).transpose()?;
+        let skip = if data.is_some() { 8 } else { 0 };
+        let (Some(len), Some(name)) = (read_u64(payload, skip), read_u64(payload, skip + 8)) else {
+            return Err(broken("length", "16 or 40", payload.len() - skip));
         };
-        let key = match payload.len() {
+        let key = match payload.len() - skip {
             16 => None,
             40 => {
                 let mut key = [0; RemoteKey::LEN];
                 // SAFETY: the array has room for what is asked.
-                unsafe { payload.copy_part(16, key.as_mut_ptr(), key.len()) };
+                unsafe { payload.copy_part(skip + 16, key.as_mut_ptr(), key.len()) };
                 Some(RemoteKey(key))
             }
             other => return Err(broken("length", "16 or 40", other)),
         };
         let announcement = Announcement { name, key };
-        let env = Self::envelope(from, head, len);
+        let mut env = self.envelope(from, head, len);
+        env.data = data.or(env.data);
         match self.arrive(&env)? {
             Verdict::Request(request) => {
                 let slot = self.requests.get(request);
-                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                slot.status = status(&env);
                 self.announced(request, from, announcement);
             }
             verdict @ (Verdict::Again | Verdict::Old) => {
@@ -179,11 +201,11 @@ impl Core {
         let Some((len, offer)) = Offer::decode(payload) else {
             return Err(broken("length", "40", payload.len()));
         };
-        let env = Self::envelope(from, head, len);
+        let env = self.envelope(from, head, len);
         match self.arrive(&env)? {
             Verdict::Request(request) => {
                 let slot = self.requests.get(request);
-                slot.status = Status { source: from, tag: head.tag, len: len as usize };
+                slot.status = status(&env);
                 self.lent(request, from, offer);
             }
             Verdict::Again | Verdict::Old => {
@@ -232,7 +254,7 @@ impl Core {
         slot.moved += payload.len();
         if slot.moved == want {
             match slot.stage {
-                Stage::AskedGet => slot.stage = Stage::Done,
+                Stage::AskedGet => self.requests.end(request),
                 _ => self.complete(request),
             }
         }
@@ -270,6 +292,12 @@ impl Core {
             _ => {}
         }
     }
+}
+
+/// The data in front of a payload.
+fn read_data(payload: &Payload<'_>) -> Result<u32, Fault> {
+    let data = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
+    u32::try_from(data).map_err(|_| broken("data", format!("at most {}", u32::MAX), data))
 }
 
 pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {

@@ -3,6 +3,7 @@
 use super::{Action, Announcement, Core, EACH, Unexpected, broken};
 use crate::engine::kind;
 use crate::engine::peer::Landing;
+use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::{Error, Rank, Status};
 use taffrail_fabric::{Head, Payload};
@@ -14,14 +15,13 @@ impl Core {
     pub(crate) fn deliver(
         &mut self,
         request: u32,
-        from: u32,
-        tag: u64,
+        env: &Envelope,
         payload: &Payload<'_>,
         skip: usize,
     ) {
         let slot = self.requests.get(request);
         let len = payload.len() - skip;
-        slot.status = Status { source: from, tag, len };
+        slot.status = Status { len, ..status(env) };
         if slot.extra.is_some() {
             return self.deliver_special(request, payload, skip);
         }
@@ -32,9 +32,12 @@ impl Core {
             // SAFETY: as above.
             unsafe { payload.copy_part(skip, slot.at, len.min(slot.len)) };
         }
-        slot.stage = Stage::Done;
         if len > slot.len {
-            self.truncated(request);
+            return self.truncated(request);
+        }
+        slot.stage = Stage::Done;
+        if slot.serial != 0 {
+            self.requests.is_to_be_told(request);
         }
     }
 
@@ -82,7 +85,6 @@ impl Core {
     /// Ends a receive whose bytes are there.
     pub(crate) fn complete(&mut self, request: u32) {
         let slot = self.requests.get(request);
-        slot.stage = Stage::Done;
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
             let ns = timed.since.elapsed().as_nanos() as f64;
@@ -90,6 +92,8 @@ impl Core {
         }
         if slot.status.len > slot.len {
             self.truncated(request);
+        } else {
+            self.requests.end(request);
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
@@ -100,7 +104,7 @@ impl Core {
     #[cold]
     fn truncated(&mut self, request: u32) {
         let slot = self.requests.get(request);
-        let Status { source, tag, len } = slot.status;
+        let Status { source, tag, len, .. } = slot.status;
         let error = match slot.extra.as_ref().is_some_and(|extra| extra.view.is_some()) {
             true => crate::engine::view::no_room(len).into(),
             false => Error::Truncated { len, room: slot.len, source_rank: source, tag },
@@ -126,7 +130,7 @@ impl Core {
     /// Begins a receive of a message that was taken out of the unexpected store.
     pub(crate) fn receive_unexpected(&mut self, request: u32, env: Envelope, found: Unexpected) {
         let slot = self.requests.get(request);
-        slot.status = Status { source: env.source, tag: env.tag, len: env.len as usize };
+        slot.status = status(&env);
         slot.post = None;
         let peer = &mut self.peers[env.source as usize];
         peer.held -= EACH;

@@ -58,7 +58,7 @@ impl Core {
     pub(crate) fn detached_of(&mut self, rank: u32) -> Vec<u32> {
         let theirs =
             |slot: &Slot| slot.peer == rank && slot.extra.as_ref().is_some_and(|e| e.detached);
-        self.requests.ended().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
+        self.requests.over().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
     }
 
     /// Whether every rank but `me` sends nothing any more.

@@ -115,7 +115,7 @@ impl Core {
 
     #[inline(always)]
     fn eager_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
-        let env = Self::envelope(from, head, payload.len() as u64);
+        let env = self.envelope(from, head, payload.len() as u64);
         let Some(log) = &mut self.log else { return Ok(()) };
         if log.replaying {
             return self.eager_in_replay(&env, payload);
@@ -123,7 +123,7 @@ impl Core {
         match self.matcher.arrive(&env) {
             Arrival::Matched(request) => {
                 log.matched(&mut self.requests.get(request).note, name(&env));
-                self.deliver(request, from, head.tag, payload, 0);
+                self.deliver(request, &env, payload, 0);
                 Ok(())
             }
             arrival => self.eager_not_matched(arrival, &env, payload),
@@ -134,7 +134,7 @@ impl Core {
     fn eager_in_replay(&mut self, env: &Envelope, payload: &Payload<'_>) -> Result<(), Fault> {
         match self.arrive_in_replay(env)? {
             Verdict::Request(request) => {
-                self.deliver(request, env.source, env.tag, payload, 0);
+                self.deliver(request, env, payload, 0);
                 Ok(())
             }
             _ if self.peers[env.source as usize].fault.is_some() => Ok(()),

@@ -6,7 +6,7 @@ use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
-use crate::engine::request::Stage;
+use crate::engine::request::{Completion, Stage};
 use crate::engine::wait::Ended;
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
@@ -201,6 +201,39 @@ impl Endpoint {
                 self.wait_found(requests, index as usize).map(Some)
             }
             other => Err(diverged(other, "a test of several requests")),
+        }
+    }
+
+    /// As [`next_ended`](Self::next_ended): an event, which names the operation by its number among those
+    /// that are reported.
+    #[inline(never)]
+    pub(crate) fn next_ended_logged(&mut self) -> Result<Option<(Request, Completion)>, Error> {
+        match self.log().ask() {
+            Answer::Free => {
+                let mut ended = self.core.requests.ended();
+                if ended.is_none() {
+                    self.turn();
+                    self.end_of_any_source();
+                    ended = self.core.requests.ended();
+                }
+                let Some(request) = ended else {
+                    self.log().found_nothing();
+                    return Ok(None);
+                };
+                let serial = self.core.requests.get(request.index).serial;
+                self.log().found(serial as usize);
+                Ok(Some((request, self.core.requests.tell(request))))
+            }
+            Answer::Nothing => {
+                self.turn();
+                Ok(None)
+            }
+            Answer::Found(serial) => {
+                self.wait_until(|endpoint| endpoint.core.requests.ended_with(serial).is_some());
+                let request = self.core.requests.ended_with(serial).expect("the wait has ended");
+                Ok(Some((request, self.core.requests.tell(request))))
+            }
+            other => Err(diverged(other, "a look for the end of an operation")),
         }
     }
 

@@ -118,14 +118,15 @@ impl Endpoint {
         {
             return false;
         }
+        let Some(context) = core.immediate.word(to.context, to.data) else { return false };
         let Some(next) = log.outbound.next(to.rank, to.context) else { return false };
         let seq = *next;
-        let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
+        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
         if line.send(PeerId(to.rank), head, data).is_err() {
             return false;
         }
         *next = seq.wrapping_add(1);
-        let mut kept = Kept::new(to.tag, data.len(), false, false);
+        let mut kept = Kept::new(to.tag, data.len(), false, false, context ^ to.context);
         kept.at = log.tape.write_short(line, data);
         log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
         log.pages.count();
@@ -146,8 +147,13 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let Endpoint { line, core, piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
-        let caps = line.caps();
-        let inline = caps.inline;
+        let inline = line.caps().inline;
+        let Some(context) = core.immediate.word(to.context, to.data) else {
+            return Err(Error::NotLogged {
+                what: "a message with so large a number beside its payload",
+                remedy: "below an MPI this is the sender's rank, of which there are 16383 at the most",
+            });
+        };
         if log.pages.is_due() {
             log.write_page(line)?;
         }
@@ -172,8 +178,8 @@ impl Endpoint {
             && ticket.is_free()
             && !is_announced(peer.announce_all, len, inline);
         let pieces = len > *piece;
-        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some());
-        let head = Head { kind: kind::EAGER, context: to.context, seq, tag: to.tag };
+        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
+        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
         let mut sent = 0;
         if len <= inline {
             kept.at = log.tape.begin_short(len);
@@ -304,12 +310,12 @@ impl Endpoint {
         if is_sent {
             return;
         }
-        let head = Head { kind: kind::EAGER, context, seq, tag: kept.tag };
+        let head = kept.head(context, seq, 0);
         let request = match waits {
             Some(send) => send as u32,
             None => self.detached(rank, &kept),
         };
-        let announcement = self.announcement(rank, request, head);
+        let announcement = self.announcement(rank, request, head, None);
         self.core.peers[rank as usize].queue[0] = announcement;
     }
 
@@ -318,7 +324,7 @@ impl Endpoint {
         let null = std::ptr::null_mut();
         let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
         let slot = self.core.requests.get(request);
-        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len() };
+        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len(), data: None };
         slot.extra().detached = true;
         slot.extra().kept = Some(kept.at + kept.prefix() as u64);
         request
@@ -351,7 +357,7 @@ impl Kept {
             (0, _) => kind::FIRST,
             _ => return Head { kind: kind::MORE, ..Head::default() },
         };
-        Head { kind, context, seq, tag: self.tag }
+        Head { kind, context: self.word(context), seq, tag: self.tag }
     }
 }
 

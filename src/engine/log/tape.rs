@@ -25,11 +25,22 @@ pub(crate) struct Kept {
 const PIECES: usize = 1 << 63;
 /// Set in the length of a synchronous one.
 const SYNC: usize = 1 << 62;
+/// Where in the length its immediate data are: the bits of its context's word that are no context.
+const DATA: u32 = 48;
+/// The bits of the length itself.
+const LEN: usize = (1 << DATA) - 1;
 
 impl Kept {
-    pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool) -> Self {
+    /// `data`: the bits of the context's word that are [immediate data](super::super::immediate).
+    pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool, data: u16) -> Self {
         let flags = if pieces { PIECES } else { 0 } | if sync { SYNC } else { 0 };
-        Kept { tag, at: 0, len: len | flags }
+        Kept { tag, at: 0, len: len | flags | usize::from(data) << DATA }
+    }
+
+    /// The word of its context, in this context.
+    #[inline]
+    pub(crate) fn word(&self, context: u16) -> u16 {
+        context | ((self.len & !(PIECES | SYNC)) >> DATA) as u16
     }
 
     /// All of it, to be kept elsewhere.
@@ -45,7 +56,7 @@ impl Kept {
     /// Its length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len & !(PIECES | SYNC)
+        self.len & LEN
     }
 
     /// Bytes in front of it.

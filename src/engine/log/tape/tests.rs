@@ -12,7 +12,7 @@ const PIECE: usize = 16 << 10;
 fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
     let len = bytes.len();
     tape.prepare(fabric, len, PIECE).unwrap();
-    let mut kept = Kept::new(0, len, len > PIECE, false);
+    let mut kept = Kept::new(0, len, len > PIECE, false, 0x2bcd);
     kept.at = if len <= INLINE {
         tape.begin_short(len)
     } else if len <= PIECE {

@@ -1,0 +1,95 @@
+//! Ends of operations in the order in which they come: for runtimes with a completion queue.
+
+use crate::engine::claim::Claimed;
+use crate::{Completion, Dest, Endpoint, Error, Request};
+
+impl Endpoint {
+    /// Lets the end of an operation be told by [`next_ended`](Self::next_ended). Whoever wants to be told
+    /// does not ask by [`test`](Self::test) or [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// [`Error::StaleRequest`].
+    #[inline]
+    pub fn report(&mut self, request: Request) -> Result<(), Error> {
+        self.core.requests.look(request)?;
+        self.core.requests.report(request.index);
+        Ok(())
+    }
+
+    /// The next of the [reported](Self::report) operations that is over, in the order in which they
+    /// ended, or of whose multi-receive a message has landed. Makes progress when there is none.
+    ///
+    /// # Errors
+    /// [`Error::UsedAfterFork`]; [`Error::Diverged`] when messages are logged and a program that was
+    /// started again does something else than before. Those of the operation are in the result.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use taffrail::{Completion, Dest, Pattern};
+    /// let mut into = [0; 4];
+    /// // SAFETY: `into` outlives the request.
+    /// let receive = unsafe { endpoint.irecv_raw(Pattern::new(0, 1), into.as_mut_ptr(), 4)? };
+    /// endpoint.report(receive)?;
+    /// assert_eq!(endpoint.next_ended()?, None);
+    /// // SAFETY: the literal is there for ever.
+    /// unsafe { endpoint.inject(&Dest::new(0, 1).data(17), b"ahoy".as_ptr(), 4)? };
+    /// let (request, Completion::Ended(Ok(status))) = endpoint.next_ended()?.expect("one") else {
+    ///     panic!("it has landed whole");
+    /// };
+    /// assert_eq!((request, status.data, &into), (receive, Some(17), b"ahoy"));
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
+    #[inline]
+    pub fn next_ended(&mut self) -> Result<Option<(Request, Completion)>, Error> {
+        self.check_process()?;
+        if self.core.log.is_some() {
+            return self.next_ended_logged();
+        }
+        if let Some(request) = self.core.requests.ended() {
+            return Ok(Some((request, self.core.requests.tell(request))));
+        }
+        self.turn();
+        let request = self.core.requests.ended();
+        Ok(request.map(|request| (request, self.core.requests.tell(request))))
+    }
+
+    /// Sends a message whose memory is free again when this returns: what has no room now is copied.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`Error::Memory`] when there is none for the copy.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` are readable.
+    #[inline]
+    pub unsafe fn inject(&mut self, to: &Dest, data: *const u8, len: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { crate::engine::send::bytes(data, len) };
+        self.check_dest(to)?;
+        if self.leaves_the_set(to.rank) {
+            return self.send_logged(*to, bytes);
+        }
+        if self.send_now(to, bytes)? { Ok(()) } else { self.send_copy(*to, bytes) }
+    }
+
+    /// Starts to receive a message that was [claimed](Self::claim).
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// If it was claimed at another endpoint.
+    ///
+    /// # Safety
+    /// As [`irecv_raw`](Self::irecv_raw).
+    pub unsafe fn irecv_claimed_raw(
+        &mut self,
+        claimed: Claimed,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.receive_claimed(claimed, into, len)? };
+        Ok(self.handle(request))
+    }
+}

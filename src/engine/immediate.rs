@@ -1,0 +1,67 @@
+//! Immediate data: a number that travels beside the payload of a message.
+//!
+//! In an open job the two highest bits of a context tell contexts apart, and the rest of the word on the
+//! wire is free for a small number: it costs no byte. A number that has no room there, or a job that
+//! uses all of its contexts, puts it in front of the payload ([`EAGER_DATA`](super::kind::EAGER_DATA)).
+
+/// What the low bits of a context mean here.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Immediate {
+    /// The bits of a context that are data: 0 for none, else one more than the number.
+    bits: u16,
+}
+
+impl Immediate {
+    /// With room for numbers of up to 14 bits.
+    pub(crate) const OPEN: Immediate = Immediate { bits: 0x3fff };
+
+    /// The context, of the word on the wire.
+    #[inline]
+    pub(crate) fn context(self, word: u16) -> u16 {
+        word & !self.bits
+    }
+
+    /// The data, of the word on the wire.
+    #[inline]
+    pub(crate) fn data(self, word: u16) -> Option<u32> {
+        (word & self.bits).checked_sub(1).map(u32::from)
+    }
+
+    /// The word on the wire; `None` when it has no room for the data.
+    #[inline]
+    pub(crate) fn word(self, context: u16, data: Option<u32>) -> Option<u16> {
+        match data {
+            None => Some(context),
+            Some(data) if data < u32::from(self.bits) => Some(context | (data as u16 + 1)),
+            Some(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_room_comes_back() {
+        let open = Immediate::OPEN;
+        for context in [0, 0x4000, 0x8000, 0xc000] {
+            for data in [None, Some(0), Some(1), Some(16_381), Some(16_382)] {
+                let word = open.word(context, data).unwrap();
+                assert_eq!((open.context(word), open.data(word)), (context, data));
+            }
+            assert_eq!(open.word(context, Some(16_383)), None);
+            assert_eq!(open.word(context, Some(u32::MAX)), None);
+        }
+    }
+
+    #[test]
+    fn a_job_that_uses_all_contexts_has_no_room() {
+        let closed = Immediate::default();
+        for context in [0, 1, 0x3fff, 0xfeff, 0xffff] {
+            assert_eq!(closed.word(context, None), Some(context));
+            assert_eq!((closed.context(context), closed.data(context)), (context, None));
+            assert_eq!(closed.word(context, Some(0)), None);
+        }
+    }
+}
