@@ -227,7 +227,7 @@ fn ring(rank: Rank, size: u32, distance: u32) -> (Rank, Rank) {
 }
 
 fn to(rank: Rank, tag: u64) -> Dest {
-    Dest { rank, context: CONTEXT, tag, data: None }
+    Dest { rank, context: CONTEXT, tag, data: crate::Data::NONE }
 }
 
 fn from(rank: Rank, tag: u64) -> Pattern {

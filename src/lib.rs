@@ -46,7 +46,7 @@ pub use engine::wait::Ended;
 pub use engine::ways::Way;
 pub use error::Error;
 pub use job::Job;
-pub use names::{Dest, Pattern, Rank, Request, Status};
+pub use names::{Data, Dest, Pattern, Rank, Request, Status};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};

@@ -1,13 +1,15 @@
 //! How messages are named: where they go, and which ones a receive takes.
 
+pub use taffrail_matching::Data;
+
 /// A process of the job, `0..size`.
 pub type Rank = u32;
 
 /// Where a message goes, and the tag it carries.
 ///
 /// ```
-/// use taffrail::Dest;
-/// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7, data: None });
+/// use taffrail::{Data, Dest};
+/// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7, data: Data::NONE });
 /// assert_eq!(Dest::new(3, 7).context(2).context, 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +22,13 @@ pub struct Dest {
     pub tag: u64,
     /// Beside the payload, for [`Status::data`]. Up to 16 382 it costs nothing in an [open
     /// job](crate::Job::open), and elsewhere 8 bytes more on the way.
-    pub data: Option<u32>,
+    pub data: Data,
 }
 
 impl Dest {
     /// A destination in context 0.
     pub fn new(rank: Rank, tag: u64) -> Self {
-        Dest { rank, context: 0, tag, data: None }
+        Dest { rank, context: 0, tag, data: Data::NONE }
     }
 
     /// The same destination in another context.
@@ -34,9 +36,12 @@ impl Dest {
         Dest { context, ..self }
     }
 
-    /// The same destination, with this beside the payload.
-    pub fn data(self, data: u32) -> Self {
-        Dest { data: Some(data), ..self }
+    /// The same destination, with this number beside the payload.
+    ///
+    /// # Panics
+    /// For `u32::MAX`.
+    pub fn data(self, number: u32) -> Self {
+        Dest { data: Data::new(number).expect("a number below u32::MAX"), ..self }
     }
 }
 
@@ -112,7 +117,7 @@ pub struct Status {
     /// Its length in bytes (of a send: the bytes sent).
     pub len: usize,
     /// What its sender has put beside the payload ([`Dest::data`]).
-    pub data: Option<u32>,
+    pub data: Data,
 }
 
 /// A non-blocking operation under way. A plain handle: it is good until a `test` or `wait` has

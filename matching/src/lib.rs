@@ -27,5 +27,5 @@ mod slab;
 mod unexpected;
 
 pub use matcher::{Matcher, Orphans};
-pub use names::{Arrival, Counts, Envelope, MessageId, PostId, Posted, Posting};
+pub use names::{Arrival, Counts, Data, Envelope, MessageId, PostId, Posted, Posting};
 pub use posted::Waiting;

@@ -16,7 +16,48 @@ pub struct Envelope {
     /// The identifier (pattern id and iteration id, packed), 0 if there is none.
     pub ident: u64,
     /// What the sender has put beside the payload.
-    pub data: Option<u32>,
+    pub data: Data,
+}
+
+/// A number beside the payload of a message, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Data(u32);
+
+impl Data {
+    /// No number.
+    pub const NONE: Data = Data(0);
+
+    /// This number; `None` for `u32::MAX`, which cannot be had.
+    pub const fn new(number: u32) -> Option<Data> {
+        match number.checked_add(1) {
+            Some(code) => Some(Data(code)),
+            None => None,
+        }
+    }
+
+    /// The number, if there is one.
+    #[inline]
+    pub const fn get(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+
+    /// 0 for none, else one more than the number.
+    #[inline]
+    pub const fn code(self) -> u32 {
+        self.0
+    }
+
+    /// From its [`code`](Self::code).
+    #[inline]
+    pub const fn from_code(code: u32) -> Data {
+        Data(code)
+    }
+}
+
+impl std::fmt::Debug for Data {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 /// Which messages a receive takes.

@@ -5,7 +5,7 @@ mod model;
 use model::Model;
 use proptest::prelude::*;
 use proptest::sample::select;
-use taffrail_matching::{Arrival, Envelope, Matcher, MessageId, PostId, Posted, Posting};
+use taffrail_matching::{Arrival, Data, Envelope, Matcher, MessageId, PostId, Posted, Posting};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -72,7 +72,7 @@ fn envelope() -> impl Strategy<Value = Envelope> {
             seq: 0,
             len,
             ident,
-            data: None,
+            data: Data::NONE,
         },
     )
 }

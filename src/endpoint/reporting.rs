@@ -37,7 +37,7 @@ impl Endpoint {
     /// let (request, Completion::Ended(Ok(status))) = endpoint.next_ended()?.expect("one") else {
     ///     panic!("it has landed whole");
     /// };
-    /// assert_eq!((request, status.data, &into), (receive, Some(17), b"ahoy"));
+    /// assert_eq!((request, status.data.get(), &into), (receive, Some(17), b"ahoy"));
     /// # Ok::<(), taffrail::Error>(())
     /// ```
     #[inline]

@@ -63,7 +63,7 @@ mod tests {
                             rank: peer,
                             context: CONTEXT,
                             tag: round as u64,
-                            data: None,
+                            data: crate::Data::NONE,
                         };
                         let from = Pattern { context: CONTEXT, ..Pattern::new(peer, round as u64) };
                         ep.sendrecv(to, &sent, from, &mut got).unwrap();

@@ -4,10 +4,12 @@
 //! wire is free for a small number: it costs no byte. A number that has no room there, or a job that
 //! uses all of its contexts, puts it in front of the payload ([`EAGER_DATA`](super::kind::EAGER_DATA)).
 
+use crate::Data;
+
 /// What the low bits of a context mean here.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Immediate {
-    /// The bits of a context that are data: 0 for none, else one more than the number.
+    /// The bits of a context that are the code of [`Data`].
     bits: u16,
 }
 
@@ -23,18 +25,14 @@ impl Immediate {
 
     /// The data, of the word on the wire.
     #[inline]
-    pub(crate) fn data(self, word: u16) -> Option<u32> {
-        (word & self.bits).checked_sub(1).map(u32::from)
+    pub(crate) fn data(self, word: u16) -> Data {
+        Data::from_code(u32::from(word & self.bits))
     }
 
     /// The word on the wire; `None` when it has no room for the data.
     #[inline]
-    pub(crate) fn word(self, context: u16, data: Option<u32>) -> Option<u16> {
-        match data {
-            None => Some(context),
-            Some(data) if data < u32::from(self.bits) => Some(context | (data as u16 + 1)),
-            Some(_) => None,
-        }
+    pub(crate) fn word(self, context: u16, data: Data) -> Option<u16> {
+        (data.code() <= u32::from(self.bits)).then_some(context | data.code() as u16)
     }
 }
 
@@ -47,11 +45,12 @@ mod tests {
         let open = Immediate::OPEN;
         for context in [0, 0x4000, 0x8000, 0xc000] {
             for data in [None, Some(0), Some(1), Some(16_381), Some(16_382)] {
+                let data = data.map_or(Data::NONE, |number| Data::new(number).unwrap());
                 let word = open.word(context, data).unwrap();
                 assert_eq!((open.context(word), open.data(word)), (context, data));
             }
-            assert_eq!(open.word(context, Some(16_383)), None);
-            assert_eq!(open.word(context, Some(u32::MAX)), None);
+            assert_eq!(open.word(context, Data::new(16_383).unwrap()), None);
+            assert_eq!(open.word(context, Data::from_code(u32::MAX)), None);
         }
     }
 
@@ -59,9 +58,9 @@ mod tests {
     fn a_job_that_uses_all_contexts_has_no_room() {
         let closed = Immediate::default();
         for context in [0, 1, 0x3fff, 0xfeff, 0xffff] {
-            assert_eq!(closed.word(context, None), Some(context));
-            assert_eq!((closed.context(context), closed.data(context)), (context, None));
-            assert_eq!(closed.word(context, Some(0)), None);
+            assert_eq!(closed.word(context, Data::NONE), Some(context));
+            assert_eq!((closed.context(context), closed.data(context)), (context, Data::NONE));
+            assert_eq!(closed.word(context, Data::new(0).unwrap()), None);
         }
     }
 }

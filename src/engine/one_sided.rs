@@ -105,7 +105,7 @@ impl Endpoint {
         }
         let request = self.core.requests.start(Stage::OneSided, rank, at, len);
         let slot = self.core.requests.get(request);
-        slot.status = Status { source: rank, tag: 0, len, data: None };
+        slot.status = Status { source: rank, tag: 0, len, data: crate::Data::NONE };
         if len == 0 {
             slot.stage = Stage::Done;
             return Ok(request);

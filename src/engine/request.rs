@@ -145,7 +145,7 @@ impl Requests {
             at,
             len,
             moved: 0,
-            status: Status { source: peer, tag: 0, len: 0, data: None },
+            status: Status { source: peer, tag: 0, len: 0, data: crate::Data::NONE },
             post: None,
             note: super::log::Note::default(),
             next_free: 0,

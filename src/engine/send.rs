@@ -179,7 +179,7 @@ impl Endpoint {
         let word = self.core.immediate.word(to.context, to.data);
         let context = word.unwrap_or(to.context);
         // Data for which the word has no room.
-        let data = if word.is_none() { to.data } else { None };
+        let data = to.data.get().filter(|_| word.is_none());
         let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
         *seq = seq.wrapping_add(1);
         let inline = self.line.caps().inline;

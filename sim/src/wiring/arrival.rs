@@ -4,7 +4,7 @@ use super::{CONTEXTS, Frame, Piece, Stored, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::Req;
 use taffrail_logging::{Meeting, Name, Rank, Received, Reserved, Restart, Turn};
-use taffrail_matching::{Arrival, Envelope};
+use taffrail_matching::{Arrival, Data, Envelope};
 
 pub(super) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
@@ -127,7 +127,8 @@ impl Wiring {
         let Name { source, context, seq } = name;
         let pieces = piece.body.pieces;
         let len = u64::from(pieces);
-        let envelope = Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: None };
+        let envelope =
+            Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: Data::NONE };
         let expected = self.matcher.expected(source, context);
         if expected != seq && self.is(Broken::DuplicatesDelivered) {
             self.matcher.set_expected(source, context, seq);

@@ -10,7 +10,7 @@ use crate::engine::peer::{Inflow, Landing};
 use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::engine::{EAGER_LIMIT, EAGER_LOGGED};
-use crate::{Error, Rank};
+use crate::{Data, Error, Rank};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 use taffrail_matching::Envelope;
 
@@ -76,8 +76,7 @@ impl Core {
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         let data = read_data(payload)?;
-        let env =
-            Envelope { data: Some(data), ..self.envelope(from, head, payload.len() as u64 - 8) };
+        let env = Envelope { data, ..self.envelope(from, head, payload.len() as u64 - 8) };
         match self.arrive(&env)? {
             Verdict::Request(request) => {
                 self.deliver(request, &env, payload, 8);
@@ -175,7 +174,7 @@ impl Core {
         };
         let announcement = Announcement { name, key };
         let mut env = self.envelope(from, head, len);
-        env.data = data.or(env.data);
+        env.data = data.unwrap_or(env.data);
         match self.arrive(&env)? {
             Verdict::Request(request) => {
                 let slot = self.requests.get(request);
@@ -295,9 +294,10 @@ impl Core {
 }
 
 /// The data in front of a payload.
-fn read_data(payload: &Payload<'_>) -> Result<u32, Fault> {
-    let data = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
-    u32::try_from(data).map_err(|_| broken("data", format!("at most {}", u32::MAX), data))
+fn read_data(payload: &Payload<'_>) -> Result<Data, Fault> {
+    let number = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
+    let data = u32::try_from(number).ok().and_then(Data::new);
+    data.ok_or_else(|| broken("data", format!("below {}", u32::MAX), number))
 }
 
 pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {

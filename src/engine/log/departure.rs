@@ -324,7 +324,8 @@ impl Endpoint {
         let null = std::ptr::null_mut();
         let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
         let slot = self.core.requests.get(request);
-        slot.status = crate::Status { source: rank, tag: kept.tag, len: kept.len(), data: None };
+        slot.status =
+            crate::Status { source: rank, tag: kept.tag, len: kept.len(), data: crate::Data::NONE };
         slot.extra().detached = true;
         slot.extra().kept = Some(kept.at + kept.prefix() as u64);
         request
