@@ -163,6 +163,7 @@ impl Endpoint {
         logging: Option<&Logging>,
     ) -> Result<(Setup, Vec<String>), Error> {
         let setup = Setup::new(Config {
+            open: false,
             rank: job.rank(),
             ranks: job.size(),
             incarnation: logging.map_or(0, |logging| logging.incarnation),

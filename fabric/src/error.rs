@@ -32,6 +32,17 @@ pub enum Fault {
     /// The peer closed its endpoint in good order.
     #[error("it closed its endpoint")]
     Closed,
+    /// The peer was called, and did not come.
+    #[error("it cannot be reached at {address}: {why}")]
+    Unreachable {
+        /// Where it was to be found.
+        address: String,
+        /// What was found instead, and what to do.
+        why: String,
+    },
+    /// There is no peer of this number, or not any more.
+    #[error("nobody has this place; connect to a process to give it one")]
+    Vacant,
     /// The peer wrote something that the format does not allow; it was cut off.
     #[error("it broke the protocol in {place}: expected {expected}, got {got}")]
     Protocol {

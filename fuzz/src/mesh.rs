@@ -6,6 +6,7 @@ use taffrail_shm::{Config, Costs, Line, Setup};
 /// A line for each of `n` ranks, with outboxes as small as can be.
 pub fn lines(n: u32) -> Vec<Line> {
     let config = |rank| Config {
+        open: false,
         rank,
         ranks: n,
         incarnation: 0,

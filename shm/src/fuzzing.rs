@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use taffrail_fabric::PeerId;
 
-pub use crate::socket::{Hello, Malformed, Notice, decode_hello, decode_notice};
+pub use crate::socket::{Address, Hello, Malformed, Notice, decode_hello, decode_notice};
 
 impl Line {
     /// A peer's inbox, or our own: all of it can be written by a process that keeps to no rule.

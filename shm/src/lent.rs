@@ -35,7 +35,8 @@ impl Line {
     /// will never again.
     pub fn has_let_go(&self, peer: PeerId) -> bool {
         let cold = &self.pairs[peer.index()].cold;
-        let closed = cold.mapped.as_ref().is_some_and(|maps| maps.link.is_closed());
+        // Whoever was never met has had nothing.
+        let closed = cold.mapped.as_ref().is_none_or(|maps| maps.link.is_closed());
         cold.fault.is_some() && closed
     }
 }

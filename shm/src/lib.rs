@@ -31,6 +31,8 @@ mod membarrier;
 mod memory;
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(not(loom))]
+mod open;
 mod outbox;
 #[cfg(not(loom))]
 mod pair;
@@ -53,6 +55,8 @@ mod watch;
 
 #[cfg(not(loom))]
 pub use line::{Costs, Line};
+#[cfg(not(loom))]
+pub use open::CallError;
 #[cfg(not(loom))]
 pub use setup::{Config, Setup};
 #[cfg(not(loom))]

@@ -7,11 +7,13 @@ mod sending;
 use crate::fork_guard::ForkGuard;
 use crate::layout::Layout;
 use crate::memory::Shared;
+use crate::open::Seats;
 use crate::outbox::{SEGMENT, Window};
 use crate::pair::Pair;
 use crate::regions::Regions;
 use crate::rejoin::Door;
 use crate::ring::INLINE;
+use crate::socket::Address;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::transfer::Transfers;
 use crate::watch::{Event, Watch};
@@ -78,11 +80,12 @@ pub struct Line {
     /// Segments that [`prepare`](Self::prepare) has in advance.
     pub(crate) ahead: usize,
     pub(crate) transfers: Transfers,
-    /// Peers whose end is not yet said.
-    endings: Vec<PeerId>,
+    /// Peers whose end is not yet said, and those who are called and not met yet.
+    pub(crate) endings: Vec<PeerId>,
     armed: *const AtomicU32,
     dirty: *const AtomicU64,
-    dirty_words: usize,
+    /// Words of the bitmap that are looked at.
+    pub(crate) dirty_words: usize,
     pub(crate) outbox: Shared,
     pub(crate) regions: Regions,
     caps: Caps,
@@ -97,6 +100,9 @@ pub struct Line {
     pub(crate) layout: Layout,
     /// Where ranks that were started again come in, if they may be.
     pub(crate) door: Option<Door>,
+    /// Who has which seat, in an open line.
+    pub(crate) seats: Option<Box<Seats>>,
+    pub(crate) address: Address,
     /// What peers look for in our memory when they try whether they can read it.
     _cookie: Box<u64>,
 }
@@ -108,7 +114,9 @@ unsafe impl Send for Line {}
 /// What [`Setup`](crate::Setup) has put together.
 pub(crate) struct Parts {
     pub(crate) me: PeerId,
+    pub(crate) address: Address,
     pub(crate) door: Option<Door>,
+    pub(crate) seats: Option<Box<Seats>>,
     pub(crate) layout: Layout,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) inbox: Shared,
@@ -126,7 +134,9 @@ impl Line {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             me,
+            address,
             door,
+            seats,
             layout,
             pairs,
             inbox,
@@ -146,6 +156,7 @@ impl Line {
         let count = segments(outbox.len()) - kept as u32;
         let mut window = Window::new(count, segments(outbox.limit()));
         window.add_spare(kept as u32);
+        let is_open = seats.is_some();
         let mut line = Line {
             me,
             pairs,
@@ -156,7 +167,7 @@ impl Line {
             endings: Vec::new(),
             armed,
             dirty,
-            dirty_words: layout.dirty_words(),
+            dirty_words: if is_open { me.index() / 64 + 1 } else { layout.dirty_words() },
             outbox,
             regions: Regions::default(),
             caps: Caps {
@@ -173,14 +184,17 @@ impl Line {
             watch,
             events: Vec::new(),
             doorbell,
-            fd_wanted: Cell::new(false),
+            // Whoever connects or answers is told of by a descriptor only.
+            fd_wanted: Cell::new(is_open),
             fork_guard,
             inbox,
             layout,
             door,
+            seats,
+            address,
             _cookie: cookie,
         };
-        if line.pairs.len() <= HOT + 1 {
+        if !is_open && line.pairs.len() <= HOT + 1 {
             for r in (0..line.pairs.len()).filter(|&r| r != me.index()) {
                 line.heat_up(PeerId(r as u32));
             }
@@ -222,9 +236,18 @@ impl Line {
         self.pairs[peer.index()].cold.incarnation
     }
 
-    /// What became of a peer; `None` while it lives.
+    /// What became of a peer; `None` while it lives, or is called.
     pub fn fault(&self, peer: PeerId) -> Option<&Fault> {
         self.pairs[peer.index()].cold.fault.as_ref()
+    }
+
+    /// Tells a peer, if it still listens, that nothing follows.
+    pub(crate) fn say_goodbye(&mut self, to: PeerId) {
+        let pair = &mut self.pairs[to.index()];
+        if to != self.me && pair.open && pair.writer.has_room(1) {
+            pair.writer.put_short(Head { kind: GOODBYE, ..Head::default() }, &[]);
+            pair.notify();
+        }
     }
 }
 
@@ -234,12 +257,8 @@ impl Drop for Line {
         if !self.is_parent() {
             return;
         }
-        for to in 0..self.pairs.len() {
-            let pair = &mut self.pairs[to];
-            if to != self.me.index() && pair.open && pair.writer.has_room(1) {
-                pair.writer.put_short(Head { kind: GOODBYE, ..Head::default() }, &[]);
-                pair.notify();
-            }
+        for to in (0..self.pairs.len() as u32).map(PeerId) {
+            self.say_goodbye(to);
         }
     }
 }

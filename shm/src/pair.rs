@@ -41,7 +41,7 @@ pub(crate) struct Pair {
 
 /// The part of a peer that the hot path does not touch.
 pub(crate) struct Cold {
-    /// `None` for this process itself.
+    /// `None` for this process itself, and for seats of which nobody was met.
     pub(crate) mapped: Option<Maps>,
     /// Its process, as this one sees it; 0 if it does not.
     pub(crate) pid: i32,
@@ -49,7 +49,7 @@ pub(crate) struct Cold {
     pub(crate) incarnation: u32,
     /// Whether the kernel lets this process read the peer's memory.
     pub(crate) cma: Result<(), Denied>,
-    /// What became of it.
+    /// What became of it. A peer that is neither open nor has a fault was not met yet.
     pub(crate) fault: Option<Fault>,
     /// Memory that it allocated and we know of.
     pub(crate) regions: FxHashMap<u32, Remote>,
@@ -94,8 +94,9 @@ struct Desk {
 
 impl Desk {
     /// # Safety
-    /// `inbox` is a mapping of the whole layout, and stays as long as the value is used.
-    unsafe fn at(inbox: *mut u8, layout: &Layout, writer: usize) -> Self {
+    /// The inbox is a mapping of the whole layout, and stays as long as the value is used.
+    unsafe fn at(berth: Berth) -> Self {
+        let Berth { inbox, layout, seat: writer } = berth;
         // SAFETY: all offsets lie inside the layout (caller).
         unsafe {
             Desk {
@@ -110,14 +111,41 @@ impl Desk {
     }
 }
 
+/// An inbox, and the seat in it whose ring somebody writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Berth {
+    pub(crate) inbox: *mut u8,
+    pub(crate) layout: Layout,
+    pub(crate) seat: usize,
+}
+
+impl Berth {
+    /// # Safety
+    /// As [`Pair::new`].
+    unsafe fn ring(&self) -> MappedSlots {
+        // SAFETY: the ring lies inside the layout (caller).
+        unsafe {
+            MappedSlots::new(self.inbox.add(self.layout.ring(self.seat)), self.layout.slots())
+        }
+    }
+}
+
+/// In whose inbox the mailbox of a pair is. The first half of it is the owner's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mailbox {
+    Ours,
+    Theirs,
+    /// A process does not write to itself by mail.
+    Unused,
+}
+
 /// Where a peer's memory is, to make a [`Pair`] of.
 pub(crate) struct Place {
-    pub(crate) me: usize,
-    pub(crate) peer: usize,
-    /// This process's inbox.
-    pub(crate) inbox: *mut u8,
-    /// The peer's inbox.
-    pub(crate) their_inbox: *mut u8,
+    /// Where the peer writes: in our inbox.
+    pub(crate) ours: Berth,
+    /// Where we write: in the peer's.
+    pub(crate) theirs: Berth,
+    pub(crate) mailbox: Mailbox,
     /// The peer's outbox.
     pub(crate) their_outbox: *const u8,
     pub(crate) their_outbox_len: u64,
@@ -125,45 +153,42 @@ pub(crate) struct Place {
 
 impl Pair {
     /// # Safety
-    /// Both inboxes are mapped with this layout, and the outbox with its length; all stay mapped as
-    /// long as the pair is used.
-    pub(crate) unsafe fn new(place: Place, layout: &Layout, cold: Cold) -> Self {
-        let Place { me, peer, inbox, their_inbox, their_outbox, their_outbox_len } = place;
-        // The mailbox of a pair is in the lower rank's inbox, and the lower rank's half is the first.
-        let (base, at, first) = match me < peer {
-            true => (inbox, layout.mailbox(peer), true),
-            false => (their_inbox, layout.mailbox(me), false),
-        };
-        // SAFETY: rings and words lie inside the layout (caller).
+    /// Both inboxes are mapped with their layouts, which have the seats, and the outbox with its
+    /// length; all stay mapped as long as the pair is used.
+    pub(crate) unsafe fn new(place: Place, cold: Cold) -> Self {
+        let Place { ours, theirs, mailbox, their_outbox, their_outbox_len } = place;
+        let Berth { inbox, layout, seat } = if mailbox == Mailbox::Theirs { theirs } else { ours };
+        // SAFETY: rings and words lie inside the layouts (caller).
         unsafe {
-            let low: *const Half = base.add(at).cast();
-            let (mine, theirs_half) = match first {
-                _ if me == peer => (low, low),
-                true => (low, low.add(1)),
-                false => (low.add(1), low),
+            let low: *const Half = inbox.add(layout.mailbox(seat)).cast();
+            let (mine, theirs_half) = match mailbox {
+                Mailbox::Unused => (low, low),
+                Mailbox::Ours => (low, low.add(1)),
+                Mailbox::Theirs => (low.add(1), low),
             };
             Pair {
                 mine,
                 theirs_half,
-                // A process does not write to itself by mail.
-                mailed: if me == peer { u64::MAX } else { 0 },
+                mailed: if mailbox == Mailbox::Unused { u64::MAX } else { 0 },
                 marked: 0,
-                writer: Writer::new(MappedSlots::new(
-                    their_inbox.add(layout.ring(me)),
-                    layout.slots(),
-                )),
-                reader: Reader::new(MappedSlots::new(inbox.add(layout.ring(peer)), layout.slots())),
+                writer: Writer::new(theirs.ring()),
+                reader: Reader::new(ours.ring()),
                 open: true,
                 fence: false,
                 streaming: false,
                 hot: false,
-                theirs: Desk::at(their_inbox, layout, me),
-                ours: Desk::at(inbox, layout, peer),
+                theirs: Desk::at(theirs),
+                ours: Desk::at(ours),
                 outbox: their_outbox,
                 outbox_len: their_outbox_len,
                 cold: Box::new(cold),
             }
         }
+    }
+
+    /// Whether the peer is being called, and is not there yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.open && self.cold.fault.is_none()
     }
 
     /// How far the peer has read our ring.

@@ -167,7 +167,9 @@ impl Regions {
             return Err(unknown);
         }
         let addr = at.addr() as u64 + offset as u64;
-        let told = memory.is_some_and(|memory| tell(region.0, memory, len, &mut pair.cold));
+        // A peer that was not met yet can be told nothing.
+        let told = !pair.is_awaited()
+            && memory.is_some_and(|memory| tell(region.0, memory, len, &mut pair.cold));
         let key = match told {
             true => Key { addr, region: region.0, offset: offset as u64 },
             // The peer can still reach the memory through the kernel.

@@ -1,7 +1,7 @@
 //! Ranks that were started again: how their new processes take the place of the dead.
 //!
 //! A process that starts for a rank which has died connects to every other (`docs/wire.md`, section
-//! 1). These give it a clean half of everything the two share: the ring, the words and the mailbox in
+//! 4). These give it a clean half of everything the two share: the ring, the words and the mailbox in
 //! their own inbox are set to zero before the newcomer is answered, so that it finds nothing of its
 //! predecessor there, and they find nothing of it in the newcomer's inbox, which is new. What the
 //! predecessor had written whole was delivered before.
@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::line::Line;
 use crate::memory::Shared;
 use crate::setup::Home;
-use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer};
+use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer, SetupError};
 use std::os::fd::{AsFd, OwnedFd};
 use taffrail_fabric::{Fault, PeerId, Sink};
 
@@ -79,9 +79,13 @@ impl Line {
                 return false;
             }
         }
-        let (me, fenced) = (self.me.index(), door.hello.fenced);
-        let home = Home { me, layout: &self.layout, inbox: &self.inbox, fenced };
-        match home.pair(rank as usize, peer, &mut self.watch) {
+        let pair = self.home(door.hello.fenced).rank(rank, peer);
+        let watched = pair.and_then(|pair| {
+            let maps = pair.cold.mapped.as_ref();
+            let watched = maps.map_or(Ok(()), |maps| self.watch.add(rank, &maps.link));
+            watched.map(|()| pair).map_err(SetupError::watch)
+        });
+        match watched {
             Ok(pair) => self.replace(id, pair),
             Err(error) => {
                 tracing::warn!(rank, %error, "a peer that was started again cannot be taken in");
@@ -92,8 +96,16 @@ impl Line {
         true
     }
 
+    /// What this process brings to a new pair.
+    pub(crate) fn home(&self, fenced: bool) -> Home<'_> {
+        Home { me: self.me.index(), layout: self.layout, inbox: &self.inbox, fenced }
+    }
+
     /// Delivers what a peer that has died left whole, and ends the traffic with it.
     pub(crate) fn end<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> usize {
+        if self.pairs[peer.index()].is_awaited() {
+            return self.call_ended(peer);
+        }
         // By a peer that has only hung up, which is not listened to for ever.
         let mut left = crate::line::MOST_SLOTS;
         let mut happened = 0;

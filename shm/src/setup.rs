@@ -5,18 +5,19 @@ use crate::fork_guard::ForkGuard;
 use crate::layout::{Layout, MAGIC, VERSION};
 use crate::line::{Costs, Line, Parts};
 use crate::membarrier;
-use crate::memory::{Access, Expected, Mapped, Seal, Shared};
+use crate::memory::{Access, Expected, Mapped, OpenError, Seal, Shared};
+use crate::open::Seats;
 use crate::outbox::SEGMENT;
-use crate::pair::{Cold, Maps, Pair, Place};
+use crate::pair::{Berth, Cold, Mailbox, Maps, Pair, Place};
 use crate::rejoin::{Door, wipe};
-use crate::socket::{Callers, Hello, Listener, Offer, Peer, SetupError, Terms, connect_all};
+use crate::socket::{Callers, Hello, Link, Listener, Offer, Peer, SetupError, Terms, connect_all};
 use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use taffrail_fabric::PeerId;
+use taffrail_fabric::{Fault, PeerId};
 
 /// Outboxes of all ranks of a node start within this many bytes together.
 const OUTBOXES: usize = 16 << 20;
@@ -24,12 +25,21 @@ const OUTBOXES: usize = 16 << 20;
 /// No outbox grows beyond this.
 const OUTBOX_LIMIT: usize = 64 << 30;
 
+/// The job of all open lines: whoever is of the same user may connect.
+const OPEN: [u64; 2] = [u64::from_le_bytes(*b"TAFFOPEN"), 0];
+
 /// What a line is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This process's rank.
+    /// The line is an open one ([`Setup::open`]): it begins alone, and whoever is called or comes by
+    /// himself gets one of its seats. Otherwise it is that of a job whose ranks all meet at the
+    /// beginning ([`Setup::connect`]).
+    pub open: bool,
+    /// This process's rank; in an open line the number of its own seat.
     pub rank: u32,
-    /// How many ranks there are.
+    /// How many ranks there are; in an open line how many seats, the own among them. What a seat costs,
+    /// whether somebody has it or not: its ring (8 KiB of up to 32 seats, of more together not more than
+    /// 256 KiB, but 1 KiB at least) and 256 bytes.
     pub ranks: u32,
     /// The incarnation of this rank: 0 at first, one more at each restart.
     pub incarnation: u32,
@@ -39,7 +49,8 @@ pub struct Config {
     /// Ranks that die may be started again: the line then takes in their successors. Whoever starts
     /// one must have made sure that its predecessor's process has ended.
     pub restarts: bool,
-    /// Digest of the job's identity; processes of another job are refused.
+    /// Digest of the job's identity; processes of another job are refused. Not used by open lines, which
+    /// refuse nobody of the same user.
     pub job: [u64; 2],
     /// The outbox grows up to this many bytes.
     pub outbox_max: usize,
@@ -76,7 +87,9 @@ impl Setup {
         let inbox = Shared::create("taffrail-inbox", layout.len(), layout.len(), Seal::Fixed)?;
         write_header(&inbox, &config, &layout);
         let limit = config.outbox_max.clamp(2 * SEGMENT, OUTBOX_LIMIT).next_multiple_of(SEGMENT);
-        let share = OUTBOXES / config.ranks.max(1) as usize / SEGMENT * SEGMENT;
+        // Of an open line nobody knows how many seats will be taken: it has room for a few.
+        let ranks = if config.open { 1 } else { config.ranks.max(1) };
+        let share = OUTBOXES / ranks as usize / SEGMENT * SEGMENT;
         let start = share.clamp(2 * SEGMENT, limit.min(4 << 20));
         let kept = config.reserve.min(limit - start) / SEGMENT * SEGMENT;
         let outbox = Shared::create("taffrail-outbox", start + kept, limit, Seal::Growing)?;
@@ -98,7 +111,7 @@ impl Setup {
 
     /// What peers need to find this process.
     pub fn address(&self) -> &str {
-        self.callers.address()
+        self.callers.address().as_str()
     }
 
     /// Meets all peers. `addresses[r]` is the [`address`](Self::address) of rank `r`. With restarts, a
@@ -107,24 +120,9 @@ impl Setup {
     /// # Errors
     /// [`SetupError`], naming the ranks that did not come.
     pub fn connect(mut self, addresses: &[String]) -> Result<Line, SetupError> {
+        self.must_be(false)?;
         let read_only = self.outbox.read_only_fd()?;
-        let hello = Hello {
-            rank: self.config.rank,
-            incarnation: self.config.incarnation,
-            ranks: self.config.ranks,
-            job: self.config.job,
-            cookie_at: std::ptr::from_ref(&*self.cookie).expose_provenance() as u64,
-            cookie: *self.cookie,
-            inbox_len: self.inbox.len() as u64,
-            outbox_max: self.outbox.limit() as u64,
-            fenced: self.fenced,
-            generation: self
-                .config
-                .generations
-                .get(self.config.rank as usize)
-                .copied()
-                .unwrap_or(0),
-        };
+        let hello = self.hello();
         let offer = Offer {
             hello,
             inbox: self.inbox.fd(),
@@ -138,22 +136,28 @@ impl Setup {
             renew: &|rank| wipe(&self.inbox, &self.layout, rank as usize),
         };
         let peers = connect_all(&mut self.callers, &offer, addresses, terms)?;
-        let mut watch = Watch::new().map_err(SetupError::watch)?;
-        watch.add_own(self.doorbell.as_fd()).map_err(SetupError::watch)?;
+        let mut watch = self.watch()?;
         if self.config.restarts {
             watch.add_own(self.callers.fd()).map_err(SetupError::watch)?;
         }
         let mut pairs = Vec::with_capacity(peers.len());
-        for (rank, peer) in peers.into_iter().enumerate() {
+        let home = self.home();
+        for (rank, peer) in (0..).zip(peers) {
             pairs.push(match peer {
-                None => self.own_pair(),
-                Some(peer) => self.home().pair(rank, peer, &mut watch)?,
+                None => home.own_pair(self.outbox.as_ptr(), self.outbox.len()),
+                Some(peer) => {
+                    watch.add(rank, &peer.link).map_err(SetupError::watch)?;
+                    home.rank(rank, peer)?
+                }
             });
         }
+        let address = *self.callers.address();
         let door = self.config.restarts.then(|| Door::new(self.callers, hello, read_only));
         Ok(Line::new(Parts {
             me: PeerId(self.config.rank),
+            address,
             door,
+            seats: None,
             layout: self.layout,
             pairs,
             inbox: self.inbox,
@@ -167,59 +171,136 @@ impl Setup {
         }))
     }
 
-    fn home(&self) -> Home<'_> {
-        let (layout, inbox) = (&self.layout, &self.inbox);
-        Home { me: self.config.rank as usize, layout, inbox, fenced: self.fenced }
+    /// Makes an open line: nobody is there yet.
+    ///
+    /// # Errors
+    /// [`SetupError`], saying what the system refused.
+    pub fn open(self) -> Result<Line, SetupError> {
+        self.must_be(true)?;
+        let read_only = self.outbox.read_only_fd()?;
+        let hello = self.hello();
+        let watch = self.watch()?;
+        watch.add_own(self.callers.fd()).map_err(SetupError::watch)?;
+        let home = self.home();
+        let me = self.config.rank;
+        let pair = |seat| match seat == me {
+            true => home.own_pair(self.outbox.as_ptr(), self.outbox.len()),
+            false => home.vacant(seat as usize),
+        };
+        let pairs = (0..self.config.ranks).map(pair).collect();
+        let address = *self.callers.address();
+        let seats = Seats::new(self.callers, hello, read_only, self.config.patience);
+        Ok(Line::new(Parts {
+            me: PeerId(me),
+            address,
+            door: None,
+            seats: Some(Box::new(seats)),
+            layout: self.layout,
+            pairs,
+            inbox: self.inbox,
+            outbox: self.outbox,
+            kept: self.kept,
+            doorbell: self.doorbell,
+            watch,
+            costs: self.config.costs,
+            fork_guard: ForkGuard::new()?,
+            cookie: self.cookie,
+        }))
     }
 
-    fn own_pair(&self) -> Pair {
-        let me = self.config.rank as usize;
-        let place = Place {
-            me,
-            peer: me,
-            inbox: self.inbox.as_ptr(),
-            their_inbox: self.inbox.as_ptr(),
-            their_outbox: self.outbox.as_ptr(),
-            their_outbox_len: self.outbox.len() as u64,
-        };
-        // SAFETY: as in `pair`; all of it is our own memory.
-        unsafe { Pair::new(place, &self.layout, cold(std::process::id() as i32)) }
+    fn must_be(&self, open: bool) -> Result<(), SetupError> {
+        let kind = |open| if open { "an open line" } else { "the line of a closed job" };
+        if self.config.open == open {
+            return Ok(());
+        }
+        Err(SetupError::Kind { is: kind(self.config.open), wanted: kind(open) })
+    }
+
+    /// What every peer is told.
+    fn hello(&self) -> Hello {
+        let Config { rank, ranks, incarnation, open, .. } = self.config;
+        Hello {
+            rank,
+            incarnation,
+            ranks,
+            job: if open { OPEN } else { self.config.job },
+            cookie_at: std::ptr::from_ref(&*self.cookie).expose_provenance() as u64,
+            cookie: *self.cookie,
+            inbox_len: self.inbox.len() as u64,
+            outbox_max: self.outbox.limit() as u64,
+            fenced: self.fenced,
+            generation: self.config.generations.get(rank as usize).copied().unwrap_or(0),
+            open,
+            seat: 0,
+            address: *self.callers.address(),
+        }
+    }
+
+    fn watch(&self) -> Result<Watch, SetupError> {
+        let watch = Watch::new().map_err(SetupError::watch)?;
+        watch.add_own(self.doorbell.as_fd()).map_err(SetupError::watch)?;
+        Ok(watch)
+    }
+
+    fn home(&self) -> Home<'_> {
+        let (layout, inbox) = (self.layout, &self.inbox);
+        Home { me: self.config.rank as usize, layout, inbox, fenced: self.fenced }
     }
 }
 
 /// What a process brings to a pair.
 pub(crate) struct Home<'a> {
     pub(crate) me: usize,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
     pub(crate) inbox: &'a Shared,
     /// It fences its writers itself.
     pub(crate) fenced: bool,
 }
 
+/// Who writes where, and in whose inbox the mailbox is.
+pub(crate) struct Seating {
+    /// The peer's seat in our inbox.
+    pub(crate) theirs: usize,
+    /// Our seat in the peer's inbox, which has this layout.
+    pub(crate) mine: usize,
+    pub(crate) layout: Layout,
+    pub(crate) mailbox: Mailbox,
+}
+
 impl Home<'_> {
+    /// Takes another rank of a closed job in, which has the same place in every inbox.
+    ///
+    /// # Errors
+    /// When its memory is not what it says, or cannot be mapped.
+    pub(crate) fn rank(&self, rank: u32, peer: Peer) -> Result<Pair, SetupError> {
+        let theirs = rank as usize;
+        let mailbox = if self.me < theirs { Mailbox::Ours } else { Mailbox::Theirs };
+        let seating = Seating { theirs, mine: self.me, layout: self.layout, mailbox };
+        self.pair(seating, peer).map_err(|(error, _)| SetupError::open(rank, error))
+    }
+
     /// Takes a peer in.
     ///
     /// # Errors
-    /// When its memory is not what it says, or cannot be mapped or watched.
-    pub(crate) fn pair(
-        &self,
-        rank: usize,
-        peer: Peer,
-        watch: &mut Watch,
-    ) -> Result<Pair, SetupError> {
+    /// When its memory is not what it says, or cannot be mapped. The connection is given back.
+    pub(crate) fn pair(&self, seating: Seating, peer: Peer) -> Result<Pair, (OpenError, Link)> {
         let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
-        let wrong = |error| SetupError::open(rank as u32, error);
-        let expected = Expected::Exactly(self.layout.len());
-        let inbox = Mapped::open(inbox, Access::ReadWrite, expected).map_err(wrong)?;
+        let Seating { theirs, mine, layout, mailbox } = seating;
         // A peer's claim must not take our address space.
         let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
-        let outbox = Mapped::open(outbox, Access::Read, Expected::AtMost(most)).map_err(wrong)?;
-        watch.add(rank as u32, &link).map_err(SetupError::watch)?;
+        let maps = || {
+            let expected = Expected::Exactly(layout.len());
+            let inbox = Mapped::open(inbox, Access::ReadWrite, expected)?;
+            Ok((inbox, Mapped::open(outbox, Access::Read, Expected::AtMost(most))?))
+        };
+        let (inbox, outbox) = match maps() {
+            Ok(maps) => maps,
+            Err(error) => return Err((error, link)),
+        };
         let place = Place {
-            me: self.me,
-            peer: rank,
-            inbox: self.inbox.as_ptr(),
-            their_inbox: inbox.as_ptr(),
+            ours: self.berth(theirs),
+            theirs: Berth { inbox: inbox.as_ptr(), layout, seat: mine },
+            mailbox,
             their_outbox: outbox.as_ptr(),
             their_outbox_len: outbox.len() as u64,
         };
@@ -227,11 +308,43 @@ impl Home<'_> {
         cold.incarnation = hello.incarnation;
         cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
         cold.mapped = Some(Maps { link: Arc::new(link), _inbox: inbox, outbox, doorbell });
-        // SAFETY: both inboxes have been mapped with the length of the layout, and the pair keeps
-        // the peer's mappings; ours live as long as the line that keeps the pair.
-        let mut pair = unsafe { Pair::new(place, self.layout, cold) };
+        // SAFETY: both inboxes have been mapped with the lengths of their layouts, which have the
+        // seats, and the pair keeps the peer's mappings; ours live as long as the line that keeps the
+        // pair.
+        let mut pair = unsafe { Pair::new(place, cold) };
         pair.fence = self.fenced || hello.fenced;
         Ok(pair)
+    }
+
+    /// This process's pair with itself.
+    fn own_pair(&self, outbox: *const u8, outbox_len: usize) -> Pair {
+        let outbox_len = outbox_len as u64;
+        self.lone(self.me, cold(std::process::id() as i32), outbox, outbox_len)
+    }
+
+    /// What stands for a peer where none is.
+    pub(crate) fn vacant(&self, seat: usize) -> Pair {
+        let mut cold = cold(0);
+        cold.fault = Some(Fault::Vacant);
+        let mut pair = self.lone(seat, cold, std::ptr::null(), 0);
+        pair.open = false;
+        pair
+    }
+
+    fn lone(&self, seat: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> Pair {
+        let place = Place {
+            ours: self.berth(seat),
+            theirs: self.berth(seat),
+            mailbox: Mailbox::Unused,
+            their_outbox: outbox,
+            their_outbox_len: outbox_len,
+        };
+        // SAFETY: as in `pair`; all of it is our own memory.
+        unsafe { Pair::new(place, cold) }
+    }
+
+    fn berth(&self, seat: usize) -> Berth {
+        Berth { inbox: self.inbox.as_ptr(), layout: self.layout, seat }
     }
 }
 

@@ -3,8 +3,10 @@
 //! Unix sockets of whole packets with abstract names: no file is left behind. Only processes of the
 //! same user are listened to.
 
+mod address;
 mod callers;
 mod connect;
+mod dial;
 mod packet;
 mod setup_error;
 
@@ -20,9 +22,11 @@ use rustix::net::{
 };
 use taffrail_fabric::Fault;
 
+pub use address::Address;
 pub(crate) use callers::{Callers, Came};
 use connect::own_user;
-pub(crate) use connect::{Offer, Peer, Terms, connect_all};
+pub(crate) use connect::{Offer, Peer, Terms, connect_all, hear};
+pub(crate) use dial::{DialError, dial};
 pub use packet::{Hello, Malformed, Notice, decode_hello, decode_notice};
 pub use setup_error::SetupError;
 
@@ -36,7 +40,7 @@ const MOST_DESCRIPTORS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    address: String,
+    address: Address,
 }
 
 impl Listener {
@@ -47,7 +51,9 @@ impl Listener {
     pub fn bind() -> Result<Self, SetupError> {
         let os = |call| move |errno| SetupError::Os { call, errno };
         let address = format!("taffrail-{:032x}", u128::from_ne_bytes(random()?));
-        let name = SocketAddrUnix::new_abstract_name(address.as_bytes()).map_err(os("bind"))?;
+        let address = Address::parse(address.as_bytes())?;
+        let name = SocketAddrUnix::new_abstract_name(address.as_str().as_bytes());
+        let name = name.map_err(os("bind"))?;
         let socket = new_socket()?;
         rustix::net::bind(&socket, &name).map_err(os("bind"))?;
         rustix::net::listen(&socket, BACKLOG).map_err(os("listen"))?;
@@ -78,7 +84,7 @@ impl Listener {
     }
 
     /// The name to be published; it is valid as soon as it is known.
-    pub fn address(&self) -> &str {
+    pub fn address(&self) -> &Address {
         &self.address
     }
 }
@@ -191,6 +197,13 @@ impl Link {
                 Packet::Forget { region }
             }
         }))
+    }
+
+    /// Says that nothing will be sent any more: the peer finds this end closed. What it says is still
+    /// heard.
+    pub fn shut(&self) {
+        // Fails when the peer is gone, which leaves nobody to tell.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
     /// Whether the peer's end is closed. Packets may still be there to be received.

@@ -62,6 +62,11 @@ impl Transfers {
         self.moves.len() | self.pushes.len() | self.ended.len() != 0
     }
 
+    /// Whether anything is moved between a peer and us.
+    pub(crate) fn are_with(&self, peer: PeerId) -> bool {
+        self.moves.iter().any(|m| m.peer == peer) || self.pushes.iter().any(|p| p.peer == peer)
+    }
+
     /// Takes up a peer's announcement of a get from us.
     pub(crate) fn assist(&mut self, from: PeerId, pair: &Pair, body: &[u8]) -> Result<(), Fault> {
         let wrong = |expected: &str, got: String| Fault::Protocol {
@@ -250,8 +255,7 @@ impl Line {
     ) -> Result<Option<Remote>, Refused> {
         let pair = &self.pairs[peer.index()];
         if !pair.open {
-            let fault = pair.cold.fault.clone().unwrap_or(Fault::Closed);
-            return Err(Refused::Failed(fault));
+            return Err(self.refused(peer));
         }
         if len == 0 {
             self.transfers.ended.push_back((token, Ok(())));

@@ -52,9 +52,26 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn add_own(&mut self, own: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn add_own(&self, own: BorrowedFd<'_>) -> io::Result<()> {
         epoll::add(&self.epoll, own, EventData::new_u64(OWN), EventFlags::IN)?;
         Ok(())
+    }
+
+    /// As [`add_own`](Self::add_own), for one that may have been added before.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn have_own(&self, own: BorrowedFd<'_>) -> io::Result<()> {
+        match epoll::add(&self.epoll, own, EventData::new_u64(OWN), EventFlags::IN) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Ends what [`have_own`](Self::have_own) began, if it did.
+    pub fn remove_own(&self, own: BorrowedFd<'_>) {
+        // Fails only when it was never added, which leaves nothing to do.
+        let _ = epoll::delete(&self.epoll, own);
     }
 
     /// A descriptor that is readable when there is something with a peer, or the doorbell rings.

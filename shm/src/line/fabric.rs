@@ -100,6 +100,7 @@ impl Fabric for Line {
         self.regions.retry(&mut self.pairs);
         self.cool_down();
         happened += self.open_door(sink);
+        happened += self.meet();
         if self.unsettled() {
             happened += self.settle(sink);
         }
@@ -182,7 +183,8 @@ impl Fabric for Line {
 
     fn bare_key(&mut self, to: PeerId, at: *const u8, len: usize) -> Option<RemoteKey> {
         let _ = len;
-        self.pairs[to.index()].open.then(|| crate::regions::bare_key(at))
+        let pair = &self.pairs[to.index()];
+        (pair.open || pair.is_awaited()).then(|| crate::regions::bare_key(at))
     }
 
     unsafe fn get(

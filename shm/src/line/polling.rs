@@ -169,6 +169,9 @@ impl Line {
     #[cold]
     pub(crate) fn cut(&mut self, peer: PeerId, fault: Fault) {
         let pair = &mut self.pairs[peer.index()];
+        if pair.is_awaited() {
+            return self.hang_up(peer, fault);
+        }
         if !pair.open {
             return;
         }
@@ -227,7 +230,12 @@ impl Line {
         }
     }
 
-    pub(super) fn heat_up(&mut self, peer: PeerId) {
+    /// Whether one more ring can be polled all the time.
+    pub(crate) fn has_hot_place(&self) -> bool {
+        self.hot.len() < HOT
+    }
+
+    pub(crate) fn heat_up(&mut self, peer: PeerId) {
         let pair = &mut self.pairs[peer.index()];
         pair.watch(true);
         pair.cold.heat = 0;
@@ -273,12 +281,30 @@ impl Line {
             sink.completed(token, result);
             events += 1;
         }
-        for peer in std::mem::take(&mut self.endings) {
-            let fault = self.pairs[peer.index()].cold.fault.clone().unwrap_or(Fault::Closed);
-            sink.failed(peer, fault);
-            events += 1;
+        if self.is_calling() {
+            events += self.meet_soon();
         }
+        let pairs = &self.pairs;
+        self.endings.retain(|&peer| {
+            let Some(fault) = &pairs[peer.index()].cold.fault else { return true };
+            sink.failed(peer, fault.clone());
+            events += 1;
+            false
+        });
         events
+    }
+
+    /// Whether somebody is being called: it is among those whose end is not said, so that polling,
+    /// which looks there anyhow, goes on with it.
+    #[cold]
+    fn is_calling(&self) -> bool {
+        self.endings.iter().any(|peer| self.pairs[peer.index()].is_awaited())
+    }
+
+    /// Whether there is more to do than to wait for the answer to a call, which wakes whoever waits.
+    fn is_busy(&self) -> bool {
+        let is_end = |peer: &PeerId| !self.pairs[peer.index()].is_awaited();
+        self.transfers.busy() || self.endings.iter().any(is_end)
     }
 
     #[inline]
@@ -290,7 +316,7 @@ impl Line {
     pub(super) fn anything(&self) -> bool {
         // SAFETY: the words of the bitmap lie inside the inbox.
         let dirty = |word| unsafe { &*self.dirty.add(word) }.load(Ordering::Acquire) != 0;
-        self.unsettled()
+        self.is_busy()
             || self.hot.iter().any(|p| self.pairs[p.index()].is_ready())
             || (0..self.dirty_words).any(dirty)
     }

@@ -4,12 +4,12 @@ use super::{Line, OWN_AHEAD};
 use crate::copy;
 use crate::outbox::SEGMENT;
 use crate::sync::AtomicU64;
-use taffrail_fabric::{Fault, Head, PeerId, Refused};
+use taffrail_fabric::{Head, PeerId, Refused};
 
 impl Line {
-    pub(super) fn refused(&self, to: PeerId) -> Refused {
-        let fault = self.pairs[to.index()].cold.fault.clone();
-        Refused::Failed(fault.unwrap_or(Fault::Closed))
+    /// Why a peer that is not open takes nothing: it has failed, or was not met yet.
+    pub(crate) fn refused(&self, to: PeerId) -> Refused {
+        self.pairs[to.index()].cold.fault.clone().map_or(Refused::Busy, Refused::Failed)
     }
 
     /// Makes sure that there is room for `slots` in the ring to `to`, and for a goodbye.

@@ -35,16 +35,17 @@ struct Ours {
 
 impl Ours {
     fn pair(&self, layout: &Layout) -> Pair {
+        let (me, peer) = (self.me, 1 - self.me);
+        let berth = |inbox, seat| Berth { inbox, layout: *layout, seat };
         let place = Place {
-            me: self.me,
-            peer: 1 - self.me,
-            inbox: self.inboxes[self.me],
-            their_inbox: self.inboxes[1 - self.me],
+            ours: berth(self.inboxes[me], peer),
+            theirs: berth(self.inboxes[peer], me),
+            mailbox: if me < peer { Mailbox::Ours } else { Mailbox::Theirs },
             their_outbox: std::ptr::null(),
             their_outbox_len: 0,
         };
         // SAFETY: both inboxes have the length of the layout, and live as long as the pair.
-        unsafe { Pair::new(place, layout, crate::setup::cold(0)) }
+        unsafe { Pair::new(place, crate::setup::cold(0)) }
     }
 }
 

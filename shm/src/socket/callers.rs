@@ -1,7 +1,7 @@
 //! Those who connect to this process, until they have said who they are.
 
 use super::connect::{Peer, hear};
-use super::{Hello, Link, LinkError, Listener, SetupError, own_user};
+use super::{Address, Hello, Link, LinkError, Listener, SetupError, own_user};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Connections of strangers that may be open at once, beside one for each rank.
@@ -28,7 +28,7 @@ impl Callers {
     }
 
     /// What peers need to find this process.
-    pub fn address(&self) -> &str {
+    pub fn address(&self) -> &Address {
         self.listener.address()
     }
 
@@ -69,6 +69,8 @@ impl Callers {
                     self.unknown.extend(links);
                     return Err(SetupError::descriptors());
                 }
+                // Somebody may have looked who listens here.
+                Err(LinkError::Closed) if mine.open => {}
                 Err(error) => self.refuse(pid, &error.to_string(), came),
             }
         }
@@ -77,7 +79,7 @@ impl Callers {
 
     /// Says that a connection is not wanted.
     pub fn refuse(&self, pid: i32, why: &str, came: &mut Came) {
-        tracing::warn!(pid, why, address = self.address(), "refused a connection");
+        tracing::warn!(pid, why, address = %self.address(), "refused a connection");
         came.refused.push(format!("process {pid} ({why})"));
     }
 }

@@ -16,13 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::SocketAddrUnix;
 
 use super::callers::{Callers, Came};
 use super::packet::same;
 use super::{
-    Hello, Link, LinkError, Malformed, SetupError, credentials, decode_hello, new_socket, receive,
-    send,
+    DialError, Hello, Link, LinkError, Malformed, SetupError, decode_hello, dial, receive, send,
 };
 
 /// Refusals that are kept for the error text.
@@ -50,10 +48,14 @@ impl Offer<'_> {
 }
 
 /// The peer at the other end of a link, or the link if nothing was said yet.
-pub(super) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkError> {
+pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkError> {
     let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
     let hello = decode_hello(&bytes)?;
-    same("HELLO, ranks", mine.ranks, hello.ranks)?;
+    let kind = |open: bool| if open { "an open line" } else { "a closed job" };
+    same("HELLO, open", kind(mine.open), kind(hello.open))?;
+    if !mine.open {
+        same("HELLO, ranks", mine.ranks, hello.ranks)?;
+    }
     if hello.job != mine.job {
         return Err(LinkError::Protocol(Malformed {
             place: "HELLO, job",
@@ -75,7 +77,8 @@ pub(super) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkE
 /// A peer that was met.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// What it said. Its rank, number of ranks and job are right; its lengths are its claims.
+    /// What it said. Its rank, number of ranks (in a closed line) and job are right; its lengths are
+    /// its claims.
     pub hello: Hello,
     /// Its process, 0 when that is not visible from here.
     pub pid: i32,
@@ -210,24 +213,16 @@ impl<'a> Meeting<'a> {
 
     fn connect(&self, rank: u32) -> Result<Place, SetupError> {
         let address = &self.addresses[rank as usize];
-        let unreachable =
-            |why: String| SetupError::Unreachable { rank, address: address.clone(), why };
-        let name = SocketAddrUnix::new_abstract_name(address.as_bytes())
-            .map_err(|errno| unreachable(errno.to_string()))?;
-        let socket = new_socket()?;
-        match rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &name)) {
-            Ok(()) => {}
-            // Its backlog is full.
-            Err(Errno::AGAIN) => return Ok(Place::ToConnect),
-            // Nobody listens there any more.
-            Err(Errno::CONNREFUSED) if self.terms.restarts => return Ok(Place::Awaited),
-            Err(errno) => return Err(unreachable(errno.to_string())),
+        match dial(address) {
+            Ok(Some(link)) => Ok(Place::ToGreet(link)),
+            Ok(None) => Ok(Place::ToConnect),
+            Err(DialError::Nobody) if self.terms.restarts => Ok(Place::Awaited),
+            Err(DialError::Own(error)) => Err(error),
+            Err(error) => {
+                let (address, why) = (address.clone(), error.to_string());
+                Err(SetupError::Unreachable { rank, address, why })
+            }
         }
-        let (pid, uid) = credentials(&socket)?;
-        if uid != own_user() {
-            return Err(unreachable(format!("it belongs to user {uid}, not {}", own_user())));
-        }
-        Ok(Place::ToGreet(Link { socket, pid }))
     }
 
     fn greet(&mut self, rank: u32, link: Link) -> Result<Place, SetupError> {

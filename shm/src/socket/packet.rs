@@ -1,11 +1,12 @@
 //! What travels over the sockets: `docs/wire.md`, section 4. Bytes in, a validated copy out.
 
+use super::Address;
+use crate::layout::VERSION;
 use taffrail_fabric::Fault;
 
 const HELLO: u64 = u64::from_le_bytes(*b"TAFFHELO");
 const REGION: u64 = u64::from_le_bytes(*b"TAFFREGN");
 const FORGET: u64 = u64::from_le_bytes(*b"TAFFFORG");
-const VERSION: u32 = 1;
 
 /// No packet is longer, in bytes.
 pub(crate) const LONGEST: usize = 256;
@@ -31,11 +32,11 @@ impl From<Malformed> for Fault {
 /// What a process tells every other one when they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The sender's rank.
+    /// The sender's rank; its own seat in an open line.
     pub rank: u32,
     /// Which life of that rank this is.
     pub incarnation: u32,
-    /// Ranks in the job.
+    /// Ranks in the job; seats of the sender's inbox in an open line.
     pub ranks: u32,
     /// Digest of the job's identity.
     pub job: [u64; 2],
@@ -51,11 +52,17 @@ pub struct Hello {
     pub fenced: bool,
     /// How many restarts the job had seen when the sender was started.
     pub generation: u32,
+    /// The sender's line is an open one.
+    pub open: bool,
+    /// The seat of the sender's inbox that the receiver writes, in an open line; 0 otherwise.
+    pub seat: u32,
+    /// Where the sender listens.
+    pub address: Address,
 }
 
 impl Hello {
     /// Length of the packet in bytes.
-    pub const LEN: usize = 96;
+    pub const LEN: usize = 208;
 
     /// The packet.
     pub fn encode(&self) -> [u8; Hello::LEN] {
@@ -74,6 +81,11 @@ impl Hello {
         put(64, &self.outbox_max.to_le_bytes());
         put(72, &u32::from(self.fenced).to_le_bytes());
         put(76, &self.generation.to_le_bytes());
+        put(80, &u32::from(self.open).to_le_bytes());
+        put(84, &self.seat.to_le_bytes());
+        let address = self.address.as_str().as_bytes();
+        put(88, &(address.len() as u32).to_le_bytes());
+        put(96, address);
         bytes
     }
 }
@@ -84,9 +96,12 @@ impl Hello {
 /// [`Malformed`], naming the first field that is wrong. What depends on the reader (its job, the
 /// rank it expects) is the reader's business.
 pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
+    // Another version may have another length, and is to be told from this one by its number.
+    if bytes.len() >= 12 {
+        magic("HELLO, magic", HELLO, word(bytes, 0))?;
+        same("HELLO, version", VERSION, half(bytes, 8))?;
+    }
     same("HELLO, length", Hello::LEN, bytes.len())?;
-    magic("HELLO, magic", HELLO, word(bytes, 0))?;
-    same("HELLO, version", VERSION, half(bytes, 8))?;
     let (rank, ranks) = (half(bytes, 12), half(bytes, 20));
     if rank >= ranks {
         return Err(Malformed {
@@ -95,15 +110,19 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
             got: rank.to_string(),
         });
     }
-    let fenced = half(bytes, 72);
-    if fenced > 1 {
-        return Err(Malformed {
-            place: "HELLO, fenced",
-            expected: "0 or 1".into(),
-            got: fenced.to_string(),
-        });
+    let fenced = yes("HELLO, fenced", half(bytes, 72))?;
+    let open = yes("HELLO, open", half(bytes, 80))?;
+    let seat = half(bytes, 84);
+    let expected = match open {
+        true if seat >= ranks || seat == rank => Some(format!(
+            "less than {ranks}, the number of seats, and not {rank}, the sender's own"
+        )),
+        false if seat != 0 => Some("0 in a closed line".into()),
+        _ => None,
+    };
+    if let Some(expected) = expected {
+        return Err(Malformed { place: "HELLO, seat", expected, got: seat.to_string() });
     }
-    zero("HELLO, last bytes", &bytes[80..])?;
     Ok(Hello {
         rank,
         incarnation: half(bytes, 16),
@@ -113,9 +132,37 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         cookie: word(bytes, 48),
         inbox_len: word(bytes, 56),
         outbox_max: word(bytes, 64),
-        fenced: fenced == 1,
+        fenced,
         generation: half(bytes, 76),
+        open,
+        seat,
+        address: address(bytes)?,
     })
+}
+
+/// The address at the end of a HELLO.
+fn address(bytes: &[u8]) -> Result<Address, Malformed> {
+    let len = half(bytes, 88) as usize;
+    zero("HELLO, bytes 92 to 96", &bytes[92..96])?;
+    if len > Address::MOST {
+        return Err(Malformed {
+            place: "HELLO, length of the address",
+            expected: format!("at most {}", Address::MOST),
+            got: len.to_string(),
+        });
+    }
+    let (text, rest) = bytes[96..].split_at(len);
+    zero("HELLO, last bytes", rest)?;
+    Address::parse(text).map_err(|bad| Malformed { place: "HELLO, address", ..bad })
+}
+
+/// A word that says yes or no.
+fn yes(place: &'static str, word: u32) -> Result<bool, Malformed> {
+    match word {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed { place, expected: "0 or 1".into(), got: word.to_string() }),
+    }
 }
 
 /// What a peer says after its HELLO, without the descriptor.
@@ -264,6 +311,9 @@ mod tests {
             outbox_max: 16,
             fenced: true,
             generation: 17,
+            open: true,
+            seat: 4,
+            address: Address::parse(b"here").unwrap(),
         }
     }
 
@@ -271,12 +321,24 @@ mod tests {
     fn the_bytes_of_a_hello_lie_where_the_format_says() {
         let bytes = hello().encode();
         assert_eq!(&bytes[..8], b"TAFFHELO");
-        let fields = [(8, 1), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
-        let more = [(48, 14), (56, 15), (64, 16), (72, 1), (76, 17)];
+        let fields = [(8, 2), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
+        let more = [(48, 14), (56, 15), (64, 16), (72, 1), (76, 17), (80, 1), (84, 4), (88, 4)];
         for (at, value) in fields.into_iter().chain(more) {
             assert_eq!(bytes[at], value, "byte {at}");
         }
-        assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 8 + 12);
+        assert_eq!(&bytes[96..101], b"here\0");
+        assert_eq!(bytes.len(), 208);
+        assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 8 + 15 + 4);
+    }
+
+    #[test]
+    fn another_version_is_named_before_another_length() {
+        let mut old = hello().encode()[..96].to_vec();
+        old[8] = 1;
+        let error = decode_hello(&old).unwrap_err();
+        assert_eq!(error.to_string(), "HELLO, version: expected 2, got 1");
+        old[8] = 2;
+        assert_eq!(decode_hello(&old).unwrap_err().place, "HELLO, length");
     }
 
     #[test]
@@ -296,11 +358,20 @@ mod tests {
             decode_hello(&bytes).unwrap_err()
         };
         assert_eq!(wrong(0, b'X').to_string(), "HELLO, magic: expected TAFFHELO, got XAFFHELO");
-        assert_eq!(wrong(8, 2).to_string(), "HELLO, version: expected 1, got 2");
+        assert_eq!(wrong(8, 1).to_string(), "HELLO, version: expected 2, got 1");
         assert_eq!(wrong(12, 9).place, "HELLO, rank");
         assert_eq!(wrong(20, 3).place, "HELLO, rank");
         assert_eq!(wrong(72, 2).place, "HELLO, fenced");
-        assert_eq!(wrong(95, 1).place, "HELLO, last bytes");
+        assert_eq!(wrong(80, 2).place, "HELLO, open");
+        assert_eq!(wrong(80, 0).place, "HELLO, seat", "a closed line has none");
+        assert_eq!(wrong(84, 3).place, "HELLO, seat", "the sender's own");
+        assert_eq!(wrong(84, 9).place, "HELLO, seat", "there are 9");
+        assert_eq!(wrong(88, 108).place, "HELLO, length of the address");
+        assert_eq!(wrong(88, 0).place, "HELLO, last bytes");
+        assert_eq!(wrong(88, 5).place, "HELLO, address");
+        assert_eq!(wrong(95, 1).place, "HELLO, bytes 92 to 96");
+        assert_eq!(wrong(97, b' ').place, "HELLO, address");
+        assert_eq!(wrong(207, 1).place, "HELLO, last bytes");
         let region = Notice::Region { region: 7, len: 9, used: 8 }.encode();
         let wrong = |at: usize, value: u8| {
             let mut bytes = region.clone();
@@ -319,7 +390,7 @@ mod tests {
         #[test]
         fn whatever_decodes_is_what_was_encoded(bytes in prop::collection::vec(any::<u8>(), 0..200),
                                                 magic in 0..4usize) {
-            let magics: [&[u8]; 4] = [b"", b"TAFFHELO\x01\0\0\0", b"TAFFREGN", b"TAFFFORG"];
+            let magics: [&[u8]; 4] = [b"", b"TAFFHELO\x02\0\0\0", b"TAFFREGN", b"TAFFFORG"];
             let packet = [magics[magic], &bytes].concat();
             if let Ok(hello) = decode_hello(&packet) {
                 prop_assert_eq!(&hello.encode()[..], &packet[..]);
@@ -332,11 +403,18 @@ mod tests {
         #[test]
         fn every_hello_survives_the_journey(rank in any::<u32>(), above in 1..1000u32,
                                             words in any::<[u64; 6]>(), incarnation in any::<u32>(),
-                                            fenced in any::<bool>(), generation in any::<u32>()) {
+                                            fenced in any::<bool>(), generation in any::<u32>(),
+                                            open in any::<bool>(), seat in any::<u32>(),
+                                            address in "[!-~]{1,107}") {
             prop_assume!(rank.checked_add(above).is_some());
+            prop_assume!(!open || rank + above > 1);
+            let seat = if open { seat % (rank + above) } else { 0 };
+            prop_assume!(!open || seat != rank);
+            let address = Address::parse(address.as_bytes()).unwrap();
             let [a, b, cookie_at, cookie, inbox_len, outbox_max] = words;
             let hello = Hello { rank, incarnation, ranks: rank + above, job: [a, b], cookie_at,
-                                cookie, inbox_len, outbox_max, fenced, generation };
+                                cookie, inbox_len, outbox_max, fenced, generation, open, seat,
+                                address };
             prop_assert_eq!(decode_hello(&hello.encode()), Ok(hello));
         }
     }

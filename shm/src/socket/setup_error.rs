@@ -63,6 +63,17 @@ pub enum SetupError {
         /// Who came and was refused, and why.
         refused: Vec<String>,
     },
+    /// The line was set up for something else.
+    #[error("this line was set up as {is}, so it cannot be made {wanted} (Config.open)")]
+    Kind {
+        /// What it is.
+        is: &'static str,
+        /// What was asked for.
+        wanted: &'static str,
+    },
+    /// An address or a name is none.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
     /// More files would have to be open than may be.
     #[error(
         "too many open files: {limit} may be open in this process, and each rank of a node needs \

@@ -39,6 +39,9 @@ impl Owner {
             outbox_max: outbox.limit() as u64,
             fenced: rank % 2 == 1,
             generation: 0,
+            open: false,
+            seat: 0,
+            address: Address::parse(b"taffrail-test").unwrap(),
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Owner { hello, inbox, outbox, doorbell: rustix::event::eventfd(0, flags).unwrap() }
@@ -64,7 +67,7 @@ impl Owner {
 
 fn listeners(count: usize) -> (Vec<Callers>, Vec<String>) {
     let listeners: Vec<_> = (0..count).map(|_| Callers::new(Listener::bind().unwrap())).collect();
-    let addresses = listeners.iter().map(|listener| listener.address().to_owned()).collect();
+    let addresses = listeners.iter().map(|listener| listener.address().to_string()).collect();
     (listeners, addresses)
 }
 
@@ -103,7 +106,7 @@ pub(crate) fn pair() -> (Peer, Peer) {
 /// waits.
 pub(crate) fn link_of_child(child: impl FnOnce()) -> Link {
     let listener = Listener::bind().unwrap();
-    let name = SocketAddrUnix::new_abstract_name(listener.address.as_bytes()).unwrap();
+    let name = SocketAddrUnix::new_abstract_name(listener.address.as_str().as_bytes()).unwrap();
     let dialled = new_socket().unwrap();
     // SAFETY: the child makes system calls only.
     if unsafe { libc::fork() } == 0 {

@@ -54,6 +54,7 @@ fn a_full_doorbell_that_blocks_is_rung_at_once() {
 fn a_peer_cannot_make_a_wait_block() {
     let setup = |rank| {
         Setup::new(Config {
+            open: false,
             rank,
             ranks: 2,
             incarnation: 0,

@@ -7,6 +7,7 @@ use taffrail_shm::{Config, Costs, Line, Setup};
 /// The line of this seat, connected with all others.
 pub fn join(seat: &mut Seat<'_>) -> Line {
     let setup = Setup::new(Config {
+        open: false,
         rank: seat.rank(),
         ranks: seat.size(),
         incarnation: 0,

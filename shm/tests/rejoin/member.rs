@@ -13,6 +13,7 @@ fn length(number: u64) -> usize {
 
 pub fn setup(rank: u32, ranks: u32, incarnation: u32, generations: Vec<u32>) -> Setup {
     Setup::new(Config {
+        open: false,
         rank,
         ranks,
         incarnation,

@@ -20,7 +20,7 @@ impl Life {
     }
 
     fn address(&self) -> String {
-        self.callers.address().to_owned()
+        self.callers.address().to_string()
     }
 
     /// The incarnations of all whom it has met, and the ranks that were renewed.

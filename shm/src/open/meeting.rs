@@ -1,0 +1,430 @@
+//! How two processes of open lines meet, in steps that never wait.
+
+use super::{Call, Newcomer, Seat, Seats, Stage};
+use crate::layout::Layout;
+use crate::line::Line;
+use crate::pair::{Mailbox, Pair};
+use crate::setup::Seating;
+use crate::socket::{Address, Came, DialError, Hello, Link, LinkError, Malformed, Offer, Peer};
+use crate::socket::{dial, hear};
+use std::os::fd::AsFd;
+use std::time::Instant;
+use taffrail_fabric::{Fault, PeerId};
+
+/// Newcomers that may wait for a seat at once, beside one for each seat.
+const STRANGERS: usize = 64;
+/// Calls under way are looked at once in so many polls, and with every check.
+const POLLS: u32 = 16;
+
+/// What to do with a newcomer.
+enum Verdict {
+    /// It has this seat.
+    Seat(usize),
+    /// It can be answered later.
+    Wait,
+    /// It has hung up.
+    Gone,
+    /// It is not wanted, for this reason.
+    Refuse(String),
+}
+
+impl Line {
+    /// Looks who has come, and goes on with all that is under way. Returns how much happened.
+    pub(crate) fn meet(&mut self) -> usize {
+        let Some(mut seats) = self.seats.take() else { return 0 };
+        self.reclaim(&mut seats);
+        seats.listen(&self.watch);
+        self.seats = Some(seats);
+        let mut events = self.welcome();
+        events += self.meet_some(|_| true);
+        events
+    }
+
+    /// As [`meet`](Self::meet), now and then: for every poll while there is a call.
+    #[cold]
+    pub(crate) fn meet_soon(&mut self) -> usize {
+        let Some(seats) = &mut self.seats else { return 0 };
+        seats.polls = seats.polls.wrapping_add(1);
+        if seats.polls.is_multiple_of(POLLS) { self.meet() } else { 0 }
+    }
+
+    /// Goes on with some seats as far as possible.
+    pub(super) fn meet_some(&mut self, which: impl Fn(usize) -> bool) -> usize {
+        let mut events = 0;
+        for seat in (0..self.pairs.len()).filter(|&seat| which(seat)) {
+            while self.advance(seat) {
+                events += 1;
+            }
+        }
+        events
+    }
+
+    /// Takes the next step with the holder of a seat. Whether there was one to take.
+    pub(super) fn advance(&mut self, seat: usize) -> bool {
+        let Some(mut seats) = self.seats.take() else { return false };
+        let is_meeting = matches!(seats.seats[seat], Seat::Meeting(_));
+        if is_meeting
+            && let Seat::Meeting(call) = std::mem::replace(&mut seats.seats[seat], Seat::Vacant)
+        {
+            let stage = std::mem::discriminant(&call.stage);
+            seats.seats[seat] = self.step(&seats, seat, call);
+            let goes_on = matches!(&seats.seats[seat], Seat::Meeting(call)
+                                   if std::mem::discriminant(&call.stage) != stage);
+            let has_ended = !matches!(seats.seats[seat], Seat::Meeting(_));
+            self.seats = Some(seats);
+            return goes_on || has_ended;
+        }
+        self.seats = Some(seats);
+        false
+    }
+
+    /// One step of a call, or of an answer: what the seat is then.
+    fn step(&mut self, seats: &Seats, seat: usize, call: Call) -> Seat {
+        let Call { address, since, stage } = call;
+        let rank = seat as u32;
+        let stage = match stage {
+            Stage::ToConnect => match dial(address.as_str()) {
+                Ok(None) => Stage::ToConnect,
+                Ok(Some(link)) => match self.watch.add(rank, &link) {
+                    Ok(()) => Stage::ToGreet(link),
+                    Err(error) => {
+                        let fault = Fault::Os { call: "epoll", errno: error.to_string() };
+                        return self.fail(seat, address, fault, None);
+                    }
+                },
+                Err(error) => {
+                    return self.fail(seat, address, unreachable(address, error), None);
+                }
+            },
+            Stage::ToGreet(link) => match seats.say_hello(self, seat, &link) {
+                Ok(()) => Stage::Greeted(link),
+                Err(LinkError::Full) => Stage::ToGreet(link),
+                Err(error) => return self.fail(seat, address, ended(address, error), Some(link)),
+            },
+            Stage::Greeted(link) => match hear(&seats.hello, link) {
+                Ok(Ok(peer)) => return self.answered(seats, seat, address, peer),
+                Ok(Err(silent)) => Stage::Greeted(silent),
+                Err(error) => return self.fail(seat, address, ended(address, error), None),
+            },
+            Stage::ToAnswer(pair) => {
+                let said = match &pair.cold.mapped {
+                    Some(maps) => seats.say_hello(self, seat, &maps.link),
+                    None => Err(LinkError::Closed),
+                };
+                match said {
+                    Ok(()) => {
+                        self.install(seat, *pair);
+                        return Seat::Taken { address, left: None };
+                    }
+                    Err(LinkError::Full) => Stage::ToAnswer(pair),
+                    Err(error) => return self.unanswered(seat, address, *pair, error),
+                }
+            }
+        };
+        if since.elapsed() < seats.patience {
+            return Seat::Meeting(Call { address, since, stage });
+        }
+        let fault = Fault::Unreachable {
+            address: address.to_string(),
+            why: format!(
+                "it did not answer within {:?}; look whether it makes progress",
+                seats.patience
+            ),
+        };
+        match stage {
+            Stage::ToConnect => self.fail(seat, address, fault, None),
+            Stage::ToGreet(link) | Stage::Greeted(link) => {
+                self.fail(seat, address, fault, Some(link))
+            }
+            Stage::ToAnswer(pair) => self.unanswered(seat, address, *pair, LinkError::Full),
+        }
+    }
+
+    /// Takes in somebody who has answered our call.
+    fn answered(&mut self, seats: &Seats, seat: usize, address: Address, peer: Peer) -> Seat {
+        if peer.hello.address != address {
+            let fault = Malformed {
+                place: "HELLO, address",
+                expected: address.to_string(),
+                got: peer.hello.address.to_string(),
+            };
+            return self.fail(seat, address, fault.into(), Some(peer.link));
+        }
+        match self.home(seats.hello.fenced).pair(seating(seats, seat, &peer.hello), peer) {
+            Ok(pair) => {
+                self.install(seat, pair);
+                Seat::Taken { address, left: None }
+            }
+            Err((error, link)) => self.fail(seat, address, error.into(), Some(link)),
+        }
+    }
+
+    /// A peer is there, and its ring is looked at from now on.
+    fn install(&mut self, seat: usize, pair: Pair) {
+        let peer = PeerId(seat as u32);
+        self.endings.retain(|&of| of != peer);
+        self.pairs[seat] = pair;
+        if self.has_hot_place() {
+            self.heat_up(peer);
+        } else {
+            // It may have written since it knows us, and told us when nobody looked.
+            self.pairs[seat].mark_dirty();
+        }
+    }
+
+    /// Somebody whom we have called is not to be had.
+    fn fail(&mut self, seat: usize, address: Address, fault: Fault, left: Option<Link>) -> Seat {
+        if let Some(link) = &left {
+            self.watch.remove(seat as u32, link);
+            link.shut();
+        }
+        // It is among those whose end is to be said, since it was called.
+        self.pairs[seat].cold.fault = Some(fault);
+        Seat::Taken { address, left }
+    }
+
+    /// Somebody who came by himself has left before our answer. Nobody knows of him, if we have not
+    /// called him as well.
+    fn unanswered(&mut self, seat: usize, address: Address, pair: Pair, why: LinkError) -> Seat {
+        if let Some(maps) = &pair.cold.mapped {
+            self.watch.remove(seat as u32, &maps.link);
+        }
+        if self.pairs[seat].is_awaited() {
+            return self.fail(seat, address, ended(address, why), None);
+        }
+        tracing::debug!(%address, %why, "a process that has connected was not answered");
+        Seat::Vacant
+    }
+
+    /// The connection of a call, or its process, has ended.
+    #[cold]
+    pub(crate) fn call_ended(&mut self, peer: PeerId) -> usize {
+        // It may have answered before.
+        let mut events = self.meet_some(|seat| seat == peer.index());
+        if self.pairs[peer.index()].is_awaited() {
+            let address = self.address_of(peer).unwrap_or_default().to_owned();
+            self.hang_up(peer, Fault::Unreachable { address, why: HUNG_UP.into() });
+            events += 1;
+        }
+        events
+    }
+
+    /// Ends a call that is under way.
+    #[cold]
+    pub(crate) fn hang_up(&mut self, peer: PeerId, fault: Fault) {
+        let Some(mut seats) = self.seats.take() else { return };
+        let seat = &mut seats.seats[peer.index()];
+        if let Seat::Meeting(_) = seat
+            && let Seat::Meeting(call) = std::mem::replace(seat, Seat::Vacant)
+        {
+            let left = self.drop_call(peer.index(), call.stage);
+            let address = call.address;
+            seats.seats[peer.index()] = self.fail(peer.index(), address, fault, left);
+        }
+        self.seats = Some(seats);
+    }
+
+    /// Gives a call up. What is left of it, if the other may answer.
+    pub(super) fn drop_call(&mut self, seat: usize, stage: Stage) -> Option<Link> {
+        match stage {
+            Stage::ToConnect => None,
+            Stage::ToGreet(link) => {
+                self.watch.remove(seat as u32, &link);
+                None
+            }
+            Stage::Greeted(link) => {
+                self.watch.remove(seat as u32, &link);
+                Some(link)
+            }
+            Stage::ToAnswer(pair) => {
+                if let Some(maps) = &pair.cold.mapped {
+                    self.watch.remove(seat as u32, &maps.link);
+                }
+                None
+            }
+        }
+    }
+
+    /// Gives seats to newcomers. Returns to how many.
+    pub(super) fn welcome(&mut self) -> usize {
+        let Some(mut seats) = self.seats.take() else { return 0 };
+        let mut seated = 0;
+        for mut newcomer in std::mem::take(&mut seats.waiting) {
+            match seats.judge(&mut newcomer) {
+                Verdict::Seat(seat) => seated += self.seat(&mut seats, seat, newcomer.peer),
+                Verdict::Wait => seats.waiting.push(newcomer),
+                Verdict::Gone => {}
+                Verdict::Refuse(why) => {
+                    seats.callers.refuse(newcomer.peer.pid, &why, &mut Came::default());
+                }
+            }
+        }
+        let most = seats.seats.len() + STRANGERS;
+        while seats.waiting.len() > most {
+            let oldest = seats.waiting.remove(0);
+            let why = "it waits for the end of an earlier connection, and too many others do";
+            seats.callers.refuse(oldest.peer.pid, why, &mut Came::default());
+        }
+        self.seats = Some(seats);
+        seated
+    }
+
+    /// Gives a newcomer a seat, which is vacant or that of our call to it. Whether it has it.
+    fn seat(&mut self, seats: &mut Seats, seat: usize, peer: Peer) -> usize {
+        let (hello, pid) = (peer.hello, peer.pid);
+        let refuse = |why: String| seats.callers.refuse(pid, &why, &mut Came::default());
+        let pair = match self.home(seats.hello.fenced).pair(seating(seats, seat, &hello), peer) {
+            Ok(pair) => pair,
+            Err((error, _)) => {
+                refuse(error.to_string());
+                return 0;
+            }
+        };
+        // From here on our own call is over: it would only be kept waiting there.
+        let old = std::mem::replace(&mut seats.seats[seat], Seat::Vacant);
+        let mut since = Instant::now();
+        if let Seat::Meeting(call) = old {
+            since = call.since;
+            // Nobody answers it any more.
+            self.drop_call(seat, call.stage);
+        }
+        let watched = match &pair.cold.mapped {
+            Some(maps) => self.watch.add(seat as u32, &maps.link),
+            None => Ok(()),
+        };
+        let address = hello.address;
+        if let Err(error) = watched {
+            refuse(error.to_string());
+            if self.pairs[seat].is_awaited() {
+                let fault = Fault::Os { call: "epoll", errno: error.to_string() };
+                seats.seats[seat] = self.fail(seat, address, fault, None);
+            }
+            return 0;
+        }
+        let stage = Stage::ToAnswer(Box::new(pair));
+        self.occupy(seats, seat, Call { address, since, stage });
+        1
+    }
+}
+
+impl Seats {
+    /// Looks who has connected, and who has said who it is.
+    pub(super) fn listen(&mut self, watch: &crate::watch::Watch) {
+        let mut came = Came::default();
+        if let Err(error) = self.callers.hear(&self.hello, &mut came) {
+            tracing::warn!(%error, "could not look who has come");
+        }
+        for silent in self.callers.unknown() {
+            if let Err(error) = watch.have_own(silent) {
+                tracing::warn!(%error, "somebody who has connected is looked at only now and then");
+            }
+        }
+        for peer in came.peers {
+            watch.remove_own(peer.link.as_fd());
+            self.waiting.push(Newcomer { peer, is_genuine: false });
+        }
+    }
+
+    /// What is to be done with somebody who has said who it is (`docs/wire.md`, "Crossing calls").
+    fn judge(&mut self, newcomer: &mut Newcomer) -> Verdict {
+        let address = newcomer.peer.hello.address;
+        if newcomer.peer.link.is_closed() {
+            return Verdict::Gone;
+        }
+        if !newcomer.is_genuine {
+            match who_listens(&address) {
+                Ok(None) => return Verdict::Wait,
+                Ok(Some(pid)) if pid == newcomer.peer.pid => newcomer.is_genuine = true,
+                Ok(Some(pid)) => {
+                    return Verdict::Refuse(format!(
+                        "at its address {address} listens process {pid}"
+                    ));
+                }
+                Err(error) => {
+                    return Verdict::Refuse(format!("at its address {address}: {error}"));
+                }
+            }
+        }
+        match self.find(&address) {
+            Some(seat) => match &self.seats[seat] {
+                // Two call each other: the lower one's call is answered.
+                Seat::Meeting(call) if !matches!(call.stage, Stage::ToAnswer(_)) => {
+                    match address < self.hello.address {
+                        true => Verdict::Seat(seat),
+                        false => Verdict::Wait,
+                    }
+                }
+                Seat::Own => Verdict::Refuse(format!("its address {address} is our own")),
+                // Of a connection before, which is not forgotten yet.
+                _ => Verdict::Wait,
+            },
+            None => match self.vacant() {
+                Some(seat) => Verdict::Seat(seat),
+                None => self.full(),
+            },
+        }
+    }
+
+    /// What is done with newcomers when there is no seat left. It is said once.
+    fn full(&mut self) -> Verdict {
+        if std::mem::replace(&mut self.is_full_said, true) {
+            return Verdict::Gone;
+        }
+        Verdict::Refuse(format!(
+            "all {} seats are taken; open with more seats, or forget those who are gone",
+            self.seats.len()
+        ))
+    }
+
+    /// Says who this is to the holder of a seat, and gives what it needs.
+    fn say_hello(&self, line: &Line, seat: usize, link: &Link) -> Result<(), LinkError> {
+        let offer = Offer {
+            hello: Hello { seat: seat as u32, ..self.hello },
+            inbox: line.inbox.fd(),
+            outbox: self.outbox.as_fd(),
+            doorbell: line.doorbell.as_fd(),
+        };
+        offer.say_hello(link)
+    }
+}
+
+/// Who writes where, between us and whoever said this: each is told its seat by the other.
+fn seating(seats: &Seats, seat: usize, hello: &Hello) -> Seating {
+    let we_are_lower = seats.hello.address < hello.address;
+    Seating {
+        theirs: seat,
+        mine: hello.seat as usize,
+        layout: Layout::new(hello.ranks),
+        mailbox: if we_are_lower { Mailbox::Ours } else { Mailbox::Theirs },
+    }
+}
+
+/// The process that listens at an address, 0 if it is not visible from here; `None`: ask again.
+fn who_listens(address: &Address) -> Result<Option<i32>, DialError> {
+    Ok(dial(address.as_str())?.map(|link| link.pid()))
+}
+
+const HUNG_UP: &str =
+    "it hung up instead of answering: it ended, or its own log says why it refused";
+
+fn unreachable(address: Address, error: DialError) -> Fault {
+    let why = match error {
+        DialError::Nobody => {
+            "nobody listens there; look whether its process ended, and whether both \
+                              run in one network namespace (containers: --network=host)"
+                .into()
+        }
+        other => other.to_string(),
+    };
+    Fault::Unreachable { address: address.to_string(), why }
+}
+
+/// What has become of somebody whose connection ended before we have met.
+fn ended(address: Address, error: LinkError) -> Fault {
+    match error {
+        LinkError::Closed => {
+            Fault::Unreachable { address: address.to_string(), why: HUNG_UP.into() }
+        }
+        other => other.into(),
+    }
+}

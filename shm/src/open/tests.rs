@@ -1,0 +1,241 @@
+//! Lines of one process that call each other, one step at a time.
+
+use super::*;
+use crate::setup::{Config, Setup};
+use crate::{Costs, layout::Layout};
+use taffrail_fabric::{Fabric, Fault, Head, Payload, Refused, Sink, Token};
+
+mod crossing;
+mod leaving;
+mod strangers;
+
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// An open line with so many seats.
+pub(super) fn line(seats: u32) -> Line {
+    patient_line(seats, SOON)
+}
+
+pub(super) fn patient_line(seats: u32, patience: Duration) -> Line {
+    let setup = Setup::new(Config {
+        open: true,
+        rank: 0,
+        ranks: seats,
+        incarnation: 0,
+        generations: Vec::new(),
+        restarts: false,
+        job: [0, 0],
+        outbox_max: 0,
+        reserve: 0,
+        patience,
+        costs: Costs::default(),
+    });
+    setup.unwrap().open().unwrap()
+}
+
+/// Two lines, the one with the lower address first.
+pub(super) fn two(seats: u32) -> [Line; 2] {
+    let mut lines = [line(seats), line(seats)];
+    lines.sort_by_key(|line| line.address);
+    lines
+}
+
+/// What a line has said.
+#[derive(Default, Debug, PartialEq)]
+pub(super) struct Said {
+    pub messages: Vec<(PeerId, u64, Vec<u8>)>,
+    pub completed: Vec<(Token, Result<(), Fault>)>,
+    pub failed: Vec<(PeerId, Fault)>,
+}
+
+impl Sink for Said {
+    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        self.messages.push((from, head.tag, payload.to_vec()));
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+        self.completed.push((token, result));
+    }
+
+    fn failed(&mut self, peer: PeerId, why: Fault) {
+        self.failed.push((peer, why));
+    }
+}
+
+/// Polls and checks all lines until `done`.
+pub(super) fn until(
+    lines: &mut [&mut Line],
+    said: &mut [Said],
+    what: &str,
+    done: impl Fn(&[&mut Line], &[Said]) -> bool,
+) {
+    let start = Instant::now();
+    while !done(lines, said) {
+        for (line, said) in lines.iter_mut().zip(said.iter_mut()) {
+            line.poll(said);
+            line.check(said);
+        }
+        assert!(start.elapsed() < SOON, "{what}: {said:?}");
+    }
+}
+
+/// Sends a number and gets it whole, both ways, once.
+pub(super) fn talk(a: &mut Line, to_b: PeerId, b: &mut Line, to_a: PeerId) {
+    let mut said = [Said::default(), Said::default()];
+    for (tag, len) in [(1, 0), (2, 8), (3, 44), (4, 100), (5, 268), (6, 5000), (7, 65536)] {
+        let bytes = vec![tag as u8; len];
+        let head = Head { kind: 1, tag, ..Head::default() };
+        a.send(to_b, head, &bytes).unwrap();
+        b.send(to_a, head, &bytes).unwrap();
+        let came = |_: &[&mut Line], said: &[Said]| said.iter().all(|s| s.messages.len() == 1);
+        until(&mut [a, b], &mut said, "messages", came);
+        assert_eq!(said[0].messages, [(to_b, tag, bytes.clone())]);
+        assert_eq!(said[1].messages, [(to_a, tag, bytes)]);
+        said.iter_mut().for_each(|s| s.messages.clear());
+    }
+    assert_eq!(said, [Said::default(), Said::default()]);
+}
+
+#[test]
+fn a_process_that_is_called_gives_the_caller_a_seat() {
+    let [mut a, mut b, mut c] = [line(4), line(200), line(4)];
+    let mut said = [Said::default(), Said::default(), Said::default()];
+    // Seats and lengths of rings differ.
+    let (to_c, to_b) = (a.call(c.address()).unwrap(), a.call(b.address()).unwrap());
+    assert_eq!((to_c, to_b), (PeerId(1), PeerId(2)));
+    assert_eq!(a.send(to_b, Head::default(), &[1]), Err(Refused::Busy));
+    assert_eq!(a.send_gather(to_b, Head::default(), &[&[1], &[2; 7000]]), Err(Refused::Busy));
+    assert_eq!(a.fault(to_b), None);
+    assert!(!a.is_met(to_b));
+    let met =
+        |lines: &[&mut Line], _: &[Said]| lines[0].is_met(PeerId(1)) && lines[0].is_met(PeerId(2));
+    until(&mut [&mut a, &mut b, &mut c], &mut said, "they meet", met);
+    let to_a = b.call(a.address()).unwrap();
+    assert_eq!(to_a, PeerId(1));
+    assert_eq!(b.address_of(to_a), Some(a.address()));
+    assert_eq!(a.address_of(to_b), Some(b.address()));
+    assert_ne!(Layout::new(4).slots(), Layout::new(200).slots());
+    talk(&mut a, to_b, &mut b, to_a);
+    talk(&mut a, to_c, &mut c, PeerId(1));
+    assert_eq!(said, [Said::default(), Said::default(), Said::default()]);
+}
+
+#[test]
+fn the_same_address_has_the_same_seat() {
+    let [mut a, b] = [line(3), line(3)];
+    let address = a.address().to_owned();
+    assert_eq!(a.call(&address), Ok(PeerId(0)));
+    let peer = a.call(b.address()).unwrap();
+    assert_eq!(a.call(b.address()), Ok(peer));
+    assert_eq!(a.peers(), 3);
+    talk_to_itself(&mut a);
+}
+
+fn talk_to_itself(line: &mut Line) {
+    let mut said = [Said::default()];
+    let me = line.me();
+    line.send(me, Head::default(), b"self").unwrap();
+    until(&mut [line], &mut said, "its own message", |_, said| said[0].messages.len() == 1);
+}
+
+#[test]
+fn what_cannot_be_called_is_an_error_that_says_why() {
+    let mut a = line(2);
+    let error = a.call("not an address").unwrap_err().to_string();
+    assert!(error.contains("printable ASCII"), "{error}");
+    let there = line(2);
+    a.call(there.address()).unwrap();
+    let error = a.call("taffrail-another").unwrap_err().to_string();
+    assert!(error.contains("all 2 seats are taken, 0 of them by"), "{error}");
+    drop(there);
+    let mut said = [Said::default()];
+    until(&mut [&mut a], &mut said, "it is gone", |_, said| said[0].failed.len() == 1);
+    let error = a.call("taffrail-another").unwrap_err().to_string();
+    assert!(error.contains("1 of them by processes that are gone"), "{error}");
+    assert!(error.contains("taffrail-another") && error.contains("forget"), "{error}");
+    a.forget(PeerId(1));
+    assert_eq!(a.call("taffrail-another"), Ok(PeerId(1)));
+}
+
+#[test]
+fn somebody_who_is_not_there_fails_once() {
+    let mut a = line(3);
+    let peer = a.call("taffrail-nobody").unwrap();
+    let mut said = [Said::default()];
+    until(&mut [&mut a], &mut said, "nobody is there", |_, said| !said[0].failed.is_empty());
+    for _ in 0..100 {
+        a.poll(&mut said[0]);
+        a.check(&mut said[0]);
+    }
+    let [(failed, why)] = &said[0].failed[..] else { panic!("{said:?}") };
+    assert_eq!(*failed, peer);
+    let text = why.to_string();
+    assert!(text.contains("taffrail-nobody") && text.contains("nobody listens there"), "{text}");
+    assert_eq!(a.send(peer, Head::default(), &[]), Err(Refused::Failed(why.clone())));
+    assert_eq!(a.call("taffrail-nobody"), Ok(peer), "until it is forgotten");
+}
+
+#[test]
+fn somebody_who_says_nothing_fails_when_the_patience_is_over() {
+    let patience = Duration::from_millis(30);
+    let [mut a, silent] = [patient_line(3, patience), line(3)];
+    let start = Instant::now();
+    let peer = a.call(silent.address()).unwrap();
+    let mut said = [Said::default()];
+    until(&mut [&mut a], &mut said, "its end", |_, said| !said[0].failed.is_empty());
+    assert!(start.elapsed() >= patience);
+    assert_eq!(said[0].failed[0].0, peer);
+    assert!(said[0].failed[0].1.to_string().contains("did not answer within 30ms"), "{said:?}");
+}
+
+#[test]
+fn a_vacant_seat_is_not_looked_at() {
+    let mut a = line(1000);
+    assert_eq!(a.dirty_words, 1);
+    assert!(!a.has_call_in_poll());
+    let vacant = Err(Refused::Failed(Fault::Vacant));
+    assert_eq!(a.send(PeerId(999), Head::default(), &[]), vacant);
+    assert_eq!(a.address_of(PeerId(999)), None);
+    for seat in 1..65 {
+        a.call(&format!("taffrail-nobody-{seat}")).unwrap();
+    }
+    assert_eq!(a.dirty_words, 2);
+}
+
+impl Line {
+    fn has_call_in_poll(&self) -> bool {
+        !self.endings.is_empty()
+    }
+}
+
+/// More peers than are polled all the time: the others are found by their bits.
+#[test]
+fn many_peers_are_all_heard() {
+    let mut hub = line(40);
+    let mut others: Vec<Line> = (0..30).map(|_| line(3)).collect();
+    // Half of them is called, half comes by itself.
+    for (k, other) in others.iter_mut().enumerate() {
+        match k % 2 {
+            0 => hub.call(other.address()).unwrap(),
+            _ => other.call(hub.address()).unwrap(),
+        };
+    }
+    let mut all: Vec<&mut Line> = others.iter_mut().chain([&mut hub]).collect();
+    let mut said: Vec<Said> = all.iter().map(|_| Said::default()).collect();
+    let met = |lines: &[&mut Line], _: &[Said]| {
+        let (hub, others) = lines.split_last().unwrap();
+        (1..31).all(|seat| hub.is_met(PeerId(seat)))
+            && others.iter().all(|other| other.is_met(PeerId(1)))
+    };
+    until(&mut all, &mut said, "they meet", met);
+    for round in 0..50 {
+        for other in all.split_last_mut().unwrap().1 {
+            other.send(PeerId(1), Head { tag: round, ..Head::default() }, &[7; 20]).unwrap();
+        }
+        let came = |_: &[&mut Line], said: &[Said]| said[30].messages.len() == 30;
+        until(&mut all, &mut said, "messages", came);
+        let mut from: Vec<u32> = said[30].messages.drain(..).map(|(from, ..)| from.0).collect();
+        from.sort_unstable();
+        assert_eq!(from, Vec::from_iter(1..31));
+    }
+}

@@ -1,0 +1,127 @@
+//! Two that call each other: in every order of their steps, one connection is left.
+
+use super::*;
+
+/// A step of one of two lines.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Act {
+    Call,
+    /// Looks who has come and what they say.
+    Listen,
+    /// Answers them, or does not.
+    Welcome,
+    /// Goes on with its call, or answer, by one step.
+    Advance,
+}
+
+const ACTS: [Act; 7] =
+    [Act::Call, Act::Advance, Act::Listen, Act::Welcome, Act::Advance, Act::Listen, Act::Welcome];
+
+fn act(line: &mut Line, act: Act, other: &str) {
+    match act {
+        Act::Call => {
+            // As `call`, without its first steps.
+            let mut seats = line.seats.take().unwrap();
+            line.seat_for(&mut seats, other).unwrap();
+            line.seats = Some(seats);
+        }
+        Act::Listen => line.seats.as_mut().unwrap().listen(&line.watch),
+        Act::Welcome => drop(line.welcome()),
+        Act::Advance => drop(line.advance(1)),
+    }
+}
+
+/// `order` has a bit for each step: whose it is.
+fn cross(order: u32) {
+    let mut lines = two(3);
+    let addresses = [0, 1].map(|k: usize| lines[k].address().to_owned());
+    let mut next = [0; 2];
+    for step in 0..2 * ACTS.len() {
+        let who = (order >> step & 1) as usize;
+        act(&mut lines[who], ACTS[next[who]], &addresses[1 - who]);
+        next[who] += 1;
+    }
+    assert_eq!(next, [ACTS.len(); 2]);
+    let [low, high] = &mut lines;
+    let mut said = [Said::default(), Said::default()];
+    let met = |lines: &[&mut Line], _: &[Said]| lines.iter().all(|line| line.is_met(PeerId(1)));
+    until(&mut [low, high], &mut said, &format!("order {order:b}"), met);
+    // Whatever is left of the other call has no effect.
+    for _ in 0..5 {
+        low.check(&mut said[0]);
+        high.check(&mut said[1]);
+    }
+    assert_eq!(said, [Said::default(), Said::default()], "order {order:b}");
+    for line in [&*low, &*high] {
+        let seats = line.seats.as_ref().unwrap();
+        assert!(matches!(seats.seats[2], Seat::Vacant), "order {order:b}: two seats for one");
+        assert!(seats.waiting.is_empty(), "order {order:b}: somebody waits");
+    }
+    assert!(is_one_connection(low, high), "order {order:b}");
+    talk(low, PeerId(1), high, PeerId(1));
+}
+
+/// Whether what one says over its connection comes out of the other's.
+fn is_one_connection(a: &Line, b: &Line) -> bool {
+    let link = |line: &Line| line.pairs[1].cold.mapped.as_ref().unwrap().link.clone();
+    link(a).send_region(7, 4096, 4096, a.inbox.fd()).unwrap();
+    let heard = link(b).receive().unwrap();
+    link(b).send_forget(7).unwrap();
+    heard.is_some() && link(a).receive().unwrap().is_some()
+}
+
+#[test]
+fn in_every_order_of_steps_one_connection_is_left() {
+    let steps = 2 * ACTS.len();
+    let orders = (0..1u32 << steps).filter(|order| order.count_ones() as usize == ACTS.len());
+    let mut tried = 0;
+    for order in orders {
+        cross(order);
+        tried += 1;
+    }
+    assert_eq!(tried, 3432);
+}
+
+#[test]
+fn in_threads_one_connection_is_left() {
+    for _ in 0..200 {
+        let lines = two(3);
+        let addresses = [0, 1].map(|k: usize| lines[k].address().to_owned());
+        let mut lines = std::thread::scope(|scope| {
+            let ends = lines.into_iter().enumerate().map(|(k, mut line)| {
+                let other = &addresses[1 - k];
+                scope.spawn(move || {
+                    for _ in 0..fastrand::u32(..2000) {
+                        std::hint::spin_loop();
+                    }
+                    let peer = line.call(other).unwrap();
+                    let mut said = [Said::default()];
+                    let met = |lines: &[&mut Line], _: &[Said]| lines[0].is_met(peer);
+                    until(&mut [&mut line], &mut said, "they meet", met);
+                    assert_eq!((peer, said), (PeerId(1), [Said::default()]));
+                    line
+                })
+            });
+            let ends: Vec<_> = ends.collect();
+            ends.into_iter().map(|end| end.join().unwrap()).collect::<Vec<_>>()
+        });
+        let [a, b] = &mut lines[..] else { unreachable!("there are two") };
+        talk(a, PeerId(1), b, PeerId(1));
+    }
+}
+
+#[test]
+fn a_call_that_is_crossed_by_one_that_dies_fails() {
+    let [mut low, mut high] = two(3);
+    let gone = low.address().to_owned();
+    high.call(&gone).unwrap();
+    // The lower one has called as well, and its hello is there, when it ends.
+    low.call(high.address()).unwrap();
+    drop(low);
+    let mut said = [Said::default()];
+    until(&mut [&mut high], &mut said, "its end", |_, said| !said[0].failed.is_empty());
+    let [(PeerId(1), Fault::Unreachable { address, .. })] = &said[0].failed[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(*address, gone);
+}

@@ -1,0 +1,145 @@
+//! Processes that come and are not what they say.
+
+use super::*;
+use crate::memory::{Seal, Shared};
+use crate::socket::{DialError, LinkError, Listener, Offer, dial, hear};
+use rustix::event::EventfdFlags;
+use std::os::fd::AsFd;
+
+/// Somebody with a listener of its own, and memory for so many seats.
+struct Stranger {
+    hello: Hello,
+    listener: Listener,
+    inbox: Shared,
+    outbox: Shared,
+    doorbell: OwnedFd,
+}
+
+impl Stranger {
+    fn new(seats: u32) -> Self {
+        let len = Layout::new(seats).len();
+        let listener = Listener::bind().unwrap();
+        let inbox = Shared::create("taffrail-inbox", len, len, Seal::Fixed).unwrap();
+        let outbox = Shared::create("taffrail-outbox", 65536, 65536, Seal::Growing).unwrap();
+        let hello = Hello {
+            ranks: seats,
+            seat: 1,
+            address: *listener.address(),
+            inbox_len: len as u64,
+            outbox_max: outbox.limit() as u64,
+            ..line(2).seats.as_ref().unwrap().hello
+        };
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let doorbell = rustix::event::eventfd(0, flags).unwrap();
+        Stranger { hello, listener, inbox, outbox, doorbell }
+    }
+
+    fn say(&self, link: &Link) {
+        let outbox = self.outbox.read_only_fd().unwrap();
+        let (inbox, outbox) = (self.inbox.fd(), outbox.as_fd());
+        let doorbell = self.doorbell.as_fd();
+        Offer { hello: self.hello, inbox, outbox, doorbell }.say_hello(link).unwrap();
+    }
+
+    /// Comes to a line, and returns the answer.
+    fn come(&self, line: &mut Line) -> Result<Peer, LinkError> {
+        let link = dial(line.address()).unwrap().unwrap();
+        self.say(&link);
+        let mut said = Said::default();
+        for _ in 0..10 {
+            line.check(&mut said);
+        }
+        assert_eq!(said, Said::default());
+        hear(&self.hello, link).map(|answer| answer.expect("an answer"))
+    }
+
+    /// Is called by a line, and answers; what becomes of it there.
+    fn answer(&self, line: &mut Line) -> Fault {
+        let peer = line.call(self.listener.address().as_str()).unwrap();
+        let (link, _) = self.listener.accept().unwrap().expect("a call connects at once");
+        self.say(&link);
+        let mut said = [Said::default()];
+        until(&mut [line], &mut said, "its end", |_, said| !said[0].failed.is_empty());
+        let [(failed, why)] = &said[0].failed[..] else { panic!("{said:?}") };
+        assert_eq!(*failed, peer);
+        why.clone()
+    }
+}
+
+#[test]
+fn a_good_one_is_answered_with_its_seat() {
+    let mut line = line(3);
+    let hello = Stranger::new(5).come(&mut line).unwrap().hello;
+    assert_eq!((hello.seat, hello.ranks, hello.open), (1, 3, true));
+    assert_eq!(hello.address.as_str(), line.address());
+}
+
+/// That the address is that of another process takes another process: `tests/open`.
+#[test]
+fn nobody_comes_with_an_address_where_nobody_or_this_process_listens() {
+    let mut line = line(3);
+    for address in [line.address, Address::parse(b"taffrail-nobody").unwrap()] {
+        let mut stranger = Stranger::new(3);
+        stranger.hello.address = address;
+        assert_eq!(stranger.come(&mut line).unwrap_err(), LinkError::Closed, "{address}");
+    }
+}
+
+#[test]
+fn memory_that_is_not_what_it_says_is_refused() {
+    let mut line = line(3);
+    // Seats behind the end of its inbox, which it has not.
+    for (ranks, seat) in [(300, 299), (4, 3), (u32::MAX, u32::MAX - 1)] {
+        let mut stranger = Stranger::new(3);
+        (stranger.hello.ranks, stranger.hello.seat) = (ranks, seat);
+        let refused = stranger.come(&mut line).unwrap_err();
+        assert_eq!(refused, LinkError::Closed, "seat {seat} of {ranks}");
+    }
+    let mut stranger = Stranger::new(3);
+    stranger.hello.outbox_max = 1;
+    assert_eq!(stranger.come(&mut line).unwrap_err(), LinkError::Closed);
+    assert_eq!(Stranger::new(3).come(&mut line).unwrap().hello.seat, 1, "no seat was lost");
+}
+
+#[test]
+fn wrong_answers_fail_the_peer() {
+    let mut line = line(9);
+    let mut answered = |change: &dyn Fn(&mut Hello)| {
+        let mut stranger = Stranger::new(3);
+        change(&mut stranger.hello);
+        match stranger.answer(&mut line) {
+            Fault::Protocol { place, .. } => place,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(answered(&|hello| hello.ranks = 300), "shared memory");
+    let another = Address::parse(b"another").unwrap();
+    assert_eq!(answered(&|hello| hello.address = another), "HELLO, address");
+    assert_eq!(answered(&|hello| hello.job = [1, 2]), "HELLO, job");
+    assert_eq!(answered(&|hello| (hello.open, hello.seat) = (false, 0)), "HELLO, open");
+    assert_eq!(answered(&|hello| hello.seat = 0), "HELLO, seat");
+    assert_eq!(answered(&|hello| hello.seat = 3), "HELLO, seat");
+}
+
+#[test]
+fn somebody_for_whom_there_is_no_seat_is_refused() {
+    let mut line = line(2);
+    let first = Stranger::new(3);
+    let _met = first.come(&mut line).unwrap();
+    for _ in 0..3 {
+        assert_eq!(Stranger::new(3).come(&mut line).unwrap_err(), LinkError::Closed);
+    }
+    assert!(line.seats.as_ref().unwrap().is_full_said);
+}
+
+#[test]
+fn those_who_look_who_listens_are_no_trouble() {
+    let mut line = line(3);
+    for _ in 0..3 {
+        assert!(matches!(dial(line.address()), Ok(Some(_))));
+    }
+    assert!(matches!(dial("taffrail-nobody"), Err(DialError::Nobody)));
+    line.check(&mut Said::default());
+    assert_eq!(line.seats.as_ref().unwrap().callers.unknown().count(), 0);
+    assert_eq!(Stranger::new(3).come(&mut line).unwrap().hello.seat, 1);
+}
