@@ -12,6 +12,10 @@ pub const MAX_LINE: usize = 16 * 1024;
 /// The most pairs one line may hold.
 pub const MAX_PAIRS: usize = 64;
 
+/// How the keys begin under which processes of this library put their addresses, which are others
+/// when a process is started again.
+pub const OUR_KEYS: &str = "taffrail-";
+
 /// One line: a command and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use taffrail::pmi::{MAX_LINE, parse};
+use taffrail::pmi::{MAX_LINE, OUR_KEYS, parse};
 use taffrail_fuzz::steps::Steps;
 use taffrail_launch::run::fuzzing::{Deed, Heard, Line, Server};
 
@@ -69,7 +69,8 @@ impl Said<'_> {
 impl std::fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Name::Usual(n) => write!(f, "P{}", n % 4),
+            Name::Usual(n) if n % 2 == 0 => write!(f, "{OUR_KEYS}{}", n % 8),
+            Name::Usual(n) => write!(f, "P{}", n % 8),
             Name::Any(text) => f.write_str(text),
         }
     }
@@ -82,6 +83,10 @@ struct Rank {
     unended: Vec<u8>,
     /// The key that it has asked for and has no answer for.
     wants: Option<String>,
+    /// How often it was told that there is no such key, in all its lives.
+    missed: HashMap<String, u32>,
+    /// How often it is still to be told so again, whatever was put since.
+    to_miss: HashMap<String, u32>,
     /// What it says is passed over until it says `endcmd`.
     spawning: bool,
 }
@@ -91,7 +96,27 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         theirs.set_nonblocking(true).expect("no reason not to");
         let line = Some(Line::new(ours).expect("a socket"));
-        Rank { line, end: theirs, unended: Vec::new(), wants: None, spawning: false }
+        Rank {
+            line,
+            end: theirs,
+            unended: Vec::new(),
+            wants: None,
+            missed: HashMap::new(),
+            to_miss: HashMap::new(),
+            spawning: false,
+        }
+    }
+
+    /// The next process of the same rank.
+    fn again(&self) -> Self {
+        let missed = self.missed.clone();
+        Rank { to_miss: missed.clone(), missed, ..Rank::new() }
+    }
+
+    /// Whether it is to be told once more that there is no such key.
+    fn misses_again(&mut self, key: &str) -> bool {
+        let times = self.to_miss.get_mut(key).filter(|times| **times > 0);
+        times.map(|times| *times -= 1).is_some()
     }
 }
 
@@ -99,7 +124,7 @@ impl Rank {
 type Store = HashMap<String, (usize, Option<String>)>;
 
 fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
-    let mut server = Server::new(RANKS, "job".to_owned());
+    let mut server = Server::new(RANKS, "job".to_owned(), false);
     let mut ranks: Vec<Rank> = (0..RANKS).map(|_| Rank::new()).collect();
     let mut store = Store::new();
     for (number, said) in &said.0 {
@@ -160,8 +185,9 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
             answer(&mut ranks, deeds);
         } else if matches!(said, Said::Restart) {
             server.restarted(number);
-            ranks[number] = Rank::new();
-            for (_, value) in store.values_mut().filter(|(by, _)| *by == number) {
+            ranks[number] = ranks[number].again();
+            let changes = |key: &str, by| by == number && key.starts_with(OUR_KEYS);
+            for (_, (_, value)) in store.iter_mut().filter(|(key, (by, _))| changes(key, *by)) {
                 *value = None;
             }
         }
@@ -198,8 +224,9 @@ fn check(from: usize, line: &[u8], deeds: &[Deed], ranks: &mut [Rank], store: &m
         match (asked.cmd.as_str(), message.cmd.as_str()) {
             ("put", "put_result") if fine => {
                 let value = asked.get("value").map(str::to_owned);
-                let before = store.insert(key.clone(), (from, value));
-                let fits = before.as_ref().is_none_or(|(by, old)| *by == from && old.is_none());
+                let before = store.insert(key.clone(), (from, value.clone()));
+                let same = |old: &Option<String>| old.is_none() || *old == value;
+                let fits = before.as_ref().is_none_or(|(by, old)| *by == from && same(old));
                 assert!(fits, "{before:?} was put already");
             }
             ("put", "get_result") => {
@@ -208,10 +235,17 @@ fn check(from: usize, line: &[u8], deeds: &[Deed], ranks: &mut [Rank], store: &m
                 assert!(fine && message.get("value") == known, "{message:?}, {known:?}");
             }
             ("get", _) if key != "PMI_process_mapping" => {
+                if message.get("msg") == Some("unknown_kvsname") {
+                    return;
+                }
+                let again = ranks[from].misses_again(&key);
                 let known = store.get(&key).and_then(|(_, value)| value.as_deref());
-                let known = known.filter(|_| fine);
+                let known = known.filter(|_| !again);
                 assert_eq!(known.is_some(), fine, "{asked:?} gave {message:?}");
                 assert!(!fine || message.get("value") == known, "{message:?}");
+                if !again && message.get("msg") == Some("key_not_found") && key.len() < 64 {
+                    *ranks[from].missed.entry(key.clone()).or_default() += 1;
+                }
             }
             _ => {}
         }

@@ -4,6 +4,8 @@
 pub mod eventlog;
 #[doc(hidden)]
 pub mod info;
+#[doc(hidden)]
+pub mod mpi;
 pub mod run;
 
 pub use run::{Args, Bind, FailureOptions, guard, run};

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use taffrail_launch::{eventlog, info, run};
+use taffrail_launch::{eventlog, info, mpi, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -15,6 +15,8 @@ struct Cli {
 enum Command {
     /// Starts a program as a job of N ranks, and ends with its status
     Run(run::Args),
+    /// Starts an MPI program over Taffrail
+    Mpi(mpi::Args),
     /// Tells what this machine offers, and why what is missing is missing
     Info(info::Args),
     /// Keeps the events of ranks; started by whoever starts the ranks
@@ -27,6 +29,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Mpi(args) => mpi::mpi(args),
         Command::Info(args) => info::info(&args),
         Command::Eventlog(args) => eventlog::eventlog(&args),
         Command::Guard => run::guard(),

@@ -30,7 +30,7 @@ pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 /// How to start a job.
@@ -53,6 +53,9 @@ pub struct Args {
     /// Its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
+    /// What ranks find in their environment beside what is in ours.
+    #[arg(skip)]
+    environment: Vec<(&'static str, OsString)>,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     failures: failures::Options,
@@ -61,13 +64,46 @@ pub struct Args {
 impl Args {
     /// `ranks` ranks of a program, looked up in `PATH`; no labels, no time limit, no logging.
     pub fn new(ranks: u32, bind: Bind, program: OsString, args: Vec<OsString>) -> Self {
-        let failures = failures::Options::default();
-        Args { ranks, bind: Some(bind), label: false, timeout: None, program, args, failures }
+        Args {
+            ranks,
+            bind: Some(bind),
+            label: false,
+            timeout: None,
+            program,
+            args,
+            environment: Vec::new(),
+            failures: failures::Options::default(),
+        }
     }
 
     /// The same, with this to be done about ranks that fail.
     pub fn with(self, failures: FailureOptions) -> Self {
         Args { failures, ..self }
+    }
+
+    /// The same, with these variables in the environment of every rank.
+    pub(crate) fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Self {
+        Args { environment, ..self }
+    }
+
+    pub(crate) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// The program and its arguments.
+    pub(crate) fn command(&self) -> impl ExactSizeIterator<Item = &OsStr> {
+        let words = std::iter::once(&self.program).chain(&self.args);
+        words.map(OsString::as_os_str).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Whether anything is asked for that no launcher but this one does.
+    pub(crate) fn asks_for_our_launcher(&self) -> bool {
+        let failures = self.failures != failures::Options::default();
+        failures || self.bind.is_some() || self.label || self.timeout.is_some()
     }
 }
 
@@ -86,7 +122,14 @@ pub enum Bind {
 /// and that does nothing but call [`guard`] when it is itself started with the one argument
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments.
-pub fn run(args: Args) -> ExitCode {
+pub fn run(mut args: Args) -> ExitCode {
+    if args.failures.log() {
+        if let Err(e) = crate::mpi::check_below_logging(&args.program) {
+            say(&e.to_string());
+            return ExitCode::FAILURE;
+        }
+        args.environment.extend(crate::mpi::below_logging());
+    }
     match watch::job(&args) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
@@ -118,7 +161,7 @@ fn in_words(e: &std::io::Error) -> String {
 }
 
 /// One line on standard error, for one event. When nobody listens there is nobody to tell.
-fn say(what: &str) {
+pub(crate) fn say(what: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
 }

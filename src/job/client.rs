@@ -1,6 +1,6 @@
 //! The process's side of PMI-1.
 
-use crate::pmi::{self, Message};
+use crate::pmi::{self, Message, OUR_KEYS};
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -215,7 +215,7 @@ impl Client {
     }
 
     fn key(&self, rank: u32, piece: usize) -> String {
-        format!("taffrail-{}-{rank}-{piece}", self.exchanges)
+        format!("{OUR_KEYS}{}-{rank}-{piece}", self.exchanges)
     }
 
     fn about(&self, cmd: &str) -> Message {

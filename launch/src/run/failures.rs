@@ -14,7 +14,7 @@ const MOST_RESTARTS: u32 = 100;
 const COPIES: u32 = 2;
 
 /// What to do about ranks that fail.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Failures")]
 pub struct Options {
     /// Log the messages of ranks, so that those that are killed can be started again

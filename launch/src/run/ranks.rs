@@ -24,7 +24,8 @@ pub struct Rank {
 }
 
 /// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
+    "TAFFRAIL_JOB",
     "TAFFRAIL_LOGGING",
     "TAFFRAIL_EVENTS",
     "TAFFRAIL_SETS",
@@ -85,6 +86,7 @@ impl Rank {
             command.env_remove(name);
         }
         command.envs(outfit.variables);
+        command.envs(args.environment.iter().map(|(name, value)| (name, value)));
         if args.label {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }

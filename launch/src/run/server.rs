@@ -1,7 +1,9 @@
 //! The PMI-1 server of a job as a state machine: lines of ranks in, answers out.
 //!
 //! A rank that is started again says everything anew, and is served out of history: barriers that were
-//! complete are open to it, and what it had put is to be put again before anybody gets it.
+//! complete are open to it, what it had put is there and may be put again if it is the same, and what it
+//! had asked for in vain it asks for in vain as often. Only the addresses of Taffrail's own programs
+//! change with each process: those are to be put again before anybody gets them.
 
 use std::collections::HashMap;
 use taffrail::pmi::{self, Message, WireError};
@@ -33,6 +35,10 @@ struct Rank {
     state: State,
     /// Barriers that its present process has entered.
     entered: u64,
+    /// How often it was told that there is no such key, in all its lives.
+    missed: HashMap<String, u32>,
+    /// How often its present process is still to be told so again.
+    to_miss: HashMap<String, u32>,
     /// The key that it has asked for, and that is to be put again first.
     wants: Option<String>,
 }
@@ -74,10 +80,12 @@ pub enum Deed {
 }
 
 impl Server {
-    /// `name` is unique among jobs.
-    pub fn new(ranks: usize, name: String) -> Self {
-        // One node, that all ranks are on.
-        let mapping = Value::Put { by: None, value: format!("(vector,(0,1,{ranks}))") };
+    /// `name` is unique among jobs. An MPI reaches the ranks of its node by ways of its own, past its
+    /// network: if they are to be `apart`, every rank seems to be on a node of its own.
+    pub fn new(ranks: usize, name: String, apart: bool) -> Self {
+        // From node 0 on, so many nodes with so many ranks each.
+        let (nodes, each) = if apart { (ranks, 1) } else { (1, ranks) };
+        let mapping = Value::Put { by: None, value: format!("(vector,(0,{nodes},{each}))") };
         let store = HashMap::from([("PMI_process_mapping".to_owned(), mapping)]);
         Server { name, store, ranks: vec![Rank::default(); ranks], completed: 0 }
     }
@@ -139,9 +147,11 @@ impl Server {
 
     /// A rank has ended, and is started again: its new process does everything from the beginning.
     pub fn restarted(&mut self, rank: usize) {
-        self.ranks[rank] = Rank::default();
-        for value in self.store.values_mut() {
-            if matches!(value, Value::Put { by, .. } if *by == Some(rank)) {
+        let missed = std::mem::take(&mut self.ranks[rank].missed);
+        self.ranks[rank] = Rank { to_miss: missed.clone(), missed, ..Rank::default() };
+        for (key, value) in &mut self.store {
+            let changes = key.starts_with(pmi::OUR_KEYS);
+            if changes && matches!(value, Value::Put { by, .. } if *by == Some(rank)) {
                 *value = Value::Awaited { from: rank };
             }
         }
@@ -183,7 +193,10 @@ impl Server {
         match self.store.get(key) {
             None => {}
             Some(Value::Awaited { from }) if *from == rank => {}
-            Some(_) => return Err("duplicate_key"),
+            Some(Value::Put { by, value: before }) if *by == Some(rank) && before == value => {
+                return Ok(());
+            }
+            Some(_) => return Err("duplicate_key_with_another_value"),
         }
         self.store.insert(key.to_owned(), Value::Put { by: Some(rank), value: value.to_owned() });
         Ok(())
@@ -195,8 +208,12 @@ impl Server {
         if message.get("kvsname") != Some(&self.name) {
             return refused("unknown_kvsname");
         }
-        let found = message.get("key").and_then(|key| Some((key, self.store.get(key)?)));
-        match found {
+        let key = message.get("key").unwrap_or_default();
+        if let Some(times) = self.ranks[rank].to_miss.get_mut(key).filter(|times| **times > 0) {
+            *times -= 1;
+            return Some(key_not_found());
+        }
+        match self.store.get(key).map(|value| (key, value)) {
             Some((_, Value::Put { value, .. })) => Some(got(value)),
             Some(_) if self.ranks[rank].wants.is_some() => {
                 refused("another_get_is_not_answered_yet")
@@ -205,7 +222,13 @@ impl Server {
                 self.ranks[rank].wants = Some(key.to_owned());
                 None
             }
-            None => Some(key_not_found()),
+            None => {
+                // A longer one can never be put.
+                if key.len() < KEYLEN_MAX {
+                    *self.ranks[rank].missed.entry(key.to_owned()).or_default() += 1;
+                }
+                Some(key_not_found())
+            }
         }
     }
 

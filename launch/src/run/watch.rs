@@ -35,7 +35,9 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let mut job = Job {
         args,
         places,
-        server: Server::new(args.ranks as usize, name),
+        // What passes the network is not logged.
+        server: Server::new(args.ranks as usize, name.clone(), args.failures.log()),
+        name,
         ranks: Vec::new(),
         keyboard: Keyboard::new(),
         signals,
@@ -67,6 +69,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
 
 pub(super) struct Job<'a> {
     args: &'a Args,
+    /// No other job has it.
+    name: String,
     /// The CPU of each rank, if they are bound.
     places: Option<Vec<usize>>,
     pub(super) server: Server,
@@ -115,6 +119,7 @@ impl Job<'_> {
             Some(recovery) => recovery.outfit(number, replay)?,
             None => Outfit::default(),
         };
+        outfit.set("TAFFRAIL_JOB", &self.name);
         if let Some(heartbeats) = &mut self.heartbeats {
             heartbeats.outfit(number, &mut outfit)?;
         }

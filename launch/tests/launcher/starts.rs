@@ -11,6 +11,19 @@ fn each_rank_knows_itself() {
 }
 
 #[test]
+fn ranks_know_the_name_of_their_job_not_of_the_one_around_it() {
+    let launcher = env!("CARGO_BIN_EXE_taffrail");
+    let inner = format!("{launcher} run -n 2 bash -c 'echo $TAFFRAIL_JOB'");
+    let job = script(1, &format!("echo $TAFFRAIL_JOB; {inner}"));
+    let names: Vec<_> = job.out.lines().collect();
+    assert!(
+        names.len() == 3 && names.iter().all(|name| name.starts_with("taffrail-")),
+        "{names:?}"
+    );
+    assert!(names[0] != names[1] && names[1] == names[2], "{names:?}");
+}
+
+#[test]
 fn lines_are_labelled_and_never_mixed() {
     let lines = "for i in {1..200}; do printf 'rank %s ' $PMI_RANK; echo line $i; done; \
                  echo wrong >&2; printf 'no newline'";

@@ -1,7 +1,7 @@
 use super::*;
 
 fn server(ranks: usize) -> Server {
-    Server::new(ranks, "job".to_owned())
+    Server::new(ranks, "job".to_owned(), false)
 }
 
 /// The one answer to a line, as text.
@@ -46,6 +46,7 @@ fn what_cannot_be_done_is_refused_and_said_why() {
     assert!(ask(&mut s, 0, "cmd=get kvsname=other key=x").contains("unknown_kvsname"));
     assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x").contains("missing"));
     assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=").contains("rc=0"));
+    assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=").contains("rc=0"), "the same again");
     assert!(ask(&mut s, 0, "cmd=put kvsname=job key=x value=2").contains("duplicate_key"));
     // It could not be said to whoever asks for it.
     for value in [" a", r"\", r"a b\"] {
@@ -98,11 +99,14 @@ fn said(deeds: Vec<Deed>) -> Vec<String> {
 }
 
 fn put(rank: usize, value: &str) -> String {
-    format!("cmd=put kvsname=job key=P{rank} value={value}")
+    format!("cmd=put kvsname=job key=taffrail-{rank} value={value}")
 }
 
-const GET: [&str; 3] =
-    ["cmd=get kvsname=job key=P0", "cmd=get kvsname=job key=P1", "cmd=get kvsname=job key=P2"];
+const GET: [&str; 3] = [
+    "cmd=get kvsname=job key=taffrail-0",
+    "cmd=get kvsname=job key=taffrail-1",
+    "cmd=get kvsname=job key=taffrail-2",
+];
 
 /// Three ranks that have exchanged addresses, as at the start of every program.
 fn started() -> Server {
@@ -196,4 +200,94 @@ fn a_value_that_will_not_be_put_again_is_not_found() {
     assert_eq!(heard, ["0: cmd=get_result rc=-1 msg=key_not_found value=unknown"]);
     assert!(ask(&mut s, 2, GET[1]).contains("key_not_found"));
     assert!(ask(&mut s, 2, "cmd=get kvsname=job key=PMI_process_mapping").contains("vector"));
+}
+
+#[test]
+fn an_mpi_may_be_told_that_every_rank_is_on_a_node_of_its_own() {
+    let mut s = Server::new(3, "job".to_owned(), true);
+    let answer = ask(&mut s, 1, "cmd=get kvsname=job key=PMI_process_mapping");
+    assert!(answer.contains("value=(vector,(0,3,1))"), "{answer}");
+}
+
+/// What a rank of an MPICH program says in MPI_Init, in order.
+fn init_of_mpich(rank: usize, address: &str) -> Vec<String> {
+    let put = format!("cmd=put kvsname=job key=-allgather-1-{rank} value={address}");
+    let gets = (0..2).map(|of| format!("cmd=get kvsname=job key=-allgather-1-{of}"));
+    let before = [
+        "cmd=init pmi_version=1 pmi_subversion=1",
+        "cmd=get_maxes",
+        "cmd=get_my_kvsname",
+        "cmd=get kvsname=job key=PMI_hwloc_xmlfile",
+        &put,
+        "cmd=barrier_in",
+    ];
+    before.map(str::to_owned).into_iter().chain(gets).collect()
+}
+
+#[test]
+fn an_mpich_rank_is_told_the_same_in_every_life() {
+    let mut s = server(2);
+    let lines = [init_of_mpich(0, "a"), init_of_mpich(1, "b")];
+    // All but the barrier is answered at once.
+    let barrier = 5;
+    let mut told = Vec::new();
+    for line in &lines[0][..barrier] {
+        told.push(ask(&mut s, 0, line));
+        assert_eq!(s.hear(1, lines[1][told.len() - 1].as_bytes()).unwrap().len(), 1);
+    }
+    tell(&mut s, 0, &lines[0][barrier]);
+    let out = said(s.hear(1, lines[1][barrier].as_bytes()).unwrap());
+    told.push(out[0].strip_prefix("0: ").unwrap().to_owned() + "\n");
+    told.extend(lines[0][barrier + 1..].iter().map(|line| ask(&mut s, 0, line)));
+    assert!(told[6].contains("value=a") && told[7].contains("value=b"), "{told:?}");
+
+    for dies_after in (0..=lines[0].len()).rev() {
+        // What nobody had put when it was asked for is there now, and is still not told.
+        if dies_after == lines[0].len() {
+            ask(&mut s, 1, "cmd=put kvsname=job key=PMI_hwloc_xmlfile value=late");
+        }
+        s.restarted(0);
+        for (line, answer) in lines[0].iter().zip(&told).take(dies_after) {
+            assert_eq!(ask(&mut s, 0, line), *answer, "{line}");
+            // Meanwhile the other one can have its address.
+            assert!(ask(&mut s, 1, &lines[1][6]).contains("value=a"));
+        }
+    }
+    s.restarted(0);
+    assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![]), "the next barrier waits for the dead");
+    for (line, answer) in lines[0].iter().zip(&told) {
+        assert_eq!(ask(&mut s, 0, line), *answer, "{line}");
+    }
+    assert!(ask(&mut s, 0, &lines[0][3]).contains("value=late"), "what it never asked is answered");
+    assert_eq!(s.hear(0, b"cmd=barrier_in").unwrap().len(), 2);
+}
+
+#[test]
+fn both_may_start_again_and_neither_waits_for_the_other() {
+    let mut s = server(2);
+    let lines = [init_of_mpich(0, "a"), init_of_mpich(1, "b")];
+    for (first, second) in lines[0].iter().zip(&lines[1]) {
+        s.hear(0, first.as_bytes()).unwrap();
+        s.hear(1, second.as_bytes()).unwrap();
+    }
+    s.restarted(0);
+    s.restarted(1);
+    for (rank, lines) in lines.iter().enumerate() {
+        for line in lines {
+            ask(&mut s, rank, line);
+        }
+    }
+}
+
+#[test]
+fn another_address_than_before_is_refused() {
+    let mut s = server(2);
+    for line in init_of_mpich(0, "a") {
+        s.hear(0, line.as_bytes()).unwrap();
+    }
+    s.restarted(0);
+    let put = |value: &str| format!("cmd=put kvsname=job key=-allgather-1-0 value={value}");
+    assert!(ask(&mut s, 0, &put("c")).contains("duplicate_key_with_another_value"));
+    assert!(ask(&mut s, 0, &put("a")).contains("rc=0"));
+    assert!(ask(&mut s, 1, &put("a")).contains("duplicate_key"), "it is not of this rank");
 }

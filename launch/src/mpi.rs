@@ -1,0 +1,253 @@
+//! `taffrail mpi`: starts an MPI program over Taffrail, with the launcher of its MPI or with ours.
+
+mod installed;
+mod linked;
+mod provider;
+
+pub(crate) use provider::below_logging;
+
+use crate::run;
+use installed::Launcher;
+use linked::{Abi, Program};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// How to start an MPI program.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// Which MPI [default: the one that the program is linked with, else the first in PATH]
+    #[arg(long, value_enum, default_value_t)]
+    mpi: Which,
+    /// Print the command line instead, as one could type it
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+/// Which MPI is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Which {
+    /// The one that the program is linked with, else the first in PATH
+    #[default]
+    Auto,
+    /// MPICH
+    Mpich,
+    /// Open MPI
+    Openmpi,
+    /// Intel MPI
+    Intel,
+}
+
+/// Implementations of MPI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mpi {
+    Mpich,
+    Open,
+    Intel,
+}
+
+impl Mpi {
+    fn name(self) -> &'static str {
+        match self {
+            Mpi::Mpich => "MPICH",
+            Mpi::Open => "Open MPI",
+            Mpi::Intel => "Intel MPI",
+        }
+    }
+
+    /// Whether programs of this binary interface can run over it.
+    fn runs(self, abi: Abi) -> bool {
+        match abi {
+            Abi::Mpich => self != Mpi::Open,
+            Abi::OpenMpi => self == Mpi::Open,
+            Abi::Standard => true,
+        }
+    }
+}
+
+impl Which {
+    fn is(self, mpi: Mpi) -> bool {
+        match self {
+            Which::Auto => true,
+            Which::Mpich => mpi == Mpi::Mpich,
+            Which::Openmpi => mpi == Mpi::Open,
+            Which::Intel => mpi == Mpi::Intel,
+        }
+    }
+}
+
+/// Why an MPI program is not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("there is no program {0:?} here, nor in PATH")]
+    NoProgram(OsString),
+    #[error("cannot read {path}: {why}")]
+    Unreadable { path: PathBuf, why: String },
+    #[error(
+        "no launcher of {wanted} was found, neither beside the library that the program is linked with, nor beside the program, nor in PATH; install it, or put the folder of its mpiexec into PATH"
+    )]
+    NoMpi { wanted: &'static str },
+    #[error(
+        "{program} is linked with {linked}, so it cannot run over {wanted}; leave out --mpi, or compile it with the mpicc of {wanted}"
+    )]
+    OtherMpi { program: PathBuf, linked: &'static str, wanted: &'static str },
+    #[error(
+        "{version} ({launcher}) is built without libfabric, so it cannot use a provider; use another MPICH, or start the program over what it has with `taffrail run`"
+    )]
+    NoLibfabric { version: String, launcher: PathBuf },
+    #[error(
+        "there is no {library}; install it with `cargo xtask install --prefix DIR` and use DIR/bin/taffrail, or set FI_PROVIDER_PATH to the folder that has it"
+    )]
+    NoProvider { library: PathBuf },
+    #[error(
+        "Open MPI starts through PMIx, which `taffrail run` does not serve (it serves PMI-1): logging, restarts and the other options of `taffrail run` work with MPICH 5 and Intel MPI only"
+    )]
+    NeedsPmix,
+    #[error("cannot start {program}: {why}")]
+    NotStarted { program: PathBuf, why: std::io::Error },
+}
+
+/// Starts the program and ends with its status; what goes wrong is told on standard error.
+pub fn mpi(args: Args) -> ExitCode {
+    match start(args) {
+        Ok(status) => status,
+        Err(e) => {
+            run::say(&e.to_string());
+            ExitCode::from(match e {
+                Error::NoProgram(_) => 127,
+                _ => 1,
+            })
+        }
+    }
+}
+
+fn start(args: Args) -> Result<ExitCode, Error> {
+    let program = linked::look(args.run.program())?;
+    let launcher = installed::find(&program, args.mpi)?;
+    launcher.can_use_providers()?;
+    let environment = provider::environment(&launcher)?;
+    if args.run.asks_for_our_launcher() {
+        return ours(args, &launcher, environment);
+    }
+    theirs(args, &launcher, environment)
+}
+
+/// Looks whether `taffrail run` can log the messages of a program, as far as can be told from outside.
+pub(crate) fn check_below_logging(program: &OsStr) -> Result<(), Error> {
+    match linked::look(program) {
+        Ok(Program { abi: Some(Abi::OpenMpi), .. }) => Err(Error::NeedsPmix),
+        // What is wrong with it is said when it is started.
+        _ => Ok(()),
+    }
+}
+
+/// Our own launcher, for what the MPI's own cannot do.
+fn ours(
+    args: Args,
+    launcher: &Launcher,
+    environment: Vec<(&'static str, OsString)>,
+) -> Result<ExitCode, Error> {
+    if launcher.mpi == Mpi::Open {
+        return Err(Error::NeedsPmix);
+    }
+    if args.dry_run {
+        let words = std::env::args_os().collect();
+        return Ok(show(&environment, as_run(words, args.run.command().len())));
+    }
+    run::say(&format!("{}, started by taffrail run; {}", launcher.version, over(&environment)));
+    Ok(run::run(args.run.with_environment(environment)))
+}
+
+/// The launcher that the MPI brings.
+fn theirs(
+    args: Args,
+    launcher: &Launcher,
+    environment: Vec<(&'static str, OsString)>,
+) -> Result<ExitCode, Error> {
+    let mut words: Vec<OsString> = vec!["-n".into(), args.run.ranks().to_string().into()];
+    let cpus = run::allowed_cpus().map_or(usize::MAX, |cpus| cpus.len());
+    if launcher.mpi == Mpi::Open && args.run.ranks() as usize > cpus {
+        // Else it refuses to start more ranks than there are cores.
+        words.push("--oversubscribe".into());
+    }
+    words.extend(args.run.command().map(OsStr::to_owned));
+    if args.dry_run {
+        words.insert(0, launcher.path.clone().into());
+        return Ok(show(&environment, words));
+    }
+    let (version, path) = (&launcher.version, launcher.path.display());
+    run::say(&format!("{version}, started by {path}; {}", over(&environment)));
+    let why = Command::new(&launcher.path).args(words).envs(environment).exec();
+    Err(Error::NotStarted { program: launcher.path.clone(), why })
+}
+
+/// The command line of `taffrail mpi` as one of `taffrail run`: so many words at its end are of the
+/// program.
+fn as_run(mut words: Vec<OsString>, of_program: usize) -> Vec<OsString> {
+    let program = words.split_off(words.len() - of_program);
+    let mut options = words.into_iter();
+    let mut line: Vec<OsString> = options.next().into_iter().chain(["run".into()]).collect();
+    // `mpi`.
+    options.next();
+    while let Some(word) = options.next() {
+        if word == "--mpi" {
+            options.next();
+        } else if word != "--dry-run" && !word.as_encoded_bytes().starts_with(b"--mpi=") {
+            line.push(word);
+        }
+    }
+    line.extend(program);
+    line
+}
+
+/// Prints a command line with the environment that it needs.
+fn show(environment: &[(&'static str, OsString)], words: Vec<OsString>) -> ExitCode {
+    let mut line = vec!["env".to_owned()];
+    let set = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+    line.extend(set);
+    line.extend(words.iter().map(|word| quoted(word)));
+    println!("{}", line.join(" "));
+    ExitCode::SUCCESS
+}
+
+/// As a shell reads it.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    match shlex::try_quote(&word) {
+        Ok(quoted) => quoted.into_owned(),
+        // Only a zero byte cannot be quoted, and no argument has one.
+        Err(_) => word.clone().into_owned(),
+    }
+}
+
+/// What carries its messages, in words.
+fn over(environment: &[(&'static str, OsString)]) -> String {
+    let set = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+    match set.collect::<Vec<_>>().join(" ") {
+        set if set.is_empty() => "everything is set in your environment".into(),
+        set => format!("with {set}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_becomes_one_of_run() {
+        let line = |words: &str, of_program| {
+            let words = words.split(' ').map(OsString::from).collect();
+            let line = as_run(words, of_program);
+            line.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            line("t mpi -n 2 --dry-run --mpi mpich --logging pessimistic ./a --mpi b", 3),
+            "t run -n 2 --logging pessimistic ./a --mpi b"
+        );
+        assert_eq!(line("t mpi --mpi=intel -n 3 --label -- a", 1), "t run -n 3 --label -- a");
+    }
+}

@@ -1,0 +1,164 @@
+//! What a program is linked with.
+
+use super::Error;
+use goblin::elf::Elf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Binary interfaces of MPI libraries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abi {
+    /// `libmpi.so.12`, of MPICH and its relatives.
+    Mpich,
+    /// `libmpi.so.40` and others.
+    OpenMpi,
+    /// `libmpi_abi.so`, of the MPI 5 standard.
+    Standard,
+}
+
+impl Abi {
+    pub fn name(self) -> &'static str {
+        match self {
+            Abi::Mpich => "MPICH or one of its relatives",
+            Abi::OpenMpi => "Open MPI",
+            Abi::Standard => "the standard's ABI",
+        }
+    }
+
+    /// Of a library with this name, if it is one of MPI.
+    fn of(soname: &str) -> Option<Abi> {
+        let (name, version) = soname.split_once(".so")?;
+        match name {
+            "libmpich" => Some(Abi::Mpich),
+            "libmpi_abi" => Some(Abi::Standard),
+            "libmpi" if version == ".12" => Some(Abi::Mpich),
+            "libmpi" => Some(Abi::OpenMpi),
+            _ => None,
+        }
+    }
+}
+
+/// A program, and its MPI.
+pub struct Program {
+    pub path: PathBuf,
+    /// Nothing, if it is a script, or loads its MPI later.
+    pub abi: Option<Abi>,
+    /// The MPI library that the loader finds for it.
+    pub library: Option<PathBuf>,
+}
+
+/// Looks at a program, in PATH if it is a mere name. Of a script, at its interpreter.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn look(program: &OsStr) -> Result<Program, Error> {
+    let path = find(program).ok_or_else(|| Error::NoProgram(program.to_owned()))?;
+    let bytes = read(&path)?;
+    let Some(interpreter) = interpreter(&bytes) else { return linked(path, &bytes) };
+    // Scripts without a MPI of their own: what there is beside the interpreter counts.
+    match find(&interpreter) {
+        Some(path) => read(&path).and_then(|bytes| linked(path, &bytes)),
+        None => Err(Error::NoProgram(interpreter)),
+    }
+}
+
+/// The path of a program.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Path::new(program).is_file().then(|| program.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let why = |e: std::io::Error| Error::Unreadable { path: path.into(), why: e.to_string() };
+    std::fs::read(path).map_err(why)
+}
+
+/// The interpreter that the first line of a script names.
+fn interpreter(bytes: &[u8]) -> Option<OsString> {
+    let line = bytes.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
+    let mut words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    let name = match first.ends_with(b"/env") {
+        // Its own options come before the name.
+        true => words.find(|word| !word.starts_with(b"-"))?,
+        false => first,
+    };
+    Some(OsStr::from_bytes(name).to_owned())
+}
+
+fn linked(path: PathBuf, bytes: &[u8]) -> Result<Program, Error> {
+    let none = |path| Program { path, abi: None, library: None };
+    if !bytes.starts_with(b"\x7fELF") {
+        return Ok(none(path));
+    }
+    let elf = Elf::parse(bytes)
+        .map_err(|e| Error::Unreadable { path: path.clone(), why: e.to_string() })?;
+    // Linked statically, it has an MPI that nobody can tell from outside.
+    let Some(loader) = elf.interpreter else { return Ok(none(path)) };
+    // The loader knows where the libraries of libraries are found; it starts nothing.
+    let listed = Command::new(loader).arg("--list").arg(&path).output();
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let loaded = mpi_of(&listed.unwrap_or_default());
+    let named = || elf.libraries.iter().find_map(|name| Some((Abi::of(name)?, None)));
+    Ok(match loaded.or_else(named) {
+        Some((abi, library)) => Program { path, abi: Some(abi), library },
+        None => none(path),
+    })
+}
+
+/// The MPI library in a list such as `libmpi.so.12 => /lib/libmpi.so.12 (0x7f..)`, line for line.
+fn mpi_of(list: &str) -> Option<(Abi, Option<PathBuf>)> {
+    list.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let abi = Abi::of(words.next()?)?;
+        // Behind the arrow; `not found`, where it is not.
+        let at = words.nth(1).filter(|word| word.starts_with('/'));
+        Some((abi, at.map(PathBuf::from)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_told_by_the_names_of_libraries() {
+        for (name, abi) in [
+            ("libmpi.so.12", Some(Abi::Mpich)),
+            ("libmpich.so.12", Some(Abi::Mpich)),
+            ("libmpi.so.40", Some(Abi::OpenMpi)),
+            ("libmpi_abi.so.1", Some(Abi::Standard)),
+            ("libmpifort.so.12", None),
+            ("libmpi_mpifh.so.40", None),
+            ("libc.so.6", None),
+            ("linux-vdso", None),
+        ] {
+            assert_eq!(Abi::of(name), abi, "{name}");
+        }
+        let list = "\tlinux-vdso.so.1 (0x1)\n\tlibmpi.so.40 => /lib/libmpi.so.40 (0x2)\n";
+        assert_eq!(mpi_of(list), Some((Abi::OpenMpi, Some("/lib/libmpi.so.40".into()))));
+        assert_eq!(mpi_of("\tlibmpi.so.12 => not found\n"), Some((Abi::Mpich, None)));
+        assert_eq!(mpi_of("\tstatically linked\n"), None);
+    }
+
+    #[test]
+    fn scripts_name_their_interpreter() {
+        let named = |text: &[u8]| interpreter(text).map(|name| name.into_string().unwrap());
+        assert_eq!(named(b"#!/bin/sh -e\necho"), Some("/bin/sh".into()));
+        assert_eq!(named(b"#! /usr/bin/env -S python3 -u\n"), Some("python3".into()));
+        assert_eq!(named(b"#!\n"), None);
+        assert_eq!(named(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn programs_are_looked_up_like_a_shell_does() {
+        assert!(look(OsStr::new("sh")).unwrap().abi.is_none());
+        assert!(matches!(look(OsStr::new("no-such-program")), Err(Error::NoProgram(_))));
+        assert!(matches!(look(OsStr::new("./no/such/program")), Err(Error::NoProgram(_))));
+    }
+}

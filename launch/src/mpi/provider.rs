@@ -1,0 +1,87 @@
+//! The environment in which an MPI sends its messages through the provider `taffrail`.
+//!
+//! What the user has set stays as it is.
+
+use super::installed::Launcher;
+use super::{Error, Mpi};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// As libfabric looks for it in the folders of FI_PROVIDER_PATH.
+const LIBRARY: &str = "libtaffrail-fi.so";
+
+/// Variables and their values.
+type Variables = Vec<(&'static str, OsString)>;
+
+/// What an MPI is to be given.
+///
+/// # Errors
+/// [`Error::NoProvider`] when the library is not where it should be, and the user has chosen no
+/// other.
+pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
+    let set = |name: &str| std::env::var_os(name).is_some();
+    let mut all = Variables::new();
+    let (choice, more) = match launcher.mpi {
+        Mpi::Mpich => ("FI_PROVIDER", MPICH),
+        Mpi::Intel => ("FI_PROVIDER", INTEL),
+        Mpi::Open => ("OMPI_MCA_mtl_ofi_provider_include", OPEN_MPI),
+    };
+    if !set("FI_PROVIDER_PATH") && !set(choice) {
+        let library = library();
+        match library.parent().filter(|_| library.is_file()) {
+            Some(folder) => all.push(("FI_PROVIDER_PATH", folder.into())),
+            None => return Err(Error::NoProvider { library }),
+        }
+    }
+    all.push((choice, "taffrail".into()));
+    all.extend(more.iter().map(|&(name, value)| (name, value.into())));
+    if launcher.mpi == Mpi::Intel {
+        all.extend(of_intel(&launcher.path));
+    }
+    all.retain(|(name, _)| *name == "LD_LIBRARY_PATH" || !set(name));
+    Ok(all)
+}
+
+/// What ranks of a job whose messages are logged are given, whatever they are: their MPI, if any, is
+/// of the family of MPICH, and to use nothing but the provider. Nothing, where there is none.
+pub fn below_logging() -> Variables {
+    let set = |name: &str| std::env::var_os(name).is_some();
+    let library = library();
+    let mut all = Variables::new();
+    match library.parent().filter(|_| library.is_file()) {
+        Some(folder) => all.push(("FI_PROVIDER_PATH", folder.into())),
+        None if set("FI_PROVIDER_PATH") => {}
+        None => return all,
+    }
+    all.push(("FI_PROVIDER", "taffrail".into()));
+    all.extend(MPICH.iter().chain(INTEL).map(|&(name, value)| (name, value.into())));
+    all.retain(|(name, _)| !set(name));
+    all
+}
+
+/// Its network module, for neighbours as well; else its own shared memory carries most messages.
+const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
+
+/// The same, and its collective operations go no other way.
+const INTEL: &[(&str, &str)] = &[("I_MPI_FABRICS", "ofi"), ("I_MPI_COLL_INTRANODE", "pt2pt")];
+
+const OPEN_MPI: &[(&str, &str)] = &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi")];
+
+/// Where Intel MPI is: its launcher is in bin/, its libraries, to be found before those of the MPI
+/// that a program was linked with, in lib/.
+fn of_intel(launcher: &Path) -> Variables {
+    let Some(root) = launcher.ancestors().nth(2) else { return Variables::new() };
+    let mut libraries = OsString::from(root.join("lib"));
+    if let Some(more) = std::env::var_os("LD_LIBRARY_PATH").filter(|more| !more.is_empty()) {
+        libraries.push(":");
+        libraries.push(more);
+    }
+    vec![("I_MPI_ROOT", root.into()), ("LD_LIBRARY_PATH", libraries)]
+}
+
+/// In lib/ beside bin/, where this program is.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let prefix = program.ancestors().nth(2).unwrap_or(Path::new("/"));
+    prefix.join("lib").join(LIBRARY)
+}

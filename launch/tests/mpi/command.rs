@@ -1,0 +1,156 @@
+//! `taffrail mpi` with launchers that only say whose they are and what they are told.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A folder with launchers, and a provider.
+struct Installed {
+    folder: tempfile::TempDir,
+}
+
+const OPEN_MPI: &str = "mpiexec (OpenRTE) 4.1.4";
+const MPICH: &str = "HYDRA build details:\n    Version:   5.0.2\n    Configure options:   --with-device=ch4:ucx,ofi";
+const OLD_MPICH: &str =
+    "HYDRA build details:\n    Version:   4.0.2\n    Configure options:   '--with-device=ch4:ucx'";
+const INTEL: &str = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 1 (id: 1)";
+
+impl Installed {
+    fn new(launchers: &[(&str, &str)]) -> Installed {
+        let folder = tempfile::tempdir().unwrap();
+        let all = Installed { folder };
+        std::fs::create_dir(all.path("bin")).unwrap();
+        for (name, said) in launchers {
+            let show = "echo path=$FI_PROVIDER_PATH; echo provider=$FI_PROVIDER \
+                        $OMPI_MCA_mtl_ofi_provider_include; printf '<%s>' \"$@\"; exit 7";
+            all.script(
+                &format!("bin/{name}"),
+                &format!("[ \"$1\" = --version ] && {{ echo \"{said}\"; exit 0; }}; {show}"),
+            );
+        }
+        std::fs::copy("/bin/true", all.path("bin/program")).unwrap();
+        std::fs::write(all.path("libtaffrail-fi.so"), "").unwrap();
+        all
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// `taffrail` where nothing else is installed.
+    fn taffrail(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
+        command.args(args).env("PATH", self.path("bin")).stdin(Stdio::null());
+        for name in CHOICES {
+            command.env_remove(name);
+        }
+        command.env("FI_PROVIDER_PATH", self.folder.path());
+        command
+    }
+}
+
+const CHOICES: [&str; 4] =
+    ["FI_PROVIDER", "FI_PROVIDER_PATH", "OMPI_MCA_mtl_ofi_provider_include", "MPIR_CVAR_NOLOCAL"];
+
+#[test]
+fn the_launcher_of_the_mpi_is_told_what_it_needs_and_its_status_is_ours() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let job = ended(&mut all.taffrail(&["mpi", "-n", "3", "program", "a b", "--label"]));
+    assert_eq!(job.status, Some(7), "{job:?}");
+    let path = all.folder.path().display();
+    let said = format!("path={path}\nprovider=taffrail\n<-n><3><program><a b><--label>");
+    assert_eq!(job.out, said);
+    assert!(
+        job.err.contains("MPICH 5.0.2, started by") && job.err.contains("FI_PROVIDER=taffrail")
+    );
+}
+
+#[test]
+fn a_dry_run_prints_a_line_that_a_shell_can_run() {
+    let all = Installed::new(&[("mpiexec", OPEN_MPI)]);
+    let dry = ended(&mut all.taffrail(&["mpi", "-n", "2", "--dry-run", "program", "it's", "a b"]));
+    assert_eq!((dry.status, &*dry.err), (Some(0), ""), "{dry:?}");
+    assert!(dry.out.starts_with("env OMPI_MCA_mtl_ofi_provider_include=taffrail"), "{dry:?}");
+    let mut shell = Command::new("/bin/bash");
+    let typed = ended(shell.arg("-c").arg(&dry.out).env("FI_PROVIDER_PATH", all.folder.path()));
+    let run = ended(&mut all.taffrail(&["mpi", "-n", "2", "program", "it's", "a b"]));
+    assert_eq!((typed.status, typed.out), (run.status, run.out));
+}
+
+#[test]
+fn what_the_user_has_set_stays() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let mut command = all.taffrail(&["mpi", "-n", "1", "--dry-run", "program"]);
+    let dry = ended(command.env("FI_PROVIDER", "tcp").env("MPIR_CVAR_NOLOCAL", "0"));
+    assert!(dry.out.starts_with("env MPIR_CVAR_CH4_NETMOD=ofi "), "{dry:?}");
+}
+
+#[test]
+fn the_mpi_is_chosen_among_those_installed() {
+    let all = Installed::new(&[
+        ("mpiexec.openmpi", OPEN_MPI),
+        ("mpiexec.mpich", MPICH),
+        ("mpiexec.hydra", INTEL),
+    ]);
+    for (mpi, launcher) in [
+        ("auto", "mpiexec.openmpi"),
+        ("openmpi", "mpiexec.openmpi"),
+        ("mpich", "mpiexec.mpich"),
+        ("intel", "mpiexec.hydra"),
+    ] {
+        let args = ["mpi", "-n", "1", "--mpi", mpi, "--dry-run", "program"];
+        let dry = ended(&mut all.taffrail(&args));
+        assert!(dry.out.contains(&format!("/bin/{launcher} -n 1 program")), "{mpi}: {dry:?}");
+    }
+    let dry = ended(&mut all.taffrail(&["mpi", "-n", "1", "--mpi=intel", "--dry-run", "program"]));
+    let lib = all.path("lib");
+    assert!(dry.out.contains(&format!("LD_LIBRARY_PATH={}", lib.display())), "{dry:?}");
+}
+
+#[test]
+fn with_options_of_taffrail_run_that_is_what_starts_it() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let line = ["mpi", "-n", "2", "--dry-run", "--mpi", "mpich", "--logging", "pessimistic"];
+    let dry = ended(&mut all.taffrail(&[&line[..], &["program", "x"]].concat()));
+    let run =
+        format!("{} run -n 2 --logging pessimistic program x", env!("CARGO_BIN_EXE_taffrail"));
+    assert!(dry.out.ends_with(&format!(" {run}\n")), "{dry:?}");
+    let mut command =
+        all.taffrail(&["mpi", "-n", "2", "--label", "bash", "-c", "echo $FI_PROVIDER"]);
+    let path = std::env::join_paths([all.path("bin").as_path(), Path::new("/bin")]).unwrap();
+    let job = ended(command.env("PATH", path));
+    assert_eq!(
+        (job.status, job.lines()),
+        (Some(0), vec!["[0] taffrail", "[1] taffrail"]),
+        "{job:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_in_one_line() {
+    let none = Installed::new(&[]);
+    let ompi = Installed::new(&[("mpiexec", OPEN_MPI)]);
+    let old = Installed::new(&[("mpiexec", OLD_MPICH)]);
+    let refused = |all: &Installed, args: &[&str], why: &str| {
+        let line = [&["mpi", "-n", "2"], args].concat();
+        let job = ended(&mut all.taffrail(&line));
+        assert!(job.err.contains(why) && job.err.lines().count() == 1, "{line:?}: {job:?}");
+        assert!(job.out.is_empty() && job.status != Some(0), "{line:?}: {job:?}");
+    };
+    refused(&none, &["program"], "no launcher of any MPI was found");
+    refused(&none, &["no-such-program"], "no program \"no-such-program\"");
+    refused(&ompi, &["--mpi", "mpich", "program"], "no launcher of MPICH was found");
+    refused(&ompi, &["--logging", "pessimistic", "program"], "Open MPI starts through PMIx");
+    refused(&ompi, &["--label", "program"], "Open MPI starts through PMIx");
+    refused(&old, &["program"], "MPICH 4.0.2");
+    let mut command = ompi.taffrail(&["mpi", "-n", "2", "program"]);
+    let job = ended(command.env_remove("FI_PROVIDER_PATH"));
+    // Not where this program is.
+    assert!(job.err.contains("lib/libtaffrail-fi.so; install it with"), "{job:?}");
+}

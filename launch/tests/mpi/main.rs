@@ -1,0 +1,43 @@
+//! MPI programs under the `taffrail` command.
+//!
+//! What needs MPICH 5 is left out, and says so, where `TAFFRAIL_TEST_MPICH` does not name the folder
+//! that it is installed in; `cargo xtask test` installs it and sets that.
+
+mod command;
+mod installed;
+mod lives;
+mod programs;
+
+use std::process::{Command, Output, Stdio};
+
+/// `taffrail` with these arguments, for two minutes at most.
+fn taffrail(args: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "120", env!("CARGO_BIN_EXE_taffrail")]);
+    command.args(args).stdin(Stdio::null());
+    // Open MPI starts nothing as root, and a container has no other user.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Ended {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn ended(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().expect("timeout(1) is installed");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Ended { status: status.code(), out: text(stdout), err: text(stderr) }
+}
+
+impl Ended {
+    fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<_> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
