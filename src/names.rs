@@ -138,4 +138,18 @@ impl Request {
     pub fn index(self) -> usize {
         self.index as usize
     }
+
+    /// The handle as two plain numbers, for interfaces of other languages: its place in a table, small
+    /// and used again by later operations, and which operation of this place it is.
+    #[inline]
+    pub fn to_raw(self) -> (u32, u32) {
+        (self.index, self.generation)
+    }
+
+    /// The handle that [`to_raw`](Self::to_raw) has taken apart. Other numbers are at most a handle of
+    /// another operation, or of none ([`Error::StaleRequest`](crate::Error::StaleRequest)).
+    #[inline]
+    pub fn from_raw(index: u32, generation: u32) -> Self {
+        Request { index, generation }
+    }
 }

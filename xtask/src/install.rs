@@ -6,6 +6,7 @@ use crate::report::Outcome;
 use serde::Deserialize;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Packages of programs.
 const PROGRAMS: [&str; 2] = ["taffrail-launch", "taffrail-perf"];
@@ -117,12 +118,19 @@ impl Package {
 
 /// The library with the names by which it is found, its header, and what pkg-config reads.
 fn c_library(package: &Package, built: &Path, prefix: &Path) -> Result<(), Error> {
-    let built = built.join(package.library()?);
     let lib = prefix.join("lib");
     let versioned = format!("{}.{}", C_LIBRARY.1, package.version);
-    copy(&built, &lib.join(&versioned))?;
+    let library = lib.join(&versioned);
+    make_room(&library)?;
+    // Why not by cargo: docs/c-api.md, "How the library is linked".
+    let mut linker = Command::new("cc");
+    linker.arg("-L").arg(built).arg("@link.args").arg("-o").arg(&library);
+    if !run(linker.current_dir(package.folder())).ok {
+        return Err(Error::other(format!("{versioned} cannot be linked; is a C compiler here?")));
+    }
     link(&versioned, &lib.join(C_LIBRARY.1))?;
-    if let Some(name) = soname(&built)?.filter(|name| *name != C_LIBRARY.1 && *name != versioned) {
+    if let Some(name) = soname(&library)?.filter(|name| *name != C_LIBRARY.1 && *name != versioned)
+    {
         link(&versioned, &lib.join(name))?;
     }
     copy(&package.folder().join("include/taffrail.h"), &prefix.join("include/taffrail.h"))?;

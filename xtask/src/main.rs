@@ -2,6 +2,7 @@
 
 mod command;
 mod counts;
+mod header;
 mod install;
 mod place;
 mod report;
@@ -36,6 +37,8 @@ enum Chore {
         #[arg(long)]
         release: bool,
     },
+    /// Writes embed/c/include/taffrail.h out of the sources of the C library.
+    Header,
     /// Looks for inputs that break a parser or decoder.
     Fuzz {
         /// The target, a file of fuzz/fuzz_targets without its ending [default: all of them].
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Chore::Install { prefix, release } => {
             vec![report::timed("install", || install::chore(&place, &prefix, release))]
         }
+        Chore::Header => vec![report::timed("header", || header::chore(&place))],
         Chore::Fuzz { target, seconds, input } => {
             let outcome = steps::fuzz::chore(&place, target.as_deref(), seconds, input.as_deref());
             vec![report::timed("fuzz", || outcome)]

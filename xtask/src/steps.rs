@@ -6,6 +6,7 @@ pub mod instructions;
 pub mod lint;
 pub mod tests;
 
+use crate::header;
 use crate::place::Place;
 use crate::report::{Ended, Outcome, timed};
 use crate::tools;
@@ -22,6 +23,8 @@ pub enum Step {
     Clippy,
     /// Documentation; a warning is an error.
     Doc,
+    /// The C header against the sources that it is written from.
+    Header,
     /// All tests of all packages.
     Nextest,
     /// Examples in the documentation.
@@ -56,6 +59,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Fmt => ("fmt", lint::fmt),
         Step::Clippy => ("clippy", lint::clippy),
         Step::Doc => ("doc", lint::doc),
+        Step::Header => ("header", header::step),
         Step::Nextest => ("nextest", tests::all),
         Step::Doctest => ("doctest", tests::doctests),
         Step::Loom => ("loom", tests::loom),
