@@ -3,6 +3,7 @@
 //! Each call is thin; what it does is in `engine/`.
 
 mod active;
+mod joining;
 mod looking;
 mod memory;
 mod one_sided;
@@ -15,6 +16,7 @@ use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
 use crate::engine::heartbeat::Heartbeat;
+use crate::engine::immediate::Immediate;
 use crate::engine::loan::{Back, Buffer, Return};
 use crate::engine::log::Log;
 use crate::engine::log::setting::Setting as Logging;
@@ -93,6 +95,10 @@ pub struct Endpoint {
     pub(crate) asleep: Instant,
     pub(crate) patience: Duration,
     pub(crate) settings: Settings,
+    /// Where the ranks are; only this one, if the job is open.
+    pub(crate) addresses: Vec<String>,
+    /// Others join by their addresses.
+    pub(crate) is_open: bool,
 }
 
 /// The address of registered memory.
@@ -110,14 +116,21 @@ impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
     pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
         let logging = Logging::from_env(job.rank(), job.size())?;
-        let (line, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
-        let line = line.connect(&addresses).map_err(not_set_up)?;
+        let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
+        let line = match job.is_open() {
+            true => setup.open(),
+            false => setup.connect(&addresses),
+        };
+        let line = line.map_err(not_set_up)?;
         // The first piece of a message travels with the length of the whole.
         let piece = settings.piece.unwrap_or(line.caps().piece);
         let piece = piece.clamp(SHORTEST_PIECE, line.caps().max_message - 8);
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
         let mut core = Core::new(job.size(), settings.unexpected);
+        if job.is_embedded() {
+            core.immediate = Immediate::OPEN;
+        }
         if let Some(logging) = &logging {
             let log = Log::open(logging, job.rank(), line.caps().max_message)?;
             core.log = Some(Box::new(log));
@@ -140,7 +153,8 @@ impl Endpoint {
             short: piece.min(settings.eager_max),
             spin: match settings.spin {
                 Some(turns) => Spin::fixed(turns),
-                None if crowded => Spin::learning(),
+                // Nobody knows how many take part in an open job.
+                None if crowded || job.is_open() => Spin::learning(),
                 None => Spin::fixed(20_000),
             },
             turns: 0,
@@ -149,6 +163,8 @@ impl Endpoint {
             asleep: Instant::now(),
             patience: Duration::MAX,
             settings,
+            addresses,
+            is_open: job.is_open(),
             line,
         };
         endpoint.heartbeat.beat(0);
@@ -163,9 +179,10 @@ impl Endpoint {
         logging: Option<&Logging>,
     ) -> Result<(Setup, Vec<String>), Error> {
         let setup = Setup::new(Config {
-            open: false,
             rank: job.rank(),
             ranks: job.size(),
+            open: job.is_open(),
+
             incarnation: logging.map_or(0, |logging| logging.incarnation),
             generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
             restarts: logging.is_some(),
@@ -416,7 +433,7 @@ fn processors() -> usize {
 }
 
 /// A digest of the job's identity, to tell jobs apart (not to keep secrets).
-fn digest(id: &str) -> [u64; 2] {
+pub(crate) fn digest(id: &str) -> [u64; 2] {
     let fnv = |seed: u64| {
         id.bytes().fold(seed, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
     };

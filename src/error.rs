@@ -116,6 +116,14 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// There is no way to an endpoint.
+    #[error("no way to {address:?}: {why}")]
+    Unreachable {
+        /// Its address, as it was given.
+        address: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The start-up exchange with the launcher failed.
     #[error("start-up of the job failed: {0}")]
     Bootstrap(String),

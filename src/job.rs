@@ -7,6 +7,9 @@ mod local;
 
 use crate::{Endpoint, Error, Settings};
 
+/// What stands in the place of the identity of a job that is open.
+const OPEN: &str = "open";
+
 /// A process's (or, in a [`local`](Job::local) job, a thread's) membership of a job.
 ///
 /// Dropping it tells the launcher that this rank is done with the start-up exchange.
@@ -24,6 +27,10 @@ enum Link {
     Alone,
     Local(local::Seat),
     Pmi(client::Client),
+    /// Not at all: others are found by their addresses.
+    Open,
+    /// Not at all: the addresses are known beforehand.
+    Named,
 }
 
 impl Job {
@@ -76,6 +83,65 @@ impl Job {
             .collect()
     }
 
+    /// A job of this process alone, that others may join: for runtimes whose processes tell each other
+    /// their addresses ([`Endpoint::address`], [`Endpoint::connect`]). Ranks are this process's own
+    /// numbers for the others, below `seats`, and its own is 0. Of a context only the two highest bits
+    /// count.
+    ///
+    /// ```
+    /// use taffrail::{Dest, Error, Job, Pattern};
+    /// let mut ours = Job::open(8).endpoint()?;
+    /// let mut theirs = Job::open(8).endpoint()?;
+    /// let peer = ours.connect(theirs.address())?;
+    /// // SAFETY: the literal is there for ever.
+    /// unsafe { ours.inject(&Dest::new(peer, 7), b"ahoy".as_ptr(), 4)? };
+    /// let mut text = [0; 4];
+    /// // SAFETY: `text` outlives the request.
+    /// let receive = unsafe { theirs.irecv_raw(Pattern::any_source(7), text.as_mut_ptr(), 4)? };
+    /// let status = loop {
+    ///     ours.progress();
+    ///     if let Some(status) = theirs.test(receive)? {
+    ///         break status;
+    ///     }
+    /// };
+    /// assert_eq!(theirs.peer_address(status.source), Some(ours.address()));
+    /// assert_eq!(&text, b"ahoy");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn open(seats: u32) -> Job {
+        Job { rank: 0, size: seats.max(1), id: OPEN.to_owned(), link: Link::Open }
+    }
+
+    /// The job of a process whose connection to the launcher belongs to another library, an MPI: where
+    /// `taffrail run` logs messages, the launcher's job, found without that connection; otherwise an
+    /// [open](Self::open) one.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when the launcher's description is incomplete.
+    pub fn embedded(seats: u32) -> Result<Job, Error> {
+        let look = |name: &str| std::env::var(name).ok();
+        if matches!(look("TAFFRAIL_LOGGING").as_deref(), None | Some("none")) {
+            return Ok(Job::open(seats));
+        }
+        let number = |name: &'static str| {
+            let text = look(name).unwrap_or_default();
+            text.parse::<u32>().map_err(|_| Error::Setting {
+                name,
+                expected: "a number, from `taffrail run`".into(),
+                got: text,
+            })
+        };
+        let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
+        let id = look("TAFFRAIL_JOB").filter(|id| !id.is_empty() && rank < size);
+        let id = id.ok_or_else(|| Error::Setting {
+            name: "TAFFRAIL_JOB",
+            expected: "the name of the job, from `taffrail run`, and PMI_RANK below PMI_SIZE"
+                .into(),
+            got: look("TAFFRAIL_JOB").unwrap_or_default(),
+        })?;
+        Ok(Job { rank, size, id, link: Link::Named })
+    }
+
     /// This process's rank.
     pub fn rank(&self) -> u32 {
         self.rank
@@ -117,11 +183,27 @@ impl Job {
     /// [`Error::Bootstrap`] when a rank or the launcher is gone.
     pub fn barrier(&mut self) -> Result<(), Error> {
         match &mut self.link {
-            Link::Alone => Ok(()),
+            Link::Alone | Link::Open | Link::Named => Ok(()),
             Link::Local(seat) => seat.exchange("barrier", "").map(drop),
             Link::Pmi(client) => client.barrier(),
         }
         .map_err(Error::Bootstrap)
+    }
+
+    /// Whether others are found by their addresses only.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.link, Link::Open)
+    }
+
+    /// Whether only two bits of a context count, so that the others can carry data.
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.link, Link::Open | Link::Named)
+    }
+
+    /// The address of a rank, where it is known beforehand.
+    fn name(&self, rank: u32) -> String {
+        let [high, low] = crate::endpoint::digest(&self.id);
+        format!("taffrail-{high:016x}{low:016x}-{rank}")
     }
 
     /// A name that no other job has at the same time: plain ASCII without spaces.
@@ -134,7 +216,8 @@ impl Job {
     #[doc(hidden)]
     pub fn exchange(&mut self, label: &str, mine: &str) -> Result<Vec<String>, Error> {
         match &mut self.link {
-            Link::Alone => Ok(vec![mine.to_owned()]),
+            Link::Alone | Link::Open => Ok(vec![mine.to_owned()]),
+            Link::Named => Ok((0..self.size).map(|rank| self.name(rank)).collect()),
             Link::Local(seat) => seat.exchange(label, mine),
             Link::Pmi(client) => client.exchange(label, mine),
         }

@@ -44,12 +44,26 @@ impl Endpoint {
     pub fn next_ended(&mut self) -> Result<Option<(Request, Completion)>, Error> {
         self.check_process()?;
         if self.core.log.is_some() {
-            return self.next_ended_logged();
+            return self.next_ended_logged(true);
         }
         if let Some(request) = self.core.requests.ended() {
             return Ok(Some((request, self.core.requests.tell(request))));
         }
         self.turn();
+        let request = self.core.requests.ended();
+        Ok(request.map(|request| (request, self.core.requests.tell(request))))
+    }
+
+    /// As [`next_ended`](Self::next_ended), without making progress: for the second and further entries
+    /// of one look at a completion queue.
+    ///
+    /// # Errors
+    /// As [`next_ended`](Self::next_ended).
+    #[inline]
+    pub fn more_ended(&mut self) -> Result<Option<(Request, Completion)>, Error> {
+        if self.core.log.is_some() {
+            return self.next_ended_logged(false);
+        }
         let request = self.core.requests.ended();
         Ok(request.map(|request| (request, self.core.requests.tell(request))))
     }

@@ -29,6 +29,14 @@ impl Channels {
     }
 }
 
+impl Channels {
+    /// Begins again with 0 towards `to`: another process is to have its place.
+    pub(crate) fn forget(&mut self, to: Rank) {
+        let rows = self.user.iter_mut().chain(&mut self.internal);
+        rows.filter(|row| !row.is_empty()).for_each(|row| row[to as usize] = 0);
+    }
+}
+
 #[cold]
 fn add(table: &mut Vec<Box<[u32]>>, index: usize, size: usize) {
     if table.len() <= index {

@@ -7,7 +7,7 @@ use super::peer::{Queued, Stream};
 use super::request::{Slot, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSlice;
-use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, Refused};
 
 /// Bytes sent without asking between two looks at what has arrived.
 const LISTEN_EVERY: usize = 1 << 20;
@@ -84,6 +84,7 @@ impl Endpoint {
         match refused {
             // This rank falls back with it.
             Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(false),
+            Refused::Failed(Fault::Vacant) => Err(Error::NoSuchRank { rank, size: self.size() }),
             Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
             _ => Ok(false),
         }
@@ -112,6 +113,7 @@ impl Endpoint {
         if !sync && self.send_now(&to, bytes)? {
             return Ok(self.sent(&to, len));
         }
+        self.check_taken(to.rank)?;
         let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
         self.core.requests.get(request).status = sent_status(&to, len);
         if !leaves_the_set {
@@ -157,6 +159,7 @@ impl Endpoint {
                 Err(refused) => drop(self.not_now(to.rank, refused)?),
             }
         }
+        self.check_taken(to.rank)?;
         let request = self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
         let slot = self.core.requests.get(request);
         slot.status = sent_status(&to, len);
@@ -287,6 +290,7 @@ impl Endpoint {
     /// Sends a copy of a message that could not leave at once.
     #[cold]
     pub(crate) fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+        self.check_taken(to.rank)?;
         let mut buffer = self.alloc(data.len())?;
         buffer.copy_from_slice(data);
         self.send_buffer(to, buffer);

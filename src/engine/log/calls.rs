@@ -207,11 +207,14 @@ impl Endpoint {
     /// As [`next_ended`](Self::next_ended): an event, which names the operation by its number among those
     /// that are reported.
     #[inline(never)]
-    pub(crate) fn next_ended_logged(&mut self) -> Result<Option<(Request, Completion)>, Error> {
+    pub(crate) fn next_ended_logged(
+        &mut self,
+        progress: bool,
+    ) -> Result<Option<(Request, Completion)>, Error> {
         match self.log().ask() {
             Answer::Free => {
                 let mut ended = self.core.requests.ended();
-                if ended.is_none() {
+                if progress && ended.is_none() {
                     self.turn();
                     self.end_of_any_source();
                     ended = self.core.requests.ended();
@@ -225,7 +228,9 @@ impl Endpoint {
                 Ok(Some((request, self.core.requests.tell(request))))
             }
             Answer::Nothing => {
-                self.turn();
+                if progress {
+                    self.turn();
+                }
                 Ok(None)
             }
             Answer::Found(serial) => {

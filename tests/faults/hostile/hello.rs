@@ -36,8 +36,8 @@ fn cases() -> Vec<Case> {
     let case = |name, says, change| Case { name, change, says };
     vec![
         case("magic", "HELLO, magic", |b, _| put(b, 0, 1, 8)),
-        case("version 0", "HELLO, version", |b, _| put(b, 8, 0, 4)),
-        case("version 2", "HELLO, version", |b, _| put(b, 8, 2, 4)),
+        case("version 1", "HELLO, version", |b, _| put(b, 8, 1, 4)),
+        case("version 3", "HELLO, version", |b, _| put(b, 8, 3, 4)),
         case("another rank", "HELLO, rank", |b, _| put(b, 12, 2, 4)),
         case("no rank", "HELLO, rank", |b, _| put(b, 12, 3, 4)),
         case("more ranks", "HELLO, ranks", |b, _| put(b, 20, 4, 4)),
@@ -45,9 +45,17 @@ fn cases() -> Vec<Case> {
         case("another job", "HELLO, job", |b, _| b[24] ^= 1),
         case("another job, second half", "HELLO, job", |b, _| b[39] ^= 1),
         case("fenced 2", "HELLO, fenced", |b, _| put(b, 72, 2, 4)),
-        case("last bytes", "HELLO, last bytes", |b, _| b[95] = 1),
+        case("an open line", "HELLO, open", |b, _| {
+            put(b, 80, 1, 4);
+            put(b, 84, 1, 4);
+        }),
+        case("open 2", "HELLO, open", |b, _| put(b, 80, 2, 4)),
+        case("a seat in a closed line", "HELLO, seat", |b, _| put(b, 84, 1, 4)),
+        case("no address", "HELLO, last bytes", |b, _| put(b, 88, 0, 4)),
+        case("a long address", "HELLO, length of the address", |b, _| put(b, 88, 1000, 4)),
+        case("last bytes", "HELLO, last bytes", |b, _| b[207] = 1),
         case("empty", "", |b, f| (b.clear(), f.clear()).0),
-        case("a byte short", "HELLO, length", |b, _| b.truncate(95)),
+        case("a byte short", "HELLO, length", |b, _| b.truncate(207)),
         case("a byte long", "HELLO, length", |b, _| b.push(0)),
         case("far too long", "packet, length", |b, _| b.resize(4000, 0)),
         case("no descriptors", "HELLO, descriptors", |_, f| f.clear()),

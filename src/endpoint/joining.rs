@@ -1,0 +1,76 @@
+//! Who takes part: addresses, and peers that are found by them.
+
+use crate::{Endpoint, Error, Rank};
+use taffrail_fabric::PeerId;
+
+impl Endpoint {
+    /// Where other processes of this user find this endpoint: ASCII without spaces, below 64 bytes.
+    pub fn address(&self) -> &str {
+        &self.addresses[if self.addresses.len() == 1 { 0 } else { self.rank() as usize }]
+    }
+
+    /// The rank of the endpoint with this address; the same one each time. In an [open
+    /// job](crate::Job::open) it is given a rank, and connected with while this endpoint and that one
+    /// make progress: messages to it wait until then. It may also be there already, since it has
+    /// connected by itself.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] when that is no address, or all ranks are taken.
+    pub fn connect(&mut self, address: &str) -> Result<Rank, Error> {
+        self.check_process()?;
+        let unreachable = |why: String| Error::Unreachable { address: address.to_owned(), why };
+        if self.is_open {
+            let peer = self.line.call(address).map_err(|error| unreachable(error.to_string()))?;
+            return Ok(peer.0);
+        }
+        let found = (0..).zip(&self.addresses).find(|(_, known)| *known == address);
+        found.map(|(rank, _)| rank).ok_or_else(|| unreachable("it is no rank of this job".into()))
+    }
+
+    /// The address of a rank, if there is such a one.
+    pub fn peer_address(&self, rank: Rank) -> Option<&str> {
+        match self.is_open {
+            true => self.line.address_of(PeerId(rank)),
+            false => self.addresses.get(rank as usize).map(String::as_str),
+        }
+    }
+
+    /// Gives the number of a peer of an [open job](crate::Job::open) that is gone to whoever comes next.
+    /// `false` when it still lives, or something of it is still here: messages that nobody has received,
+    /// requests that nobody has finished, views of its memory.
+    pub fn forget(&mut self, rank: Rank) -> bool {
+        let is_gone = |peer: &crate::engine::peer::Peer| peer.fault.is_some();
+        let gone = self.core.peers.get(rank as usize).is_some_and(is_gone);
+        if !self.is_open || !gone || self.holds_something_of(rank) {
+            return false;
+        }
+        self.line.forget(PeerId(rank));
+        self.core.peers[rank as usize] = Default::default();
+        self.channels.forget(rank);
+        let channels: Vec<_> = self.core.matcher.channels(rank).collect();
+        for (context, _) in channels {
+            self.core.matcher.set_expected(rank, context, 0);
+        }
+        if self.core.last_gone == Some(rank) {
+            self.core.last_gone = None;
+        }
+        true
+    }
+
+    fn holds_something_of(&self, rank: Rank) -> bool {
+        self.core.matcher.unexpected_from(rank).next().is_some()
+            || self.core.matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
+            || self.core.requests.under_way().any(|(_, slot)| slot.peer == rank)
+            || self.core.requests.over().any(|(_, slot)| slot.peer == rank)
+            || self.loans.values().any(|(to, _)| *to == rank)
+    }
+
+    /// Refuses a rank of an open job that nobody has.
+    #[cold]
+    pub(crate) fn check_taken(&self, rank: Rank) -> Result<(), Error> {
+        match self.is_open && self.line.address_of(PeerId(rank)).is_none() {
+            true => Err(Error::NoSuchRank { rank, size: self.size() }),
+            false => Ok(()),
+        }
+    }
+}
