@@ -18,7 +18,7 @@ pub fn read_settings(look: impl Fn(&str) -> Option<String>) -> Result<Settings, 
 
 impl Endpoint {
     /// Sends a message of the engine's, whatever it says, to the engine of a peer. Whether it left.
-    pub fn inject(&mut self, to: Rank, head: Head, body: &[u8]) -> bool {
+    pub fn send_anything(&mut self, to: Rank, head: Head, body: &[u8]) -> bool {
         self.line.send(PeerId(to), head, body).is_ok()
     }
 

@@ -350,7 +350,7 @@ impl Hostile {
 
     fn send(&mut self, head: Head, body: &[u8]) -> bool {
         self.sent += body.len() + 64;
-        self.endpoint.inject(VICTIM, head, body)
+        self.endpoint.send_anything(VICTIM, head, body)
     }
 }
 

@@ -1,0 +1,209 @@
+//! Ranks that read a completion queue, as the runtimes on top do: what ends first, and how often they
+//! look in vain, decides what they send. A rank that is killed must do again what it did.
+
+use super::*;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use taffrail::{Completion, Dest, Endpoint, Job, Pattern, Request};
+
+/// Messages of each rank to each other.
+const MESSAGES: u64 = 120;
+/// A message that is announced.
+const LONG: usize = 100_000;
+const SHORT: usize = 24;
+/// The tag of messages that say what was sent, at the end.
+const ACCOUNTS: u64 = 9;
+
+/// What a rank has seen so far, folded into a number.
+#[derive(Default)]
+struct Seen(u64);
+
+impl Seen {
+    fn add(&mut self, what: impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        (self.0, what).hash(&mut hasher);
+        self.0 = hasher.finish();
+    }
+}
+
+/// A receive and its memory.
+struct Receive {
+    into: Vec<u8>,
+    from: Pattern,
+}
+
+struct Rank {
+    endpoint: Endpoint,
+    seen: Seen,
+    receives: HashMap<Request, Receive>,
+    sends: HashMap<Request, Vec<u8>>,
+    /// What was sent to each rank: the account of it.
+    sent: Vec<Vec<u64>>,
+    got: Vec<Vec<u64>>,
+}
+
+impl Rank {
+    fn receive(&mut self, from: Pattern) {
+        let mut into = vec![0; LONG];
+        // SAFETY: the vector lives in the table until the end of the receive was told.
+        let request = unsafe { self.endpoint.irecv_raw(from, into.as_mut_ptr(), LONG).unwrap() };
+        self.endpoint.report(request).unwrap();
+        self.receives.insert(request, Receive { into, from });
+    }
+
+    /// Sends what was seen so far to the rank that it says, while there is one left to send to.
+    fn send(&mut self) {
+        let me = self.endpoint.rank();
+        let open = |to: &u32| *to != me && (self.sent[*to as usize].len() as u64) < MESSAGES;
+        let open: Vec<u32> = (0..self.endpoint.size()).filter(open).collect();
+        if open.is_empty() {
+            return;
+        }
+        let word = self.seen.0;
+        let to = open[word as usize % open.len()];
+        self.sent[to as usize].push(word);
+        let len = if word % 16 == 0 { LONG } else { SHORT };
+        let mut bytes = vec![0; len];
+        bytes[..8].copy_from_slice(&word.to_le_bytes());
+        let dest = Dest::new(to, word % 2);
+        if word % 3 == 0 {
+            // SAFETY: the vector lives until the call returns.
+            return unsafe { self.endpoint.inject(&dest, bytes.as_ptr(), len).unwrap() };
+        }
+        // SAFETY: the vector lives in the table until the end of the send was told.
+        let request = unsafe { self.endpoint.isend_raw(dest, bytes.as_ptr(), len).unwrap() };
+        self.endpoint.report(request).unwrap();
+        self.sends.insert(request, bytes);
+    }
+
+    /// Looks for the next end of an operation.
+    fn look(&mut self) -> bool {
+        let Some((request, completion)) = self.endpoint.next_ended().unwrap() else {
+            // Looks in vain count, too.
+            self.seen.add("nothing");
+            return false;
+        };
+        let Completion::Ended(result) = completion else { panic!("{completion:?}") };
+        let status = result.unwrap();
+        self.seen.add((status.source, status.tag, status.len));
+        if let Some(Receive { into, from }) = self.receives.remove(&request) {
+            let word = u64::from_le_bytes(into[..8].try_into().unwrap());
+            self.got[status.source as usize].push(word);
+            self.seen.add(word);
+            self.receive(from);
+        } else {
+            self.sends.remove(&request).expect("a send that is under way");
+        }
+        true
+    }
+
+    /// Tells the others what was sent to them, and compares.
+    fn settle(&mut self) {
+        let (me, size) = (self.endpoint.rank(), self.endpoint.size());
+        for request in self.receives.keys().copied().collect::<Vec<_>>() {
+            assert!(self.endpoint.cancel(request).unwrap(), "all have come");
+        }
+        let mut accounts: VecDeque<Vec<u8>> = VecDeque::new();
+        for to in (0..size).filter(|&to| to != me) {
+            let account = self.sent[to as usize].iter().flat_map(|word| word.to_le_bytes());
+            accounts.push_back(account.collect());
+        }
+        for from in 0..size {
+            if from == me {
+                for to in (0..size).filter(|&to| to != me) {
+                    let account = accounts.pop_front().unwrap();
+                    self.endpoint.send((to, ACCOUNTS), &account).unwrap();
+                }
+                continue;
+            }
+            let mut account = vec![0; 8 * MESSAGES as usize];
+            self.endpoint.recv((from, ACCOUNTS), &mut account).unwrap();
+            let said: Vec<u64> =
+                account.chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+            // Of two tags the order may be another.
+            for tag in 0..2 {
+                let of = |words: &[u64]| -> Vec<u64> {
+                    words.iter().copied().filter(|w| w % 2 == tag).collect()
+                };
+                let (mut said, mut got) = (of(&said), of(&self.got[from as usize]));
+                // Long ones may end later than shorter ones behind them.
+                said.sort_unstable();
+                got.sort_unstable();
+                assert_eq!(said, got, "what rank {from} says that it has sent to rank {me}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_with_a_queue() {
+    let Ok(seed) = std::env::var("QUEUES") else { return };
+    let number = |name: &str| std::env::var(name).unwrap_or_default().parse::<u64>().unwrap_or(0);
+    let mut job = Job::from_env().unwrap();
+    let incarnation = number("TAFFRAIL_INCARNATION");
+    let seed = seed.parse::<u64>().unwrap() ^ u64::from(job.rank()) << 32 ^ incarnation << 48;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let endpoint = job.endpoint().unwrap();
+    let size = endpoint.size() as usize;
+    let all = 2 * MESSAGES * (size as u64 - 1);
+    let deadly = if incarnation < 4 { random.u64(..2 * all) } else { u64::MAX };
+    let mut rank = Rank {
+        endpoint,
+        seen: Seen::default(),
+        receives: HashMap::new(),
+        sends: HashMap::new(),
+        sent: vec![Vec::new(); size],
+        got: vec![Vec::new(); size],
+    };
+    let me = rank.endpoint.rank();
+    rank.receive(Pattern::any_source(0));
+    rank.receive(Pattern::any_source(0));
+    rank.receive(Pattern::any_source(0).ignore(1));
+    for from in (0..rank.endpoint.size()).filter(|&from| from != me) {
+        rank.receive(Pattern::new(from, 1));
+    }
+    rank.seen.add(me);
+    let has_all = |rank: &Rank| {
+        let full = |words: &Vec<Vec<u64>>| words.iter().map(|w| w.len() as u64).sum::<u64>();
+        full(&rank.got) == all / 2 && full(&rank.sent) == all / 2 && rank.sends.is_empty()
+    };
+    (0..4).for_each(|_| rank.send());
+    let mut looks = 0;
+    while !has_all(&rank) {
+        looks += u64::from(rank.look());
+        rank.send();
+        if looks >= deadly {
+            let own = rustix::process::getpid();
+            rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+        }
+    }
+    rank.settle();
+    println!("rank {me} has settled");
+}
+
+fn run(seed: u64, ranks: u32, options: &[&str]) -> Ended {
+    let mut command = Command::new("timeout");
+    let n = ranks.to_string();
+    command.args(["--kill-after=5", "200", env!("CARGO_BIN_EXE_taffrail"), "run", "-n", &n]);
+    command.args(LOGGED).args(options).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "restarts::queues::a_rank_with_a_queue"]);
+    command.args(["--nocapture", "--quiet"]).env("QUEUES", seed.to_string()).stdin(Stdio::null());
+    ended(command.output().unwrap(), Instant::now())
+}
+
+#[test]
+fn what_a_queue_has_told_is_told_again() {
+    let seed =
+        std::env::var("QUEUES_SEED").map_or_else(|_| fastrand::u64(..), |s| s.parse().unwrap());
+    for (k, sets) in (0..).zip(["rank", "node", "rank", "rank"]) {
+        let seed = seed.wrapping_add(k);
+        for events in ["nondeterministic", "all"] {
+            let ranks = 2 + (k % 3) as u32;
+            let job = run(seed, ranks, &["--sets", sets, "--events", events]);
+            let settled: Vec<&str> = job.out.lines().filter(|l| l.contains("settled")).collect();
+            let what = format!("QUEUES_SEED={seed}, {ranks} ranks, {sets}, {events}: {}", job.err);
+            assert_eq!((job.status, settled.len()), (0, ranks as usize), "{what}");
+            assert!(job.err.contains("restarting"), "nobody was killed: {what}");
+        }
+    }
+}
