@@ -3,13 +3,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use taffrail_shm::fuzzing::{Hello, Notice, decode_hello, decode_notice};
+use taffrail_shm::fuzzing::{Address, Hello, Notice, decode_hello, decode_notice};
 
 fuzz_target!(|packet: &[u8]| {
     let hello = decode_hello(packet);
     if let Ok(hello) = &hello {
         assert_eq!(hello.encode(), packet);
         assert!(hello.rank < hello.ranks, "{hello:?}");
+        if hello.open {
+            assert!(hello.seat < hello.ranks && hello.seat != hello.rank, "{hello:?}");
+        } else {
+            assert_eq!(hello.seat, 0, "{hello:?}");
+        }
+        let address = hello.address.as_str();
+        assert!((1..=Address::MOST).contains(&address.len()), "{hello:?}");
+        assert_eq!(Address::parse(address.as_bytes()), Ok(hello.address));
     }
     let notice = decode_notice(packet);
     if let Ok(notice) = &notice {

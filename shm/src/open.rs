@@ -84,8 +84,8 @@ enum Stage {
     ToGreet(Link),
     /// Knows us, and has not answered.
     Greeted(Link),
-    /// Came by itself, and waits for our answer.
-    ToAnswer(Box<Pair>),
+    /// Came by itself, and waits for our answer. Our own call to it, if there was one, ends with that.
+    ToAnswer(Box<Pair>, Option<Link>),
 }
 
 /// Somebody who came by itself.

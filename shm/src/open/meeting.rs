@@ -104,9 +104,11 @@ impl Line {
             Stage::Greeted(link) => match hear(&seats.hello, link) {
                 Ok(Ok(peer)) => return self.answered(seats, seat, address, peer),
                 Ok(Err(silent)) => Stage::Greeted(silent),
-                Err(error) => return self.fail(seat, address, ended(address, error), None),
+                Err((error, link)) => {
+                    return self.fail(seat, address, ended(address, error), Some(link));
+                }
             },
-            Stage::ToAnswer(pair) => {
+            Stage::ToAnswer(pair, own) => {
                 let said = match &pair.cold.mapped {
                     Some(maps) => seats.say_hello(self, seat, &maps.link),
                     None => Err(LinkError::Closed),
@@ -116,7 +118,7 @@ impl Line {
                         self.install(seat, *pair);
                         return Seat::Taken { address, left: None };
                     }
-                    Err(LinkError::Full) => Stage::ToAnswer(pair),
+                    Err(LinkError::Full) => Stage::ToAnswer(pair, own),
                     Err(error) => return self.unanswered(seat, address, *pair, error),
                 }
             }
@@ -136,7 +138,7 @@ impl Line {
             Stage::ToGreet(link) | Stage::Greeted(link) => {
                 self.fail(seat, address, fault, Some(link))
             }
-            Stage::ToAnswer(pair) => self.unanswered(seat, address, *pair, LinkError::Full),
+            Stage::ToAnswer(pair, _) => self.unanswered(seat, address, *pair, LinkError::Full),
         }
     }
 
@@ -236,7 +238,7 @@ impl Line {
                 self.watch.remove(seat as u32, &link);
                 Some(link)
             }
-            Stage::ToAnswer(pair) => {
+            Stage::ToAnswer(pair, _) => {
                 if let Some(maps) = &pair.cold.mapped {
                     self.watch.remove(seat as u32, &maps.link);
                 }
@@ -280,14 +282,12 @@ impl Line {
                 return 0;
             }
         };
-        // From here on our own call is over: it would only be kept waiting there.
+        // Our own call is only kept waiting there.
         let old = std::mem::replace(&mut seats.seats[seat], Seat::Vacant);
-        let mut since = Instant::now();
-        if let Seat::Meeting(call) = old {
-            since = call.since;
-            // Nobody answers it any more.
-            self.drop_call(seat, call.stage);
-        }
+        let (since, own) = match old {
+            Seat::Meeting(call) => (call.since, self.drop_call(seat, call.stage)),
+            _ => (Instant::now(), None),
+        };
         let watched = match &pair.cold.mapped {
             Some(maps) => self.watch.add(seat as u32, &maps.link),
             None => Ok(()),
@@ -301,7 +301,7 @@ impl Line {
             }
             return 0;
         }
-        let stage = Stage::ToAnswer(Box::new(pair));
+        let stage = Stage::ToAnswer(Box::new(pair), own);
         self.occupy(seats, seat, Call { address, since, stage });
         1
     }
@@ -348,7 +348,7 @@ impl Seats {
         match self.find(&address) {
             Some(seat) => match &self.seats[seat] {
                 // Two call each other: the lower one's call is answered.
-                Seat::Meeting(call) if !matches!(call.stage, Stage::ToAnswer(_)) => {
+                Seat::Meeting(call) if !matches!(call.stage, Stage::ToAnswer(..)) => {
                     match address < self.hello.address {
                         true => Verdict::Seat(seat),
                         false => Verdict::Wait,
@@ -377,7 +377,7 @@ impl Seats {
     }
 
     /// Says who this is to the holder of a seat, and gives what it needs.
-    fn say_hello(&self, line: &Line, seat: usize, link: &Link) -> Result<(), LinkError> {
+    pub(super) fn say_hello(&self, line: &Line, seat: usize, link: &Link) -> Result<(), LinkError> {
         let offer = Offer {
             hello: Hello { seat: seat as u32, ..self.hello },
             inbox: line.inbox.fd(),

@@ -8,6 +8,7 @@ use taffrail_fabric::{Fabric, Fault, Head, Payload, Refused, Sink, Token};
 mod crossing;
 mod leaving;
 mod strangers;
+mod waiting;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 

@@ -65,13 +65,13 @@ impl Callers {
             match hear(mine, link) {
                 Ok(Ok(peer)) => came.peers.push(peer),
                 Ok(Err(silent)) => self.unknown.push(silent),
-                Err(LinkError::Descriptors) => {
+                Err((LinkError::Descriptors, _)) => {
                     self.unknown.extend(links);
                     return Err(SetupError::descriptors());
                 }
                 // Somebody may have looked who listens here.
-                Err(LinkError::Closed) if mine.open => {}
-                Err(error) => self.refuse(pid, &error.to_string(), came),
+                Err((LinkError::Closed, _)) if mine.open => {}
+                Err((error, _)) => self.refuse(pid, &error.to_string(), came),
             }
         }
         Ok(())

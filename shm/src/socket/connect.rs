@@ -48,8 +48,22 @@ impl Offer<'_> {
 }
 
 /// The peer at the other end of a link, or the link if nothing was said yet.
-pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkError> {
-    let Some((bytes, files)) = receive(&link.socket)? else { return Ok(Err(link)) };
+///
+/// # Errors
+/// What is wrong with what was said, and the link.
+pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, (LinkError, Link)> {
+    match hear_hello(mine, &link) {
+        Ok(None) => Ok(Err(link)),
+        Ok(Some((hello, [inbox, outbox, doorbell]))) => {
+            Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
+        }
+        Err(error) => Err((error, link)),
+    }
+}
+
+/// What was said, and the inbox, outbox and doorbell that came with it.
+fn hear_hello(mine: &Hello, link: &Link) -> Result<Option<(Hello, [OwnedFd; 3])>, LinkError> {
+    let Some((bytes, files)) = receive(&link.socket)? else { return Ok(None) };
     let hello = decode_hello(&bytes)?;
     let kind = |open: bool| if open { "an open line" } else { "a closed job" };
     same("HELLO, open", kind(mine.open), kind(hello.open))?;
@@ -63,15 +77,15 @@ pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, LinkE
             got: format!("{:x?}", hello.job),
         }));
     }
-    let [inbox, outbox, doorbell] = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
+    let files = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
         LinkError::Protocol(Malformed {
             place: "HELLO, descriptors",
             expected: "3 (inbox, outbox, doorbell)".into(),
             got: files.len().to_string(),
         })
     })?;
-    check_doorbell(&doorbell)?;
-    Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
+    check_doorbell(&files[2])?;
+    Ok(Some((hello, files)))
 }
 
 /// A peer that was met.
@@ -243,8 +257,8 @@ impl<'a> Meeting<'a> {
                 Ok(Place::Met(peer))
             }
             Ok(Err(silent)) => Ok(Place::Greeted(silent)),
-            Err(LinkError::Closed) if self.terms.restarts => Ok(self.hung_up(rank, pid)),
-            Err(error) => Err(setup_error(rank, error)),
+            Err((LinkError::Closed, _)) if self.terms.restarts => Ok(self.hung_up(rank, pid)),
+            Err((error, _)) => Err(setup_error(rank, error)),
         }
     }
 

@@ -1,13 +1,14 @@
 //! How a rank of the conformance suite gets its line.
+#![allow(dead_code, reason = "no test program uses both kinds of lines")]
 
 use std::time::Duration;
 use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
-/// The line of this seat, connected with all others.
-pub fn join(seat: &mut Seat<'_>) -> Line {
-    let setup = Setup::new(Config {
-        open: false,
+fn setup(seat: &Seat<'_>, open: bool) -> Setup {
+    Setup::new(Config {
+        open,
         rank: seat.rank(),
         ranks: seat.size(),
         incarnation: 0,
@@ -19,9 +20,54 @@ pub fn join(seat: &mut Seat<'_>) -> Line {
         patience: Duration::from_secs(20),
         costs: Costs::default(),
     })
-    .expect("memory and a listener");
-    let addresses = seat.exchange(setup.address().as_bytes());
-    let text = |address| String::from_utf8(address).expect("addresses are text");
-    let addresses: Vec<String> = addresses.into_iter().map(text).collect();
+    .expect("memory and a listener")
+}
+
+fn addresses(seat: &mut Seat<'_>, mine: &str) -> Vec<String> {
+    let all = seat.exchange(mine.as_bytes()).into_iter();
+    all.map(|address| String::from_utf8(address).expect("addresses are text")).collect()
+}
+
+/// The line of this seat, connected with all others.
+pub fn join(seat: &mut Seat<'_>) -> Line {
+    let setup = setup(seat, false);
+    let addresses = addresses(seat, setup.address());
     setup.connect(&addresses).expect("a connection with every peer")
+}
+
+/// An open line for this seat, that calls all others, as they call it.
+pub fn join_open(seat: &mut Seat<'_>) -> Line {
+    let mut line = setup(seat, true).open().expect("an open line");
+    let mine = line.address().to_owned();
+    for (rank, address) in (0..).zip(addresses(seat, &mine)) {
+        // Seats are given in this order, so they are the ranks.
+        assert_eq!(line.call(&address), Ok(PeerId(rank)));
+    }
+    while !(0..line.peers() as u32).all(|rank| line.is_met(PeerId(rank))) {
+        line.check(&mut Meeting);
+        std::thread::yield_now();
+    }
+    seat.exchange(&[]);
+    // What is left of the calls that were not answered, since others were.
+    line.check(&mut Meeting);
+    // Nobody begins, or dies, before that.
+    seat.exchange(&[]);
+    line
+}
+
+/// While they meet nothing happens.
+struct Meeting;
+
+impl Sink for Meeting {
+    fn message(&mut self, from: PeerId, head: Head, _: Payload<'_>) {
+        panic!("a message of {from} while they meet: {head:?}");
+    }
+
+    fn completed(&mut self, token: Token, _: Result<(), Fault>) {
+        panic!("{token:?} has ended while they meet");
+    }
+
+    fn failed(&mut self, peer: PeerId, why: Fault) {
+        panic!("{peer} has failed while they meet: {why}");
+    }
 }

@@ -50,7 +50,8 @@ impl Stranger {
             line.check(&mut said);
         }
         assert_eq!(said, Said::default());
-        hear(&self.hello, link).map(|answer| answer.expect("an answer"))
+        let heard = hear(&self.hello, link).map_err(|(error, _)| error);
+        heard.map(|answer| answer.expect("an answer"))
     }
 
     /// Is called by a line, and answers; what becomes of it there.

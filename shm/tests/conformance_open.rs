@@ -1,0 +1,25 @@
+//! Open lines, between processes that call each other, pass the suite that every fabric passes.
+
+mod common;
+
+use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_shm::Line;
+
+struct Open;
+
+impl Bench for Open {
+    type Fabric = Line;
+
+    fn mesh(&self, n: usize) -> Vec<Line> {
+        mesh_of_joined(self, n)
+    }
+}
+
+impl Processes for Open {
+    fn join(&self, seat: &mut Seat<'_>) -> Line {
+        common::join_open(seat)
+    }
+}
+
+taffrail_fabric::conformance!(Open);
+taffrail_fabric::conformance_processes!(Open);
