@@ -20,6 +20,7 @@ use crate::engine::immediate::Immediate;
 use crate::engine::loan::{Back, Buffer, Return};
 use crate::engine::log::Log;
 use crate::engine::log::setting::Setting as Logging;
+use crate::engine::named::Named;
 use crate::engine::pool::{Block, Pool};
 use crate::engine::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
@@ -78,6 +79,8 @@ pub struct Endpoint {
     pub(crate) discarding: Vec<u32>,
     /// Memory that peers may reach by [`RemoteMemory`].
     pub(crate) registered: HashMap<u32, (Exposed, usize)>,
+    /// Memory that peers may reach by a name.
+    pub(crate) named: FxHashMap<u64, Named>,
     pub(crate) handlers: HashMap<u16, Handler>,
     /// A handler is running.
     pub(crate) handling: bool,
@@ -147,6 +150,7 @@ impl Endpoint {
             last_loan: 0,
             discarding: Vec::new(),
             registered: HashMap::new(),
+            named: FxHashMap::default(),
             handlers: HashMap::new(),
             handling: false,
             piece,

@@ -192,3 +192,46 @@ fn many_accesses_at_once() {
         check(&memory, 7);
     });
 }
+
+#[test]
+fn memory_with_a_name_is_reached_by_it() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        let (len, start) = (300_000, 1 << 40);
+        let mut memory = pattern(len, ep.rank().into());
+        let name = u64::MAX - 7;
+        // SAFETY: the memory is kept until it is concealed, and looked at between the meetings.
+        unsafe { ep.expose(name, memory.as_mut_ptr(), len, start).unwrap() };
+        meet(ep);
+        let mut got = vec![0; len];
+        // SAFETY: waited for below.
+        let get = unsafe { ep.iget_named_raw(peer, name, start, got.as_mut_ptr(), len) };
+        ep.wait(get.unwrap()).unwrap();
+        check(&got, peer.into());
+        meet(ep);
+        let data = pattern(100_000, 9);
+        // SAFETY: waited for below.
+        let put = unsafe { ep.iput_named_raw(peer, name, start + 7, data.as_ptr(), data.len()) };
+        // A message that is sent behind it finds the bytes.
+        meet(ep);
+        check(&memory[7..][..100_000], 9);
+        ep.wait(put.unwrap()).unwrap();
+        meet(ep);
+        // Outside, before and behind, and of another name: these fail alone.
+        for (name, address, len) in
+            [(name, start - 1, 4), (name, start + len as u64 - 3, 4), (name, 0, 4), (5, start, 4)]
+        {
+            // SAFETY: waited for below; `got` has more bytes.
+            let request = unsafe { ep.iget_named_raw(peer, name, address, got.as_mut_ptr(), len) };
+            assert!(ep.wait(request.unwrap()).is_err(), "{name} at {address}");
+        }
+        meet(ep);
+        assert!(ep.conceal(name).unwrap());
+        assert!(!ep.conceal(name).unwrap());
+        meet(ep);
+        // SAFETY: waited for below.
+        let request = unsafe { ep.iget_named_raw(peer, name, start, got.as_mut_ptr(), 8) };
+        assert!(ep.wait(request.unwrap()).is_err());
+        meet(ep);
+    });
+}

@@ -2,6 +2,7 @@
 
 use super::Exposed;
 use crate::engine::loan::Buffer;
+use crate::engine::named::Named;
 use crate::engine::one_sided::Way;
 use crate::{Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
 use taffrail_fabric::Fabric;
@@ -155,6 +156,96 @@ impl Endpoint {
         let at = data.cast_mut();
         // SAFETY: the caller's promise; a put only reads.
         let request = unsafe { self.start_one_sided(Way::Put, to, memory, offset, at, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Gives a name to memory, by which peers may reach it ([`iget_named_raw`](Self::iget_named_raw)):
+    /// for runtimes whose keys are their own. Peers call its first byte `start`. An earlier memory of
+    /// that name has it no more.
+    ///
+    /// # Errors
+    /// [`Error::UsedAfterFork`].
+    ///
+    /// # Safety
+    /// `len` bytes at `at` stay valid until [`conceal`](Self::conceal), and peers may read and write
+    /// them at any time until then.
+    pub unsafe fn expose(
+        &mut self,
+        name: u64,
+        at: *mut u8,
+        len: usize,
+        start: u64,
+    ) -> Result<(), Error> {
+        self.conceal(name)?;
+        self.named.insert(name, Named { at: Exposed(at), len, start });
+        Ok(())
+    }
+
+    /// Ends that memory has a name. Returns whether there was such.
+    ///
+    /// # Errors
+    /// [`Error::UsedAfterFork`].
+    pub fn conceal(&mut self, name: u64) -> Result<bool, Error> {
+        self.check_process()?;
+        Ok(self.forget_named(name))
+    }
+
+    /// Starts to read memory that a peer has [exposed](Self::expose) by this name, from `address` on.
+    /// The peer has a part in it, when it makes progress.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); where the peer has no such memory, the operation fails with
+    /// [`Error::PeerFailed`], and the peer has not.
+    ///
+    /// # Safety
+    /// As [`iget_raw`](Self::iget_raw).
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let (mut table, mut into) = (*b"0123456789", [0; 3]);
+    /// // SAFETY: the table stays until it is concealed, and `into` until the request is finished.
+    /// let request = unsafe {
+    ///     endpoint.expose(77, table.as_mut_ptr(), table.len(), 1000)?;
+    ///     endpoint.iget_named_raw(0, 77, 1004, into.as_mut_ptr(), into.len())?
+    /// };
+    /// endpoint.wait(request)?;
+    /// assert_eq!(&into, b"456");
+    /// assert!(endpoint.conceal(77)?);
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
+    pub unsafe fn iget_named_raw(
+        &mut self,
+        from: Rank,
+        name: u64,
+        address: u64,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_named(Way::Get, from, (name, address), into, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts to write memory that a peer has [exposed](Self::expose); over when it is there. A message
+    /// that is sent behind it is received after it.
+    ///
+    /// # Errors
+    /// As [`iget_named_raw`](Self::iget_named_raw).
+    ///
+    /// # Safety
+    /// As [`iput_raw`](Self::iput_raw).
+    pub unsafe fn iput_named_raw(
+        &mut self,
+        to: Rank,
+        name: u64,
+        address: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Request, Error> {
+        let at = data.cast_mut();
+        // SAFETY: the caller's promise; a put only reads.
+        let request = unsafe { self.start_named(Way::Put, to, (name, address), at, len)? };
         Ok(self.handle(request))
     }
 }

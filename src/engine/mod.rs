@@ -15,6 +15,7 @@ pub(crate) mod kind;
 pub(crate) mod loan;
 pub(crate) mod log;
 pub(crate) mod multi;
+pub(crate) mod named;
 pub(crate) mod one_sided;
 pub(crate) mod peer;
 pub(crate) mod pool;

@@ -5,6 +5,7 @@
 
 use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
+use super::named::NAMED;
 use super::peer::{Queued, Stream};
 use super::request::{Extra, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Status};
@@ -89,17 +90,7 @@ impl Endpoint {
         at: *mut u8,
         len: usize,
     ) -> Result<u32, Error> {
-        self.check_dest(&Dest::new(rank, 0))?;
-        let causal = self.core.log.as_ref().is_some_and(|log| log.is_causal());
-        if causal && rank != self.rank() {
-            self.not_logged(
-                "access to the memory of another rank, with --logging causal,",
-                "send messages",
-            )?;
-        }
-        if self.leaves_the_set(rank) {
-            self.not_logged("access to the memory of a rank of another set", "send messages")?;
-        }
+        self.check_access(rank)?;
         if offset.checked_add(len as u64).is_none_or(|end| end > memory.len) {
             return Err(MemoryError::Unknown { region: memory.region, offset }.into());
         }
@@ -128,32 +119,56 @@ impl Endpoint {
             }
             Err(_) => {
                 self.core.requests.get(request).extra().source = None;
-                self.ask_target(way, rank, request, memory, offset);
+                let region = (0, memory.region.into());
+                self.ask_target(way, rank, request, region, memory.offset + offset);
             }
         }
         Ok(request)
     }
 
-    /// Lets the target do it.
-    fn ask_target(&mut self, way: Way, to: Rank, request: u32, memory: &RemoteMemory, offset: u64) {
+    /// Refuses what cannot be done, or not be logged.
+    pub(crate) fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
+        self.check_dest(&Dest::new(rank, 0))?;
+        let causal = self.core.log.as_ref().is_some_and(|log| log.is_causal());
+        if causal && rank != self.rank() {
+            self.not_logged(
+                "access to the memory of another rank, with --logging causal,",
+                "send messages",
+            )?;
+        }
+        if self.leaves_the_set(rank) {
+            self.not_logged("access to the memory of a rank of another set", "send messages")?;
+        }
+        Ok(())
+    }
+
+    /// Lets the target do it, in memory that it calls `region`, from `start` on.
+    pub(crate) fn ask_target(
+        &mut self,
+        way: Way,
+        to: Rank,
+        request: u32,
+        (context, region): (u16, u64),
+        start: u64,
+    ) {
         let slot = self.core.requests.get(request);
         slot.stage = if way == Way::Get { Stage::AskedGet } else { Stage::AskedPut };
         let (at, len, name) = (slot.at, slot.len, slot.name(request));
         let place = |offset: u64, last: u64| {
-            let mut body = (memory.region as u64).to_le_bytes().to_vec();
-            body.extend_from_slice(&(memory.offset + offset).to_le_bytes());
+            let mut body = region.to_le_bytes().to_vec();
+            body.extend_from_slice(&start.wrapping_add(offset).to_le_bytes());
             body.extend_from_slice(&last.to_le_bytes());
             body
         };
         if way == Way::Get {
-            let head = Head { kind: kind::ASK, tag: name, ..Head::default() };
-            return self.post_small(to, head, &place(offset, len as u64));
+            let head = Head { kind: kind::ASK, context, tag: name, ..Head::default() };
+            return self.post_small(to, head, &place(0, len as u64));
         }
-        let head = Head { kind: kind::TELL, tag: name, ..Head::default() };
+        let head = Head { kind: kind::TELL, context, tag: name, ..Head::default() };
         let step = self.line.caps().max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
-            let mut body = place(offset + from as u64, (from + now == len) as u64);
+            let mut body = place(from as u64, (from + now == len) as u64);
             // SAFETY: the caller of `start_one_sided` vouches for the range.
             body.extend_from_slice(unsafe { std::slice::from_raw_parts(at.add(from), now) });
             self.post_small(to, head, &body);
@@ -170,7 +185,11 @@ impl Endpoint {
         let (region, offset, third) = (word(0), word(8), word(16));
         let asked = head.kind == kind::ASK;
         let len = if asked { third } else { data.len() as u64 };
-        let Some(at) = self.own_memory(region, offset, len) else {
+        let found = match head.context {
+            NAMED => self.named_memory(region, offset, len),
+            _ => self.own_memory(region, offset, len),
+        };
+        let Some(at) = found else {
             let head = Head { kind: kind::NO_MEMORY, tag: head.tag, ..Head::default() };
             return self.post_small(from, head, &[]);
         };
@@ -208,8 +227,12 @@ impl Endpoint {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
         let (at, len) = self.registered.remove(&region.0).ok_or(unknown)?;
         self.line.deregister(region)?;
-        // Answers that still read from it end early.
-        let range = at.0.addr()..at.0.addr() + len;
+        self.end_answers(at.0.addr()..at.0.addr() + len);
+        Ok(())
+    }
+
+    /// Answers that still read from memory end early.
+    pub(crate) fn end_answers(&mut self, range: std::ops::Range<usize>) {
         for peer in 0..self.core.peers.len() {
             let streams = std::mem::take(&mut self.core.peers[peer].streams);
             for stream in streams {
@@ -231,6 +254,5 @@ impl Endpoint {
                 }
             }
         }
-        Ok(())
     }
 }
