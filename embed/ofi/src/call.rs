@@ -1,0 +1,73 @@
+//! How calls from C are answered.
+
+use crate::abi::errno::*;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use taffrail::Fault;
+
+/// Why a call is refused: the number for C, and a line for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Refusal {
+    /// Positive.
+    pub errno: c_int,
+    pub why: String,
+}
+
+impl Refusal {
+    pub fn new(errno: c_int, why: impl Into<String>) -> Refusal {
+        Refusal { errno, why: why.into() }
+    }
+}
+
+impl From<taffrail::Error> for Refusal {
+    fn from(error: taffrail::Error) -> Refusal {
+        Refusal { errno: errno_of(&error), why: error.to_string() }
+    }
+}
+
+/// Answers a call that is not on the way of messages: a refusal becomes a line of the log and its
+/// number, a panic `FI_EOTHER`.
+pub fn answer(what: &str, call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(refusal)) => {
+            tracing::warn!("{what}: {refusal}");
+            -refusal.errno
+        }
+        Err(_) => {
+            // The panic itself has said where.
+            eprintln!("taffrail: {what} failed by a mistake in the provider, see above");
+            -FI_EOTHER
+        }
+    }
+}
+
+/// Answers a call for something that is not offered: one line for each, however often it is called.
+#[cold]
+pub fn unsupported(what: &'static str) -> c_int {
+    static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !said.contains(&what) {
+        said.push(what);
+        eprintln!("taffrail: the libfabric provider does not offer {what} (FI_ENOSYS)");
+    }
+    -FI_ENOSYS
+}
+
+/// What libfabric calls an error of the engine.
+pub fn errno_of(error: &taffrail::Error) -> c_int {
+    use taffrail::Error::*;
+    match error {
+        PeerFailed { fault: Fault::NoSuchMemory(_), .. } => FI_ENOKEY,
+        PeerFailed { .. } => FI_ECONNRESET,
+        Truncated { .. } => FI_ETRUNC,
+        Cancelled => FI_ECANCELED,
+        NoSuchRank { .. } | StaleRequest(_) | Setting { .. } | Tuning { .. } => FI_EINVAL,
+        UsedAfterFork => FI_EOPBADSTATE,
+        Memory(_) | Denied(_) => FI_ENOMEM,
+        NotLogged { .. } => FI_ENOSYS,
+        _ => FI_EIO,
+    }
+}

@@ -1,0 +1,222 @@
+//! Completion queues. Reading one makes progress with the endpoints that are bound to it.
+
+mod entry;
+mod read;
+
+use crate::abi::constants::*;
+use crate::abi::cq::{fi_cq_attr, fi_ops_cq, fid_cq};
+use crate::abi::domain::fid_domain;
+use crate::abi::errno::{FI_EBUSY, FI_EINVAL, FI_ENOSYS};
+use crate::abi::fid::{fi_ops, fid};
+use crate::call::{Refusal, answer};
+use crate::domain::{Domain, bad_flags};
+use crate::endpoint::Endpoint;
+use crate::lock::{SHARED, SOLO};
+use crate::unsupported;
+use crate::wait::Wait;
+use std::collections::VecDeque;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Arc;
+
+use entry::Format;
+pub use entry::{Entry, Failure};
+
+/// Reads without success before the processor is given away.
+const PATIENCE: u32 = 2000;
+
+#[repr(C)]
+pub struct Cq {
+    fid: fid_cq,
+    pub domain: *mut Domain,
+    format: Format,
+    wait_obj: u32,
+    pub wait: Option<Arc<Wait>>,
+    /// Endpoints that tell it what has ended. One that is bound in both directions is there once.
+    endpoints: Vec<*mut Endpoint>,
+    /// What has ended and was not read, in order. An entry that says so stands for the next failure.
+    ready: VecDeque<Entry>,
+    failures: VecDeque<Failure>,
+    /// What the failure that was read last was, for `fi_cq_strerror`.
+    last_failure: CString,
+    /// Reads without success since the last one that had some.
+    empty_reads: u32,
+}
+
+impl Cq {
+    /// Tells that an operation has ended.
+    #[inline]
+    pub fn push(&mut self, entry: Entry) {
+        self.ready.push_back(entry);
+    }
+
+    /// Tells that an operation has failed.
+    #[cold]
+    pub fn fail(&mut self, failure: Failure) {
+        self.ready.push_back(Entry::of_failure());
+        self.failures.push_back(failure);
+    }
+
+    /// A read has found nothing. Programs read again and again: after many the processor is given to
+    /// somebody who may have what is waited for, as where there are more ranks than processors.
+    #[inline]
+    fn idle(&mut self) {
+        self.empty_reads = self.empty_reads.saturating_add(1);
+        if self.empty_reads > PATIENCE {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes an endpoint in.
+    pub fn bind(&mut self, endpoint: *mut Endpoint) -> Result<(), Refusal> {
+        if !self.endpoints.contains(&endpoint) {
+            if let Some(wait) = &self.wait {
+                // SAFETY: an open endpoint.
+                wait.add(unsafe { &*endpoint })?;
+            }
+            self.endpoints.push(endpoint);
+        }
+        Ok(())
+    }
+
+    /// Lets an endpoint go.
+    pub fn unbind(&mut self, endpoint: *mut Endpoint) {
+        if let Some(wait) = &self.wait {
+            // SAFETY: an endpoint that is about to be closed.
+            wait.remove(unsafe { &*endpoint });
+        }
+        self.endpoints.retain(|&bound| bound != endpoint);
+    }
+}
+
+static FID: fi_ops = fi_ops { close, control, ..unsupported::FID };
+
+const fn ops<const SAFE: bool>() -> fi_ops_cq {
+    fi_ops_cq {
+        size: size_of::<fi_ops_cq>(),
+        read: read::read::<SAFE>,
+        readfrom: read::readfrom::<SAFE>,
+        readerr: read::readerr,
+        sread: read::sread,
+        sreadfrom: read::sreadfrom,
+        signal: read::signal,
+        strerror: read::strerror,
+    }
+}
+
+static SOLO_OPS: fi_ops_cq = ops::<SOLO>();
+static SHARED_OPS: fi_ops_cq = ops::<SHARED>();
+
+/// `fi_cq_open`. A queue holds as many entries as there is memory for.
+pub unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    cq: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    answer("fi_cq_open", || {
+        let domain: *mut Domain = domain.cast();
+        // SAFETY: attributes as in the headers, or none: those may all be zero.
+        let attr = unsafe { attr.as_ref().copied().unwrap_or(std::mem::zeroed()) };
+        if attr.flags & !FI_AFFINITY != 0 {
+            return Err(bad_flags(attr.flags));
+        }
+        let format = Format::of(attr.format).ok_or_else(|| {
+            Refusal::new(FI_ENOSYS, format!("the entry format {} is not known", attr.format))
+        })?;
+        let wait = Wait::asked(attr.wait_obj)?;
+        // SAFETY: an open domain, and a place for the answer.
+        unsafe {
+            let made = Cq {
+                fid: fid_cq {
+                    fid: fid { fclass: FI_CLASS_CQ, context, ops: &FID },
+                    ops: if (*domain).safe { &SHARED_OPS } else { &SOLO_OPS },
+                },
+                domain,
+                format,
+                wait_obj: attr.wait_obj,
+                wait,
+                endpoints: Vec::new(),
+                ready: VecDeque::new(),
+                failures: VecDeque::new(),
+                last_failure: CString::default(),
+                empty_reads: 0,
+            };
+            let _guard = (*domain).lock.take();
+            (*domain).state.users += 1;
+            cq.write(Box::into_raw(Box::new(made)).cast());
+        }
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn close(object: *mut fid) -> c_int {
+    answer("fi_close(cq)", || {
+        let cq: *mut Cq = object.cast();
+        // SAFETY: an open queue, made by `open`.
+        unsafe {
+            let domain = (*cq).domain;
+            let _guard = (*domain).lock.take();
+            if !(*cq).endpoints.is_empty() {
+                return Err(Refusal::new(FI_EBUSY, "an endpoint is bound to it"));
+            }
+            (*domain).state.users -= 1;
+            drop(Box::from_raw(cq));
+        }
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    let cq: *mut Cq = object.cast();
+    // SAFETY: an open queue.
+    unsafe { wait_control((*cq).wait.as_deref(), (*cq).wait_obj, command, arg) }
+}
+
+/// The control commands of whatever can be waited on.
+///
+/// # Safety
+/// `arg` is what the command asks for.
+pub unsafe fn wait_control(
+    wait: Option<&Wait>,
+    wait_obj: u32,
+    command: c_int,
+    arg: *mut c_void,
+) -> c_int {
+    match (command, wait) {
+        (FI_GETWAIT | FI_GETWAITOBJ, _) if arg.is_null() => -FI_EINVAL,
+        (FI_GETWAIT, Some(wait)) => {
+            // SAFETY: a place for a descriptor.
+            unsafe { arg.cast::<c_int>().write(wait.descriptor()) };
+            0
+        }
+        (FI_GETWAITOBJ, _) => {
+            let answer = if wait_obj == FI_WAIT_UNSPEC { FI_WAIT_FD } else { wait_obj };
+            // SAFETY: a place for the kind.
+            unsafe { arg.cast::<u32>().write(answer) };
+            0
+        }
+        _ => -FI_ENOSYS,
+    }
+}
+
+/// Whether a thread may sleep on the queue's descriptor: there is nothing to read, and nothing to be
+/// made progress with.
+///
+/// # Safety
+/// An open queue.
+pub unsafe fn try_wait(cq: *mut Cq) -> bool {
+    // SAFETY: the caller's promise; everything is behind the lock.
+    unsafe {
+        let _guard = (*(*cq).domain).lock.take();
+        (*cq).ready.is_empty() && arm(&(*cq).endpoints)
+    }
+}
+
+/// Prepares a sleep.
+///
+/// # Safety
+/// Open endpoints, and the lock.
+pub unsafe fn arm(endpoints: &[*mut Endpoint]) -> bool {
+    // SAFETY: the caller's promise.
+    endpoints.iter().all(|&endpoint| unsafe { (*endpoint).engine.arm() })
+}

@@ -1,0 +1,184 @@
+//! Reading a completion queue.
+
+use super::{Cq, arm};
+use crate::abi::cq::{fi_cq_err_entry, fid_cq};
+use crate::abi::errno::*;
+use crate::abi::fi_addr_t;
+use crate::endpoint::Endpoint;
+use crate::wait::until;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+/// The endpoint to make progress with next, unless there are enough entries.
+///
+/// # Safety
+/// An open queue, and the lock.
+#[inline(always)]
+unsafe fn more(cq: *const Cq, index: usize, count: usize) -> Option<*mut Endpoint> {
+    // SAFETY: the caller's promise.
+    let cq = unsafe { &*cq };
+    if cq.ready.len() >= count.max(1) { None } else { cq.endpoints.get(index).copied() }
+}
+
+/// Makes progress until `count` entries are there or nothing more ends, and takes them out.
+///
+/// # Safety
+/// An open queue, the lock, and room for `count` entries (and sources, if these are wanted).
+#[inline(always)]
+unsafe fn take(cq: *mut Cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
+    // SAFETY: the caller's promise. Endpoints write to the queue, so no reference to it lives while
+    // they make progress.
+    unsafe {
+        let mut index = 0;
+        while let Some(endpoint) = more(cq, index, count) {
+            if let Err(errno) = (*endpoint).advance(count.max(1)) {
+                return -errno as isize;
+            }
+            index += 1;
+        }
+        let cq = &mut *cq;
+        let mut taken = 0;
+        while taken < count {
+            match cq.ready.front() {
+                Some(entry) if !entry.is_failure() => {
+                    cq.format.write(buf, taken, entry);
+                    if !sources.is_null() {
+                        sources.add(taken).write(entry.source);
+                    }
+                    cq.ready.pop_front();
+                    taken += 1;
+                }
+                Some(_) if taken == 0 => return -FI_EAVAIL as isize,
+                _ => break,
+            }
+        }
+        if taken == 0 {
+            cq.idle();
+            return -FI_EAGAIN as isize;
+        }
+        cq.empty_reads = 0;
+        taken as isize
+    }
+}
+
+pub unsafe extern "C" fn read<const SAFE: bool>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+) -> isize {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let _guard = (*(*cq).domain).lock.hold::<SAFE>();
+        take(cq, buf, count, null_mut())
+    }
+}
+
+pub unsafe extern "C" fn readfrom<const SAFE: bool>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    sources: *mut fi_addr_t,
+) -> isize {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let _guard = (*(*cq).domain).lock.hold::<SAFE>();
+        take(cq, buf, count, sources)
+    }
+}
+
+/// The failure that is next in the queue.
+pub unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _: u64) -> isize {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: an open queue, and a place for the entry.
+    unsafe {
+        let _guard = (*(*cq).domain).lock.take();
+        let cq = &mut *cq;
+        if !cq.ready.front().is_some_and(|entry| entry.is_failure()) {
+            return -FI_EAGAIN as isize;
+        }
+        cq.ready.pop_front();
+        let failure = cq.failures.pop_front().expect("an entry stands for each failure");
+        buf.write(failure.to_c());
+        cq.last_failure = CString::new(failure.why).unwrap_or_default();
+    }
+    1
+}
+
+pub unsafe extern "C" fn sread(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { sreadfrom(cq, buf, count, null_mut(), cond, timeout) }
+}
+
+/// `timeout` in milliseconds, negative for ever. The lock is not held while the thread sleeps.
+pub unsafe extern "C" fn sreadfrom(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    sources: *mut fi_addr_t,
+    _cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: an open queue, and room for the entries.
+    unsafe {
+        let Some(wait) = (*cq).wait.clone() else {
+            return crate::call::unsupported(
+                "fi_cq_sread of a queue that was opened without a wait object",
+            ) as isize;
+        };
+        let domain = (*cq).domain;
+        let look = || {
+            let _guard = (*domain).lock.take();
+            let taken = take(cq, buf, count, sources);
+            (taken != -FI_EAGAIN as isize).then_some(taken)
+        };
+        let arm = || {
+            let _guard = (*domain).lock.take();
+            (*cq).ready.is_empty() && arm(&(*cq).endpoints)
+        };
+        until(&wait, timeout, true, look, arm).unwrap_or_else(|errno| errno as isize)
+    }
+}
+
+pub unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: an open queue; its wait object never changes.
+    match unsafe { &(*cq).wait } {
+        Some(wait) => {
+            wait.ring();
+            0
+        }
+        None => -FI_EINVAL,
+    }
+}
+
+/// What the failure was that was read last.
+pub unsafe extern "C" fn strerror(
+    cq: *mut fid_cq,
+    _prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let cq: *mut Cq = cq.cast();
+    // SAFETY: an open queue, and `len` bytes at `buf`, if any.
+    unsafe {
+        let _guard = (*(*cq).domain).lock.take();
+        let text: &CString = &(*cq).last_failure;
+        if !buf.is_null() && len > 0 {
+            let bytes = text.as_bytes();
+            let part = bytes.len().min(len - 1);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buf, part);
+            buf.add(part).write(0);
+        }
+        text.as_ptr()
+    }
+}

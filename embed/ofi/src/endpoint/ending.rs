@@ -1,0 +1,156 @@
+//! What ends, and who is told.
+
+use super::Endpoint;
+use super::operation::{Kind, Operation};
+use crate::abi::constants::{FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA};
+use crate::abi::errno::FI_EIO;
+use crate::cq::{Cq, Entry, Failure};
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use taffrail::{Completion, Error, Landed, Request, Status};
+
+impl Endpoint {
+    /// Makes progress, until nothing more ends or `most` operations have.
+    #[inline]
+    pub fn advance(&mut self, most: usize) -> Result<(), c_int> {
+        for _ in 0..most {
+            match self.engine.next_ended() {
+                Ok(None) => break,
+                Ok(Some((request, completion))) => self.ended(request, completion),
+                Err(error) => return Err(self.broken(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn broken(&self, error: &Error) -> c_int {
+        eprintln!("taffrail: {error}");
+        FI_EIO
+    }
+
+    #[inline]
+    fn ended(&mut self, request: Request, completion: Completion) {
+        let operation = &mut self.operations[request.index()];
+        match completion {
+            Completion::Ended(Ok(status)) if operation.kind.is_plain() => {
+                let kind = std::mem::replace(&mut operation.kind, Kind::None);
+                if operation.owned.is_some() {
+                    operation.let_go_of_memory();
+                }
+                if operation.tell {
+                    let mut entry = Entry::new(operation.context, operation.flags);
+                    if kind == Kind::Receive {
+                        self.describe(&mut entry, &status);
+                    }
+                    self.tell(kind, entry);
+                }
+                self.count(kind, true);
+            }
+            Completion::Landed(Ok(landed)) => self.landed(request, &landed),
+            rest => self.ended_otherwise(request, rest),
+        }
+    }
+
+    /// Says in an entry what a message says of itself.
+    #[inline]
+    pub fn describe(&mut self, entry: &mut Entry, status: &Status) {
+        entry.len = status.len;
+        entry.tag = status.tag;
+        if let Some(data) = status.data.get() {
+            entry.data = data.into();
+            entry.flags |= FI_REMOTE_CQ_DATA;
+        }
+        entry.source = self.source(status.source);
+    }
+
+    /// A message is in the buffer of a multi-receive.
+    fn landed(&mut self, request: Request, landed: &Landed) {
+        let operation = &mut self.operations[request.index()];
+        let mut entry = Entry::new(operation.context, operation.flags);
+        entry.buf = operation.buf.wrapping_add(landed.offset).cast();
+        if landed.last {
+            operation.released = true;
+            entry.flags |= FI_MULTI_RECV;
+        }
+        let tell = operation.tell || landed.last;
+        self.describe(&mut entry, &landed.status);
+        if tell {
+            self.tell(Kind::Multi, entry);
+        }
+        self.count(Kind::Multi, true);
+    }
+
+    #[cold]
+    fn ended_otherwise(&mut self, request: Request, completion: Completion) {
+        let operation = &mut self.operations[request.index()];
+        let free = Operation::new(Kind::None, 0, null_mut(), false);
+        match completion {
+            Completion::Landed(Err(error)) => {
+                let told = Operation::new(Kind::Multi, operation.flags, operation.context, true);
+                self.failed(told, &error);
+            }
+            Completion::Ended(Err(Error::PeerFailed { .. })) if operation.any_source => {
+                operation.kind = Kind::Forlorn;
+            }
+            Completion::Ended(Err(error)) => {
+                let ended = std::mem::replace(operation, free);
+                self.failed(ended, &error);
+            }
+            Completion::Ended(Ok(status)) if operation.kind == Kind::Notice => {
+                operation.kind = Kind::None;
+                self.noticed(&status);
+            }
+            // A multi-receive, which was told unless its last message had failed.
+            Completion::Ended(Ok(_)) => {
+                let ended = std::mem::replace(operation, free);
+                if !ended.released {
+                    let flags = (ended.flags & !FI_RECV) | FI_MULTI_RECV;
+                    self.tell(Kind::Multi, Entry::new(ended.context, flags));
+                }
+            }
+            Completion::Landed(Ok(_)) => unreachable!("told by `landed`"),
+        }
+    }
+
+    fn queue(&self, kind: Kind) -> *mut Cq {
+        match kind {
+            Kind::Receive | Kind::Multi | Kind::Forlorn | Kind::Notice => self.rx.cq,
+            _ => self.tx.cq,
+        }
+    }
+
+    /// Makes an entry of the queue that the operation belongs to.
+    #[inline]
+    pub fn tell(&mut self, kind: Kind, entry: Entry) {
+        // SAFETY: a bound queue is open, and nobody else has it: everything is behind one lock.
+        if let Some(cq) = unsafe { self.queue(kind).as_mut() } {
+            cq.push(entry);
+        }
+    }
+
+    #[cold]
+    pub fn tell_failure(&mut self, kind: Kind, failure: Failure) {
+        tracing::info!("an operation has failed: {}", failure.why);
+        // SAFETY: as above.
+        if let Some(cq) = unsafe { self.queue(kind).as_mut() } {
+            cq.fail(failure);
+        }
+    }
+
+    /// Counts an operation that has ended.
+    #[inline]
+    pub fn count(&mut self, kind: Kind, well: bool) {
+        let counter = match kind {
+            Kind::Send => self.tx.cntr,
+            Kind::Receive | Kind::Multi | Kind::Forlorn => self.rx.cntr,
+            Kind::Read => self.reads,
+            Kind::Write | Kind::Inject => self.writes,
+            Kind::Notice | Kind::None => null_mut(),
+        };
+        // SAFETY: a bound counter is open, and nobody else has it.
+        if let Some(counter) = unsafe { counter.as_mut() } {
+            counter.count(well);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Operations under way.
+
+use super::Endpoint;
+use crate::abi::errno::FI_EOPBADSTATE;
+use crate::call::errno_of;
+use crate::cq::Failure;
+use libc::iovec;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use taffrail::{Error, Request};
+
+/// What is told of an operation, and to whom.
+pub struct Operation {
+    pub kind: Kind,
+    /// Its success makes an entry.
+    pub tell: bool,
+    /// A multi-receive whose last entry said that its buffer is free.
+    pub released: bool,
+    /// A receive that takes messages of anybody.
+    pub any_source: bool,
+    pub context: *mut c_void,
+    /// `FI_SEND | FI_TAGGED` and the like.
+    pub flags: u64,
+    /// The buffer of a multi-receive.
+    pub buf: *mut u8,
+    pub request: Option<Request>,
+    /// Memory of ours that the operation uses, and where in the end it goes.
+    pub owned: Option<Box<[u8]>>,
+    pub scatter: Vec<iovec>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no such operation.
+    None,
+    Send,
+    Receive,
+    Multi,
+    Read,
+    Write,
+    /// A write that leaves nothing to the program: its failure is not told either.
+    Inject,
+    /// Waits for a notice that a peer has written to our memory.
+    Notice,
+    /// A receive from any source that the engine has given up, since nobody is left that could send
+    /// anything. For the program it goes on until it is cancelled, for new peers may come.
+    Forlorn,
+}
+
+impl Kind {
+    /// Operations of which nothing but a success is to be told.
+    #[inline]
+    pub fn is_plain(self) -> bool {
+        !matches!(self, Kind::Multi | Kind::Notice)
+    }
+}
+
+impl Operation {
+    #[inline]
+    pub fn new(kind: Kind, flags: u64, context: *mut c_void, tell: bool) -> Operation {
+        Operation {
+            kind,
+            tell,
+            released: false,
+            any_source: false,
+            context,
+            flags,
+            buf: null_mut(),
+            request: None,
+            owned: None,
+            scatter: Vec::new(),
+        }
+    }
+
+    /// Gives memory of ours back, when what was read into it is where it belongs.
+    #[cold]
+    pub fn let_go_of_memory(&mut self) {
+        let Some(whole) = self.owned.take() else { return };
+        let mut rest = &whole[..];
+        for place in self.scatter.drain(..) {
+            let (part, behind) = rest.split_at(place.iov_len);
+            // SAFETY: whoever started the operation has left these places to it.
+            unsafe {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), place.iov_base.cast(), part.len());
+            }
+            rest = behind;
+        }
+    }
+}
+
+impl Endpoint {
+    /// Takes note of an operation that was started, or has failed to. Returns what C is told.
+    #[inline(always)]
+    pub fn started(&mut self, started: Result<Request, Error>, mut operation: Operation) -> isize {
+        match started {
+            Ok(request) => {
+                // It was started just now, and is not stale.
+                let _ = self.engine.report(request);
+                operation.request = Some(request);
+                match self.operations.get_mut(request.index()) {
+                    Some(place) => *place = operation,
+                    None => self.add_operation(request.index(), operation),
+                }
+                0
+            }
+            Err(error) => self.not_started(&error, operation),
+        }
+    }
+
+    #[cold]
+    fn add_operation(&mut self, index: usize, operation: Operation) {
+        while self.operations.len() <= index {
+            self.operations.push(Operation::new(Kind::None, 0, null_mut(), false));
+        }
+        self.operations[index] = operation;
+    }
+
+    /// A peer that has failed is told by the queue, everything else by the call.
+    #[cold]
+    fn not_started(&mut self, error: &Error, operation: Operation) -> isize {
+        match error {
+            Error::PeerFailed { .. } => {
+                self.failed(operation, error);
+                0
+            }
+            Error::UsedAfterFork => -FI_EOPBADSTATE as isize,
+            _ => {
+                eprintln!("taffrail: an operation cannot be started: {error}");
+                -errno_of(error) as isize
+            }
+        }
+    }
+
+    /// Tells that an operation has failed.
+    #[cold]
+    pub fn failed(&mut self, operation: Operation, error: &Error) {
+        if operation.kind == Kind::Inject {
+            // Nothing of it is the program's business, and MPICH would end.
+            tracing::info!("an injected write: {error}");
+            return self.count(Kind::Inject, true);
+        }
+        self.count(operation.kind, false);
+        let (len, more, tag) = match *error {
+            Error::Truncated { len, room, tag, .. } => (room, len - room, tag),
+            _ => (0, 0, 0),
+        };
+        self.tell_failure(
+            operation.kind,
+            Failure {
+                context: operation.context,
+                flags: operation.flags,
+                len,
+                more,
+                tag,
+                errno: errno_of(error),
+                why: error.to_string(),
+            },
+        );
+    }
+}

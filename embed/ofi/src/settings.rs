@@ -1,0 +1,94 @@
+//! `FI_TAFFRAIL_*`: settings in the environment, and how `fi_info -g` comes to know them.
+
+use crate::abi::constants::FI_PARAM_STRING;
+use crate::abi::provider::fi_provider;
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Once;
+use taffrail::{Error, Settings};
+use tracing_subscriber::EnvFilter;
+
+/// Names (without `FI_TAFFRAIL_`, in small letters, as libfabric wants them) and what they mean.
+const PARAMETERS: [(&CStr, &CStr); 5] = [
+    (
+        c"log",
+        c"What the provider says on standard error: warn (refusals, with their reasons), info, debug. \
+          Unset: only what the program should not do.",
+    ),
+    (
+        c"eager_max",
+        c"Messages of up to this many bytes are sent without asking the receiver (K, M: times 1024). \
+          Unset: 64K, or what taffrail-perf tune has found.",
+    ),
+    (c"outbox", c"The memory that messages leave from grows up to this many bytes. Unset: 16M."),
+    (
+        c"unexpected",
+        c"When more bytes of one sender wait for receives, it announces its messages instead of \
+          sending them. Unset: 64M.",
+    ),
+    (
+        c"spin",
+        c"Idle turns before a wait gives the processor away. Unset: many if there is a processor for \
+          each process, else few.",
+    ),
+];
+
+/// Settings of an endpoint: `FI_TAFFRAIL_X`, else `TAFFRAIL_X`, else the default.
+pub fn of_endpoint() -> Result<Settings, Error> {
+    let read = |name: &str| std::env::var(name).ok();
+    Settings::from_lookup(|name| read(&format!("FI_{name}")).or_else(|| read(name)))
+}
+
+/// Whether `taffrail run` logs the messages of this process.
+pub fn is_logged() -> bool {
+    std::env::var("TAFFRAIL_LOGGING").is_ok_and(|policy| policy != "none")
+}
+
+/// Begins to write the log, if `FI_TAFFRAIL_LOG` asks for one.
+pub fn start_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Ok(level) = std::env::var("FI_TAFFRAIL_LOG") else { return };
+        match EnvFilter::try_new(&level) {
+            Ok(filter) => tracing_subscriber::fmt()
+                .with_env_filter(filter)
+                .with_writer(std::io::stderr)
+                .try_init()
+                .unwrap_or_else(|error| eprintln!("taffrail: no log: {error}")),
+            Err(error) => eprintln!("taffrail: FI_TAFFRAIL_LOG={level}: {error}"),
+        }
+    });
+}
+
+/// Tells libfabric which parameters there are, for `fi_info -g`. Its function is looked up among the
+/// symbols that the program has loaded, since nothing of libfabric is linked; where it was loaded
+/// privately, the parameters work and are not listed.
+pub fn announce(provider: &fi_provider) {
+    type Define =
+        unsafe extern "C" fn(*const fi_provider, *const c_char, c_int, *const c_char, ...) -> c_int;
+    // SAFETY: a look-up by name has no preconditions.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fi_param_define".as_ptr()) };
+    if found.is_null() {
+        tracing::debug!("fi_param_define is not to be seen: fi_info -g lists no FI_TAFFRAIL_*");
+        return;
+    }
+    // SAFETY: libfabric has had this function with this signature since 1.0.
+    let define: Define = unsafe { std::mem::transmute(found) };
+    for (name, help) in PARAMETERS {
+        // SAFETY: strings end with a zero, and the help has no directives that want arguments.
+        unsafe { define(provider, name.as_ptr(), FI_PARAM_STRING, help.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_helps_can_be_given_to_libfabric() {
+        for (name, help) in PARAMETERS {
+            let name = name.to_str().unwrap();
+            assert_eq!(name, name.to_lowercase());
+            assert!(!help.to_str().unwrap().contains('%'), "{name}: the help is a format");
+        }
+    }
+}

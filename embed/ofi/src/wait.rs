@@ -1,0 +1,123 @@
+//! Waiting for completions: one descriptor for everything that a queue or counter looks at.
+
+use crate::abi::constants::*;
+use crate::abi::errno::{FI_EAGAIN, FI_EIO, FI_ENOSYS};
+use crate::call::Refusal;
+use crate::endpoint::Endpoint;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Looks for completions before the first sleep.
+const LOOKS: u32 = 1000;
+/// The longest sleep, after which peers are looked at.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What a thread sleeps on. An epoll descriptor that has those of the endpoints in it, and a bell.
+pub struct Wait {
+    epoll: OwnedFd,
+    bell: OwnedFd,
+}
+
+impl Wait {
+    /// The wait object that a program asks for: `None` for none.
+    pub fn asked(wait_obj: u32) -> Result<Option<Arc<Wait>>, Refusal> {
+        match wait_obj {
+            FI_WAIT_NONE => Ok(None),
+            FI_WAIT_UNSPEC | FI_WAIT_FD | FI_WAIT_YIELD => {
+                Wait::new().map(|wait| Some(Arc::new(wait))).map_err(|error| {
+                    Refusal::new(FI_EIO, format!("no descriptor to wait on: {error}"))
+                })
+            }
+            other => {
+                let why =
+                    format!("the wait object {other}; there are FI_WAIT_UNSPEC and FI_WAIT_FD");
+                Err(Refusal::new(FI_ENOSYS, why))
+            }
+        }
+    }
+
+    fn new() -> Result<Wait, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &bell, epoll::EventData::new_u64(0), readable)?;
+        Ok(Wait { epoll, bell })
+    }
+
+    /// Sleeps for this endpoint as well.
+    pub fn add(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
+        let data = epoll::EventData::new_u64(1);
+        match epoll::add(&self.epoll, endpoint.engine.fd(), data, epoll::EventFlags::IN) {
+            // It is bound in more than one way.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(Refusal::new(FI_EIO, format!("no wait for an endpoint: {error}"))),
+        }
+    }
+
+    /// Sleeps for this endpoint no more.
+    pub fn remove(&self, endpoint: &Endpoint) {
+        let _ = epoll::delete(&self.epoll, endpoint.engine.fd());
+    }
+
+    /// The descriptor, for the program's own `poll`.
+    pub fn descriptor(&self) -> c_int {
+        self.epoll.as_fd().as_raw_fd()
+    }
+
+    /// Ends the sleep of whoever sleeps, or the next one.
+    pub fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Whether somebody has rung since.
+    fn rung(&self) -> bool {
+        rustix::io::read(&self.bell, &mut [0u8; 8]).is_ok()
+    }
+
+    fn sleep(&self, at_most: Duration) {
+        let mut events = Vec::with_capacity(1);
+        let at_most = rustix::event::Timespec::try_from(at_most.min(NAP)).ok();
+        let _ =
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), at_most.as_ref());
+    }
+}
+
+/// Looks until `look` finds something, for `timeout` milliseconds (negative: for ever). `arm` says
+/// whether there is nothing to be made progress with, so that a sleep is allowed. `FI_EAGAIN` when
+/// the time is over, or somebody has rung and this `ends` the wait.
+pub fn until<T>(
+    wait: &Wait,
+    timeout: c_int,
+    ends: bool,
+    mut look: impl FnMut() -> Option<T>,
+    mut arm: impl FnMut() -> bool,
+) -> Result<T, c_int> {
+    let deadline = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+    let mut looks = 0;
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        looks += 1;
+        if looks < LOOKS && timeout != 0 {
+            std::hint::spin_loop();
+            continue;
+        }
+        let left = match deadline {
+            None => NAP,
+            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+        };
+        if left.is_zero() || (wait.rung() && ends) {
+            return Err(-FI_EAGAIN);
+        }
+        if arm() {
+            wait.sleep(left);
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
