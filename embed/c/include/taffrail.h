@@ -14,11 +14,23 @@
 // As the source of a receive: a message of any rank.
 #define TAFFRAIL_ANY_SOURCE UINT32_MAX
 
+// The member `data` is set.
+#define TAFFRAIL_STATUS_DATA 1
+
+// The member `offset` is set: this is a message of a multi-receive, which goes on.
+#define TAFFRAIL_STATUS_OFFSET 2
+
 // The member `context` is set.
 #define TAFFRAIL_OPTION_CONTEXT 1
 
 // Of a send: it is over when a receive has matched the message. It has no member.
 #define TAFFRAIL_OPTION_SYNC 2
+
+// The member `data` is set. Of sends only.
+#define TAFFRAIL_OPTION_DATA 4
+
+// Of an operation that is started: its end is told by taffrail_next_ended(). It has no member.
+#define TAFFRAIL_OPTION_REPORT 8
 
 // The version of this header: the major version times 65536, the minor one times 256, and the patch
 // level. The calls that open an endpoint want it as their first argument.
@@ -38,6 +50,9 @@
 
 // The member `patience` is set.
 #define TAFFRAIL_PARAM_PATIENCE 16
+
+// Room for an address and the zero behind it, in bytes.
+#define TAFFRAIL_ADDRESS_SIZE 64
 
 // Bytes of a key.
 #define TAFFRAIL_KEY_LEN 44
@@ -85,10 +100,12 @@ enum taffrail_code_t
     TAFFRAIL_ERROR_SETTING = -14,
     // The job could not be joined, or the transport could not be set up.
     TAFFRAIL_ERROR_START = -15,
+    // There is no way to the endpoint with this address.
+    TAFFRAIL_ERROR_UNREACHABLE = -16,
     // An error that this version of the library has no code for.
-    TAFFRAIL_ERROR_OTHER = -16,
+    TAFFRAIL_ERROR_OTHER = -17,
     // A mistake in the library. The call was given up; close the endpoint.
-    TAFFRAIL_ERROR_INTERNAL = -17,
+    TAFFRAIL_ERROR_INTERNAL = -18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -138,8 +155,12 @@ typedef struct {
     // The sum of the TAFFRAIL_OPTION_* that are wanted.
     uint32_t fields;
     // The context (communicator): messages and receives of different contexts never meet. Programs
-    // use 0 to 65279; 0 if it is not set.
+    // use 0 to 65279. Of an endpoint that was opened (not joined) only the two highest bits count: 0,
+    // 16384, 32768, 49152.
     uint16_t context;
+    // A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
+    // to 16382 cost nothing in an open job; others 8 bytes more on the way.
+    uint32_t data;
 } taffrail_options_t;
 
 // An operation that was started. A plain value, to be copied as one likes: it is good until a call
@@ -162,10 +183,14 @@ typedef struct {
     uint64_t tag;
     // The length of the message in bytes: of a send what was sent, of a truncated message all of it.
     size_t len;
-    // Which of the members that come later, instead of those reserved, are set: none so far.
+    // The sum of the TAFFRAIL_STATUS_* whose members are set; the others are zeros.
     uint32_t fields;
-    // Zeros.
-    uint32_t reserved[5];
+    // The number that the sender has put beside the payload.
+    uint32_t data;
+    // Where in the buffer of a multi-receive the message begins.
+    size_t offset;
+    // Zeros; room for members of later versions.
+    uint64_t reserved[2];
 } taffrail_status_t;
 
 // What causal logging has sent with this rank's messages.
@@ -237,6 +262,23 @@ taffrail_code_t taffrail_join(uint32_t version,
                               const taffrail_params_t *params,
                               taffrail_t **t);
 
+// Opens an endpoint in a job of its own that others may join, for runtimes whose processes tell each
+// other their addresses: see taffrail_address() and taffrail_connect(). Ranks are this endpoint's own
+// numbers for the others, below `seats`. Of a context only the two highest bits count. It does not
+// wait for others.
+//
+// Below `taffrail run --logging` it is the rank of the launcher's job instead, so that its messages are
+// logged; the calls are the same, and `seats` is not looked at.
+//
+// `version`, `params` and `t` are as for taffrail_join().
+//
+// Rules:
+// As taffrail_join().
+taffrail_code_t taffrail_open(uint32_t version,
+                              uint32_t seats,
+                              const taffrail_params_t *params,
+                              taffrail_t **t);
+
 // Closes an endpoint. What still waits for room is sent before, for some seconds at most. Memory of
 // operations that are not over stays theirs for ever: what was sent of it may still be read. `t` may
 // be null.
@@ -245,17 +287,45 @@ taffrail_code_t taffrail_join(uint32_t version,
 // `t` is not used any more. Views of messages may be.
 taffrail_code_t taffrail_close(taffrail_t *t);
 
-// This rank.
+// This rank; of an endpoint that was opened, its own number for itself.
 //
 // Rules:
 // `t` is open; it is not checked.
 uint32_t taffrail_rank(taffrail_t *t);
 
-// How many ranks the job has.
+// How many ranks the job has; of an endpoint that was opened, the seats.
 //
 // Rules:
 // `t` is open; it is not checked.
 uint32_t taffrail_size(taffrail_t *t);
+
+// Where a rank, such as this one, is found by other processes of the same user: a text without spaces,
+// to be told to them as one likes.
+//
+// Rules:
+// `t` is open; TAFFRAIL_ADDRESS_SIZE bytes at `address` are writable.
+taffrail_code_t taffrail_address(taffrail_t *t,
+                                 uint32_t rank,
+                                 char *address);
+
+// The rank of the endpoint with this address; the same one each time. It is connected with while this
+// endpoint and that one make progress: messages to it wait until then. It may also be there already,
+// since it has connected by itself: taffrail_address() tells who has sent something.
+//
+// Rules:
+// `t` is open; `address` is a text that ends with a zero; `*rank` is writable.
+taffrail_code_t taffrail_connect(taffrail_t *t,
+                                 const char *address,
+                                 uint32_t *rank);
+
+// Gives the number of a peer that is gone to whoever connects next. Only of an endpoint that was
+// opened. TAFFRAIL_PENDING when the peer still lives, or something of it is still here: messages that
+// nobody has received, requests that nobody has finished, views of its memory.
+//
+// Rules:
+// `t` is open.
+taffrail_code_t taffrail_forget(taffrail_t *t,
+                                uint32_t rank);
 
 // Sends a message, and returns when `data` may be used again. That a long message has been sent means
 // that its receive has been posted; of a short one it means nothing, except with
@@ -270,6 +340,17 @@ taffrail_code_t taffrail_send(taffrail_t *t,
                               const void *data,
                               size_t len,
                               const taffrail_options_t *options);
+
+// Sends a message whose memory may be used again at once: what has no room now is copied.
+//
+// Rules:
+// As taffrail_send().
+taffrail_code_t taffrail_inject(taffrail_t *t,
+                                uint32_t rank,
+                                uint64_t tag,
+                                const void *data,
+                                size_t len,
+                                const taffrail_options_t *options);
 
 // Starts a send. The call does not wait; the send is over when taffrail_test() or a like call says so.
 //
@@ -288,7 +369,7 @@ taffrail_code_t taffrail_isend(taffrail_t *t,
 //
 // Rules:
 // `t` is open; `parts` elements at `list` say what is readable and unchanged until the send is over;
-// `options` is null or points to options without TAFFRAIL_OPTION_SYNC.
+// `options` is null or points to options.
 taffrail_code_t taffrail_isendv(taffrail_t *t,
                                 uint32_t rank,
                                 uint64_t tag,
@@ -358,16 +439,15 @@ taffrail_code_t taffrail_irecv_multi(taffrail_t *t,
                                      const taffrail_options_t *options,
                                      taffrail_request_t *request);
 
-// The next message that a multi-receive has got: where in the buffer it begins is stored in
-// `*offset`, what it says of itself in `*status`. Makes progress when there is none, which is
+// The next message that a multi-receive has got: what it says of itself, and where in the buffer it
+// begins, is stored in `*status`. Makes progress when there is none, which is
 // TAFFRAIL_PENDING. Call it until it says so, also after the multi-receive is over: only then all
 // messages were told, and the request is used up.
 //
 // Rules:
-// `t` is open; `status` is null or there is room for a status.
+// `t` is open; `*status` is writable.
 taffrail_code_t taffrail_landed(taffrail_t *t,
                                 taffrail_request_t request,
-                                size_t *offset,
                                 taffrail_status_t *status);
 
 // Whether an operation is over: TAFFRAIL_PENDING while it is not, else how it has ended, and the
@@ -422,6 +502,25 @@ taffrail_code_t taffrail_wait_all(taffrail_t *t,
 // Rules:
 // `t` is open.
 taffrail_code_t taffrail_cancel(taffrail_t *t, taffrail_request_t request);
+
+// Lets the end of an operation be told by taffrail_next_ended(), as TAFFRAIL_OPTION_REPORT does from
+// the start. Do not ask for it by taffrail_test() and the like then.
+//
+// Rules:
+// `t` is open.
+taffrail_code_t taffrail_report(taffrail_t *t,
+                                taffrail_request_t request);
+
+// The next of the reported operations that is over, in the order in which they ended: its request is
+// stored in `*request`, and how it has ended in `*status`, errors included. TAFFRAIL_PENDING when none
+// is over; makes progress then. Of a multi-receive it tells each message, with TAFFRAIL_STATUS_OFFSET
+// among the fields, and the end without. An error is one of the call.
+//
+// Rules:
+// `t` is open, `*request` and `*status` are writable; they are not checked.
+taffrail_code_t taffrail_next_ended(taffrail_t *t,
+                                    taffrail_request_t *request,
+                                    taffrail_status_t *status);
 
 // Makes progress without waiting. Returns how many things happened; an error is below zero.
 //
@@ -509,6 +608,19 @@ taffrail_code_t taffrail_recv_message(taffrail_t *t,
                                       size_t len,
                                       taffrail_status_t *status);
 
+// Starts to receive a claimed message, which is used up, also when there is an error other than
+// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT.
+//
+// Rules:
+// As taffrail_recv_message(); the bytes at `into` stay writable, and are used by nobody else, until
+// the receive is over; `options` is null or points to options. `*request` is writable.
+taffrail_code_t taffrail_irecv_message(taffrail_t *t,
+                                       taffrail_message_t *message,
+                                       void *into,
+                                       size_t len,
+                                       const taffrail_options_t *options,
+                                       taffrail_request_t *request);
+
 // Discards a claimed message: its sender goes on as if it had been received. It may be null.
 //
 // Rules:
@@ -548,7 +660,7 @@ taffrail_code_t taffrail_buffer_free(taffrail_buffer_t *buffer);
 //
 // Rules:
 // `t` is open; `buffer` was allocated, and not freed or lent since; it and its memory are not used any
-// more; `options` is null or points to options without TAFFRAIL_OPTION_SYNC.
+// more; `options` is null or points to options.
 taffrail_code_t taffrail_loan(taffrail_t *t,
                               uint32_t rank,
                               uint64_t tag,

@@ -44,10 +44,12 @@ pub enum taffrail_code_t {
     TAFFRAIL_ERROR_SETTING = -14,
     /// The job could not be joined, or the transport could not be set up.
     TAFFRAIL_ERROR_START = -15,
+    /// There is no way to the endpoint with this address.
+    TAFFRAIL_ERROR_UNREACHABLE = -16,
     /// An error that this version of the library has no code for.
-    TAFFRAIL_ERROR_OTHER = -16,
+    TAFFRAIL_ERROR_OTHER = -17,
     /// A mistake in the library. The call was given up; close the endpoint.
-    TAFFRAIL_ERROR_INTERNAL = -17,
+    TAFFRAIL_ERROR_INTERNAL = -18,
 }
 
 use taffrail_code_t::*;
@@ -67,6 +69,7 @@ pub(crate) fn of(error: &Error) -> taffrail_code_t {
         Error::NotLogged { .. } => TAFFRAIL_ERROR_NOT_LOGGED,
         Error::Diverged { .. } => TAFFRAIL_ERROR_DIVERGED,
         Error::Setting { .. } | Error::Tuning { .. } => TAFFRAIL_ERROR_SETTING,
+        Error::Unreachable { .. } => TAFFRAIL_ERROR_UNREACHABLE,
         Error::Bootstrap(_) | Error::Setup(_) => TAFFRAIL_ERROR_START,
         _ => TAFFRAIL_ERROR_OTHER,
     }
@@ -79,9 +82,10 @@ pub extern "C" fn taffrail_strerror(code: i32) -> *const c_char {
 }
 
 fn words(code: i32) -> &'static CStr {
-    const WORDS: [&CStr; 20] = [
+    const WORDS: [&CStr; 21] = [
         c"mistake in the library",
         c"unknown error",
+        c"no way to this address",
         c"the job could not be joined, or the transport not set up",
         c"setting that makes no sense",
         c"the replayed program does something else than before",
@@ -124,7 +128,7 @@ mod tests {
         ] {
             assert_eq!(words(code as i32), expected, "{code:?}");
         }
-        for unknown in [TAFFRAIL_READY as i32 + 1, -18, i32::MIN, i32::MAX] {
+        for unknown in [TAFFRAIL_READY as i32 + 1, -19, i32::MIN, i32::MAX] {
             assert_eq!(words(unknown), c"no code of this library");
         }
     }

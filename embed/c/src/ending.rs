@@ -2,9 +2,9 @@
 
 use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
-use crate::names::{taffrail_request_t, taffrail_status_t, tell};
+use crate::names::{TAFFRAIL_STATUS_OFFSET, taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, endpoint, taffrail_t};
-use taffrail::{Ended, Request};
+use taffrail::{Completion, Ended, Request};
 use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_PENDING};
 
 /// Whether an operation is over: TAFFRAIL_PENDING while it is not, else how it has ended, and the
@@ -131,6 +131,52 @@ pub unsafe extern "C" fn taffrail_cancel(
     guarded(|| unsafe {
         let cancelled = checked(t)?.cancel(request.into())?;
         Ok(if cancelled { TAFFRAIL_OK } else { TAFFRAIL_PENDING })
+    })
+}
+
+/// Lets the end of an operation be told by taffrail_next_ended(), as TAFFRAIL_OPTION_REPORT does from
+/// the start. Do not ask for it by taffrail_test() and the like then.
+///
+/// # Safety
+/// `t` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_report(
+    t: *mut taffrail_t,
+    request: taffrail_request_t,
+) -> taffrail_code_t {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        checked(t)?.report(request.into())?;
+        Ok(TAFFRAIL_OK)
+    })
+}
+
+/// The next of the reported operations that is over, in the order in which they ended: its request is
+/// stored in `*request`, and how it has ended in `*status`, errors included. TAFFRAIL_PENDING when none
+/// is over; makes progress then. Of a multi-receive it tells each message, with TAFFRAIL_STATUS_OFFSET
+/// among the fields, and the end without. An error is one of the call.
+///
+/// # Safety
+/// `t` is open, `*request` and `*status` are writable; they are not checked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_next_ended(
+    t: *mut taffrail_t,
+    request: *mut taffrail_request_t,
+    status: *mut taffrail_status_t,
+) -> taffrail_code_t {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let Some((ended, what)) = endpoint(t).next_ended()? else { return Ok(TAFFRAIL_PENDING) };
+        request.write(ended.into());
+        status.write(match what {
+            Completion::Ended(Ok(ended)) => ended.into(),
+            Completion::Landed(Ok(landed)) => taffrail_status_t::landed(landed),
+            Completion::Ended(Err(error)) => taffrail_status_t::noted(error, 0),
+            Completion::Landed(Err(error)) => {
+                taffrail_status_t::noted(error, TAFFRAIL_STATUS_OFFSET)
+            }
+        });
+        Ok(TAFFRAIL_OK)
     })
 }
 

@@ -79,3 +79,32 @@ fn note(code: taffrail_code_t, text: String) -> taffrail_code_t {
 pub extern "C" fn taffrail_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn last() -> String {
+        // SAFETY: the text is good until the next error of this thread.
+        unsafe { CStr::from_ptr(taffrail_last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_code_with_its_text() {
+        let code = guarded(|| panic!("rank {} is not there", 3));
+        assert_eq!(code, TAFFRAIL_ERROR_INTERNAL);
+        assert!(last().contains("(rank 3 is not there); close the endpoint"), "{}", last());
+        assert_eq!(guarded(|| panic!("plain")), TAFFRAIL_ERROR_INTERNAL);
+        assert!(last().contains("(plain)"), "{}", last());
+    }
+
+    #[test]
+    fn a_text_is_kept_until_the_next_error_of_the_thread() {
+        let fail = |text: &str| guarded(|| Err(Failure::Argument(text.to_owned())));
+        assert_eq!((fail("first\0second"), &*last()), (TAFFRAIL_ERROR_ARGUMENT, "first\\0second"));
+        assert_eq!(guarded(|| Ok(TAFFRAIL_PENDING)), TAFFRAIL_PENDING);
+        assert_eq!(last(), "first\\0second");
+        std::thread::spawn(|| assert_eq!(last(), "")).join().unwrap();
+    }
+}

@@ -18,6 +18,8 @@ mod version;
 
 mod opening;
 
+mod connecting;
+
 mod sending;
 
 mod receiving;

@@ -2,9 +2,12 @@
 
 use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
-use crate::names::{taffrail_status_t, tell};
+use crate::names::{taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, taffrail_t};
-use crate::options::{pattern, taffrail_options_t};
+use crate::options::{
+    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_REPORT, pattern, taffrail_options_t,
+};
+use crate::receiving::started;
 use crate::sending::room;
 use std::ffi::c_void;
 use taffrail::Claimed;
@@ -33,7 +36,7 @@ pub unsafe extern "C" fn taffrail_probe(
 ) -> taffrail_code_t {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let from = pattern(source, tag, ignore, options)?;
+        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
         match checked(t)?.probe(from) {
             Ok(None) => Ok(TAFFRAIL_PENDING),
             Ok(Some(found)) => tell(status, Ok(found)),
@@ -63,7 +66,7 @@ pub unsafe extern "C" fn taffrail_claim(
         let endpoint = checked(t)?;
         let message = message.as_mut().ok_or_else(|| Failure::null("the place for the message"))?;
         *message = std::ptr::null_mut();
-        let from = pattern(source, tag, ignore, options)?;
+        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
         match endpoint.claim(from) {
             Ok(None) => Ok(TAFFRAIL_PENDING),
             Ok(Some(claimed)) => {
@@ -90,22 +93,56 @@ pub unsafe extern "C" fn taffrail_recv_message(
     len: usize,
     status: *mut taffrail_status_t,
 ) -> taffrail_code_t {
-    // SAFETY: the caller's promises; what was claimed comes from `Box::into_raw`.
+    // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let endpoint = checked(t)?;
         let into = room(into, len)?;
-        match message.as_ref() {
-            None => return Err(Failure::null("the message")),
-            Some(message) if message.at != t => {
-                return Err(Failure::Argument(
-                    "the message was claimed at another endpoint; receive it there".into(),
-                ));
-            }
-            Some(_) => {}
-        }
-        let message = Box::from_raw(message);
-        tell(status, endpoint.recv_claimed(message.claimed, into))
+        tell(status, endpoint.recv_claimed(taken(message, t)?, into))
     })
+}
+
+/// Starts to receive a claimed message, which is used up, also when there is an error other than
+/// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT.
+///
+/// # Safety
+/// As taffrail_recv_message(); the bytes at `into` stay writable, and are used by nobody else, until
+/// the receive is over; `options` is null or points to options. `*request` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_irecv_message(
+    t: *mut taffrail_t,
+    message: *mut taffrail_message_t,
+    into: *mut c_void,
+    len: usize,
+    options: *const taffrail_options_t,
+    request: *mut taffrail_request_t,
+) -> taffrail_code_t {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let endpoint = checked(t)?;
+        if request.is_null() {
+            return Err(Failure::null("the place for the request"));
+        }
+        let (_, with) = pattern(0, 0, 0, options, TAFFRAIL_OPTION_REPORT)?;
+        let into = room(into, len)?.as_mut_ptr();
+        let receive = endpoint.irecv_claimed_raw(taken(message, t)?, into, len)?;
+        started(endpoint, receive, with, request)
+    })
+}
+
+/// Takes a message out of the program's hands.
+///
+/// # Safety
+/// `message` is null, or was claimed and is not used any more.
+unsafe fn taken(message: *mut taffrail_message_t, t: *mut taffrail_t) -> Result<Claimed, Failure> {
+    // SAFETY: the caller's promise.
+    match unsafe { message.as_ref() } {
+        None => Err(Failure::null("the message")),
+        Some(message) if message.at != t => Err(Failure::Argument(
+            "the message was claimed at another endpoint; receive it there".into(),
+        )),
+        // SAFETY: what was claimed comes from `Box::into_raw`.
+        Some(_) => Ok(unsafe { Box::from_raw(message) }.claimed),
+    }
 }
 
 /// Discards a claimed message: its sender goes on as if it had been received. It may be null.

@@ -4,7 +4,9 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::names::{taffrail_status_t, tell};
 use crate::opening::{checked, taffrail_t};
-use crate::options::{dest, pattern, taffrail_options_t};
+use crate::options::{
+    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_DATA, dest, pattern, taffrail_options_t,
+};
 use std::ffi::c_void;
 use taffrail::{Buffer, View};
 use taffrail_code_t::TAFFRAIL_OK;
@@ -108,7 +110,7 @@ pub unsafe extern "C" fn taffrail_buffer_free(buffer: *mut taffrail_buffer_t) ->
 ///
 /// # Safety
 /// `t` is open; `buffer` was allocated, and not freed or lent since; it and its memory are not used any
-/// more; `options` is null or points to options without TAFFRAIL_OPTION_SYNC.
+/// more; `options` is null or points to options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn taffrail_loan(
     t: *mut taffrail_t,
@@ -120,12 +122,7 @@ pub unsafe extern "C" fn taffrail_loan(
     // SAFETY: the caller's promises; a buffer comes from `Box::into_raw`.
     guarded(|| unsafe {
         let endpoint = checked(t)?;
-        let (dest, sync) = dest(rank, tag, options)?;
-        if sync {
-            return Err(Failure::Argument(
-                "a loan cannot be sent synchronously; let the receiver answer".into(),
-            ));
-        }
+        let (dest, _) = dest(rank, tag, options, TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_DATA)?;
         if buffer.is_null() {
             return Err(Failure::null("the buffer"));
         }
@@ -155,7 +152,7 @@ pub unsafe extern "C" fn taffrail_recv_view(
         let endpoint = checked(t)?;
         let place = view.as_mut().ok_or_else(|| Failure::null("the place for the view"))?;
         *place = std::ptr::null_mut();
-        let from = pattern(source, tag, ignore, options)?;
+        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
         match endpoint.recv_view(from) {
             Ok(view) => {
                 let received = view.status();

@@ -2,7 +2,7 @@
 
 use crate::code::{self, taffrail_code_t};
 use crate::guard::Failure;
-use taffrail::{Error, Request, Status};
+use taffrail::{Error, Landed, Request, Status};
 
 /// As the source of a receive: a message of any rank.
 pub const TAFFRAIL_ANY_SOURCE: u32 = u32::MAX;
@@ -31,6 +31,11 @@ impl From<taffrail_request_t> for Request {
     }
 }
 
+/// The member `data` is set.
+pub const TAFFRAIL_STATUS_DATA: u32 = 1;
+/// The member `offset` is set: this is a message of a multi-receive, which goes on.
+pub const TAFFRAIL_STATUS_OFFSET: u32 = 2;
+
 /// What is known of an operation that is over, or of a message that was found.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -44,15 +49,34 @@ pub struct taffrail_status_t {
     pub tag: u64,
     /// The length of the message in bytes: of a send what was sent, of a truncated message all of it.
     pub len: usize,
-    /// Which of the members that come later, instead of those reserved, are set: none so far.
+    /// The sum of the TAFFRAIL_STATUS_* whose members are set; the others are zeros.
     pub fields: u32,
-    /// Zeros.
-    pub reserved: [u32; 5],
+    /// The number that the sender has put beside the payload.
+    pub data: u32,
+    /// Where in the buffer of a multi-receive the message begins.
+    pub offset: usize,
+    /// Zeros; room for members of later versions.
+    pub reserved: [u64; 2],
 }
 
 impl taffrail_status_t {
     fn new(code: taffrail_code_t, source: u32, tag: u64, len: usize) -> Self {
-        taffrail_status_t { source, code, tag, len, fields: 0, reserved: [0; 5] }
+        let (fields, data, offset, reserved) = (0, 0, 0, [0; 2]);
+        taffrail_status_t { source, code, tag, len, fields, data, offset, reserved }
+    }
+
+    pub(crate) fn landed(landed: Landed) -> Self {
+        let status = Self::from(landed.status);
+        let fields = status.fields | TAFFRAIL_STATUS_OFFSET;
+        taffrail_status_t { fields, offset: landed.offset, ..status }
+    }
+
+    /// Of an error whose call does not fail for it: taffrail_last_error() has its text.
+    #[cold]
+    pub(crate) fn noted(error: Error, fields: u32) -> Self {
+        let status = Self::of_error(&error);
+        Failure::from(error).note();
+        taffrail_status_t { fields, ..status }
     }
 
     fn of_error(error: &Error) -> Self {
@@ -61,6 +85,7 @@ impl taffrail_status_t {
             Error::PeerFailed { rank, .. } | Error::NoSuchRank { rank, .. } => {
                 Self::new(code, rank, 0, 0)
             }
+            Error::Uneven { source_rank, got, .. } => Self::new(code, source_rank, 0, got),
             Error::Truncated { len, source_rank, tag, .. } => {
                 Self::new(code, source_rank, tag, len)
             }
@@ -71,7 +96,12 @@ impl taffrail_status_t {
 
 impl From<Status> for taffrail_status_t {
     fn from(status: Status) -> Self {
-        Self::new(taffrail_code_t::TAFFRAIL_OK, status.source, status.tag, status.len)
+        let Status { source, tag, len, data } = status;
+        let all = Self::new(taffrail_code_t::TAFFRAIL_OK, source, tag, len);
+        match data.get() {
+            None => all,
+            Some(data) => taffrail_status_t { fields: TAFFRAIL_STATUS_DATA, data, ..all },
+        }
     }
 }
 

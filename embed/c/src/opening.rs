@@ -5,7 +5,7 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::version;
 use std::time::Duration;
-use taffrail::{Endpoint, Job, Settings};
+use taffrail::{Endpoint, Error, Job, Settings};
 use taffrail_code_t::TAFFRAIL_OK;
 
 /// An endpoint: one rank's end of the transport. It belongs to one thread at a time. Progress is made
@@ -126,6 +126,43 @@ pub unsafe extern "C" fn taffrail_join(
     params: *const taffrail_params_t,
     t: *mut *mut taffrail_t,
 ) -> taffrail_code_t {
+    // SAFETY: the caller's promises.
+    unsafe { open(version, params, t, Job::from_env) }
+}
+
+/// Opens an endpoint in a job of its own that others may join, for runtimes whose processes tell each
+/// other their addresses: see taffrail_address() and taffrail_connect(). Ranks are this endpoint's own
+/// numbers for the others, below `seats`. Of a context only the two highest bits count. It does not
+/// wait for others.
+///
+/// Below `taffrail run --logging` it is the rank of the launcher's job instead, so that its messages are
+/// logged; the calls are the same, and `seats` is not looked at.
+///
+/// `version`, `params` and `t` are as for taffrail_join().
+///
+/// # Safety
+/// As taffrail_join().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_open(
+    version: u32,
+    seats: u32,
+    params: *const taffrail_params_t,
+    t: *mut *mut taffrail_t,
+) -> taffrail_code_t {
+    // SAFETY: the caller's promises.
+    unsafe { open(version, params, t, || Job::embedded(seats)) }
+}
+
+/// Opens an endpoint in a job.
+///
+/// # Safety
+/// `t` is null or writable; `params` is null, or points to parameters.
+unsafe fn open(
+    version: u32,
+    params: *const taffrail_params_t,
+    t: *mut *mut taffrail_t,
+    job: impl FnOnce() -> Result<Job, Error>,
+) -> taffrail_code_t {
     guarded(|| {
         // SAFETY: the caller's promise.
         let t = unsafe { t.as_mut() }.ok_or_else(|| Failure::null("the place for the endpoint"))?;
@@ -133,7 +170,7 @@ pub unsafe extern "C" fn taffrail_join(
         version::check(version)?;
         // SAFETY: the caller's promise.
         let settings = unsafe { settings(params)? };
-        let mut job = Job::from_env()?;
+        let mut job = job()?;
         let endpoint = job.endpoint_with(settings)?;
         *t = Box::into_raw(Box::new(Opened { endpoint, _job: job })).cast();
         Ok(TAFFRAIL_OK)
@@ -165,7 +202,7 @@ pub unsafe extern "C" fn taffrail_close(t: *mut taffrail_t) -> taffrail_code_t {
     })
 }
 
-/// This rank.
+/// This rank; of an endpoint that was opened, its own number for itself.
 ///
 /// # Safety
 /// `t` is open; it is not checked.
@@ -175,7 +212,7 @@ pub unsafe extern "C" fn taffrail_rank(t: *mut taffrail_t) -> u32 {
     unsafe { endpoint(t) }.rank()
 }
 
-/// How many ranks the job has.
+/// How many ranks the job has; of an endpoint that was opened, the seats.
 ///
 /// # Safety
 /// `t` is open; it is not checked.

@@ -2,13 +2,19 @@
 
 use crate::guard::Failure;
 use crate::names::TAFFRAIL_ANY_SOURCE;
-use taffrail::{Dest, Pattern};
+use taffrail::{Data, Dest, Pattern};
 
 /// The member `context` is set.
 pub const TAFFRAIL_OPTION_CONTEXT: u32 = 1;
 
 /// Of a send: it is over when a receive has matched the message. It has no member.
 pub const TAFFRAIL_OPTION_SYNC: u32 = 2;
+
+/// The member `data` is set. Of sends only.
+pub const TAFFRAIL_OPTION_DATA: u32 = 4;
+
+/// Of an operation that is started: its end is told by taffrail_next_ended(). It has no member.
+pub const TAFFRAIL_OPTION_REPORT: u32 = 8;
 
 /// What few messages need. Calls take a null pointer for none of it. Set `fields` to the sum of the
 /// TAFFRAIL_OPTION_* that are wanted; members of others are not looked at, so that later versions can
@@ -18,11 +24,15 @@ pub struct taffrail_options_t {
     /// The sum of the TAFFRAIL_OPTION_* that are wanted.
     pub fields: u32,
     /// The context (communicator): messages and receives of different contexts never meet. Programs
-    /// use 0 to 65279; 0 if it is not set.
+    /// use 0 to 65279. Of an endpoint that was opened (not joined) only the two highest bits count: 0,
+    /// 16384, 32768, 49152.
     pub context: u16,
+    /// A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
+    /// to 16382 cost nothing in an open job; others 8 bytes more on the way.
+    pub data: u32,
 }
 
-/// Where a message goes, and whether its send is synchronous.
+/// Where a message goes, with the options that are no part of it.
 ///
 /// # Safety
 /// `options` is null, or points to options.
@@ -31,14 +41,15 @@ pub(crate) unsafe fn dest(
     rank: u32,
     tag: u64,
     options: *const taffrail_options_t,
-) -> Result<(Dest, bool), Failure> {
+    usable: u32,
+) -> Result<(Dest, u32), Failure> {
     let dest = Dest::new(rank, tag);
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
-        None => Ok((dest, false)),
+        None => Ok((dest, 0)),
         Some(options) => {
-            options.only(TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_SYNC)?;
-            Ok((dest.context(options.context()), options.has(TAFFRAIL_OPTION_SYNC)))
+            let with = options.only(usable)?;
+            Ok((Dest { context: options.context(), data: options.data()?, ..dest }, with))
         }
     }
 }
@@ -53,19 +64,21 @@ pub(crate) unsafe fn pattern(
     tag: u64,
     ignore: u64,
     options: *const taffrail_options_t,
-) -> Result<Pattern, Failure> {
+    usable: u32,
+) -> Result<(Pattern, u32), Failure> {
     let source = (source != TAFFRAIL_ANY_SOURCE).then_some(source);
     let pattern = Pattern { source, context: 0, tag, ignore };
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
-        None => Ok(pattern),
+        None => Ok((pattern, 0)),
         Some(options) => {
-            options.only(TAFFRAIL_OPTION_CONTEXT)?;
-            Ok(pattern.context(options.context()))
+            let with = options.only(usable)?;
+            Ok((pattern.context(options.context()), with))
         }
     }
 }
 
+/// A member whose field is not set may be uninitialised: it is not read.
 impl taffrail_options_t {
     fn has(&self, field: u32) -> bool {
         self.fields & field != 0
@@ -75,10 +88,21 @@ impl taffrail_options_t {
         if self.has(TAFFRAIL_OPTION_CONTEXT) { self.context } else { 0 }
     }
 
-    /// Refuses other fields than these.
-    fn only(&self, known: u32) -> Result<(), Failure> {
+    fn data(&self) -> Result<Data, Failure> {
+        if !self.has(TAFFRAIL_OPTION_DATA) {
+            return Ok(Data::NONE);
+        }
+        Data::new(self.data).ok_or_else(|| {
+            Failure::Argument(
+                "options.data is UINT32_MAX, which cannot be sent; use a smaller number".into(),
+            )
+        })
+    }
+
+    /// The fields, if there are no others than these.
+    fn only(&self, known: u32) -> Result<u32, Failure> {
         match self.fields & !known {
-            0 => Ok(()),
+            0 => Ok(self.fields),
             others => Err(Failure::Argument(format!(
                 "options.fields has {others:#x}, which this call cannot use (it can {known:#x}); \
                  leave them out, or use a library that knows them"
@@ -91,33 +115,37 @@ impl taffrail_options_t {
 mod tests {
     use super::*;
 
-    fn options(fields: u32, context: u16) -> taffrail_options_t {
-        taffrail_options_t { fields, context }
+    const ALL: u32 = 15;
+
+    fn sends(fields: u32, data: u32) -> Option<(Dest, u32)> {
+        let options = taffrail_options_t { fields, context: 9, data };
+        // SAFETY: the options are there.
+        unsafe { dest(1, 2, &options, ALL) }.ok()
     }
 
     #[test]
     fn only_what_is_set_is_looked_at() {
-        // SAFETY: the options are there.
-        let dest = |fields| unsafe { dest(1, 2, &options(fields, 9)) }.ok().unwrap();
-        assert_eq!(dest(0), (Dest::new(1, 2), false));
-        assert_eq!(dest(TAFFRAIL_OPTION_CONTEXT), (Dest::new(1, 2).context(9), false));
-        assert_eq!(dest(TAFFRAIL_OPTION_SYNC), (Dest::new(1, 2), true));
+        assert_eq!(sends(0, 7), Some((Dest::new(1, 2), 0)));
+        let context = TAFFRAIL_OPTION_CONTEXT;
+        assert_eq!(sends(context, 7), Some((Dest::new(1, 2).context(9), context)));
+        let data = TAFFRAIL_OPTION_DATA;
+        assert_eq!(sends(data, 7), Some((Dest::new(1, 2).data(7), data)));
+        assert_eq!((sends(data, u32::MAX), sends(0, u32::MAX).is_some()), (None, true));
     }
 
     #[test]
     fn what_a_call_cannot_use_is_refused() {
+        assert_eq!(sends(ALL + 1, 0), None);
+        let options = taffrail_options_t { fields: TAFFRAIL_OPTION_SYNC, context: 0, data: 0 };
         // SAFETY: the options are there.
-        unsafe {
-            assert!(dest(1, 2, &options(1 << 31, 0)).is_err());
-            assert!(pattern(1, 2, 0, &options(TAFFRAIL_OPTION_SYNC, 0)).is_err());
-        }
+        assert!(unsafe { pattern(1, 2, 0, &options, TAFFRAIL_OPTION_CONTEXT) }.is_err());
     }
 
     #[test]
     fn any_source_is_no_rank() {
         // SAFETY: null is allowed.
-        let pattern = |source| unsafe { pattern(source, 5, 6, std::ptr::null()) }.ok().unwrap();
-        assert_eq!(pattern(TAFFRAIL_ANY_SOURCE), Pattern::any_source(5).ignore(6));
-        assert_eq!(pattern(3), Pattern::new(3, 5).ignore(6));
+        let of = |source| unsafe { pattern(source, 5, 6, std::ptr::null(), 0) }.ok().unwrap();
+        assert_eq!(of(TAFFRAIL_ANY_SOURCE), (Pattern::any_source(5).ignore(6), 0));
+        assert_eq!(of(3), (Pattern::new(3, 5).ignore(6), 0));
     }
 }

@@ -4,11 +4,14 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::names::{taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, endpoint, taffrail_t};
-use crate::options::{pattern, taffrail_options_t};
+use crate::options::{
+    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_REPORT, pattern, taffrail_options_t,
+};
 use crate::sending::{list_of, room, somewhere};
 use libc::iovec;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
+use taffrail::{Endpoint, Request};
 use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_PENDING};
 
 /// Receives a message of rank `source` (or TAFFRAIL_ANY_SOURCE) whose tag is `tag`, except for the bits
@@ -32,7 +35,7 @@ pub unsafe extern "C" fn taffrail_recv(
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
-            let from = pattern(source, tag, ignore, options)?;
+            let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
             tell(status, endpoint(t).recv(from, room(into, len)?))
         }
     })
@@ -58,11 +61,11 @@ pub unsafe extern "C" fn taffrail_irecv(
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
-            let from = pattern(source, tag, ignore, options)?;
-            let started = endpoint(t).irecv_raw(from, somewhere(into), len)?;
-            request.write(started.into());
+            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
+            let endpoint = endpoint(t);
+            let receive = endpoint.irecv_raw(from, somewhere(into), len)?;
+            started(endpoint, receive, with, request)
         }
-        Ok(TAFFRAIL_OK)
     })
 }
 
@@ -89,14 +92,14 @@ pub unsafe extern "C" fn taffrail_irecvv(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let from = pattern(source, tag, ignore, options)?;
+            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
             let parts = list_of(list, parts)?;
             let parts =
                 parts.iter().map(|part| room(part.iov_base, part.iov_len).map(IoSliceMut::new));
             let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
-            request.write(endpoint.irecv_vectored_raw(from, &mut parts)?.into());
+            let receive = endpoint.irecv_vectored_raw(from, &mut parts)?;
+            started(endpoint, receive, with, request)
         }
-        Ok(TAFFRAIL_OK)
     })
 }
 
@@ -125,42 +128,63 @@ pub unsafe extern "C" fn taffrail_irecv_multi(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let from = pattern(source, tag, ignore, options)?;
-            let started = endpoint.irecv_multi_raw(from, into.cast(), len, least)?;
-            request.write(started.into());
+            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
+            let receive = endpoint.irecv_multi_raw(from, into.cast(), len, least)?;
+            started(endpoint, receive, with, request)
         }
-        Ok(TAFFRAIL_OK)
     })
 }
 
-/// The next message that a multi-receive has got: where in the buffer it begins is stored in
-/// `*offset`, what it says of itself in `*status`. Makes progress when there is none, which is
+/// The next message that a multi-receive has got: what it says of itself, and where in the buffer it
+/// begins, is stored in `*status`. Makes progress when there is none, which is
 /// TAFFRAIL_PENDING. Call it until it says so, also after the multi-receive is over: only then all
 /// messages were told, and the request is used up.
 ///
 /// # Safety
-/// `t` is open; `status` is null or there is room for a status.
+/// `t` is open; `*status` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn taffrail_landed(
     t: *mut taffrail_t,
     request: taffrail_request_t,
-    offset: *mut usize,
     status: *mut taffrail_status_t,
 ) -> taffrail_code_t {
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let offset =
-                offset.as_mut().ok_or_else(|| Failure::null("the place for the offset"))?;
+            if status.is_null() {
+                return Err(Failure::null("the place for the status"));
+            }
             match endpoint.landed(request.into()) {
                 Ok(None) => Ok(TAFFRAIL_PENDING),
                 Ok(Some(landed)) => {
-                    *offset = landed.offset;
-                    tell(status, Ok(landed.status))
+                    status.write(taffrail_status_t::landed(landed));
+                    Ok(TAFFRAIL_OK)
                 }
                 Err(error) => tell(status, Err(error)),
             }
         }
     })
+}
+
+/// What receives that are started can use.
+const STARTS: u32 = TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_REPORT;
+
+/// Hands out the request of an operation, whose end is to be told if these options say so.
+///
+/// # Safety
+/// `request` is writable.
+#[inline]
+pub(crate) unsafe fn started(
+    endpoint: &mut Endpoint,
+    operation: Request,
+    options: u32,
+    request: *mut taffrail_request_t,
+) -> Result<taffrail_code_t, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { request.write(operation.into()) };
+    if options & TAFFRAIL_OPTION_REPORT != 0 {
+        endpoint.report(operation)?;
+    }
+    Ok(TAFFRAIL_OK)
 }

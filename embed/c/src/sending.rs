@@ -4,7 +4,11 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::names::taffrail_request_t;
 use crate::opening::{checked, endpoint, taffrail_t};
-use crate::options::{dest, taffrail_options_t};
+use crate::options::{
+    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_DATA, TAFFRAIL_OPTION_REPORT, TAFFRAIL_OPTION_SYNC,
+    dest, taffrail_options_t,
+};
+use crate::receiving::started;
 use libc::iovec;
 use std::ffi::c_void;
 use std::io::IoSlice;
@@ -30,9 +34,33 @@ pub unsafe extern "C" fn taffrail_send(
         // SAFETY: the caller's promises.
         let (endpoint, data) = unsafe { (endpoint(t), bytes(data, len)?) };
         // SAFETY: the caller's promise.
-        match unsafe { dest(rank, tag, options)? } {
-            (dest, false) => endpoint.send(dest, data)?,
-            (dest, true) => endpoint.send_sync(dest, data)?,
+        match unsafe { dest(rank, tag, options, SENDS | TAFFRAIL_OPTION_SYNC)? } {
+            (dest, with) if with & TAFFRAIL_OPTION_SYNC != 0 => endpoint.send_sync(dest, data)?,
+            (dest, _) => endpoint.send(dest, data)?,
+        }
+        Ok(TAFFRAIL_OK)
+    })
+}
+
+/// Sends a message whose memory may be used again at once: what has no room now is copied.
+///
+/// # Safety
+/// As taffrail_send().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_inject(
+    t: *mut taffrail_t,
+    rank: u32,
+    tag: u64,
+    data: *const c_void,
+    len: usize,
+    options: *const taffrail_options_t,
+) -> taffrail_code_t {
+    guarded(|| {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let (dest, _) = dest(rank, tag, options, SENDS)?;
+            let data = bytes(data, len)?;
+            endpoint(t).inject(&dest, data.as_ptr(), data.len())?;
         }
         Ok(TAFFRAIL_OK)
     })
@@ -57,13 +85,14 @@ pub unsafe extern "C" fn taffrail_isend(
         // SAFETY: the caller's promises.
         unsafe {
             let (endpoint, data) = (endpoint(t), somewhere(data.cast_mut()));
-            let started = match dest(rank, tag, options)? {
-                (dest, false) => endpoint.isend_raw(dest, data, len)?,
-                (dest, true) => endpoint.isend_sync_raw(dest, data, len)?,
+            let usable = SENDS | TAFFRAIL_OPTION_SYNC | TAFFRAIL_OPTION_REPORT;
+            let (dest, with) = dest(rank, tag, options, usable)?;
+            let send = match with & TAFFRAIL_OPTION_SYNC {
+                0 => endpoint.isend_raw(dest, data, len)?,
+                _ => endpoint.isend_sync_raw(dest, data, len)?,
             };
-            request.write(started.into());
+            started(endpoint, send, with, request)
         }
-        Ok(TAFFRAIL_OK)
     })
 }
 
@@ -71,7 +100,7 @@ pub unsafe extern "C" fn taffrail_isend(
 ///
 /// # Safety
 /// `t` is open; `parts` elements at `list` say what is readable and unchanged until the send is over;
-/// `options` is null or points to options without TAFFRAIL_OPTION_SYNC.
+/// `options` is null or points to options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn taffrail_isendv(
     t: *mut taffrail_t,
@@ -89,21 +118,19 @@ pub unsafe extern "C" fn taffrail_isendv(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let (dest, sync) = dest(rank, tag, options)?;
-            if sync {
-                return Err(Failure::Argument(
-                    "a gathered message cannot be sent synchronously; send it in one piece".into(),
-                ));
-            }
+            let (dest, with) = dest(rank, tag, options, SENDS | TAFFRAIL_OPTION_REPORT)?;
             let parts = list_of(list, parts)?;
             let parts =
                 parts.iter().map(|part| bytes(part.iov_base, part.iov_len).map(IoSlice::new));
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
-            request.write(endpoint.isend_vectored_raw(dest, &parts)?.into());
+            let send = endpoint.isend_vectored_raw(dest, &parts)?;
+            started(endpoint, send, with, request)
         }
-        Ok(TAFFRAIL_OK)
     })
 }
+
+/// What all sends can use.
+const SENDS: u32 = TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_DATA;
 
 /// Memory as a slice. Of no bytes it may lie anywhere, also at null.
 ///
