@@ -7,6 +7,7 @@ use taffrail_shm::{Config, Costs, Line, Setup};
 pub fn lines(n: u32) -> Vec<Line> {
     let config = |rank| Config {
         open: false,
+        name: None,
         rank,
         ranks: n,
         incarnation: 0,

@@ -37,6 +37,11 @@ pub struct Config {
     pub open: bool,
     /// This process's rank; in an open line the number of its own seat.
     pub rank: u32,
+    /// The name to listen under, so that others know the address before this process is there: 1 to
+    /// 107 printable ASCII characters without spaces. Then all ranks of a job must have such names, and
+    /// [`connect`](Setup::connect) waits for those that do not listen yet. A process that was started
+    /// again takes the name of the one before. `None`: a random one.
+    pub name: Option<String>,
     /// How many ranks there are; in an open line how many seats, the own among them. What a seat costs,
     /// whether somebody has it or not: its ring (8 KiB of up to 32 seats, of more together not more than
     /// 256 KiB, but 1 KiB at least) and 256 bytes.
@@ -98,7 +103,10 @@ impl Setup {
             .map_err(|errno| SetupError::Os { call: "eventfd", errno })?;
         Ok(Setup {
             layout,
-            callers: Callers::new(Listener::bind()?),
+            callers: Callers::new(match &config.name {
+                None => Listener::bind()?,
+                Some(name) => Listener::named(name, config.patience)?,
+            }),
             inbox,
             outbox,
             kept: kept / SEGMENT,
@@ -132,6 +140,7 @@ impl Setup {
         let terms = Terms {
             generations: &self.config.generations,
             restarts: self.config.restarts,
+            named: self.config.name.is_some(),
             patience: self.config.patience,
             renew: &|rank| wipe(&self.inbox, &self.layout, rank as usize),
         };

@@ -13,6 +13,7 @@ mod setup_error;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -49,13 +50,31 @@ impl Listener {
     /// # Errors
     /// [`SetupError`] when the kernel refuses a socket, or no random number is to be had.
     pub fn bind() -> Result<Self, SetupError> {
+        let name = format!("taffrail-{:032x}", u128::from_ne_bytes(random()?));
+        Listener::named(&name, Duration::ZERO)
+    }
+
+    /// Listens under this name. While another process does, such as the one before this that is not
+    /// quite gone yet, it is waited for.
+    ///
+    /// # Errors
+    /// [`SetupError::NameTaken`] when the patience is over; others when this is no name, or the kernel
+    /// refuses a socket.
+    pub fn named(name: &str, patience: Duration) -> Result<Self, SetupError> {
         let os = |call| move |errno| SetupError::Os { call, errno };
-        let address = format!("taffrail-{:032x}", u128::from_ne_bytes(random()?));
-        let address = Address::parse(address.as_bytes())?;
-        let name = SocketAddrUnix::new_abstract_name(address.as_str().as_bytes());
-        let name = name.map_err(os("bind"))?;
+        let address = Address::parse(name.as_bytes())?;
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(os("bind"))?;
         let socket = new_socket()?;
-        rustix::net::bind(&socket, &name).map_err(os("bind"))?;
+        let start = Instant::now();
+        while let Err(errno) = rustix::net::bind(&socket, &name) {
+            if errno != Errno::ADDRINUSE {
+                return Err(os("bind")(errno));
+            }
+            if start.elapsed() >= patience {
+                return Err(SetupError::NameTaken { name: address.to_string(), waited: patience });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         rustix::net::listen(&socket, BACKLOG).map_err(os("listen"))?;
         Ok(Listener { socket, address })
     }

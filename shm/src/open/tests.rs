@@ -20,6 +20,7 @@ pub(super) fn line(seats: u32) -> Line {
 pub(super) fn patient_line(seats: u32, patience: Duration) -> Line {
     let setup = Setup::new(Config {
         open: true,
+        name: None,
         rank: 0,
         ranks: seats,
         incarnation: 0,

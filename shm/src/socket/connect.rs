@@ -9,6 +9,9 @@
 //! is started later than this process, so it comes by itself. Each process knows who was started
 //! before it, and the present process of each of these; what it does not know is who is started after
 //! it. So where two connect to each other, the one that was started later is right.
+//!
+//! Where addresses are names that were known before, a process may not listen yet, or its successor may
+//! under the same name: it is tried again and again, and taken in if it comes by itself.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,6 +25,11 @@ use super::packet::same;
 use super::{
     DialError, Hello, Link, LinkError, Malformed, SetupError, decode_hello, dial, receive, send,
 };
+
+/// How soon something is tried again that no descriptor tells of.
+const SOON: Duration = Duration::from_millis(1);
+/// The same of names that nobody listens under yet, after a while.
+const LATER: Duration = Duration::from_millis(20);
 
 /// Refusals that are kept for the error text.
 const KEPT_REFUSALS: usize = 8;
@@ -113,6 +121,8 @@ pub(crate) struct Terms<'a> {
     pub generations: &'a [u32],
     /// Ranks that die are started again.
     pub restarts: bool,
+    /// Addresses were known before anybody listened there.
+    pub named: bool,
     /// How long to wait for peers.
     pub patience: Duration,
     /// Makes what we share with a rank as if it had never been there.
@@ -139,7 +149,7 @@ pub(crate) fn connect_all(
     let start = Instant::now();
     let mut meeting = Meeting::new(callers, offer, addresses, terms);
     loop {
-        let again_soon = meeting.advance()?;
+        let again = meeting.advance()?;
         if meeting.is_complete() {
             return Ok(meeting.into_peers());
         }
@@ -147,7 +157,7 @@ pub(crate) fn connect_all(
         if left.is_zero() {
             return Err(meeting.missing(terms.patience));
         }
-        meeting.wait(if again_soon { left.min(Duration::from_millis(1)) } else { left })?;
+        meeting.wait(again.map_or(left, |soon| left.min(soon)))?;
     }
 }
 
@@ -157,6 +167,8 @@ enum Place {
     Own,
     /// To be connected to.
     ToConnect,
+    /// Does not listen yet: to be connected to at this time, unless it comes.
+    NotYet(Instant),
     /// Does not know us yet.
     ToGreet(Link),
     /// Knows us, and has not answered.
@@ -174,6 +186,7 @@ struct Meeting<'a> {
     offer: &'a Offer<'a>,
     addresses: &'a [String],
     terms: Terms<'a>,
+    start: Instant,
     places: Vec<Place>,
     refused: Vec<String>,
 }
@@ -195,18 +208,21 @@ impl<'a> Meeting<'a> {
             }
         };
         let places = (0..offer.hello.ranks).map(place).collect();
-        Meeting { callers, offer, addresses, terms, places, refused: Vec::new() }
+        let start = Instant::now();
+        Meeting { callers, offer, addresses, terms, start, places, refused: Vec::new() }
     }
 
-    /// Does whatever can be done now. Returns whether something must be tried again that no
-    /// descriptor tells of.
-    fn advance(&mut self) -> Result<bool, SetupError> {
+    /// Does whatever can be done now. Returns when something must be tried again that no descriptor
+    /// tells of.
+    fn advance(&mut self) -> Result<Option<Duration>, SetupError> {
         self.hear_callers()?;
-        let mut again_soon = false;
+        let now = Instant::now();
+        let mut again: Option<Duration> = None;
         for rank in 0..self.offer.hello.ranks {
             let place = std::mem::replace(&mut self.places[rank as usize], Place::Own);
             let place = match place {
                 Place::ToConnect => self.connect(rank)?,
+                Place::NotYet(at) if at <= now => self.connect(rank)?,
                 other => other,
             };
             let place = match place {
@@ -218,11 +234,26 @@ impl<'a> Meeting<'a> {
                 Place::ToAnswer(peer) => self.answer(rank, peer)?,
                 other => other,
             };
-            again_soon |=
-                matches!(place, Place::ToConnect | Place::ToGreet(_) | Place::ToAnswer(_));
+            let soon = match place {
+                Place::ToConnect | Place::ToGreet(_) | Place::ToAnswer(_) => Some(SOON),
+                Place::NotYet(at) => Some(at.saturating_duration_since(now).max(SOON)),
+                _ => None,
+            };
+            again = again.into_iter().chain(soon).min();
             self.places[rank as usize] = place;
         }
-        Ok(again_soon)
+        Ok(again)
+    }
+
+    /// Somebody who is not there, or not there any more. It comes by itself, if it was started after us;
+    /// where names do not tell which process has them, both are tried.
+    fn not_there(&self) -> Place {
+        if !self.terms.named {
+            return Place::Awaited;
+        }
+        // The longer nobody came, the less one more millisecond matters.
+        let pause = (self.start.elapsed() / 8).clamp(SOON, LATER);
+        Place::NotYet(Instant::now() + pause)
     }
 
     fn connect(&self, rank: u32) -> Result<Place, SetupError> {
@@ -230,7 +261,9 @@ impl<'a> Meeting<'a> {
         match dial(address) {
             Ok(Some(link)) => Ok(Place::ToGreet(link)),
             Ok(None) => Ok(Place::ToConnect),
-            Err(DialError::Nobody) if self.terms.restarts => Ok(Place::Awaited),
+            Err(DialError::Nobody) if self.terms.restarts || self.terms.named => {
+                Ok(self.not_there())
+            }
             Err(DialError::Own(error)) => Err(error),
             Err(error) => {
                 let (address, why) = (address.clone(), error.to_string());
@@ -266,7 +299,8 @@ impl<'a> Meeting<'a> {
     /// for a reason that it tells in its own log.
     fn hung_up(&mut self, rank: u32, pid: i32) -> Place {
         self.refused.push(format!("process {pid} (rank {rank} hung up instead of answering)"));
-        Place::Awaited
+        self.refused.truncate(KEPT_REFUSALS);
+        self.not_there()
     }
 
     fn answer(&mut self, rank: u32, peer: Peer) -> Result<Place, SetupError> {

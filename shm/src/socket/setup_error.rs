@@ -71,6 +71,17 @@ pub enum SetupError {
         /// What was asked for.
         wanted: &'static str,
     },
+    /// Another process listens under the name that was to be this one's.
+    #[error(
+        "another process still listens as {name:?} after {waited:?}; look whether the rank's process \
+         before this one has ended, and all that it had forked"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// An address or a name is none.
     #[error(transparent)]
     Malformed(#[from] Malformed),

@@ -7,6 +7,7 @@ use super::*;
 use crate::memory::{Seal, Shared};
 
 mod alone;
+mod names;
 mod restarts;
 mod strangers;
 
@@ -53,6 +54,29 @@ impl Owner {
         addresses: &[String],
         patience: Duration,
     ) -> Result<Vec<Option<Peer>>, SetupError> {
+        let renew = &|_| {};
+        let terms = Terms { generations: &[], restarts: false, named: false, patience, renew };
+        self.connect_on(callers, addresses, terms)
+    }
+
+    /// Where addresses are names.
+    fn connect_named(
+        &self,
+        callers: &mut Callers,
+        addresses: &[String],
+        patience: Duration,
+    ) -> Result<Vec<Option<Peer>>, SetupError> {
+        let renew = &|_| {};
+        let terms = Terms { generations: &[], restarts: false, named: true, patience, renew };
+        self.connect_on(callers, addresses, terms)
+    }
+
+    fn connect_on(
+        &self,
+        callers: &mut Callers,
+        addresses: &[String],
+        terms: Terms<'_>,
+    ) -> Result<Vec<Option<Peer>>, SetupError> {
         let outbox = self.outbox.read_only_fd().unwrap();
         let offer = Offer {
             hello: self.hello,
@@ -60,7 +84,6 @@ impl Owner {
             outbox: outbox.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
-        let terms = Terms { generations: &[], restarts: false, patience, renew: &|_| {} };
         connect_all(callers, &offer, addresses, terms)
     }
 }

@@ -55,6 +55,7 @@ fn a_peer_cannot_make_a_wait_block() {
     let setup = |rank| {
         Setup::new(Config {
             open: false,
+            name: None,
             rank,
             ranks: 2,
             incarnation: 0,

@@ -9,6 +9,7 @@ use taffrail_shm::{Config, Costs, Line, Setup};
 fn setup(seat: &Seat<'_>, open: bool) -> Setup {
     Setup::new(Config {
         open,
+        name: None,
         rank: seat.rank(),
         ranks: seat.size(),
         incarnation: 0,

@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn line(seats: u32) -> Line {
     let setup = Setup::new(Config {
         open: true,
+        name: None,
         rank: 0,
         ranks: seats,
         incarnation: 0,

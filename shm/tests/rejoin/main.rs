@@ -8,7 +8,7 @@
 mod member;
 mod starting;
 
-use member::{Member, PATIENCE, setup};
+use member::{Member, NAMELESS, PATIENCE, job_with_names, names, setup};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -21,14 +21,18 @@ const RANKS: u32 = 3;
 #[ignore = "run by the other tests here, as a peer process of theirs"]
 fn child() {
     let Ok(part) = std::env::var("REJOIN") else { return };
+    let (job, part) = part.split_once(' ').expect("a job");
     let numbers: Vec<u32> = part.split(',').map(|n| n.parse().expect("a number")).collect();
     let (rank, incarnation) = (numbers[0], numbers[1]);
     let (generations, incarnations) = numbers[2..].split_at(RANKS as usize);
-    let setup = setup(rank, RANKS, incarnation, generations.to_vec());
-    println!("\naddress {}", setup.address());
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).expect("addresses");
-    let addresses: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let setup = setup(rank, RANKS, incarnation, generations.to_vec(), job);
+    let mut addresses = names(job, RANKS);
+    if job == NAMELESS {
+        println!("\naddress {}", setup.address());
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).expect("addresses");
+        addresses = line.split_whitespace().map(str::to_owned).collect();
+    }
     let line = setup.connect(&addresses).expect("a connection with every peer");
     let mut member = Member::new(line, incarnation, &known(incarnations));
     let mut said = 0;
@@ -55,19 +59,27 @@ struct Process {
 }
 
 impl Process {
-    fn start(rank: u32, incarnation: u32, generations: &[u32], incarnations: &[u32]) -> Process {
+    fn start(
+        job: &str,
+        rank: u32,
+        incarnation: u32,
+        generations: &[u32],
+        incarnations: &[u32],
+    ) -> Process {
         let numbers = [&[rank, incarnation], generations, incarnations].concat();
         let part: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
-            .env("REJOIN", part.join(","))
+            .env("REJOIN", format!("{job} {}", part.join(",")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut process = Process { child, output, address: String::new() };
-        process.address = process.read("address ");
+        if job == NAMELESS {
+            process.address = process.read("address ");
+        }
         process
     }
 
@@ -83,7 +95,11 @@ impl Process {
         }
     }
 
+    /// Where the others are, unless it knows it already.
     fn tell(&mut self, addresses: &[String]) {
+        if self.address.is_empty() {
+            return;
+        }
         let mut input = self.child.stdin.take().expect("a pipe");
         writeln!(input, "{}", addresses.join(" ")).expect("a child that listens");
     }
@@ -108,13 +124,26 @@ fn exchange(member: &mut Member) {
 
 #[test]
 fn ranks_that_are_killed_come_back_twenty_times() {
+    come_back_twenty_times(NAMELESS);
+}
+
+/// Under the names of those who were killed: nobody tells anybody where they are.
+#[test]
+fn ranks_with_names_that_are_killed_come_back_twenty_times() {
+    come_back_twenty_times(&job_with_names("come-back"));
+}
+
+fn come_back_twenty_times(job: &str) {
     let (mut incarnations, mut generations) = (vec![0; RANKS as usize], vec![0; RANKS as usize]);
-    let mine = setup(0, RANKS, 0, generations.clone());
+    let mine = setup(0, RANKS, 0, generations.clone(), job);
     let mut addresses = vec![mine.address().to_owned()];
     let mut children: Vec<Process> =
-        (1..RANKS).map(|rank| Process::start(rank, 0, &generations, &incarnations)).collect();
+        (1..RANKS).map(|rank| Process::start(job, rank, 0, &generations, &incarnations)).collect();
     addresses.extend(children.iter().map(|child| child.address.clone()));
     children.iter_mut().for_each(|child| child.tell(&addresses));
+    if job != NAMELESS {
+        addresses = names(job, RANKS);
+    }
     let line = mine.connect(&addresses).expect("a connection with every peer");
     let mut member = Member::new(line, 0, &known(&incarnations));
     let seed = fastrand::u64(..);
@@ -138,7 +167,7 @@ fn ranks_that_are_killed_come_back_twenty_times() {
         }
         for &rank in &dead {
             let incarnation = incarnations[rank as usize];
-            let child = Process::start(rank, incarnation, &generations, &incarnations);
+            let child = Process::start(job, rank, incarnation, &generations, &incarnations);
             addresses[rank as usize] = child.address.clone();
             children[rank as usize - 1] = child;
         }

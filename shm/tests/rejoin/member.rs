@@ -11,9 +11,28 @@ fn length(number: u64) -> usize {
     [8, 0, 44, 45, 268, 269, 5000, 65536][number as usize % 8]
 }
 
-pub fn setup(rank: u32, ranks: u32, incarnation: u32, generations: Vec<u32>) -> Setup {
+/// The name of a rank of a job whose ranks have names; of others none.
+pub fn name(job: &str, rank: u32) -> Option<String> {
+    (job != NAMELESS).then(|| format!("{job}-{rank}"))
+}
+
+/// Stands for a job without names.
+pub const NAMELESS: &str = "-";
+
+/// The addresses of a job whose ranks have names.
+pub fn names(job: &str, ranks: u32) -> Vec<String> {
+    (0..ranks).filter_map(|rank| name(job, rank)).collect()
+}
+
+/// A job that no other test has, whose ranks have names.
+pub fn job_with_names(test: &str) -> String {
+    format!("taffrail-test-{test}-{}", std::process::id())
+}
+
+pub fn setup(rank: u32, ranks: u32, incarnation: u32, generations: Vec<u32>, job: &str) -> Setup {
     Setup::new(Config {
         open: false,
+        name: name(job, rank),
         rank,
         ranks,
         incarnation,

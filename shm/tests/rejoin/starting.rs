@@ -4,7 +4,7 @@
 //! The test is the launcher only. It hands out addresses as the launcher does: that of a rank which is
 //! started again is not given before it has told its new one.
 
-use super::member::{Member, PATIENCE, setup};
+use super::member::{Member, NAMELESS, PATIENCE, job_with_names, names, setup};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,9 +19,10 @@ const KILLS: u32 = 150;
 #[ignore = "run by the test here, as a process of its own"]
 fn starting_child() {
     let Ok(part) = std::env::var("STARTING") else { return };
+    let (job, part) = part.split_once(' ').expect("a job");
     let numbers: Vec<u32> = part.split(',').map(|n| n.parse().expect("a number")).collect();
     let (rank, incarnation, generations) = (numbers[0], numbers[1], &numbers[2..]);
-    let setup = setup(rank, RANKS, incarnation, generations.to_vec());
+    let setup = setup(rank, RANKS, incarnation, generations.to_vec(), job);
     tell(&format!("address {}", setup.address()));
     let address = |of: u32| {
         tell(&format!("get {of}"));
@@ -29,7 +30,10 @@ fn starting_child() {
         std::io::stdin().read_line(&mut line).expect("an address");
         line.trim().to_owned()
     };
-    let addresses: Vec<String> = (0..RANKS).map(address).collect();
+    let addresses: Vec<String> = match job {
+        NAMELESS => (0..RANKS).map(address).collect(),
+        job => names(job, RANKS),
+    };
     let line = setup.connect(&addresses).expect("a connection with every peer");
     let mut member = Member::new(line, incarnation, &[None; RANKS as usize]);
     let mut told = String::new();
@@ -68,12 +72,18 @@ struct Process {
 }
 
 impl Process {
-    fn start(rank: u32, incarnation: u32, generations: &[u32], to: &Sender<Said>) -> Process {
+    fn start(
+        job: &str,
+        rank: u32,
+        incarnation: u32,
+        generations: &[u32],
+        to: &Sender<Said>,
+    ) -> Process {
         let numbers = [&[rank, incarnation], generations].concat();
         let part: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "starting::starting_child", "--ignored", "--nocapture"])
-            .env("STARTING", part.join(","))
+            .env("STARTING", format!("{job} {}", part.join(",")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -99,6 +109,7 @@ impl Drop for Process {
 }
 
 struct Launcher {
+    job: String,
     ranks: Vec<Process>,
     generations: Vec<u32>,
     to: Sender<Said>,
@@ -106,11 +117,12 @@ struct Launcher {
 }
 
 impl Launcher {
-    fn start() -> Launcher {
+    fn start(job: &str) -> Launcher {
         let (to, said) = channel();
         let generations = vec![0; RANKS as usize];
-        let ranks = (0..RANKS).map(|rank| Process::start(rank, 0, &generations, &to)).collect();
-        Launcher { ranks, generations, to, said }
+        let start = |rank| Process::start(job, rank, 0, &generations, &to);
+        let ranks = (0..RANKS).map(start).collect();
+        Launcher { job: job.to_owned(), ranks, generations, to, said }
     }
 
     /// Listens, and answers, for so long.
@@ -156,7 +168,8 @@ impl Launcher {
         }
         for &rank in dead {
             let incarnation = self.ranks[rank].incarnation + 1;
-            let successor = Process::start(rank as u32, incarnation, &self.generations, &self.to);
+            let (job, generations) = (&self.job, &self.generations);
+            let successor = Process::start(job, rank as u32, incarnation, generations, &self.to);
             self.ranks[rank] = successor;
         }
     }
@@ -174,10 +187,20 @@ impl Launcher {
 
 #[test]
 fn ranks_that_are_killed_while_they_meet_are_replaced() {
+    kill_while_they_meet(NAMELESS);
+}
+
+/// Their successors have the same names, and nobody tells anybody where they are.
+#[test]
+fn ranks_with_names_that_are_killed_while_they_meet_are_replaced() {
+    kill_while_they_meet(&job_with_names("starting"));
+}
+
+fn kill_while_they_meet(job: &str) {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut launcher = Launcher::start();
+    let mut launcher = Launcher::start(job);
     let (mut killed, mut generation, mut rests) = (0, 0, 0);
     while killed < KILLS {
         // Some while they start, some when they are long together.

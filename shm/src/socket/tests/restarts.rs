@@ -25,21 +25,15 @@ impl Life {
 
     /// The incarnations of all whom it has met, and the ranks that were renewed.
     fn meet(&mut self, addresses: &[String; 3], patience: Duration) -> Result<Met, SetupError> {
-        let outbox = self.owner.outbox.read_only_fd().unwrap();
-        let offer = Offer {
-            hello: self.owner.hello,
-            inbox: self.owner.inbox.fd(),
-            outbox: outbox.as_fd(),
-            doorbell: self.owner.doorbell.as_fd(),
-        };
         let renewed = RefCell::new(Vec::new());
         let terms = Terms {
             generations: &self.generations,
             restarts: true,
+            named: false,
             patience,
             renew: &|rank| renewed.borrow_mut().push(rank),
         };
-        let peers = connect_all(&mut self.callers, &offer, addresses, terms)?;
+        let peers = self.owner.connect_on(&mut self.callers, addresses, terms)?;
         let incarnations = peers.iter().map(|peer| Some(peer.as_ref()?.hello.incarnation));
         Ok(Met { incarnations: incarnations.collect(), renewed: renewed.take(), _peers: peers })
     }
