@@ -36,7 +36,7 @@ pub struct taffrail_options_t {
 ///
 /// # Safety
 /// `options` is null, or points to options.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn dest(
     rank: u32,
     tag: u64,
@@ -47,18 +47,15 @@ pub(crate) unsafe fn dest(
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
         None => Ok((dest, 0)),
-        Some(options) => {
-            let with = options.only(usable)?;
-            Ok((Dest { context: options.context(), data: options.data()?, ..dest }, with))
-        }
+        Some(options) => options.of_send(dest, usable),
     }
 }
 
-/// Which messages a receive takes.
+/// Which messages a receive takes, with the options that are no part of it.
 ///
 /// # Safety
 /// `options` is null, or points to options.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn pattern(
     source: u32,
     tag: u64,
@@ -71,15 +68,24 @@ pub(crate) unsafe fn pattern(
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
         None => Ok((pattern, 0)),
-        Some(options) => {
-            let with = options.only(usable)?;
-            Ok((pattern.context(options.context()), with))
-        }
+        Some(options) => options.of_receive(pattern, usable),
     }
 }
 
 /// A member whose field is not set may be uninitialised: it is not read.
 impl taffrail_options_t {
+    #[inline(never)]
+    fn of_send(&self, dest: Dest, usable: u32) -> Result<(Dest, u32), Failure> {
+        let with = self.only(usable)?;
+        Ok((Dest { context: self.context(), data: self.data()?, ..dest }, with))
+    }
+
+    #[inline(never)]
+    fn of_receive(&self, pattern: Pattern, usable: u32) -> Result<(Pattern, u32), Failure> {
+        let with = self.only(usable)?;
+        Ok((pattern.context(self.context()), with))
+    }
+
     fn has(&self, field: u32) -> bool {
         self.fields & field != 0
     }

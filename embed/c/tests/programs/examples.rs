@@ -126,6 +126,22 @@ fn the_program_of_the_documentation() {
     }
 }
 
+/// A rank is killed, started again and replayed; the others do not notice. Words are 1000 to 1039 and
+/// 2000 to 2039.
+#[test]
+fn a_killed_rank_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = package().join("tests/programs/killed.c");
+    let program = program(&source, C99, folder.path()).expect("a C compiler");
+    for victim in ["0", "1"] {
+        let marker = folder.path().join(victim);
+        let mut job = start(Some(3));
+        job.args(["--logging", "pessimistic", "--sets", "rank"]).arg(&program).arg(&marker);
+        assert_eq!(succeeds(job.arg(victim)), "121560\n");
+        assert!(marker.exists(), "rank {victim} was not killed");
+    }
+}
+
 /// No access to memory that is not ours, no use of what was never written, and nothing lost; not of all
 /// examples, since each start takes seconds.
 #[test]

@@ -1,4 +1,4 @@
-//! The launcher of the tests' jobs: `taffrail run` as a program of this package.
+//! The launcher of the tests' jobs: those of the `taffrail` command's parts that jobs need.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -6,12 +6,14 @@ use std::process::ExitCode;
 #[derive(Parser)]
 enum Command {
     Run(taffrail_launch::Args),
+    Eventlog(taffrail_launch::eventlog::Args),
     Guard,
 }
 
 fn main() -> ExitCode {
     match Command::parse() {
         Command::Run(args) => taffrail_launch::run(args),
+        Command::Eventlog(args) => taffrail_launch::eventlog::eventlog(&args),
         Command::Guard => taffrail_launch::guard(),
     }
 }

@@ -22,16 +22,6 @@ pub fn link() -> PathBuf {
     }
 }
 
-/// The names that a header declares functions under.
-fn declared(header: &str) -> BTreeSet<&str> {
-    let code = header.lines().filter(|line| !line.trim_start().starts_with("//"));
-    code.filter_map(|line| {
-        let (before, _) = line.split_once('(')?;
-        before.rsplit([' ', '*']).next().filter(|name| name.starts_with("taffrail_"))
-    })
-    .collect()
-}
-
 #[test]
 fn it_shows_what_the_header_has_with_its_version_and_nothing_else() {
     if Command::new("readelf").arg("--version").output().is_err() {
@@ -48,11 +38,35 @@ fn it_shows_what_the_header_has_with_its_version_and_nothing_else() {
         .map(|words| words[7])
         .filter(|&name| name != "TAFFRAIL_0.1")
         .collect();
-    let header = std::fs::read_to_string(package().join("include/taffrail.h")).unwrap();
     let expected: BTreeSet<String> =
-        declared(&header).into_iter().map(|name| format!("{name}{VERSION}")).collect();
+        header::declared().iter().map(|name| format!("{name}{VERSION}")).collect();
     assert!(expected.contains("taffrail_send@@TAFFRAIL_0.1"), "{expected:?}");
     assert_eq!(shown, expected.iter().map(String::as_str).collect());
     let told = succeeds(Command::new("readelf").args(["-W", "-d"]).arg(&library));
     assert!(told.contains("soname: [libtaffrail.so.0]"), "{told}");
+}
+
+/// A program that needs a name of a later version is refused by the loader, which says the version.
+#[test]
+fn what_is_missing_is_refused_by_its_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("later.c"), "int taffrail_later(void) { return 0; }\n").unwrap();
+    std::fs::write(path("later.map"), "TAFFRAIL_0.2 { global: taffrail_later; };\n").unwrap();
+    let program = "int taffrail_later(void);\nint main(void) { return taffrail_later(); }\n";
+    std::fs::write(path("program.c"), program).unwrap();
+    let compile = |arguments: &str| {
+        succeeds(Command::new("cc").args(arguments.split(' ')).current_dir(&folder));
+    };
+    let soname = "-Wl,-soname,libtaffrail.so.0 -Wl,--version-script=later.map";
+    compile(&format!("-shared -fPIC {soname} later.c -o libtaffrail.so.0"));
+    compile("program.c -l:libtaffrail.so.0 -L . -o program");
+
+    let run = |libraries: &Path| {
+        Command::new(path("program")).env("LD_LIBRARY_PATH", libraries).output().unwrap()
+    };
+    assert!(run(folder.path()).status.success());
+    let refused = run(&PLACE);
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("`TAFFRAIL_0.2' not found"), "{why}");
 }
