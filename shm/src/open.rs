@@ -1,10 +1,11 @@
 //! Open lines: processes that are called by their addresses, or come by themselves.
 //!
-//! Who has which seat is kept here; how two processes meet is in [`meeting`], how a seat becomes free
-//! again in [`leaving`]. The protocol, and why it always ends well, is in `docs/wire.md`, section 1.
+//! Who has which seat is kept here; how two processes meet is in [`meeting`], who may come in
+//! [`newcomers`], how a seat becomes free again in [`leaving`]. The protocol, and why it always ends well, is in `docs/wire.md`, section 1.
 
 mod leaving;
 mod meeting;
+mod newcomers;
 
 use crate::line::Line;
 use crate::pair::Pair;
@@ -47,6 +48,10 @@ pub(crate) struct Seats {
     outbox: OwnedFd,
     patience: Duration,
     seats: Vec<Seat>,
+    /// Of these, where somebody is met right now, and those that are to become free: the others need no
+    /// look.
+    under_way: Vec<usize>,
+    leaving: Vec<usize>,
     /// Those who have said who they are, and have no seat yet.
     waiting: Vec<Newcomer>,
     /// Polls since calls were last looked at.
@@ -104,6 +109,8 @@ impl Seats {
             outbox,
             patience,
             seats: (0..hello.ranks).map(seat).collect(),
+            under_way: Vec::new(),
+            leaving: Vec::new(),
             waiting: Vec::new(),
             polls: 0,
             is_full_said: false,
@@ -197,6 +204,9 @@ impl Line {
     /// Somebody has a seat from now on.
     fn occupy(&mut self, seats: &mut Seats, seat: usize, call: Call) {
         seats.seats[seat] = Seat::Meeting(call);
+        if !seats.under_way.contains(&seat) {
+            seats.under_way.push(seat);
+        }
         // Rings beyond the last seat in use are not looked at.
         self.dirty_words = self.dirty_words.max(seat / 64 + 1);
     }

@@ -7,6 +7,7 @@ mod address;
 mod callers;
 mod connect;
 mod dial;
+mod greeting;
 mod packet;
 mod setup_error;
 
@@ -25,9 +26,10 @@ use taffrail_fabric::Fault;
 
 pub use address::Address;
 pub(crate) use callers::{Callers, Came};
-use connect::own_user;
-pub(crate) use connect::{Offer, Peer, Terms, connect_all, hear};
+pub(crate) use connect::{Terms, connect_all};
+use dial::own_user;
 pub(crate) use dial::{DialError, dial};
+pub(crate) use greeting::{Offer, Peer, hear};
 pub use packet::{Hello, Malformed, Notice, decode_hello, decode_notice};
 pub use setup_error::SetupError;
 

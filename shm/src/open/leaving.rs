@@ -30,17 +30,24 @@ impl Line {
             Seat::Taken { left, .. } => Seat::Leaving { left },
             other => other,
         };
+        if matches!(seats.seats[peer.index()], Seat::Leaving { .. }) {
+            seats.leaving.retain(|&of| of != peer.index());
+            seats.leaving.push(peer.index());
+        }
         self.reclaim(&mut seats);
         self.seats = Some(seats);
     }
 
     /// Frees the seats of those who are forgotten and do not write any more.
     pub(super) fn reclaim(&mut self, seats: &mut Seats) {
-        for seat in 0..seats.seats.len() {
-            let Seat::Leaving { left } = &seats.seats[seat] else { continue };
-            let has_gone = left.as_ref().is_none_or(|link| link.is_closed());
+        for seat in std::mem::take(&mut seats.leaving) {
+            let has_gone = match &seats.seats[seat] {
+                Seat::Leaving { left: Some(link) } => link.is_closed(),
+                _ => true,
+            };
             // Both are looked at, since the second lets the peer know.
             if !self.has_left(PeerId(seat as u32)) || !has_gone {
+                seats.leaving.push(seat);
                 continue;
             }
             let vacant = self.home(seats.hello.fenced).vacant(seat);

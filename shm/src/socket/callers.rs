@@ -1,6 +1,6 @@
 //! Those who connect to this process, until they have said who they are.
 
-use super::connect::{Peer, hear};
+use super::greeting::{Peer, hear};
 use super::{Address, Hello, Link, LinkError, Listener, SetupError, own_user};
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -13,18 +13,15 @@
 //! Where addresses are names that were known before, a process may not listen yet, or its successor may
 //! under the same name: it is tried again and again, and taken in if it comes by itself.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::callers::{Callers, Came};
+use super::greeting::{Offer, Peer, hear};
 use super::packet::same;
-use super::{
-    DialError, Hello, Link, LinkError, Malformed, SetupError, decode_hello, dial, receive, send,
-};
+use super::{DialError, Hello, Link, LinkError, SetupError, dial};
 
 /// How soon something is tried again that no descriptor tells of.
 const SOON: Duration = Duration::from_millis(1);
@@ -33,86 +30,6 @@ const LATER: Duration = Duration::from_millis(20);
 
 /// Refusals that are kept for the error text.
 const KEPT_REFUSALS: usize = 8;
-
-/// What this process tells and gives every peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer<'a> {
-    /// The packet.
-    pub hello: Hello,
-    /// The inbox, that peers may write.
-    pub inbox: BorrowedFd<'a>,
-    /// The outbox, that peers may read.
-    pub outbox: BorrowedFd<'a>,
-    /// The doorbell (an eventfd that does not block).
-    pub doorbell: BorrowedFd<'a>,
-}
-
-impl Offer<'_> {
-    /// Says who this is, and gives what a peer needs.
-    pub(crate) fn say_hello(&self, link: &Link) -> Result<(), LinkError> {
-        let Offer { hello, inbox, outbox, doorbell } = *self;
-        send(&link.socket, &hello.encode(), &[inbox, outbox, doorbell])
-    }
-}
-
-/// The peer at the other end of a link, or the link if nothing was said yet.
-///
-/// # Errors
-/// What is wrong with what was said, and the link.
-pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, (LinkError, Link)> {
-    match hear_hello(mine, &link) {
-        Ok(None) => Ok(Err(link)),
-        Ok(Some((hello, [inbox, outbox, doorbell]))) => {
-            Ok(Ok(Peer { hello, pid: link.pid, inbox, outbox, doorbell, link }))
-        }
-        Err(error) => Err((error, link)),
-    }
-}
-
-/// What was said, and the inbox, outbox and doorbell that came with it.
-fn hear_hello(mine: &Hello, link: &Link) -> Result<Option<(Hello, [OwnedFd; 3])>, LinkError> {
-    let Some((bytes, files)) = receive(&link.socket)? else { return Ok(None) };
-    let hello = decode_hello(&bytes)?;
-    let kind = |open: bool| if open { "an open line" } else { "a closed job" };
-    same("HELLO, open", kind(mine.open), kind(hello.open))?;
-    if !mine.open {
-        same("HELLO, ranks", mine.ranks, hello.ranks)?;
-    }
-    if hello.job != mine.job {
-        return Err(LinkError::Protocol(Malformed {
-            place: "HELLO, job",
-            expected: format!("{:x?}", mine.job),
-            got: format!("{:x?}", hello.job),
-        }));
-    }
-    let files = <[OwnedFd; 3]>::try_from(files).map_err(|files| {
-        LinkError::Protocol(Malformed {
-            place: "HELLO, descriptors",
-            expected: "3 (inbox, outbox, doorbell)".into(),
-            got: files.len().to_string(),
-        })
-    })?;
-    check_doorbell(&files[2])?;
-    Ok(Some((hello, files)))
-}
-
-/// A peer that was met.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    /// What it said. Its rank, number of ranks (in a closed line) and job are right; its lengths are
-    /// its claims.
-    pub hello: Hello,
-    /// Its process, 0 when that is not visible from here.
-    pub pid: i32,
-    /// Its inbox, unchecked.
-    pub inbox: OwnedFd,
-    /// Its outbox, unchecked.
-    pub outbox: OwnedFd,
-    /// Its doorbell; writing to it does not block.
-    pub doorbell: OwnedFd,
-    /// The connection.
-    pub link: Link,
-}
 
 /// How peers are met.
 #[derive(Clone, Copy)]
@@ -413,20 +330,6 @@ fn age(hello: &Hello) -> (u32, u32) {
     (hello.generation, hello.rank)
 }
 
-/// A doorbell that blocks would let a peer stop us.
-fn check_doorbell(doorbell: &OwnedFd) -> Result<(), LinkError> {
-    let flags = rustix::fs::fcntl_getfl(doorbell)
-        .map_err(|errno| LinkError::Os { call: "fcntl(F_GETFL)", errno })?;
-    if flags.contains(OFlags::NONBLOCK) && flags & OFlags::ACCMODE == OFlags::RDWR {
-        return Ok(());
-    }
-    Err(LinkError::Protocol(Malformed {
-        place: "HELLO, doorbell",
-        expected: "an eventfd that does not block".into(),
-        got: format!("a descriptor with the flags {flags:?}"),
-    }))
-}
-
 fn setup_error(rank: u32, error: LinkError) -> SetupError {
     match error {
         LinkError::Protocol(bad) => SetupError::WrongAnswer { rank, bad },
@@ -434,8 +337,4 @@ fn setup_error(rank: u32, error: LinkError) -> SetupError {
         LinkError::Os { call, errno } => SetupError::from_os(call, errno),
         LinkError::Closed | LinkError::Full => SetupError::HungUp { rank },
     }
-}
-
-pub(super) fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }

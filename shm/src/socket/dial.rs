@@ -1,6 +1,6 @@
 //! Connecting to an address.
 
-use super::{Link, SetupError, credentials, new_socket, own_user};
+use super::{Link, SetupError, credentials, new_socket};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 
@@ -37,4 +37,8 @@ pub(crate) fn dial(address: &str) -> Result<Option<Link>, DialError> {
         return Err(DialError::Unreachable(why));
     }
     Ok(Some(Link { socket, pid }))
+}
+
+pub(super) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
