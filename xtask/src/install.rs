@@ -56,14 +56,18 @@ pub fn chore(place: &Place, prefix: &Path, release: bool) -> Outcome {
 pub fn install(place: &Place, prefix: &Path, release: bool) -> Result<(), Error> {
     let prefix = std::path::absolute(prefix)?;
     let workspace = Workspace::read(place)?;
-    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0, C_LIBRARY.0];
+    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0];
     let there: Vec<&Package> = wanted.iter().filter_map(|name| workspace.package(name)).collect();
 
     let mut build = cargo(place, "build --locked");
     build.args(release.then_some("--release"));
     build.args(there.iter().flat_map(|package| ["-p", &package.name]));
-    if !run(&mut build).ok {
-        return Err(Error::other("it does not build"));
+    must(&mut build)?;
+    let c_package = workspace.package(C_LIBRARY.0);
+    if c_package.is_some() {
+        // With all its crate types it would be left without the optimisation at link time.
+        let mut build = cargo(place, "rustc --locked --lib --crate-type staticlib");
+        must(build.args(release.then_some("--release")).args(["-p", C_LIBRARY.0]))?;
     }
 
     let built = workspace.target_directory.join(if release { "release" } else { "debug" });
@@ -78,7 +82,7 @@ pub fn install(place: &Place, prefix: &Path, release: bool) -> Result<(), Error>
         }
         None => println!("no {}: there is no package {}", PROVIDER.1, PROVIDER.0),
     }
-    match workspace.package(C_LIBRARY.0) {
+    match c_package {
         Some(package) => c_library(package, &built, &prefix)?,
         None => println!("no {}: there is no package {}", C_LIBRARY.1, C_LIBRARY.0),
     }
@@ -114,6 +118,11 @@ impl Package {
     fn folder(&self) -> &Path {
         self.manifest_path.parent().expect("a file lies in a folder")
     }
+}
+
+/// Runs a build.
+fn must(build: &mut Command) -> Result<(), Error> {
+    if run(build).ok { Ok(()) } else { Err(Error::other("it does not build")) }
 }
 
 /// The library with the names by which it is found, its header, and what pkg-config reads.

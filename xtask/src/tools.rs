@@ -10,8 +10,8 @@ use std::process::Command;
 /// A program, the Debian or Ubuntu package it comes in, and the step that is left out without it.
 const PACKAGES: &[(&str, &str, &str)] = &[
     ("cc", "gcc", "everything that links"),
-    ("c++", "g++", "fuzz"),
-    ("valgrind", "valgrind", "instructions"),
+    ("c++", "g++", "fuzz, and examples of the C library as C++"),
+    ("valgrind", "valgrind", "instructions, and the memory of C programs"),
     // It brings the launcher, too.
     ("mpiexec.mpich", "libmpich-dev", "the start of MPI programs"),
 ];
