@@ -2,24 +2,38 @@
 
 use super::*;
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 /// The suffix of every name.
 const VERSION: &str = "@@TAFFRAIL_0.1";
 
-/// Links `libtaffrail.so` as `cargo xtask install` does, and returns the folder that it is in.
+/// Links `libtaffrail.so` as `cargo xtask install` does, unless it is there, and returns the folder that
+/// it is in.
 pub fn link() -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
     std::fs::create_dir_all(&place).unwrap();
-    // Other processes may use the one that is there, or be at it as well.
-    let library = tempfile::NamedTempFile::new_in(&place).unwrap().into_temp_path();
+    let archive = built().join("deps/libtaffrail_c.a");
+    let made_of = [archive, package().join("link.args"), package().join("taffrail.map")];
+    let (library, short) = (place.join("libtaffrail.so.0"), place.join("libtaffrail.so"));
+    if made_of.iter().all(|part| modified(part) < modified(&short)) {
+        return place;
+    }
+    // Other processes may be at it as well, or use an older one.
+    let new = tempfile::NamedTempFile::new_in(&place).unwrap().into_temp_path();
     let mut linker = Command::new("cc");
-    linker.arg("-L").arg(built().join("deps")).arg("@link.args").arg("-o").arg(&library);
-    succeeds(linker.current_dir(package()));
-    library.persist(place.join("libtaffrail.so.0")).unwrap();
-    match std::os::unix::fs::symlink("libtaffrail.so.0", place.join("libtaffrail.so")) {
+    linker.arg("-L").arg(built().join("deps")).arg("@link.args").arg("-o").arg(&new);
+    // Most of it would be what a debugger wants to know.
+    succeeds(linker.arg("-Wl,--strip-debug").current_dir(package()));
+    new.persist(&library).unwrap();
+    match std::os::unix::fs::symlink("libtaffrail.so.0", &short) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => panic!("{e}"),
         _ => place,
     }
+}
+
+/// When a file was changed, following links; never, if there is none.
+fn modified(file: &Path) -> Option<SystemTime> {
+    file.metadata().and_then(|about| about.modified()).ok()
 }
 
 #[test]
