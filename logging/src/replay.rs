@@ -1,7 +1,7 @@
 //! What a restarted rank is told, call by call, until it is where it was.
 
 use crate::{Event, Name};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// What happened to a receive before the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -65,8 +65,8 @@ pub enum ReplayError {
         /// The number in the channel.
         seq: u32,
     },
-    /// A receive was cancelled and has got a message.
-    #[error("event {clock} is about receive {post}, which was cancelled or had a message before")]
+    /// A receive was cancelled twice, or has got a message after it was cancelled.
+    #[error("event {clock} is about receive {post}, which was cancelled before")]
     Fate {
         /// The clock of the second event.
         clock: u64,
@@ -84,6 +84,8 @@ pub enum ReplayError {
 pub struct Replay {
     fates: HashMap<u32, Fate>,
     reserved: HashMap<Name, Reserved>,
+    /// The receives that were cancelled.
+    cancelled: HashSet<u32>,
     /// Unsuccessful polls, and what the poll after them answers.
     polls: VecDeque<(u64, Answer)>,
     /// Unsuccessful polls after the last that found something.
@@ -119,15 +121,19 @@ impl Replay {
                 self.reserve(clock, message, Reserved::Post(post))?;
                 match self.fates.entry(post).or_default() {
                     Fate::Messages(messages) => messages.push_back(message),
-                    Fate::Cancelled => return Err(ReplayError::Fate { clock, post }),
+                    _ if self.cancelled.contains(&post) => {
+                        return Err(ReplayError::Fate { clock, post });
+                    }
                     free => *free = Fate::Messages([message].into()),
                 }
             }
             Event::Cancelled { polls, post } => {
                 self.tail += u64::from(polls);
-                if self.fates.insert(post, Fate::Cancelled).is_some() {
+                if !self.cancelled.insert(post) {
                     return Err(ReplayError::Fate { clock, post });
                 }
+                // A multi-receive may have got messages before.
+                self.fates.entry(post).or_insert(Fate::Cancelled);
             }
             Event::Found { polls, index } => self.found(polls, Answer::Found(index)),
             Event::Probed { polls, message } => self.found(polls, Answer::Probed(message)),
@@ -169,6 +175,12 @@ impl Replay {
     /// What becomes of the receive that is posted as number `post`. To be asked once.
     pub fn fate(&mut self, post: u32) -> Fate {
         self.fates.remove(&post).unwrap_or_default()
+    }
+
+    /// Whether the receive that is posted as number `post` was cancelled: a multi-receive, after it had got
+    /// its messages.
+    pub fn is_cancelled(&self, post: u32) -> bool {
+        self.cancelled.contains(&post)
     }
 
     /// For whom a message that arrives is kept, if it is. To be asked once: afterwards the caller
@@ -266,13 +278,14 @@ mod tests {
         let matched = |post, seq| Event::Matched { polls: 0, post, message: name(seq) };
         let twice = replay(&[matched(0, 1), matched(1, 1)]).unwrap_err();
         assert_eq!(twice, ReplayError::Twice { clock: 12, source_rank: 5, context: 1, seq: 1 });
-        let fates = [
-            [matched(0, 1), Event::Cancelled { polls: 0, post: 0 }],
-            [Event::Cancelled { polls: 0, post: 0 }, matched(0, 1)],
-        ];
-        for events in fates {
+        let cancelled = Event::Cancelled { polls: 0, post: 0 };
+        for events in [[cancelled, cancelled], [cancelled, matched(0, 1)]] {
             assert_eq!(replay(&events).unwrap_err(), ReplayError::Fate { clock: 12, post: 0 });
         }
+        // A multi-receive.
+        let mut several = replay(&[matched(0, 1), cancelled]).unwrap();
+        assert_eq!(several.fate(0), Fate::Messages([name(1)].into()));
+        assert!(several.is_cancelled(0) && !several.is_cancelled(1));
         let gap = Replay::new(0, [(1, matched(0, 0)), (3, matched(1, 1))]).unwrap_err();
         assert_eq!(gap, ReplayError::Gap { after: 1, got: 3 });
     }

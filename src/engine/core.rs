@@ -73,6 +73,8 @@ pub(crate) enum Action {
     Failed { rank: Rank },
     /// A peer that had died is there again.
     Back { rank: Rank },
+    /// A multi-receive of a replay has got a message.
+    Advance { request: u32 },
     /// A peer says what it has of us.
     Told { from: Rank, restart: Restart },
 }

@@ -5,6 +5,9 @@ use super::request::{ANY, Stage};
 use crate::{Endpoint, Error, Request, Status};
 use std::collections::VecDeque;
 
+/// What is told of one of its messages.
+type Told = Result<Landed, Error>;
+
 /// The state of such a receive.
 pub(crate) struct Multi {
     /// Bytes given to messages.
@@ -18,7 +21,10 @@ pub(crate) struct Multi {
     /// What it ends with, once nothing is under way any more.
     ending: Option<Error>,
     /// Messages that are there, to be told.
-    landed: VecDeque<Result<Landed, Error>>,
+    landed: VecDeque<Told>,
+    /// Where messages are logged, those are told in the order in which they were matched, since the
+    /// other order is chance: each part, and what has become of it.
+    in_order: Option<VecDeque<(u32, Option<Told>)>>,
 }
 
 /// A message that a multi-receive has got.
@@ -33,7 +39,7 @@ pub struct Landed {
 }
 
 impl Multi {
-    pub(crate) fn new(least: usize) -> Self {
+    pub(crate) fn new(least: usize, in_order: bool) -> Self {
         Multi {
             used: 0,
             least: least.max(1),
@@ -41,12 +47,34 @@ impl Multi {
             closed: false,
             ending: None,
             landed: VecDeque::new(),
+            in_order: in_order.then(VecDeque::new),
         }
+    }
+
+    /// A message has landed. How many there are to be told more.
+    fn has(&mut self, part: u32, landed: Result<Landed, Error>) -> usize {
+        let Some(order) = &mut self.in_order else {
+            self.landed.push_back(landed);
+            return 1;
+        };
+        // One that has landed may have had the same number.
+        let its = order.iter_mut().find(|(of, landed)| *of == part && landed.is_none());
+        its.expect("a part of this").1 = Some(landed);
+        let before = self.landed.len();
+        while let Some((_, Some(landed))) = order.pop_front_if(|(_, landed)| landed.is_some()) {
+            self.landed.push_back(landed);
+        }
+        self.landed.len() - before
     }
 
     /// The next message that is there.
     pub(crate) fn next(&mut self) -> Option<Result<Landed, Error>> {
         self.landed.pop_front()
+    }
+
+    /// Messages that are there and were not told.
+    pub(crate) fn untold(&self) -> usize {
+        self.landed.len()
     }
 
     /// Whether all that is there has been told.
@@ -90,7 +118,7 @@ pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
 pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
     let slot = core.requests.get(whole);
     let (base, len, status) = (slot.at, slot.len, slot.status);
-    let post = slot.post;
+    let (post, note) = (slot.post, slot.note.of_part());
     let multi = slot.extra().multi.as_mut().expect("a multi-receive");
     let offset = multi.used;
     let room = status.len.min(len - offset);
@@ -105,6 +133,11 @@ pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
     let slot = core.requests.get(part);
     slot.status = status;
     slot.extra().part_of = Some(whole);
+    slot.note = note;
+    if let Some(order) = &mut core.requests.get(whole).extra().multi.as_mut().expect("it").in_order
+    {
+        order.push_back((part, None));
+    }
     if full {
         if let Some(post) = post {
             core.matcher.cancel(post);
@@ -126,10 +159,12 @@ pub(crate) fn part_done(core: &mut Core, part: u32) {
     multi.pending -= 1;
     let ends = multi.closed && multi.pending == 0;
     let ending = multi.ending.take_if(|_| ends);
-    let last = ends && ending.is_none();
-    multi.landed.push_back(result.map(|_| Landed { offset, status, last }));
+    let more = multi.has(part, result.map(|_| Landed { offset, status, last: false }));
+    if let (true, None, Some(Ok(landed))) = (ends, &ending, multi.landed.back_mut()) {
+        landed.last = true;
+    }
     if slot.serial != 0 {
-        core.requests.is_to_be_told(whole);
+        (0..more).for_each(|_| core.requests.is_to_be_told(whole));
     }
     if ends {
         match ending {

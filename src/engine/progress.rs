@@ -101,6 +101,7 @@ impl Endpoint {
                 Action::Returned { loan, from } => self.returned(loan, from),
                 Action::Failed { rank } => self.mourn(rank),
                 Action::Back { rank } => self.greet(rank),
+                Action::Advance { request } => self.advance(request),
                 Action::Told { from, restart } => self.told(from, restart),
             }
         }

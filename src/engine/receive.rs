@@ -135,31 +135,36 @@ impl Endpoint {
         least: usize,
     ) -> Result<u32, Error> {
         self.check_pattern(&from)?;
-        self.not_logged("a receive of many messages", "post a receive for each message")?;
         let peer = from.source.unwrap_or(ANY);
         let request = self.core.requests.start(Stage::Posted, peer, into, len);
-        self.core.requests.get(request).extra().multi = Some(Multi::new(least));
-        loop {
-            let posting = Posting { multi: true, ..posting(&from) };
+        let is_logged = self.core.log.is_some();
+        self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
+        if let Some(log) = &mut self.core.log {
+            let note = &mut self.core.requests.get(request).note;
+            if log.posted_several(note) && self.post_several_replayed(request, &from) {
+                return Ok(request);
+            }
+        }
+        self.post_multi(request, &from);
+        Ok(request)
+    }
+
+    /// Posts a multi-receive, until it is full or no message is here that it takes.
+    pub(crate) fn post_multi(&mut self, request: u32, from: &Pattern) {
+        let closed = |multi: &Option<Multi>| multi.as_ref().is_some_and(|multi| multi.closed);
+        while !closed(&self.core.requests.get(request).extra().multi) {
+            let posting = Posting { multi: true, ..posting(from) };
             match self.core.matcher.post(posting, request) {
-                Posted::Queued(post) => {
-                    self.core.requests.get(request).post = Some(post);
-                    if let Some(error) = self.gone(&from) {
-                        self.nobody_sends(request, error);
-                    }
-                    break;
-                }
+                Posted::Queued(post) => return self.queued(request, post, from),
                 Posted::Matched(env, found) => {
+                    if let Some(log) = &mut self.core.log {
+                        log.matched(&mut self.core.requests.get(request).note, name(&env));
+                    }
                     self.core.receive_unexpected(request, env, found);
                     self.act();
-                    let multi = self.core.requests.get(request).extra().multi.as_ref();
-                    if multi.is_some_and(|m| m.closed) {
-                        break;
-                    }
                 }
             }
         }
-        Ok(request)
     }
 
     /// Cancels a receive that no message has matched. `false` when it is too late.

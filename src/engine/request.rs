@@ -252,9 +252,10 @@ impl Requests {
         self.serial = self.serial.wrapping_add(1).max(1);
         let slot = &mut self.slots[index as usize];
         slot.serial = self.serial;
-        if slot.stage.is_over() {
-            self.is_to_be_told(index);
-        }
+        let multi = slot.extra.as_ref().and_then(|extra| extra.multi.as_ref());
+        let landed = multi.map_or(0, |multi| multi.untold());
+        let told = landed + usize::from(slot.stage.is_over());
+        (0..told).for_each(|_| self.is_to_be_told(index));
     }
 
     /// The next of which something is to be told; [`tell`](Self::tell) it.

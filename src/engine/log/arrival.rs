@@ -107,6 +107,9 @@ impl Core {
                 Reserved::Post(_) => log.awaited.remove(&name(env)),
                 Reserved::Claim => None,
             };
+            if awaited.is_some_and(|request| log.got_one(request)) {
+                self.actions.extend(awaited.map(|request| Action::Advance { request }));
+            }
             log.look_at_replay();
             return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
         }

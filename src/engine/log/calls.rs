@@ -2,7 +2,7 @@
 //! says.
 
 use super::Log;
-use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED};
+use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
@@ -71,7 +71,9 @@ impl Log {
 
     #[inline(never)]
     fn log_match(&mut self, note: &mut Note, message: Name) {
-        note.flags |= LOGGED;
+        if !note.has(SEVERAL) {
+            note.flags |= LOGGED;
+        }
         let event = self.recorder.matched(note.post, message);
         self.write(event);
     }
@@ -112,7 +114,7 @@ fn diverged(answer: Answer, call: &'static str) -> Error {
 
 impl Endpoint {
     #[inline]
-    fn log(&mut self) -> &mut Log {
+    pub(super) fn log(&mut self) -> &mut Log {
         self.core.log.as_mut().expect("only called when messages are logged")
     }
 
@@ -129,7 +131,7 @@ impl Endpoint {
     }
 
     /// Receives a message that was kept for this receive.
-    fn receive_reserved(&mut self, request: u32, id: MessageId) {
+    pub(super) fn receive_reserved(&mut self, request: u32, id: MessageId) {
         if let Some((env, found)) = self.core.matcher.take_message(id) {
             self.core.receive_unexpected(request, env, found);
             self.act();
@@ -338,6 +340,8 @@ impl Endpoint {
     /// As [`cancel`](Self::cancel), of a receive. That the message came first is chance, also where it
     /// is determined which message that is.
     pub(crate) fn cancel_logged(&mut self, request: Request) -> Result<bool, Error> {
+        self.core.requests.look(request)?;
+        self.finish_several(request.index);
         let slot = self.core.requests.look(request)?;
         let (stage, note, source) = (slot.stage, slot.note, slot.status.source);
         let post = slot.post.take();
@@ -349,7 +353,9 @@ impl Endpoint {
             let event = self.log().recorder.cancelled(note.post);
             self.log().write(event);
         } else if !note.has(CANCELLED) || stage != Stage::Posted {
-            if let Some(message) = note.name(source).filter(|_| !note.has(LOGGED)) {
+            // Of a multi-receive each is an event already.
+            let is_event = note.has(LOGGED) || note.has(SEVERAL);
+            if let Some(message) = note.name(source).filter(|_| !is_event) {
                 let Core { log: Some(log), requests, .. } = &mut self.core else {
                     return Ok(false);
                 };

@@ -5,6 +5,7 @@
 //! the requests and the fabric. From the top:
 //!
 //! - [`calls`]: what the program asks, and what chance decides of it;
+//! - [`several`]: multi-receives that are replayed;
 //! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
 //! - [`pages`]: the table of what has left, on the tape as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
@@ -22,6 +23,7 @@ mod notes;
 mod pages;
 mod peers;
 pub(crate) mod setting;
+mod several;
 mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};
@@ -36,6 +38,7 @@ use events::Events;
 use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
+use several::Several;
 use taffrail_logging::{Answer, Causal, Clocked, Inbound, Name, Outbound, Recorder, Replay};
 use taffrail_matching::MessageId;
 use tape::Tape;
@@ -68,6 +71,8 @@ pub(crate) struct Log {
     reserved: FxHashMap<Name, MessageId>,
     /// Receives whose message, by the replay, is still to come.
     awaited: FxHashMap<Name, u32>,
+    /// Multi-receives that, by the replay, are still to get messages.
+    several: FxHashMap<u32, Several>,
     /// Messages that are here in part, and whose sender died: where its next incarnation's go.
     partial: FxHashMap<Name, Landing>,
     links: Vec<Link>,
@@ -123,6 +128,7 @@ impl Log {
             pages: Pages::new(setting.sets.len(), setting.memory),
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
+            several: FxHashMap::default(),
             partial: FxHashMap::default(),
             syncs: FxHashMap::default(),
             links: (setting.sets.iter())

@@ -26,6 +26,8 @@ const NAMED: u8 = 4;
 pub(crate) const CANCELLED: u8 = 8;
 /// It was posted, and is no send, and no receive of a claimed message.
 pub(crate) const POSTED: u8 = 16;
+/// It is a multi-receive: each of its messages is an event.
+pub(crate) const SEVERAL: u8 = 32;
 
 impl Note {
     /// The message that it has got from this rank, or is to get.
@@ -40,6 +42,11 @@ impl Note {
         self.seq = seq;
         self.context = context;
         self.flags |= NAMED;
+    }
+
+    /// Of a part of a multi-receive: the message that the whole has just got.
+    pub(crate) fn of_part(&self) -> Note {
+        Note { flags: self.flags & NAMED, ..*self }
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {
