@@ -186,7 +186,7 @@ impl Endpoint {
             rank: job.rank(),
             ranks: job.size(),
             open: job.is_open(),
-            name: None,
+            name: job.own_name(),
 
             incarnation: logging.map_or(0, |logging| logging.incarnation),
             generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),

@@ -200,6 +200,11 @@ impl Job {
         matches!(self.link, Link::Open | Link::Named)
     }
 
+    /// The address under which this process is to be found, if that is known beforehand.
+    pub(crate) fn own_name(&self) -> Option<String> {
+        matches!(self.link, Link::Named).then(|| self.name(self.rank))
+    }
+
     /// The address of a rank, where it is known beforehand.
     fn name(&self, rank: u32) -> String {
         let [high, low] = crate::endpoint::digest(&self.id);

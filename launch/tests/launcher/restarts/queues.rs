@@ -40,6 +40,8 @@ struct Rank {
     seen: Seen,
     receives: HashMap<Request, Receive>,
     sends: HashMap<Request, Vec<u8>>,
+    /// Messages carry the rank beside them.
+    embedded: bool,
     /// What was sent to each rank: the account of it.
     sent: Vec<Vec<u64>>,
     got: Vec<Vec<u64>>,
@@ -80,6 +82,7 @@ impl Rank {
         let mut bytes = vec![0; len];
         bytes[..8].copy_from_slice(&word.to_le_bytes());
         let dest = Dest::new(to, word % TAGS);
+        let dest = if self.embedded { dest.data(me) } else { dest };
         if word.is_multiple_of(3) {
             // SAFETY: the vector lives until the call returns.
             return unsafe { self.endpoint.inject(&dest, bytes.as_ptr(), len).unwrap() };
@@ -116,6 +119,7 @@ impl Rank {
         }
         self.seen.add((status.source, status.tag, status.len));
         if let Some(Receive { into, from }) = self.receives.remove(&request) {
+            assert_eq!(status.data.get(), self.embedded.then_some(status.source));
             let word = u64::from_le_bytes(into[..8].try_into().unwrap());
             self.got[status.source as usize].push(word);
             self.seen.add(word);
@@ -183,7 +187,9 @@ impl Rank {
 fn a_rank_with_a_queue() {
     let Ok(seed) = std::env::var("QUEUES") else { return };
     let number = |name: &str| std::env::var(name).unwrap_or_default().parse::<u64>().unwrap_or(0);
-    let mut job = Job::from_env().unwrap();
+    // As below an MPI, which has the connection to the launcher.
+    let embedded = std::env::var("QUEUES_EMBEDDED").is_ok();
+    let mut job = if embedded { Job::embedded(1) } else { Job::from_env() }.unwrap();
     let incarnation = number("TAFFRAIL_INCARNATION");
     let seed = seed.parse::<u64>().unwrap() ^ u64::from(job.rank()) << 32 ^ incarnation << 48;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -196,6 +202,7 @@ fn a_rank_with_a_queue() {
         seen: Seen::default(),
         receives: HashMap::new(),
         sends: HashMap::new(),
+        embedded,
         sent: vec![Vec::new(); size],
         got: vec![Vec::new(); size],
     };
@@ -232,13 +239,16 @@ fn a_rank_with_a_queue() {
     println!("rank {me} has settled");
 }
 
-fn run(seed: u64, ranks: u32, options: &[&str]) -> Ended {
+fn run(seed: u64, ranks: u32, embedded: bool, options: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
     let n = ranks.to_string();
     command.args(["--kill-after=5", "60", env!("CARGO_BIN_EXE_taffrail"), "run", "-n", &n]);
     command.args(LOGGED).args(options).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "restarts::queues::a_rank_with_a_queue"]);
     command.args(["--nocapture", "--quiet"]).env("QUEUES", seed.to_string()).stdin(Stdio::null());
+    if embedded {
+        command.env("QUEUES_EMBEDDED", "1");
+    }
     ended(command.output().unwrap(), Instant::now())
 }
 
@@ -251,7 +261,7 @@ fn what_a_queue_has_told_is_told_again() {
         let seed = seed.wrapping_add(k);
         for events in ["nondeterministic", "all"] {
             let ranks = 2 + (k % 3) as u32;
-            let job = run(seed, ranks, &["--sets", sets, "--events", events]);
+            let job = run(seed, ranks, k >= 2, &["--sets", sets, "--events", events]);
             let settled: Vec<&str> = job.out.lines().filter(|l| l.contains("settled")).collect();
             let what = format!("QUEUES_SEED={seed}, {ranks} ranks, {sets}, {events}: {}", job.err);
             assert_eq!((job.status, settled.len()), (0, ranks as usize), "{what}");
