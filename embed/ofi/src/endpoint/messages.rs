@@ -68,6 +68,9 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        if buf.is_null() && len > 0 {
+            return no_buffer(len);
+        }
         let to = match self.dest(lane, label) {
             Ok(to) => to,
             Err(errno) => return -errno as isize,
@@ -136,7 +139,7 @@ impl Endpoint {
         buf: *const c_void,
         len: usize,
     ) -> isize {
-        if len > INJECT {
+        if len > INJECT || (buf.is_null() && len > 0) {
             return -FI_EINVAL as isize;
         }
         match self.dest(lane, label) {
@@ -251,6 +254,9 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        if buf.is_null() && len > 0 {
+            return no_buffer(len);
+        }
         let tell = self.rx.tells_of(flags);
         let mut operation = Operation::new(Kind::Receive, FI_RECV | lane.flag, context, tell);
         operation.any_source = from.source.is_none();
@@ -337,6 +343,13 @@ pub fn immediate(data: u64) -> Result<Data, c_int> {
 fn too_much_data(data: u64) -> c_int {
     eprintln!("taffrail: data beside a message is below 0xffffffff, and this is {data:#x}");
     FI_EINVAL
+}
+
+/// Open MPI 4.1 does this with persistent sends from `MPI_BOTTOM`.
+#[cold]
+fn no_buffer(len: usize) -> isize {
+    eprintln!("taffrail: a message of {len} bytes at address 0 (FI_EINVAL)");
+    -FI_EINVAL as isize
 }
 
 #[cold]

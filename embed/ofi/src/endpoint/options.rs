@@ -36,6 +36,7 @@ impl Endpoint {
     fn cancel(&mut self, context: *mut c_void) -> isize {
         let found = self.operations.iter_mut().find(|operation| {
             matches!(operation.kind, Kind::Receive | Kind::Multi | Kind::Forlorn)
+                && !operation.released
                 && operation.context == context
         });
         let Some(operation) = found else { return -(libc::ENOENT as isize) };

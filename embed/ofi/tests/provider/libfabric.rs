@@ -1,0 +1,95 @@
+//! Under libfabric's own programs, and under programs that call it.
+
+use crate::program::{Folder, find, printed};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+#[test]
+fn fi_info_shows_the_provider_and_its_settings() {
+    let Some(fi_info) = find("fi_info", "libfabric-bin") else { return };
+    let folder = Folder::new();
+    let shown = printed(folder.run(&fi_info).args(["-p", "taffrail", "-v"]));
+    for part in ["prov_name: taffrail", "type: FI_EP_RDM", "FI_TAGGED", "mr_mode: [  ]"] {
+        assert!(shown.contains(part), "{part} in\n{shown}");
+    }
+    let settings = printed(folder.run(&fi_info).args(["-g", "taffrail"]));
+    for part in ["FI_TAFFRAIL_LOG", "FI_TAFFRAIL_EAGER_MAX", "FI_TAFFRAIL_SPIN"] {
+        assert!(settings.contains(part), "{part} in\n{settings}");
+    }
+    // A refusal has its reason, if one wants to know.
+    let mut asked = folder.run(&fi_info);
+    asked.args(["-p", "taffrail", "-c", "FI_ATOMIC"]).env("FI_TAFFRAIL_LOG", "warn");
+    let refused = asked.output().unwrap();
+    let log = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let log = log + &String::from_utf8_lossy(&refused.stdout);
+    assert!(!refused.status.success());
+    assert!(log.contains("caps: 0x10 is not offered"), "{log}");
+}
+
+/// A ping-pong between two processes.
+fn pingpong(mode: &str, port: u32) {
+    let Some(program) = find("fi_pingpong", "libfabric-bin") else { return };
+    let folder = Folder::new();
+    // Tests run side by side, and may run twice on a machine.
+    let port = (port + std::process::id() % 10_000).to_string();
+    let common = ["-p", "taffrail", "-e", "rdm", "-m", mode, "-c"];
+    let mut server = folder.run(&program);
+    server.args(common).args(["-B", &port]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = server.spawn().unwrap();
+    // The client gives up when the server is not there yet.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let shown = loop {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let client = folder.run(&program).args(common).args(["-P", &port, "127.0.0.1"]).output();
+        let client = client.unwrap();
+        let shown = String::from_utf8_lossy(&client.stdout).into_owned();
+        if client.status.success() {
+            break shown;
+        }
+        let said = String::from_utf8_lossy(&client.stderr).into_owned();
+        assert!(std::time::Instant::now() < deadline, "{said}\n{shown}");
+    };
+    assert!(shown.contains("1m"), "{shown}");
+    assert!(server.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn fi_pingpong_runs_with_tags() {
+    pingpong("tagged", 10_000);
+}
+
+#[test]
+fn fi_pingpong_runs_without_tags() {
+    pingpong("msg", 20_000);
+}
+
+/// The compiler, if there are headers of libfabric as well.
+fn compiler() -> Option<PathBuf> {
+    if !std::path::Path::new("/usr/include/rdma/fabric.h").exists() {
+        eprintln!("left out: no headers of libfabric; they come with libfabric-dev");
+        return None;
+    }
+    find("cc", "gcc")
+}
+
+#[test]
+fn every_call_answers_as_it_should() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "calls", &["-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("all calls answer"), "{said}");
+        // Once, though it is called twice.
+        assert_eq!(said.matches("does not offer fi_atomic (FI_ENOSYS)").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn the_end_of_a_peer_is_told_and_waits_end() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "peers", &["-lfabric"]);
+    let said = printed(&mut folder.run(&program));
+    assert!(said.contains("the end of a peer is told"), "{said}");
+}
