@@ -4,6 +4,7 @@ mod command;
 mod counts;
 mod header;
 mod install;
+mod mpich;
 mod place;
 mod report;
 mod steps;

@@ -4,6 +4,7 @@ pub mod deny;
 pub mod fuzz;
 pub mod instructions;
 pub mod lint;
+pub mod mpi;
 pub mod tests;
 
 use crate::header;
@@ -29,6 +30,8 @@ pub enum Step {
     Nextest,
     /// Examples in the documentation.
     Doctest,
+    /// MPI programs over what is installed, with real MPIs.
+    Mpi,
     /// All interleavings of small models of the lock-free parts.
     Loom,
     /// Schedules of ranks that fail and are replayed.
@@ -62,6 +65,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Header => ("header", header::step),
         Step::Nextest => ("nextest", tests::all),
         Step::Doctest => ("doctest", tests::doctests),
+        Step::Mpi => ("mpi", mpi::step),
         Step::Loom => ("loom", tests::loom),
         Step::Sim => ("sim", |place| tests::sim(place, &["--seeds", "100000"])),
         Step::Asan => ("asan", tests::asan),

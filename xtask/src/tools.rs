@@ -1,20 +1,32 @@
 //! Programs the tests need, installed when they are missing and we may.
 
 use crate::command::{answer, cargo, run, succeeds};
+use crate::mpich;
 use crate::place::Place;
 use crate::report::Outcome;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program, the Debian or Ubuntu package it comes in, and the step that is left out without it.
+/// A program, or the path of a file, the Debian or Ubuntu package it comes in, and what is left out
+/// without it.
 const PACKAGES: &[(&str, &str, &str)] = &[
     ("cc", "gcc", "everything that links"),
     ("c++", "g++", "fuzz, and examples of the C library as C++"),
     ("valgrind", "valgrind", "instructions, and the memory of C programs"),
     // It brings the launcher, too.
     ("mpiexec.mpich", "libmpich-dev", "the start of MPI programs"),
+    ("mpiexec.openmpi", "openmpi-bin", "Open MPI"),
+    ("mpicc.openmpi", "libopenmpi-dev", "Open MPI"),
+    ("fi_info", "libfabric-bin", "fi_info and fi_pingpong"),
+    ("/usr/include/rdma/fabric.h", "libfabric-dev", "the layouts of the libfabric provider"),
+    ("NPopenmpi", "netpipe-openmpi", "NetPIPE over MPI"),
+    ("hpcc", "hpcc", "HPC Challenge"),
+    (VENV, "python3-venv", "MPICH 5"),
 ];
+
+/// What makes virtual environments, where Python is Debian's.
+const VENV: &str = "python3 -m ensurepip";
 
 /// Components of the Rust toolchain.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -26,19 +38,38 @@ pub fn step(place: &Place) -> Outcome {
             run(Command::new("rustup").args(["component", "add", component]));
         }
     }
-    let missing = || PACKAGES.iter().filter(|(program, ..)| find(program).is_none());
+    let missing = || PACKAGES.iter().filter(|(what, ..)| !is_there(what));
     let packages: Vec<&str> = missing().map(|&(_, package, _)| package).collect();
-    if packages.is_empty() {
-        return Outcome::of_check(true, "");
+    if !packages.is_empty() {
+        install(&packages);
     }
-    install(&packages);
-    let left: Vec<&str> = missing().map(|&(_, _, without)| without).collect();
+    let mut left: Vec<&str> = missing().map(|&(_, _, without)| without).collect();
+    let mut how = match left.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("sudo apt-get install {}", packages.join(" "))],
+    };
+    if let Err(line) = mpich::prepare(place) {
+        left.push("MPICH 5 and mpi4py");
+        how.push(line);
+    }
     if left.is_empty() {
         return Outcome::of_check(true, "");
     }
-    let line = format!("sudo apt-get install {}", packages.join(" "));
-    println!("Not all packages could be installed. To have everything tested, type:\n    {line}");
-    Outcome::Skipped(format!("left out: {}; to have it, type: {line}", left.join(", ")))
+    left.dedup();
+    let lines = how.join("\n    ");
+    println!("Not everything could be installed. To have everything tested, type:\n    {lines}");
+    Outcome::Skipped(format!("left out: {}; to have it, type: {}", left.join(", "), how.join("; ")))
+}
+
+fn is_there(what: &str) -> bool {
+    match what {
+        VENV => {
+            let mut python = Command::new("python3");
+            succeeds(python.args(["-c", "import ensurepip, venv"]))
+        }
+        path if path.starts_with('/') => Path::new(path).is_file(),
+        program => find(program).is_some(),
+    }
 }
 
 fn install(packages: &[&str]) {

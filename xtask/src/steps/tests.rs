@@ -60,13 +60,17 @@ pub fn asan(place: &Place) -> Outcome {
 }
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`.
-fn runner(place: &Place, arguments: &str) -> Command {
+pub fn runner(place: &Place, arguments: &str) -> Command {
     if succeeds(&mut cargo(place, "nextest --version")) {
         return cargo(place, &format!("nextest run --no-fail-fast --locked {arguments}"));
     }
     println!("cargo-nextest is not installed; using cargo test, which runs one program at a time.");
     println!("To have it: cargo install cargo-nextest --locked");
-    let targets = "--lib --bins --tests --examples";
+    // All of them, unless one is named.
+    let targets = match arguments.contains("--test ") {
+        true => "",
+        false => "--lib --bins --tests --examples",
+    };
     cargo(place, &format!("test --no-fail-fast --locked {targets} {arguments}"))
 }
 

@@ -1,0 +1,180 @@
+//! Real MPIs and libfabric's own programs over what `cargo xtask install` installs.
+
+use crate::command::{answer, run};
+use crate::counts::Counts;
+use crate::install;
+use crate::place::Place;
+use crate::report::Outcome;
+use crate::{mpich, tools};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long any of these programs may take, in seconds, on a machine that does other things as well.
+const LIMIT: &str = "400";
+
+/// A small run of all seven parts of HPC Challenge, for two ranks.
+const HPCC: &str = include_str!("mpi/hpccinf.txt");
+
+pub fn step(place: &Place) -> Outcome {
+    let prefix = place.build("mpi").join("prefix");
+    // As the other tests have built it already.
+    if let Err(e) = install::install(place, &prefix, false) {
+        return Outcome::Failed(Counts::default(), format!("it cannot be installed: {e}"));
+    }
+    let all = Installed { place, prefix };
+    let mut counts = Counts::default();
+    let Counts { passed, failed } = Counts::read(&programs(&all));
+    counts += Counts { passed, failed };
+    if passed == 0 {
+        return Outcome::Failed(counts, "the test programs did not run".into());
+    }
+    if !all.provider().join("libtaffrail-fi.so").is_file() {
+        println!(
+            "There is no provider: all above ran over libfabric's tcp, and the rest is left out."
+        );
+        return Outcome::of_tests(failed == 0, counts);
+    }
+    type Part = (&'static str, fn(&Installed<'_>) -> Option<bool>);
+    let parts: [Part; 6] = [
+        ("fi_info", fi_info),
+        ("fi_pingpong", fi_pingpong),
+        ("NetPIPE over Open MPI", netpipe),
+        ("HPC Challenge over Open MPI", hpcc),
+        ("mpi4py's suite over MPICH 5", |all| suite(all, "mpich")),
+        ("mpi4py's suite over Open MPI", |all| suite(all, "openmpi")),
+    ];
+    let mut wrong = Vec::new();
+    for (name, part) in parts {
+        match part(&all) {
+            None => println!("{name}: left out, since it is not installed"),
+            Some(passed) => {
+                println!("{name}: {}", if passed { "passed" } else { "FAILED" });
+                counts += Counts::one(passed);
+                wrong.extend((!passed).then_some(name));
+            }
+        }
+    }
+    match wrong.is_empty() {
+        true => Outcome::of_tests(failed == 0, counts),
+        false => Outcome::Failed(counts, wrong.join(", ")),
+    }
+}
+
+/// What was installed for these tests.
+struct Installed<'a> {
+    place: &'a Place,
+    prefix: PathBuf,
+}
+
+impl Installed<'_> {
+    fn provider(&self) -> PathBuf {
+        self.prefix.join("lib")
+    }
+
+    /// A program that finds the provider, and is ended after a while.
+    fn limited(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", LIMIT]).arg(program.as_ref());
+        command.env("FI_PROVIDER_PATH", self.provider());
+        // Open MPI starts nothing as root, and a container has no other user.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command
+    }
+
+    /// `taffrail mpi` with two ranks.
+    fn mpi(&self, which: &str) -> Command {
+        let mut command = self.limited(self.prefix.join("bin/taffrail"));
+        command.args(["mpi", "-n", "2", "--mpi", which]);
+        command
+    }
+}
+
+/// Our own test programs, one after the other: each takes all processors. What they print.
+fn programs(all: &Installed<'_>) -> String {
+    let mut command = super::tests::runner(all.place, "-p taffrail-launch --test mpi");
+    command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
+    if mpich::installed(all.place) {
+        command.env("TAFFRAIL_TEST_MPICH", mpich::folder(all.place));
+    }
+    if all.provider().join("libtaffrail-fi.so").is_file() {
+        command.env("TAFFRAIL_TEST_PROVIDER", all.provider());
+    }
+    run(&mut command).output
+}
+
+fn fi_info(all: &Installed<'_>) -> Option<bool> {
+    let mut command = all.limited(tools::find("fi_info")?);
+    let ended = run(command.args(["-p", "taffrail"]));
+    let mut settings = all.limited(tools::find("fi_info")?);
+    let settings = answer(settings.args(["-g", "FI_TAFFRAIL"])).unwrap_or_default();
+    Some(
+        ended.ok && ended.output.contains("provider: taffrail") && settings.contains("FI_TAFFRAIL"),
+    )
+}
+
+fn fi_pingpong(all: &Installed<'_>) -> Option<bool> {
+    let program = tools::find("fi_pingpong")?;
+    let end = || {
+        let mut command = all.limited(&program);
+        command.args(["-p", "taffrail", "-e", "rdm", "-I", "100", "-c"]);
+        command
+    };
+    let mut server = end().stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
+    // It listens some time after it was started, and does not say when.
+    let good = (0..20).any(|_| {
+        std::thread::sleep(Duration::from_millis(500));
+        run(end().arg("127.0.0.1")).ok
+    });
+    if !good {
+        // timeout(1) hands it on to the program.
+        let _ = Command::new("kill").arg(server.id().to_string()).status();
+    }
+    Some(server.wait().is_ok_and(|status| status.success()) && good)
+}
+
+fn netpipe(all: &Installed<'_>) -> Option<bool> {
+    let program = tools::find("NPopenmpi")?;
+    let results = all.prefix.join("netpipe.out");
+    let mut command = all.mpi("openmpi");
+    command.arg(program).args(["-u", "1000000", "-n", "20", "-o"]).arg(&results);
+    let good = run(&mut command).ok;
+    let lines = std::fs::read_to_string(&results).map_or(0, |text| text.lines().count());
+    Some(good && lines > 50)
+}
+
+fn hpcc(all: &Installed<'_>) -> Option<bool> {
+    let program = tools::find("hpcc")?;
+    let folder = all.place.build("mpi").join("hpcc");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).ok()?;
+    std::fs::write(folder.join("hpccinf.txt"), HPCC).ok()?;
+    let good = run(all.mpi("openmpi").arg(program).current_dir(&folder)).ok;
+    let said = std::fs::read_to_string(folder.join("hpccoutf.txt")).unwrap_or_default();
+    Some(good && said.lines().any(|line| line == "Success=1"))
+}
+
+/// The suite of mpi4py, but for what no provider can do: starting processes and connecting to others.
+fn suite(all: &Installed<'_>, which: &str) -> Option<bool> {
+    if !mpich::installed(all.place)
+        || which == "openmpi" && tools::find("mpiexec.openmpi").is_none()
+    {
+        return None;
+    }
+    let mut command = all.mpi(which);
+    command.arg(mpich::folder(all.place).join("bin/python")).args(["test/main.py", "-q"]);
+    command.args(["-e", "spawn", "-e", "dynproc", "-e", "test_mpiabi"]);
+    // MPICH's own: its answer depends on which of two messages is faster.
+    command.args(["-x", "*.testDistgraphcomm"]);
+    if which == "openmpi" {
+        command.env("MPI4PY_MPIABI", "openmpi").env("MPI4PY_LIBMPI", "libmpi.so.40");
+        // Open MPI 4.1 over any provider: it dies of types that begin at MPI_BOTTOM, and waits for
+        // ever for sends that were cancelled.
+        command.args(["-x", "Bottom", "-x", "testCancel"]);
+    }
+    command.current_dir(mpich::mpi4py(all.place));
+    let ended = run(&mut command);
+    let ran = ended.output.lines().filter(|line| line.starts_with("Ran ")).count();
+    let good = ended.output.lines().filter(|line| line.starts_with("OK")).count();
+    Some(ended.ok && ran == 2 && good == 2)
+}
