@@ -54,6 +54,18 @@ fn ping_pong() {
     prints("pingpong", Some(2), &lengths.map(|len| format!("{len} bytes: 20 round trips")));
 }
 
+/// In a job of another launcher.
+#[test]
+fn active_messages_under_mpich() {
+    if Command::new("mpiexec.hydra").arg("--version").output().is_err() {
+        return eprintln!("skipped: there is no mpiexec.hydra");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile("active", C99, folder.path()) else { return };
+    let mut job = start(None);
+    assert_eq!(succeeds(job.args(["mpiexec.hydra", "-n", "3"]).arg(program)), "counted to 300\n");
+}
+
 #[test]
 fn a_server_of_any_source() {
     let clients = (1..4).map(|rank| format!("client {rank}: 10 right answers"));
