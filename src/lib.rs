@@ -53,6 +53,7 @@ pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
 pub use taffrail_logging::causal::Counters;
 pub use tuning::{Announced, Tuning};
 
-/// Contexts from here on are the library's own; programs use `0..CONTEXTS`. It is not checked: a
+/// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
+/// bits say so, which are all that tell contexts apart in an [open job](Job::open). It is not checked: a
 /// message in one of the others may be taken for one of the [`collectives`].
-pub const CONTEXTS: u16 = 0xff00;
+pub const CONTEXTS: u16 = 0xc000;

@@ -24,8 +24,8 @@ pub struct taffrail_options_t {
     /// The sum of the TAFFRAIL_OPTION_* that are wanted.
     pub fields: u32,
     /// The context (communicator): messages and receives of different contexts never meet. Programs
-    /// use 0 to 65279. Of an endpoint that was opened (not joined) only the two highest bits count: 0,
-    /// 16384, 32768, 49152.
+    /// use 0 to 49151. Of an endpoint that was opened (not joined) only the two highest bits tell them
+    /// apart: use 0, 16384 and 32768 there.
     pub context: u16,
     /// A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
     /// to 16382 cost nothing in an open job; others 8 bytes more on the way.

@@ -145,12 +145,12 @@ fn a_killed_rank_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let source = package().join("tests/programs/killed.c");
     let program = program(&source, C99, folder.path()).expect("a C compiler");
-    for victim in ["0", "1"] {
-        let marker = folder.path().join(victim);
+    for (victim, call) in [("0", "join"), ("1", "join"), ("0", "open"), ("1", "open")] {
+        let marker = folder.path().join(format!("{call}-{victim}"));
         let mut job = start(Some(3));
         job.args(["--logging", "pessimistic", "--sets", "rank"]).arg(&program).arg(&marker);
-        assert_eq!(succeeds(job.arg(victim)), "121560\n");
-        assert!(marker.exists(), "rank {victim} was not killed");
+        assert_eq!(succeeds(job.args([victim, call])), "121560\n");
+        assert!(marker.exists(), "rank {victim} was not killed ({call})");
     }
 }
 
