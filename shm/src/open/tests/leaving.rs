@@ -81,6 +81,26 @@ fn a_call_can_be_given_up() {
     talk(&mut a, PeerId(1), &mut b, PeerId(1));
 }
 
+/// It takes us for met when it has answered, and finds that nobody waits for that any more. Until then
+/// our seat for it is its own.
+#[test]
+fn somebody_who_answers_too_late_finds_us_gone() {
+    let [mut a, mut b] = [patient_line(2, Duration::from_millis(10)), line(2)];
+    let to_b = a.call(b.address()).unwrap();
+    // It is about to answer.
+    b.seats.as_mut().unwrap().listen(&b.watch);
+    assert_eq!(b.welcome(), 1);
+    let mut said = [Said::default(), Said::default()];
+    until(&mut [&mut a], &mut said[..1], "its end", |_, said| !said[0].failed.is_empty());
+    a.forget(to_b);
+    assert!(matches!(a.call("taffrail-nobody"), Err(CallError::Full { .. })), "it may still write");
+    until(&mut [&mut b], &mut said[1..], "its end", |_, said| !said[0].failed.is_empty());
+    assert_eq!(said[1].failed, [(PeerId(1), Fault::Died)]);
+    b.forget(PeerId(1));
+    assert_eq!(meet(&mut a, &mut b), (PeerId(1), PeerId(1)));
+    talk(&mut a, PeerId(1), &mut b, PeerId(1));
+}
+
 #[test]
 fn cutting_a_call_off_fails_it_once() {
     let [mut a, b] = [line(2), line(2)];

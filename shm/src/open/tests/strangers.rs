@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::memory::{Seal, Shared};
+use crate::socket::tests::alone;
 use crate::socket::{DialError, LinkError, Listener, Offer, dial, hear};
 use rustix::event::EventfdFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::fd::AsFd;
 
 /// Somebody with a listener of its own, and memory for so many seats.
@@ -143,4 +145,44 @@ fn those_who_look_who_listens_are_no_trouble() {
     line.check(&mut Said::default());
     assert_eq!(line.seats.as_ref().unwrap().callers.unknown().count(), 0);
     assert_eq!(Stranger::new(3).come(&mut line).unwrap().hello.seat, 1);
+}
+
+/// A process of another user may listen under any name; it is told nothing.
+#[test]
+fn a_process_of_another_user_is_not_talked_to() {
+    if !alone(module_path!(), "a_process_of_another_user_is_not_talked_to", "true") {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not checked: only root can become another user");
+        return;
+    }
+    let mut line = line(2);
+    let name = format!("taffrail-test-{}", std::process::id());
+    let (flags, backlog) = (SocketFlags::CLOEXEC, 4);
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap())
+        .unwrap();
+    // SAFETY: the child makes system calls only.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: plain system calls. Whoever listens is who did so last.
+        unsafe {
+            let is_other = libc::setresuid(65534, 65534, 65534) == 0;
+            let code = i32::from(!is_other || rustix::net::listen(&socket, backlog).is_err());
+            libc::_exit(code);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child, and `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    let peer = line.call(&name).unwrap();
+    let mut said = [Said::default()];
+    until(&mut [&mut line], &mut said, "its end", |_, said| !said[0].failed.is_empty());
+    let text = said[0].failed[0].1.to_string();
+    assert_eq!(said[0].failed[0].0, peer);
+    assert!(text.contains(&name) && text.contains("belongs to user 65534, not 0"), "{text}");
 }
