@@ -27,6 +27,13 @@ impl Endpoint {
         found.map(|(rank, _)| rank).ok_or_else(|| unreachable("it is no rank of this job".into()))
     }
 
+    /// Whether messages in this context are told from those in others: in an [open
+    /// job](crate::Job::open) only contexts are whose low 14 bits are zeros.
+    #[inline]
+    pub fn tells_context(&self, context: u16) -> bool {
+        self.core.immediate.context(context) == context
+    }
+
     /// The address of a rank, if there is such a one.
     pub fn peer_address(&self, rank: Rank) -> Option<&str> {
         match self.is_open {

@@ -34,6 +34,10 @@ static void parent(int from_child, int to_child)
     CHECK(taffrail_send(t, child, TAG, "ahoy", 4, NULL));
     CHECK(taffrail_recv(t, child, TAG, 0, text, sizeof text, NULL, &status));
     printf("the child answers: %.*s\n", (int)status.len, text);
+    taffrail_options_t options;
+    options.fields = TAFFRAIL_OPTION_CONTEXT;
+    options.context = 9;
+    EXPECT(taffrail_send(t, child, TAG, "ahoy", 4, &options) == TAFFRAIL_ERROR_ARGUMENT);
     EXPECT(taffrail_connect(t, "no address", &child) == TAFFRAIL_ERROR_UNREACHABLE);
     CHECK(taffrail_close(t));
 }

@@ -155,8 +155,8 @@ typedef struct {
     // The sum of the TAFFRAIL_OPTION_* that are wanted.
     uint32_t fields;
     // The context (communicator): messages and receives of different contexts never meet. Programs
-    // use 0 to 49151. Of an endpoint that was opened (not joined) only the two highest bits tell them
-    // apart: use 0, 16384 and 32768 there.
+    // use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
+    // refused.
     uint16_t context;
     // A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
     // to 16382 cost nothing in an open job; others 8 bytes more on the way.
@@ -264,8 +264,7 @@ taffrail_code_t taffrail_join(uint32_t version,
 
 // Opens an endpoint in a job of its own that others may join, for runtimes whose processes tell each
 // other their addresses: see taffrail_address() and taffrail_connect(). Ranks are this endpoint's own
-// numbers for the others, below `seats`. Of a context only the two highest bits count. It does not
-// wait for others.
+// numbers for the others, below `seats`. It does not wait for others. There are three contexts.
 //
 // Below `taffrail run --logging` it is the rank of the launcher's job instead, so that its messages are
 // logged; the calls are the same, and `seats` is not looked at.
@@ -528,7 +527,8 @@ taffrail_code_t taffrail_next_ended(taffrail_t *t,
 // `t` is open; it is not checked.
 int32_t taffrail_progress(taffrail_t *t);
 
-// Waits until every rank of the job has come here.
+// Waits until every rank of the job has come here. An endpoint that was opened has no such job, except
+// below `taffrail run --logging`.
 //
 // Rules:
 // `t` is open.

@@ -36,8 +36,9 @@ pub unsafe extern "C" fn taffrail_probe(
 ) -> taffrail_code_t {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
-        match checked(t)?.probe(from) {
+        let endpoint = checked(t)?;
+        let (from, _) = pattern(endpoint, source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
+        match endpoint.probe(from) {
             Ok(None) => Ok(TAFFRAIL_PENDING),
             Ok(Some(found)) => tell(status, Ok(found)),
             Err(error) => tell(status, Err(error)),
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn taffrail_claim(
         let endpoint = checked(t)?;
         let message = message.as_mut().ok_or_else(|| Failure::null("the place for the message"))?;
         *message = std::ptr::null_mut();
-        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
+        let (from, _) = pattern(endpoint, source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
         match endpoint.claim(from) {
             Ok(None) => Ok(TAFFRAIL_PENDING),
             Ok(Some(claimed)) => {
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn taffrail_irecv_message(
         if request.is_null() {
             return Err(Failure::null("the place for the request"));
         }
-        let (_, with) = pattern(0, 0, 0, options, TAFFRAIL_OPTION_REPORT)?;
+        let (_, with) = pattern(endpoint, 0, 0, 0, options, TAFFRAIL_OPTION_REPORT)?;
         let into = room(into, len)?.as_mut_ptr();
         let receive = endpoint.irecv_claimed_raw(taken(message, t)?, into, len)?;
         started(endpoint, receive, with, request)

@@ -122,7 +122,8 @@ pub unsafe extern "C" fn taffrail_loan(
     // SAFETY: the caller's promises; a buffer comes from `Box::into_raw`.
     guarded(|| unsafe {
         let endpoint = checked(t)?;
-        let (dest, _) = dest(rank, tag, options, TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_DATA)?;
+        let (dest, _) =
+            dest(endpoint, rank, tag, options, TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_DATA)?;
         if buffer.is_null() {
             return Err(Failure::null("the buffer"));
         }
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn taffrail_recv_view(
         let endpoint = checked(t)?;
         let place = view.as_mut().ok_or_else(|| Failure::null("the place for the view"))?;
         *place = std::ptr::null_mut();
-        let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
+        let (from, _) = pattern(endpoint, source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
         match endpoint.recv_view(from) {
             Ok(view) => {
                 let received = view.status();

@@ -132,8 +132,7 @@ pub unsafe extern "C" fn taffrail_join(
 
 /// Opens an endpoint in a job of its own that others may join, for runtimes whose processes tell each
 /// other their addresses: see taffrail_address() and taffrail_connect(). Ranks are this endpoint's own
-/// numbers for the others, below `seats`. Of a context only the two highest bits count. It does not
-/// wait for others.
+/// numbers for the others, below `seats`. It does not wait for others. There are three contexts.
 ///
 /// Below `taffrail run --logging` it is the rank of the launcher's job instead, so that its messages are
 /// logged; the calls are the same, and `seats` is not looked at.

@@ -2,7 +2,7 @@
 
 use crate::guard::Failure;
 use crate::names::TAFFRAIL_ANY_SOURCE;
-use taffrail::{Data, Dest, Pattern};
+use taffrail::{CONTEXTS, Data, Dest, Endpoint, Pattern};
 
 /// The member `context` is set.
 pub const TAFFRAIL_OPTION_CONTEXT: u32 = 1;
@@ -24,8 +24,8 @@ pub struct taffrail_options_t {
     /// The sum of the TAFFRAIL_OPTION_* that are wanted.
     pub fields: u32,
     /// The context (communicator): messages and receives of different contexts never meet. Programs
-    /// use 0 to 49151. Of an endpoint that was opened (not joined) only the two highest bits tell them
-    /// apart: use 0, 16384 and 32768 there.
+    /// use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
+    /// refused.
     pub context: u16,
     /// A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
     /// to 16382 cost nothing in an open job; others 8 bytes more on the way.
@@ -38,6 +38,7 @@ pub struct taffrail_options_t {
 /// `options` is null, or points to options.
 #[inline(always)]
 pub(crate) unsafe fn dest(
+    endpoint: &Endpoint,
     rank: u32,
     tag: u64,
     options: *const taffrail_options_t,
@@ -47,7 +48,7 @@ pub(crate) unsafe fn dest(
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
         None => Ok((dest, 0)),
-        Some(options) => options.of_send(dest, usable),
+        Some(options) => options.of_send(endpoint, dest, usable),
     }
 }
 
@@ -57,6 +58,7 @@ pub(crate) unsafe fn dest(
 /// `options` is null, or points to options.
 #[inline(always)]
 pub(crate) unsafe fn pattern(
+    endpoint: &Endpoint,
     source: u32,
     tag: u64,
     ignore: u64,
@@ -68,30 +70,47 @@ pub(crate) unsafe fn pattern(
     // SAFETY: the caller's promise.
     match unsafe { options.as_ref() } {
         None => Ok((pattern, 0)),
-        Some(options) => options.of_receive(pattern, usable),
+        Some(options) => options.of_receive(endpoint, pattern, usable),
     }
 }
 
 /// A member whose field is not set may be uninitialised: it is not read.
 impl taffrail_options_t {
     #[inline(never)]
-    fn of_send(&self, dest: Dest, usable: u32) -> Result<(Dest, u32), Failure> {
+    fn of_send(
+        &self,
+        endpoint: &Endpoint,
+        dest: Dest,
+        usable: u32,
+    ) -> Result<(Dest, u32), Failure> {
         let with = self.only(usable)?;
-        Ok((Dest { context: self.context(), data: self.data()?, ..dest }, with))
+        Ok((Dest { context: self.context(endpoint)?, data: self.data()?, ..dest }, with))
     }
 
     #[inline(never)]
-    fn of_receive(&self, pattern: Pattern, usable: u32) -> Result<(Pattern, u32), Failure> {
+    fn of_receive(
+        &self,
+        endpoint: &Endpoint,
+        pattern: Pattern,
+        usable: u32,
+    ) -> Result<(Pattern, u32), Failure> {
         let with = self.only(usable)?;
-        Ok((pattern.context(self.context()), with))
+        Ok((pattern.context(self.context(endpoint)?), with))
     }
 
     fn has(&self, field: u32) -> bool {
         self.fields & field != 0
     }
 
-    fn context(&self) -> u16 {
-        if self.has(TAFFRAIL_OPTION_CONTEXT) { self.context } else { 0 }
+    fn context(&self, endpoint: &Endpoint) -> Result<u16, Failure> {
+        let context = if self.has(TAFFRAIL_OPTION_CONTEXT) { self.context } else { 0 };
+        match context < CONTEXTS && endpoint.tells_context(context) {
+            true => Ok(context),
+            false => Err(Failure::Argument(format!(
+                "options.context is {context}: it must be below {CONTEXTS}, and 0, 16384 or 32768 where \
+                 an endpoint was opened and not joined"
+            ))),
+        }
     }
 
     fn data(&self) -> Result<Data, Failure> {
@@ -120,38 +139,52 @@ impl taffrail_options_t {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use taffrail::Job;
 
     const ALL: u32 = 15;
 
-    fn sends(fields: u32, data: u32) -> Option<(Dest, u32)> {
-        let options = taffrail_options_t { fields, context: 9, data };
+    fn with_endpoint(test: impl FnOnce(&mut Endpoint)) {
+        test(&mut Job::local(1).remove(0).endpoint().unwrap());
+    }
+
+    fn sends(endpoint: &Endpoint, fields: u32, context: u16, data: u32) -> Option<(Dest, u32)> {
+        let options = taffrail_options_t { fields, context, data };
         // SAFETY: the options are there.
-        unsafe { dest(1, 2, &options, ALL) }.ok()
+        unsafe { dest(endpoint, 1, 2, &options, ALL) }.ok()
     }
 
     #[test]
     fn only_what_is_set_is_looked_at() {
-        assert_eq!(sends(0, 7), Some((Dest::new(1, 2), 0)));
-        let context = TAFFRAIL_OPTION_CONTEXT;
-        assert_eq!(sends(context, 7), Some((Dest::new(1, 2).context(9), context)));
-        let data = TAFFRAIL_OPTION_DATA;
-        assert_eq!(sends(data, 7), Some((Dest::new(1, 2).data(7), data)));
-        assert_eq!((sends(data, u32::MAX), sends(0, u32::MAX).is_some()), (None, true));
+        with_endpoint(|ep| {
+            assert_eq!(sends(ep, 0, u16::MAX, u32::MAX), Some((Dest::new(1, 2), 0)));
+            let context = TAFFRAIL_OPTION_CONTEXT;
+            let to = Dest::new(1, 2);
+            assert_eq!(sends(ep, context, 9, u32::MAX), Some((to.context(9), context)));
+            assert_eq!(sends(ep, context, CONTEXTS, 0), None);
+            let data = TAFFRAIL_OPTION_DATA;
+            assert_eq!(sends(ep, data, u16::MAX, 7), Some((to.data(7), data)));
+            assert_eq!(sends(ep, data, 0, u32::MAX), None);
+        });
     }
 
     #[test]
     fn what_a_call_cannot_use_is_refused() {
-        assert_eq!(sends(ALL + 1, 0), None);
-        let options = taffrail_options_t { fields: TAFFRAIL_OPTION_SYNC, context: 0, data: 0 };
-        // SAFETY: the options are there.
-        assert!(unsafe { pattern(1, 2, 0, &options, TAFFRAIL_OPTION_CONTEXT) }.is_err());
+        with_endpoint(|ep| {
+            assert_eq!(sends(ep, ALL + 1, 0, 0), None);
+            let options = taffrail_options_t { fields: TAFFRAIL_OPTION_SYNC, context: 0, data: 0 };
+            // SAFETY: the options are there.
+            assert!(unsafe { pattern(ep, 1, 2, 0, &options, TAFFRAIL_OPTION_CONTEXT) }.is_err());
+        });
     }
 
     #[test]
     fn any_source_is_no_rank() {
-        // SAFETY: null is allowed.
-        let of = |source| unsafe { pattern(source, 5, 6, std::ptr::null(), 0) }.ok().unwrap();
-        assert_eq!(of(TAFFRAIL_ANY_SOURCE), (Pattern::any_source(5).ignore(6), 0));
-        assert_eq!(of(3), (Pattern::new(3, 5).ignore(6), 0));
+        with_endpoint(|ep| {
+            let none = std::ptr::null();
+            // SAFETY: null is allowed.
+            let of = |source| unsafe { pattern(ep, source, 5, 6, none, 0) }.ok().unwrap();
+            assert_eq!(of(TAFFRAIL_ANY_SOURCE), (Pattern::any_source(5).ignore(6), 0));
+            assert_eq!(of(3), (Pattern::new(3, 5).ignore(6), 0));
+        });
     }
 }

@@ -25,7 +25,8 @@ pub unsafe extern "C" fn taffrail_progress(t: *mut taffrail_t) -> i32 {
     }
 }
 
-/// Waits until every rank of the job has come here.
+/// Waits until every rank of the job has come here. An endpoint that was opened has no such job, except
+/// below `taffrail run --logging`.
 ///
 /// # Safety
 /// `t` is open.

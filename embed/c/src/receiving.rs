@@ -35,8 +35,10 @@ pub unsafe extern "C" fn taffrail_recv(
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
-            let (from, _) = pattern(source, tag, ignore, options, TAFFRAIL_OPTION_CONTEXT)?;
-            tell(status, endpoint(t).recv(from, room(into, len)?))
+            let endpoint = endpoint(t);
+            let usable = TAFFRAIL_OPTION_CONTEXT;
+            let (from, _) = pattern(endpoint, source, tag, ignore, options, usable)?;
+            tell(status, endpoint.recv(from, room(into, len)?))
         }
     })
 }
@@ -61,8 +63,8 @@ pub unsafe extern "C" fn taffrail_irecv(
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
-            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
             let endpoint = endpoint(t);
+            let (from, with) = pattern(endpoint, source, tag, ignore, options, STARTS)?;
             let receive = endpoint.irecv_raw(from, somewhere(into), len)?;
             started(endpoint, receive, with, request)
         }
@@ -92,7 +94,7 @@ pub unsafe extern "C" fn taffrail_irecvv(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
+            let (from, with) = pattern(endpoint, source, tag, ignore, options, STARTS)?;
             let parts = list_of(list, parts)?;
             let parts =
                 parts.iter().map(|part| room(part.iov_base, part.iov_len).map(IoSliceMut::new));
@@ -128,7 +130,7 @@ pub unsafe extern "C" fn taffrail_irecv_multi(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let (from, with) = pattern(source, tag, ignore, options, STARTS)?;
+            let (from, with) = pattern(endpoint, source, tag, ignore, options, STARTS)?;
             let receive = endpoint.irecv_multi_raw(from, into.cast(), len, least)?;
             started(endpoint, receive, with, request)
         }

@@ -34,7 +34,7 @@ pub unsafe extern "C" fn taffrail_send(
         // SAFETY: the caller's promises.
         let (endpoint, data) = unsafe { (endpoint(t), bytes(data, len)?) };
         // SAFETY: the caller's promise.
-        match unsafe { dest(rank, tag, options, SENDS | TAFFRAIL_OPTION_SYNC)? } {
+        match unsafe { dest(endpoint, rank, tag, options, SENDS | TAFFRAIL_OPTION_SYNC)? } {
             (dest, with) if with & TAFFRAIL_OPTION_SYNC != 0 => endpoint.send_sync(dest, data)?,
             (dest, _) => endpoint.send(dest, data)?,
         }
@@ -58,9 +58,10 @@ pub unsafe extern "C" fn taffrail_inject(
     guarded(|| {
         // SAFETY: the caller's promises.
         unsafe {
-            let (dest, _) = dest(rank, tag, options, SENDS)?;
+            let endpoint = endpoint(t);
+            let (dest, _) = dest(endpoint, rank, tag, options, SENDS)?;
             let data = bytes(data, len)?;
-            endpoint(t).inject(&dest, data.as_ptr(), data.len())?;
+            endpoint.inject(&dest, data.as_ptr(), data.len())?;
         }
         Ok(TAFFRAIL_OK)
     })
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn taffrail_isend(
         unsafe {
             let (endpoint, data) = (endpoint(t), somewhere(data.cast_mut()));
             let usable = SENDS | TAFFRAIL_OPTION_SYNC | TAFFRAIL_OPTION_REPORT;
-            let (dest, with) = dest(rank, tag, options, usable)?;
+            let (dest, with) = dest(endpoint, rank, tag, options, usable)?;
             let send = match with & TAFFRAIL_OPTION_SYNC {
                 0 => endpoint.isend_raw(dest, data, len)?,
                 _ => endpoint.isend_sync_raw(dest, data, len)?,
@@ -118,7 +119,7 @@ pub unsafe extern "C" fn taffrail_isendv(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let (dest, with) = dest(rank, tag, options, SENDS | TAFFRAIL_OPTION_REPORT)?;
+            let (dest, with) = dest(endpoint, rank, tag, options, SENDS | TAFFRAIL_OPTION_REPORT)?;
             let parts = list_of(list, parts)?;
             let parts =
                 parts.iter().map(|part| bytes(part.iov_base, part.iov_len).map(IoSlice::new));
