@@ -86,6 +86,29 @@ impl Endpoint {
         if self.send_now(to, bytes)? { Ok(()) } else { self.send_copy(*to, bytes) }
     }
 
+    /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;
+    /// otherwise nothing is done, and `false` returned: start it as an operation.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Safety
+    /// `len` bytes at `data` are readable.
+    #[inline]
+    pub unsafe fn try_inject(
+        &mut self,
+        to: &Dest,
+        data: *const u8,
+        len: usize,
+    ) -> Result<bool, Error> {
+        if self.core.log.is_some() {
+            return Ok(false);
+        }
+        self.check_dest(to)?;
+        // SAFETY: the caller's promise.
+        self.send_now(to, unsafe { crate::engine::send::bytes(data, len) })
+    }
+
     /// Starts to receive a message that was [claimed](Self::claim).
     ///
     /// # Errors

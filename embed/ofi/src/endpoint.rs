@@ -81,7 +81,7 @@ pub unsafe extern "C" fn open(
             if info.ep_attr.as_ref().is_some_and(|attr| attr.r#type > FI_EP_RDM) {
                 return Err(Refusal::new(FI_EINVAL, "only reliable datagrams (FI_EP_RDM)"));
             }
-            let engine = Job::embedded(SEATS)?.endpoint_with(settings::of_endpoint()?)?;
+            let engine = join().inspect_err(|error| eprintln!("taffrail: no endpoint: {error}"))?;
             let made = Box::new(Endpoint {
                 fid: fid_ep {
                     fid: fid { fclass: FI_CLASS_EP, context, ops: &FID },
@@ -139,6 +139,11 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         }
         Ok(0)
     })
+}
+
+/// Joins the job of `taffrail run`, or whoever tells us of themselves.
+fn join() -> Result<taffrail::Endpoint, taffrail::Error> {
+    Job::embedded(SEATS)?.endpoint_with(settings::of_endpoint()?)
 }
 
 impl Endpoint {

@@ -35,7 +35,7 @@ impl Endpoint {
         match completion {
             Completion::Ended(Ok(status)) if operation.kind.is_plain() => {
                 let kind = std::mem::replace(&mut operation.kind, Kind::None);
-                if operation.owned.is_some() {
+                if operation.memory.is_some() {
                     operation.let_go_of_memory();
                 }
                 if operation.tell {

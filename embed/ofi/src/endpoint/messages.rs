@@ -83,8 +83,25 @@ impl Endpoint {
             return unsafe { self.send_specially(to, data, len, operation, flags) };
         }
         // SAFETY: the caller's promise.
-        let started = unsafe { self.engine.isend_raw(to, data, len) };
-        self.started(started, operation)
+        match unsafe { self.engine.try_inject(&to, data, len) } {
+            Ok(true) => self.sent(operation),
+            Ok(false) => {
+                // SAFETY: the caller's promise.
+                let started = unsafe { self.engine.isend_raw(to, data, len) };
+                self.started(started, operation)
+            }
+            Err(error) => self.not_started(&error, operation),
+        }
+    }
+
+    /// A send has ended at once.
+    #[inline(always)]
+    fn sent(&mut self, operation: Operation) -> isize {
+        if operation.tell {
+            self.tell(Kind::Send, Entry::new(operation.context, operation.flags));
+        }
+        self.count(Kind::Send, true);
+        0
     }
 
     /// Where a message goes, for the engine.
@@ -120,7 +137,7 @@ impl Endpoint {
         if flags & FI_INJECT != 0 {
             // SAFETY: the caller's promise.
             let copy: Box<[u8]> = unsafe { std::slice::from_raw_parts(data, len) }.into();
-            data = operation.owned.insert(copy).as_ptr();
+            data = operation.keep(copy).as_ptr();
         }
         // SAFETY: the caller's promise, or memory of ours that the operation keeps.
         let started = unsafe { self.engine.isend_sync_raw(to, data, len) };
@@ -202,7 +219,7 @@ impl Endpoint {
             // SAFETY: the caller's promise.
             let whole = unsafe { gather(places) };
             let (data, len) = (whole.as_ptr(), whole.len());
-            operation.owned = Some(whole);
+            operation.keep(whole);
             if flags & SYNCHRONOUS == 0 {
                 // SAFETY: memory of ours, which is copied.
                 return unsafe { self.send_specially(to, data, len, operation, FI_INJECT) };

@@ -24,9 +24,13 @@ pub struct Operation {
     /// The buffer of a multi-receive.
     pub buf: *mut u8,
     pub request: Option<Request>,
-    /// Memory of ours that the operation uses, and where in the end it goes.
-    pub owned: Option<Box<[u8]>>,
-    pub scatter: Vec<iovec>,
+    pub memory: Option<Box<Memory>>,
+}
+
+/// Memory of ours that an operation uses, and where in the end it goes.
+pub struct Memory {
+    whole: Box<[u8]>,
+    places: Vec<iovec>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +71,28 @@ impl Operation {
             flags,
             buf: null_mut(),
             request: None,
-            owned: None,
-            scatter: Vec::new(),
+            memory: None,
         }
+    }
+
+    /// Keeps memory until the operation ends.
+    pub fn keep(&mut self, whole: Box<[u8]>) -> &mut [u8] {
+        let memory = Box::new(Memory { whole, places: Vec::new() });
+        &mut self.memory.insert(memory).whole
+    }
+
+    /// As [`keep`](Self::keep); in the end it goes to these places.
+    pub fn keep_for(&mut self, whole: Box<[u8]>, places: &[iovec]) -> &mut [u8] {
+        let memory = Box::new(Memory { whole, places: places.to_vec() });
+        &mut self.memory.insert(memory).whole
     }
 
     /// Gives memory of ours back, when what was read into it is where it belongs.
     #[cold]
     pub fn let_go_of_memory(&mut self) {
-        let Some(whole) = self.owned.take() else { return };
-        let mut rest = &whole[..];
-        for place in self.scatter.drain(..) {
+        let Some(memory) = self.memory.take() else { return };
+        let mut rest = &memory.whole[..];
+        for place in &memory.places {
             let (part, behind) = rest.split_at(place.iov_len);
             // SAFETY: whoever started the operation has left these places to it.
             unsafe {
@@ -117,7 +132,7 @@ impl Endpoint {
 
     /// A peer that has failed is told by the queue, everything else by the call.
     #[cold]
-    fn not_started(&mut self, error: &Error, operation: Operation) -> isize {
+    pub fn not_started(&mut self, error: &Error, operation: Operation) -> isize {
         match error {
             Error::PeerFailed { .. } => {
                 self.failed(operation, error);

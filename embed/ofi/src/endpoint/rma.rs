@@ -102,8 +102,7 @@ impl Endpoint {
             // Scattered when all of it is here.
             several => {
                 let len = several.iter().map(|one| one.iov_len).sum();
-                operation.scatter = several.to_vec();
-                (operation.owned.insert(vec![0; len].into()).as_mut_ptr(), len)
+                (operation.keep_for(vec![0; len].into(), several).as_mut_ptr(), len)
             }
         };
         // SAFETY: the caller's promise, or memory of ours that the operation keeps.
@@ -136,7 +135,7 @@ impl Endpoint {
             [one] if flags & FI_INJECT == 0 => (place(one.iov_base).cast_const(), one.iov_len),
             several => {
                 // SAFETY: the caller's promise.
-                let whole = operation.owned.insert(unsafe { gather(several) });
+                let whole = operation.keep(unsafe { gather(several) });
                 (whole.as_ptr(), whole.len())
             }
         };
@@ -188,7 +187,7 @@ impl Endpoint {
         let mut operation = Operation::new(Kind::Inject, FI_RMA | FI_WRITE, nobody, false);
         // SAFETY: the caller's promise.
         let copy = unsafe { std::slice::from_raw_parts(place(buf.cast_mut()), len) };
-        let at = operation.owned.insert(copy.into()).as_ptr();
+        let at = operation.keep(copy.into()).as_ptr();
         // SAFETY: memory of ours that the operation keeps.
         let started = unsafe { self.engine.iput_named_raw(rank, to.key, to.address, at, len) };
         let told = self.started(started, operation);
