@@ -64,7 +64,10 @@ impl Exchange {
             test(from, &mut of.send);
             if let Some(status) = test(to, &mut of.recv) {
                 let source = if of.to_victim { HONEST } else { VICTIM };
-                assert_eq!(status, Status { source, tag: of.tag, len: of.data.len(), data: taffrail::Data::NONE });
+                assert_eq!(
+                    status,
+                    Status { source, tag: of.tag, len: of.data.len(), data: taffrail::Data::NONE }
+                );
                 assert_eq!(of.into, of.data, "what arrived is not what was sent");
             }
         }
