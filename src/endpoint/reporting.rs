@@ -1,7 +1,7 @@
 //! Ends of operations in the order in which they come: for runtimes with a completion queue.
 
 use crate::engine::claim::Claimed;
-use crate::{Completion, Dest, Endpoint, Error, Request};
+use crate::{Completion, Dest, Endpoint, Error, Rank, Request};
 
 impl Endpoint {
     /// Lets the end of an operation be told by [`next_ended`](Self::next_ended). Whoever wants to be told
@@ -107,6 +107,12 @@ impl Endpoint {
         self.check_dest(to)?;
         // SAFETY: the caller's promise.
         self.send_now(to, unsafe { crate::engine::send::bytes(data, len) })
+    }
+
+    /// How many messages and parts of such wait for room towards a rank; those that were
+    /// [injected](Self::inject) are copies.
+    pub fn waiting(&self, to: Rank) -> usize {
+        self.core.peers.get(to as usize).map_or(0, |peer| peer.queue.len())
     }
 
     /// Starts to receive a message that was [claimed](Self::claim).

@@ -59,6 +59,10 @@ pub struct Endpoint {
     directed: bool,
     /// Peers may tell of their writes, which is to be awaited.
     takes_notices: bool,
+    /// What happens is logged and replayed.
+    is_logged: bool,
+    /// Peers that it was said of why they are refused.
+    refused: Vec<Rank>,
     /// Completions tell the source.
     tells_source: bool,
 }
@@ -107,6 +111,8 @@ pub unsafe extern "C" fn open(
                 min_multi: 64,
                 directed: info.caps & FI_DIRECTED_RECV != 0,
                 takes_notices: info.caps & FI_RMA != 0 && info.caps & FI_REMOTE_WRITE != 0,
+                is_logged: settings::is_logged(),
+                refused: Vec::new(),
                 tells_source: info.caps & FI_SOURCE != 0,
             });
             tracing::info!("an endpoint at {}", made.engine.address());

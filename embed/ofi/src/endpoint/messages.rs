@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::operation::{Kind, Operation};
 use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
-use crate::abi::errno::FI_EINVAL;
+use crate::abi::errno::{FI_EAGAIN, FI_EINVAL};
 use crate::abi::fi_addr_t;
 use crate::call::errno_of;
 use crate::cq::Entry;
@@ -27,6 +27,9 @@ pub const MSG: Lane = Lane { context: 0x4000, flag: FI_MSG };
 
 /// Sends that end when their message was matched.
 const SYNCHRONOUS: u64 = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+
+/// Copies of injected messages that may wait for one peer.
+const MOST_COPIES: usize = 1024;
 
 /// What a message says of itself.
 #[derive(Clone, Copy)]
@@ -171,13 +174,51 @@ impl Endpoint {
     #[inline(always)]
     unsafe fn inject_now(&mut self, to: &Dest, data: *const u8, len: usize) -> isize {
         // SAFETY: the caller's promise.
-        match unsafe { self.engine.inject(to, data, len) } {
-            // That a peer is gone must not be told here: MPICH would end.
-            Ok(()) | Err(Error::PeerFailed { .. }) => {
+        match unsafe { self.engine.try_inject(to, data, len) } {
+            Ok(true) => {
                 self.count(Kind::Send, true);
                 0
             }
-            Err(error) => not_injected(&error),
+            // SAFETY: the caller's promise.
+            Ok(false) => unsafe { self.inject_later(to, data, len) },
+            Err(error) => self.not_injected(&error),
+        }
+    }
+
+    /// Sends a copy when there is room. Only so many wait: then the program is to try again, as a
+    /// full queue would make it. (Not where messages are logged: when there is room is chance.)
+    ///
+    /// # Safety
+    /// `len` bytes at `data`.
+    #[cold]
+    unsafe fn inject_later(&mut self, to: &Dest, data: *const u8, len: usize) -> isize {
+        if !self.is_logged && self.engine.waiting(to.rank) >= MOST_COPIES {
+            self.engine.progress();
+            return -FI_EAGAIN as isize;
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.engine.inject(to, data, len) } {
+            Ok(()) => {
+                self.count(Kind::Send, true);
+                0
+            }
+            Err(error) => self.not_injected(&error),
+        }
+    }
+
+    #[cold]
+    fn not_injected(&mut self, error: &Error) -> isize {
+        match error {
+            // That a peer is gone must not be told here: MPICH would end.
+            Error::PeerFailed { .. } => {
+                self.say_why(error);
+                self.count(Kind::Send, true);
+                0
+            }
+            error => {
+                eprintln!("taffrail: a message cannot be sent: {error}");
+                -errno_of(error) as isize
+            }
         }
     }
 
@@ -367,12 +408,6 @@ fn too_much_data(data: u64) -> c_int {
 fn no_buffer(len: usize) -> isize {
     eprintln!("taffrail: a message of {len} bytes at address 0 (FI_EINVAL)");
     -FI_EINVAL as isize
-}
-
-#[cold]
-fn not_injected(error: &Error) -> isize {
-    eprintln!("taffrail: a message cannot be sent: {error}");
-    -errno_of(error) as isize
 }
 
 /// A place that is not null, also where C has nothing to send.

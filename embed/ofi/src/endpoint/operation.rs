@@ -7,7 +7,7 @@ use crate::cq::Failure;
 use libc::iovec;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use taffrail::{Error, Request};
+use taffrail::{Error, Fault, Request};
 
 /// What is told of an operation, and to whom.
 pub struct Operation {
@@ -146,9 +146,22 @@ impl Endpoint {
         }
     }
 
+    /// Says once of a peer that breaks the protocol, or has another version of it, what was wrong: the
+    /// number that C gets does not tell.
+    #[cold]
+    pub fn say_why(&mut self, error: &Error) {
+        let Error::PeerFailed { rank, fault: Fault::Protocol { .. } } = error else { return };
+        if !self.refused.contains(rank) {
+            self.refused.push(*rank);
+            let address = self.engine.peer_address(*rank).unwrap_or("unknown");
+            eprintln!("taffrail: the peer at {address} is refused: {error}");
+        }
+    }
+
     /// Tells that an operation has failed.
     #[cold]
     pub fn failed(&mut self, operation: Operation, error: &Error) {
+        self.say_why(error);
         if operation.kind == Kind::Inject {
             // Nothing of it is the program's business, and MPICH would end.
             tracing::info!("an injected write: {error}");

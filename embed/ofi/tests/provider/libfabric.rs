@@ -93,3 +93,12 @@ fn the_end_of_a_peer_is_told_and_waits_end() {
     let said = printed(&mut folder.run(&program));
     assert!(said.contains("the end of a peer is told"), "{said}");
 }
+
+#[test]
+fn several_threads_share_an_endpoint() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "threads", &["-lfabric", "-lpthread"]);
+    let said = printed(&mut folder.run(&program));
+    assert!(said.contains("all messages have arrived once"), "{said}");
+}

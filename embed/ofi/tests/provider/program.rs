@@ -11,11 +11,8 @@ pub struct Folder(TempDir);
 impl Folder {
     pub fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
-        // Cargo puts the library where the folder of this test is.
-        let test = std::env::current_exe().unwrap();
-        let built = test.ancestors().nth(2).unwrap().join("libtaffrail_ofi.so");
-        std::os::unix::fs::symlink(&built, folder.0.path().join("libtaffrail-fi.so")).unwrap();
-        assert!(built.exists(), "{} is built with the tests", built.display());
+        let link = folder.0.path().join("libtaffrail-fi.so");
+        std::os::unix::fs::symlink(library(), link).unwrap();
         folder
     }
 
@@ -37,6 +34,21 @@ impl Folder {
         command.env("FI_PROVIDER_PATH", self.0.path()).env_remove("FI_TAFFRAIL_LOG");
         command
     }
+}
+
+/// The provider, built as these tests are: cargo makes no library for tests that is not for Rust.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.ancestors().nth(2).unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--locked", "--quiet", "--lib", "-p", "taffrail-ofi"]);
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    build.current_dir(env!("CARGO_MANIFEST_DIR"));
+    build.env("CARGO_TARGET_DIR", folder.parent().unwrap());
+    assert!(build.status().unwrap().success(), "the provider does not build");
+    folder.join("libtaffrail_ofi.so")
 }
 
 /// What a program has printed; it must have ended well.

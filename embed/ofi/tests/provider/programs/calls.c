@@ -243,6 +243,29 @@ static void rma(void) {
     IS(next_failure(&w).err, FI_ENOKEY);
 }
 
+// Nobody reads: at some time a program is asked to try again, and nothing is lost.
+static void flood(void) {
+    char out[4096] = {0}, in[4096];
+    int sent = 0;
+    for (; sent < 1000000; sent++) {
+        memcpy(out, &sent, sizeof sent);
+        ssize_t said = fi_tinject(a, out, sizeof out, to_b, 30);
+        if (said == -FI_EAGAIN) break;
+        IS(said, 0);
+    }
+    CHECK(sent > 1000 && sent < 1000000);
+    for (int i = 0; i < sent; i++) {
+        int number;
+        IS(fi_trecv(b, in, sizeof in, NULL, FI_ADDR_UNSPEC, 30, 0, in), 0);
+        CHECK(next(&w).len == sizeof in);
+        memcpy(&number, in, sizeof number);
+        IS(number, i);
+    }
+    IS(fi_tinject(a, out, 1, to_b, 31), 0);
+    IS(fi_trecv(b, in, 1, NULL, FI_ADDR_UNSPEC, 31, 0, in), 0);
+    next(&w);
+}
+
 // What is not offered is refused, and nothing breaks.
 static void refusals(void) {
     char x[8] = {0};
@@ -283,6 +306,7 @@ int main(int argc, char **argv) {
     peek();
     multi();
     rma();
+    flood();
     refusals();
     IS(fi_close(&a->fid), 0);
     IS(fi_close(&b->fid), 0);
