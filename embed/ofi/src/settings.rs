@@ -3,6 +3,7 @@
 use crate::abi::constants::FI_PARAM_STRING;
 use crate::abi::provider::fi_provider;
 use std::ffi::{CStr, c_char, c_int};
+use std::io::IsTerminal;
 use std::sync::Once;
 use taffrail::{Error, Settings};
 use tracing_subscriber::EnvFilter;
@@ -52,6 +53,7 @@ pub fn start_log() {
             Ok(filter) => tracing_subscriber::fmt()
                 .with_env_filter(filter)
                 .with_writer(std::io::stderr)
+                .with_ansi(std::io::stderr().is_terminal())
                 .try_init()
                 .unwrap_or_else(|error| eprintln!("taffrail: no log: {error}")),
             Err(error) => eprintln!("taffrail: FI_TAFFRAIL_LOG={level}: {error}"),

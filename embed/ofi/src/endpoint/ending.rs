@@ -131,7 +131,7 @@ impl Endpoint {
 
     #[cold]
     pub fn tell_failure(&mut self, kind: Kind, failure: Failure) {
-        tracing::info!("an operation has failed: {}", failure.why);
+        tracing::debug!("an operation has ended without success: {}", failure.why);
         // SAFETY: as above.
         if let Some(cq) = unsafe { self.queue(kind).as_mut() } {
             cq.fail(failure);
