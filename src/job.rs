@@ -85,8 +85,8 @@ impl Job {
 
     /// A job of this process alone, that others may join: for runtimes whose processes tell each other
     /// their addresses ([`Endpoint::address`], [`Endpoint::connect`]). Ranks are this process's own
-    /// numbers for the others, below `seats`, and its own is 0. Of a context only the two highest bits
-    /// count.
+    /// numbers for the others, below `seats`, and its own is 0. There are three contexts: 0, 0x4000 and
+    /// 0x8000; messages in others are not received.
     ///
     /// ```
     /// use taffrail::{Dest, Error, Job, Pattern};
