@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How long any of these programs may take, in seconds, on a machine that does other things as well.
 const LIMIT: &str = "400";
 
+/// How often ranks of each of our test programs are killed.
+const KILLS: &str = "10";
+
 /// A small run of all seven parts of HPC Challenge, for two ranks.
 const HPCC: &str = include_str!("mpi/hpccinf.txt");
 
@@ -92,14 +95,13 @@ impl Installed<'_> {
 
 /// Our own test programs, one after the other: each takes all processors. What they print.
 fn programs(all: &Installed<'_>) -> String {
-    let mut command =
-        super::tests::runner(all.place, "-p taffrail-launch -p taffrail-perf --test mpi");
+    let mut command = super::tests::runner(all.place, "-p taffrail-launch --test mpi");
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     if mpich::installed(all.place) {
         command.env("TAFFRAIL_TEST_MPICH", mpich::folder(all.place));
     }
     if all.provider().join("libtaffrail-fi.so").is_file() {
-        command.env("TAFFRAIL_TEST_PROVIDER", all.provider());
+        command.env("TAFFRAIL_TEST_PROVIDER", all.provider()).env("TAFFRAIL_TEST_KILLS", KILLS);
     }
     run(&mut command).output
 }
@@ -169,9 +171,10 @@ fn suite(all: &Installed<'_>, which: &str) -> Option<bool> {
     command.args(["-x", "*.testDistgraphcomm"]);
     if which == "openmpi" {
         command.env("MPI4PY_MPIABI", "openmpi").env("MPI4PY_LIBMPI", "libmpi.so.40");
-        // Open MPI 4.1 over any provider: it dies of types that begin at MPI_BOTTOM, and waits for
-        // ever for sends that were cancelled.
-        command.args(["-x", "Bottom", "-x", "testCancel"]);
+        // What Open MPI 4.1 cannot do over any provider: docs/libfabric.md.
+        let without = ["Bottom", "testCancel", "SSend", "Probe", "SomeSend", "SomeRecv"];
+        command.args(without.iter().flat_map(|pattern| ["-x", pattern]));
+        command.args(["-e", "test_util_pkl5"]);
     }
     command.current_dir(mpich::mpi4py(all.place));
     let ended = run(&mut command);

@@ -35,7 +35,7 @@ static void multiply(void)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    begin(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     uint64_t sum = 0;

@@ -20,6 +20,14 @@ static inline uint64_t scattered(uint64_t number)
     return number ^ number >> 33;
 }
 
+/* MPI_Init; on standard error all ranks say when all are through it. */
+static inline void begin(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Barrier(MPI_COMM_WORLD);
+    fputs("ready\n", stderr);
+}
+
 /* How many steps the program is to do: its first argument. */
 static inline int steps(int argc, char **argv)
 {

@@ -7,7 +7,7 @@ int main(int argc, char **argv)
 {
     static uint64_t mine[COUNT], all[COUNT];
     int rank, size;
-    MPI_Init(&argc, &argv);
+    begin(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     uint64_t sum = 0;

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 {
     static uint64_t out[2][COUNT], in[2][COUNT], round[COUNT];
     int rank, size;
-    MPI_Init(&argc, &argv);
+    begin(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     int next = (rank + 1) % size, last = (rank + size - 1) % size;
