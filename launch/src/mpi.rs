@@ -4,10 +4,10 @@ mod installed;
 mod linked;
 mod provider;
 
+pub use installed::{Launcher, beside};
 pub(crate) use provider::below_logging;
 
 use crate::run;
-use installed::Launcher;
 use linked::{Abi, Program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -44,18 +44,30 @@ enum Which {
 
 /// Implementations of MPI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mpi {
+pub enum Mpi {
+    /// MPICH.
     Mpich,
+    /// Open MPI.
     Open,
+    /// Intel MPI.
     Intel,
 }
 
 impl Mpi {
-    fn name(self) -> &'static str {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
         match self {
             Mpi::Mpich => "MPICH",
             Mpi::Open => "Open MPI",
             Mpi::Intel => "Intel MPI",
+        }
+    }
+
+    /// The variable that names the provider it is to use.
+    pub fn provider_variable(self) -> &'static str {
+        match self {
+            Mpi::Mpich | Mpi::Intel => "FI_PROVIDER",
+            Mpi::Open => "OMPI_MCA_mtl_ofi_provider_include",
         }
     }
 
@@ -82,7 +94,7 @@ impl Which {
 
 /// Why an MPI program is not started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     #[error("there is no program {0:?} here, nor in PATH")]
     NoProgram(OsString),
     #[error("cannot read {path}: {why}")]

@@ -71,7 +71,8 @@ pub fn measure<R: DeserializeOwned>(arguments: &[String]) -> Result<Vec<R>, Erro
     Ok(document.rows)
 }
 
-fn own_path() -> Result<PathBuf, Error> {
+/// The path of this program.
+pub fn own_path() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|source| Error::System { what: "finding this program's own path", source })
 }

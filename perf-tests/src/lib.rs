@@ -12,6 +12,7 @@ pub mod limits;
 pub mod logging;
 pub mod machine;
 pub mod matching;
+pub mod mpi;
 pub mod netpipe;
 pub mod ours;
 pub mod outputs;

@@ -11,8 +11,8 @@ pub trait Named: Copy + Ord {
     fn name(self) -> &'static str;
 }
 
-/// Microseconds of half a round trip, of a round the best mean of three runs; what a round did not
-/// get is missing in it.
+/// Microseconds of half a round trip, one figure for each round; what a round did not get is missing
+/// in it.
 #[derive(Clone, Debug)]
 pub struct Results<W> {
     rounds: usize,

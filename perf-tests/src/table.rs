@@ -32,6 +32,13 @@ pub fn times(Spread { median, p1, p99, .. }: Spread) -> String {
     format!("{median:.2} ({p1:.2}-{p99:.2})")
 }
 
+/// A median with its 1st and 99th percentile, of messages of so many bytes a second.
+pub fn message_rate(rate: Spread, size: usize) -> String {
+    let Spread { median, p1, p99, .. } = rate.scaled(1e-6);
+    let size = bytes(size);
+    format!("{median:6.2} million messages of {size} a second (p1 {p1:.2}, p99 {p99:.2})")
+}
+
 /// Columns side by side, to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -9,7 +9,9 @@ const NAMES: [&str; 4] = ["mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra", "
 
 /// The launcher of an installed MPI.
 pub struct Launcher {
+    /// Whose it is.
     pub mpi: Mpi,
+    /// The program.
     pub path: PathBuf,
     /// `MPICH 5.0.2`.
     pub version: String,
@@ -37,9 +39,14 @@ pub fn find(program: &Program, which: Which) -> Result<Launcher, Error> {
     let fits = |launcher: &Launcher| {
         which.is(launcher.mpi) && program.abi.is_none_or(|abi| launcher.mpi.runs(abi))
     };
-    let files = folders(program).into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
-    let mut launchers = files.filter(|path| path.is_file()).filter_map(|path| ask(&path));
+    let mut launchers = folders(program).into_iter().flat_map(|folder| beside(&folder));
     launchers.find(fits).ok_or(Error::NoMpi { wanted })
+}
+
+/// The launchers in a folder; one of several names is there several times.
+pub fn beside(folder: &Path) -> impl Iterator<Item = Launcher> + use<> {
+    let files = NAMES.map(|name| folder.join(name)).into_iter();
+    files.filter(|path| path.is_file()).filter_map(|path| ask(&path))
 }
 
 /// Where launchers may be, the likeliest place first.

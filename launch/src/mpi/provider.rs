@@ -21,10 +21,11 @@ type Variables = Vec<(&'static str, OsString)>;
 pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
     let set = |name: &str| std::env::var_os(name).is_some();
     let mut all = Variables::new();
-    let (choice, more) = match launcher.mpi {
-        Mpi::Mpich => ("FI_PROVIDER", MPICH),
-        Mpi::Intel => ("FI_PROVIDER", INTEL),
-        Mpi::Open => ("OMPI_MCA_mtl_ofi_provider_include", OPEN_MPI),
+    let choice = launcher.mpi.provider_variable();
+    let more = match launcher.mpi {
+        Mpi::Mpich => MPICH,
+        Mpi::Intel => INTEL,
+        Mpi::Open => OPEN_MPI,
     };
     if !set("FI_PROVIDER_PATH") && !set(choice) {
         let library = library();

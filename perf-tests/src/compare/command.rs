@@ -9,7 +9,7 @@ use crate::peers::{self, Peer};
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
-use crate::table::bytes;
+use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, limits, ours, progress};
 use indicatif::ProgressBar;
@@ -95,12 +95,8 @@ impl Compare {
         let mut rates = BTreeMap::new();
         for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
             if let Some(rate) = results.rate(what) {
-                let (name, million) = (what.name(), rate.scaled(1e-6));
-                println!(
-                    "{name}: {:.2} million messages of {RATE_SIZE} B a second (p1 {:.2}, p99 {:.2})",
-                    million.median, million.p1, million.p99
-                );
-                rates.insert(name, rate);
+                println!("{:8} {}", what.name(), message_rate(rate, RATE_SIZE));
+                rates.insert(what.name(), rate);
             }
         }
         let targets = judge(results);

@@ -10,7 +10,7 @@ use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
 use crate::stats::Spread;
-use crate::table::bytes;
+use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
 use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress};
 use indicatif::ProgressBar;
@@ -148,13 +148,8 @@ impl Logging {
         let mut rates = BTreeMap::new();
         for (what, _) in &WAYS[..3] {
             let Some(rate) = results.rate(*what) else { continue };
-            let Spread { median, p1, p99, .. } = rate.scaled(1e-6);
             let ratio = results.rate_ratio(*what, What::Plain).map_or(0.0, |ratio| ratio.median);
-            println!(
-                "{:13} {median:6.2} million messages of {SHORT} B a second (p1 {p1:.2}, p99 \
-                 {p99:.2}), {ratio:.2}x",
-                what.name()
-            );
+            println!("{:13} {}, {ratio:.2}x", what.name(), message_rate(rate, SHORT));
             rates.insert(what.name(), rate);
         }
         for (what, rows) in &growth {

@@ -6,7 +6,9 @@ mod ring;
 mod running;
 mod ucx;
 
+pub(crate) use mpi::{compile, open_mpi};
 pub use ring::open_mpi_ring;
+pub(crate) use running::run;
 
 /// A transport to compare with. Its functions return why a figure is missing in words that say
 /// what to do about it.

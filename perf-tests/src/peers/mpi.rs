@@ -1,7 +1,7 @@
 //! NetPIPE over the installed MPI libraries.
 
 use super::running::{find, run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Open MPI's half round trip, in microseconds.
@@ -13,11 +13,19 @@ pub fn open_mpi_us(size: usize) -> Result<f64, String> {
     netpipe_us(&mut command, netpipe, size)
 }
 
-/// Open MPI's launcher, allowed to whoever runs this.
+/// Open MPI's launcher, or what starts it, allowed to whoever runs this.
 pub fn open_mpi(mpirun: PathBuf) -> Command {
     let mut command = Command::new(mpirun);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command
+}
+
+/// Compiles a program of C into `folder`; its path.
+pub fn compile(mpicc: &Path, name: &str, text: &str, folder: &Path) -> Result<PathBuf, String> {
+    let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
+    run(Command::new(mpicc).arg("-O2").arg("-o").arg(&program).arg(&source))?;
+    Ok(program)
 }
 
 /// MPICH's half round trip, in microseconds.

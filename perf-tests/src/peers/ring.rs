@@ -1,8 +1,7 @@
 //! The ring of the `overcommit` command, in MPI.
 
-use super::mpi::open_mpi;
+use super::mpi::{compile, open_mpi};
 use super::running::{find, run};
-use std::process::Command;
 
 const SOURCE: &str = include_str!("../../peers/ring.c");
 
@@ -12,10 +11,8 @@ pub fn open_mpi_ring(ranks: u32, seconds: f64) -> Result<Vec<f64>, String> {
     let mpicc = find(&["mpicc.openmpi", "mpicc"], "libopenmpi-dev")?;
     let mpirun = find(&["mpirun.openmpi", "mpirun"], "openmpi-bin")?;
     let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
-    let (source, program) = (folder.path().join("ring.c"), folder.path().join("ring"));
     let laps = folder.path().join("laps.json");
-    std::fs::write(&source, SOURCE).map_err(|e| format!("{}: {e}", source.display()))?;
-    run(Command::new(mpicc).arg("-O2").arg("-o").arg(&program).arg(&source))?;
+    let program = compile(&mpicc, "ring", SOURCE, folder.path())?;
     let mut ring = open_mpi(mpirun);
     ring.args(["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"]);
     run(ring.arg(&program).arg(seconds.to_string()).arg(&laps))?;

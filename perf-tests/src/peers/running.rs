@@ -110,7 +110,9 @@ fn succeed(name: &str, output: Output) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+    // Launchers draw lines round what they say.
+    let words = |line: &&str| line.contains(char::is_alphanumeric);
+    let said = said.lines().rfind(words).unwrap_or("nothing said");
     Err(format!("{name} ended with {}: {}", output.status, said.trim()))
 }
 

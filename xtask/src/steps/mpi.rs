@@ -95,7 +95,8 @@ impl Installed<'_> {
 
 /// Our own test programs, one after the other: each takes all processors. What they print.
 fn programs(all: &Installed<'_>) -> String {
-    let mut command = super::tests::runner(all.place, "-p taffrail-launch --test mpi");
+    let mut command =
+        super::tests::runner(all.place, "-p taffrail-launch -p taffrail-perf --test mpi");
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     if mpich::installed(all.place) {
         command.env("TAFFRAIL_TEST_MPICH", mpich::folder(all.place));

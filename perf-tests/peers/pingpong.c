@@ -1,0 +1,208 @@
+/* What NetPIPE and osu_mbw_mr measure, between two MPI ranks:
+ *
+ *     pingpong CPU CPU BATCHES SECONDS [SIZE]
+ *
+ * Rank r stays on the r-th CPU. Under a heading a figure for each batch: the microseconds of half a
+ * round trip of SIZE bytes or, without SIZE, messages of 8 bytes a second in windows of 64. A batch
+ * takes about SECONDS, unless its messages have too many bytes. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes that are sent in each direction, so that a log stays in memory. */
+#define MOST_BYTES (480L << 20)
+
+/* A window of the message rate: so many messages are on their way before one is waited for. */
+#define WINDOW 64
+#define SHORT 8
+
+enum { CONTROL = 1, MESSAGE, WINDOW_IS_HERE };
+
+static int rank, batches;
+static double seconds;
+
+/* One message, or those of a window. */
+static unsigned char *out, *in;
+static int size;
+
+/* So many round trips, or windows; both ranks call it. */
+typedef void exchange(long count);
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "pingpong: %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void send(int tag)
+{
+    MPI_Send(out, size, MPI_BYTE, 1 - rank, tag, MPI_COMM_WORLD);
+}
+
+static void receive(int tag)
+{
+    MPI_Recv(in, size, MPI_BYTE, 1 - rank, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void ping_pong(long count)
+{
+    for (long i = 0; i < count; i++) {
+        if (rank == 0) {
+            send(MESSAGE);
+            receive(MESSAGE);
+        } else {
+            receive(MESSAGE);
+            send(MESSAGE);
+        }
+    }
+}
+
+/* Windows from rank 0 to rank 1, each answered by a short message. */
+static void windows(long count)
+{
+    MPI_Request requests[WINDOW];
+    for (long i = 0; i < count; i++) {
+        for (int w = 0; w < WINDOW; w++) {
+            if (rank == 0)
+                MPI_Isend(out + w * SHORT, SHORT, MPI_BYTE, 1, MESSAGE, MPI_COMM_WORLD, &requests[w]);
+            else
+                MPI_Irecv(in + w * SHORT, SHORT, MPI_BYTE, 0, MESSAGE, MPI_COMM_WORLD, &requests[w]);
+        }
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0)
+            MPI_Recv(NULL, 0, MPI_BYTE, 1, WINDOW_IS_HERE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else
+            MPI_Send(NULL, 0, MPI_BYTE, 0, WINDOW_IS_HERE, MPI_COMM_WORLD);
+    }
+}
+
+/* Tells rank 1 how many there are, and returns how many seconds they take; 0 ends it. */
+static double lead(exchange *some, long count)
+{
+    MPI_Send(&count, 1, MPI_LONG, 1, CONTROL, MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    some(count);
+    return MPI_Wtime() - begin;
+}
+
+/* Does what rank 0 tells. */
+static void follow(exchange *some)
+{
+    long count;
+    do {
+        MPI_Recv(&count, 1, MPI_LONG, 0, CONTROL, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        some(count);
+    } while (count > 0);
+}
+
+/* Warms up, which tells how many make a batch, and then has batches; the seconds of one of each go
+ * to `each`. */
+static void measure(exchange *some, void (*each)(double))
+{
+    long most = MOST_BYTES / size / (batches + 2);
+    most = most > 0 ? most : 1;
+    if (rank == 1) {
+        follow(some);
+        return;
+    }
+    long count = 1;
+    double took;
+    while ((took = lead(some, count)) < seconds / 2 && count < most)
+        count = count * 2 < most ? count * 2 : most;
+    double wanted = count * seconds / took;
+    count = wanted < 1 ? 1 : wanted > most ? most : (long)wanted;
+    for (int batch = 0; batch < batches; batch++)
+        each(lead(some, count) / count);
+    lead(some, 0);
+}
+
+static void round_trip(double took)
+{
+    printf("%.6f\n", took / 2 * 1e6);
+}
+
+static void window(double took)
+{
+    printf("%.1f\n", WINDOW / took);
+}
+
+/* Each rank's bytes differ from the other's, and from place to place. */
+static unsigned char byte(int from, int at)
+{
+    return 1 + (at * 31 + (at >> 8) * 7 + from * 113) % 255;
+}
+
+/* Buffers with something to send, and nothing received. */
+static void prepare(int bytes)
+{
+    size = bytes;
+    out = malloc(bytes);
+    in = malloc(bytes);
+    if (!out || !in)
+        fail("no memory for a message");
+    for (int at = 0; at < bytes; at++)
+        out[at] = byte(rank, at);
+    memset(in, 0, bytes);
+}
+
+/* What came last must be what the other sends. */
+static void check(int receives)
+{
+    for (int at = 0; receives && at < size; at++)
+        if (in[at] != byte(1 - rank, at))
+            fail("a message arrived changed");
+    free(out);
+    free(in);
+}
+
+/* Before MPI starts, so that it and its threads find themselves on one CPU under every launcher. */
+static void stay(char **cpus)
+{
+    const char *launched = getenv("OMPI_COMM_WORLD_RANK");
+    if (!launched)
+        launched = getenv("PMI_RANK");
+    if (!launched || atoi(launched) < 0 || atoi(launched) > 1) {
+        fprintf(stderr, "pingpong: expected OMPI_COMM_WORLD_RANK or PMI_RANK to be 0 or 1\n");
+        exit(2);
+    }
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(atoi(cpus[atoi(launched)]), &set);
+    if (sched_setaffinity(0, sizeof set, &set)) {
+        perror("pingpong: pinning to a CPU");
+        exit(2);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5 || argc > 6) {
+        fprintf(stderr, "usage: pingpong CPU CPU BATCHES SECONDS [SIZE]\n");
+        return 2;
+    }
+    stay(argv + 1);
+    batches = atoi(argv[3]);
+    seconds = atof(argv[4]);
+    MPI_Init(&argc, &argv);
+    int ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks != 2)
+        fail("there must be two ranks");
+    if (rank == 0)
+        printf("figure\n");
+    if (argc == 6) {
+        prepare(atoi(argv[5]));
+        measure(ping_pong, round_trip);
+        check(1);
+    } else {
+        prepare(WINDOW * SHORT);
+        measure(windows, window);
+        check(rank == 1);
+    }
+    MPI_Finalize();
+    return 0;
+}

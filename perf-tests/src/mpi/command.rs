@@ -1,0 +1,238 @@
+//! Running the measurements.
+
+use super::installed::{self, Installed};
+use super::program::Program;
+use super::results::{Results, Row, TRANSPORTS, What, rows};
+use super::table::{rates_table, ratios_table, times_table};
+use super::targets::{can_be_logged, judge};
+use crate::limits::{self, Handover};
+use crate::outputs::Outputs;
+use crate::plot::Panel;
+use crate::rounds::Named;
+use crate::session::About;
+use crate::stats::Spread;
+use crate::table::bytes;
+use crate::verdict::Verdict;
+use crate::{Error, cpus, launching, progress};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// An MPI program over its MPI's own transport and over Taffrail, also logged, measured in turn
+///
+/// Half a round trip of messages, and the rate of those of 8 bytes, of one program that each MPI
+/// found here compiles with its mpicc, between two ranks that are bound to a CPU each.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Mpi {
+    /// How often to measure everything; medians over the rounds are shown
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Message sizes in bytes
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+          default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
+          value_parser = clap::value_parser!(u64).range(1..=64 << 20))]
+    pub sizes: Vec<u64>,
+    /// Where an MPI is installed, such as a virtual environment; beside those in PATH
+    #[arg(long, value_name = "DIR")]
+    pub mpi_dir: Vec<PathBuf>,
+    /// Where `cargo xtask install` has put Taffrail [default: where this program is installed]
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// What is written beside the figures.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    about: About,
+    rounds: u32,
+    mpis: Vec<Rates<'a>>,
+    targets: Vec<Verdict>,
+    /// MPIs that are not measured, and why.
+    left_out: &'a [String],
+}
+
+/// What else is known of an MPI.
+#[derive(Serialize)]
+struct Rates<'a> {
+    name: &'a str,
+    /// Messages of 8 bytes a second.
+    rates: BTreeMap<&'static str, Spread>,
+    /// What is missing, and why.
+    missing: BTreeMap<&'static str, &'a str>,
+}
+
+/// An MPI with what is measured of it.
+struct Measured<'a> {
+    mpi: &'a Installed,
+    program: Result<Program<'a>, String>,
+    results: Results,
+}
+
+impl Mpi {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        launching::must_be_alone("mpi", "ranks and other programs")?;
+        let taffrail = self.taffrail()?;
+        let found = installed::find(&self.mpi_dir)?;
+        let between = cpus::pair()?;
+        let handover = limits::introduce(between)?;
+        let folder = tempfile::tempdir()
+            .map_err(|source| Error::System { what: "making a temporary folder", source })?;
+        let prepare = |(place, mpi)| Measured::new(mpi, &taffrail, folder.path(), place);
+        let mut all =
+            found.all.iter().enumerate().map(prepare).collect::<Result<Vec<_>, Error>>()?;
+        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
+        let runs: usize = all.iter().map(|of| transports(of.mpi).count()).sum();
+        let steps = runs * (sizes.len() + 1);
+        let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
+        for _ in 0..self.rounds {
+            for of in &mut all {
+                of.round(between, &sizes, &bar)?;
+            }
+        }
+        bar.finish_and_clear();
+        self.report(&all, &found.left_out, handover)
+    }
+
+    /// The launcher, beside which the provider is installed.
+    fn taffrail(&self) -> Result<PathBuf, Error> {
+        let prefix = match &self.prefix {
+            Some(prefix) => std::path::absolute(prefix).map_err(Error::file(prefix))?,
+            None => {
+                let own = launching::own_path()?;
+                own.ancestors().nth(2).unwrap_or(Path::new("/")).into()
+            }
+        };
+        let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
+        if let Some(file) = files.iter().find(|file| !file.is_file()) {
+            return Err(Error::Usage(format!(
+                "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
+                 DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
+                file.display()
+            )));
+        }
+        let [taffrail, _] = files;
+        Ok(taffrail)
+    }
+
+    fn report(
+        &self,
+        all: &[Measured<'_>],
+        left_out: &[String],
+        handover: Handover,
+    ) -> Result<ExitCode, Error> {
+        println!("Medians of {} rounds (1st-99th percentile); half a round trip.", self.rounds);
+        println!(
+            "A figure of a round is the median of its batches; a round measures one transport after"
+        );
+        println!("the other, size by size.");
+        for of in all {
+            println!("\n{}:", of.name());
+            print!("{}", times_table(&of.results));
+            println!("\nTimes relative to each other, in the same round:");
+            print!("{}", ratios_table(&of.results));
+            print!("\n{}", rates_table(&of.results));
+        }
+        let judged = |of: &Measured<'_>| judge(of.mpi.launcher.mpi, of.name(), &of.results);
+        let targets: Vec<Verdict> = all.iter().flat_map(judged).collect();
+        println!("\nTargets:");
+        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        for of in all {
+            for (what, reason) in &of.results.missing {
+                println!("{}, {}: not (always) measured: {reason}", of.name(), what.name());
+            }
+        }
+        left_out.iter().for_each(|why| println!("left out: {why}"));
+        let mpis = all.iter().map(Measured::rates).collect();
+        let about = About::new(Some(handover));
+        let about = Written { about, rounds: self.rounds, mpis, targets, left_out };
+        let rows: Vec<Row> = all.iter().flat_map(|of| rows(of.name(), &of.results)).collect();
+        let panels: Vec<Panel> = all.iter().flat_map(Measured::panels).collect();
+        self.outputs.write(&about, &rows, &panels)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl<'a> Measured<'a> {
+    /// Compiles the program in a folder of its own.
+    fn new(
+        mpi: &'a Installed,
+        taffrail: &'a Path,
+        folder: &Path,
+        place: usize,
+    ) -> Result<Self, Error> {
+        let folder = folder.join(place.to_string());
+        std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
+        let program = Program::new(mpi, taffrail, &folder);
+        Ok(Measured { mpi, program, results: Results::default() })
+    }
+
+    /// As it calls itself, with its version.
+    fn name(&self) -> &'a str {
+        &self.mpi.launcher.version
+    }
+
+    /// One thing after the other, since each needs both CPUs.
+    fn round(
+        &mut self,
+        between: (usize, usize),
+        sizes: &[usize],
+        bar: &ProgressBar,
+    ) -> Result<(), Error> {
+        let Measured { mpi, program, .. } = self;
+        let program = program.as_ref().map_err(String::clone);
+        let doing = |what: &str, over: What| {
+            bar.inc(1);
+            bar.set_message(format!("{}: {what}: {}", mpi.launcher.version, over.name()));
+        };
+        let transports: Vec<What> = transports(mpi).collect();
+        self.results.begin_round();
+        for &size in sizes {
+            let handover_us = limits::best_handover(between)? * 1e6;
+            self.results.add_time(size, What::Handover, Ok(handover_us));
+            for &over in &transports {
+                doing(&bytes(size), over);
+                let time_us = program.clone().and_then(|of| of.time_us(over, between, size));
+                self.results.add_time(size, over, time_us);
+            }
+        }
+        for &over in &transports {
+            doing("message rate", over);
+            let rate = program.clone().and_then(|of| of.rate(over, between));
+            self.results.add_rate(over, rate);
+        }
+        Ok(())
+    }
+
+    fn rates(&self) -> Rates<'_> {
+        let rate = |what: What| Some((what.name(), self.results.rate(what)?));
+        let missing = self.results.missing.iter();
+        Rates {
+            name: self.name(),
+            rates: TRANSPORTS.into_iter().filter_map(rate).collect(),
+            missing: missing.map(|(what, why)| (what.name(), why.as_str())).collect(),
+        }
+    }
+
+    /// The handover comes last, and only with times, so that colours mean the same in both.
+    fn panels(&self) -> Vec<Panel> {
+        let (limits, transports): (Vec<What>, Vec<What>) =
+            self.results.measured().into_iter().partition(|&what| what == What::Handover);
+        let titled =
+            |panel: Panel| Panel { title: format!("{}: {}", self.name(), panel.title), ..panel };
+        self.results.panels(&transports, &limits).map(titled).into()
+    }
+}
+
+/// What the programs of an MPI can be started over.
+fn transports(mpi: &Installed) -> impl Iterator<Item = What> + use<> {
+    let logged = can_be_logged(mpi.launcher.mpi);
+    TRANSPORTS.into_iter().filter(move |over| logged || over.sets().is_none())
+}

@@ -1,0 +1,125 @@
+//! The program that is measured, compiled by each MPI, and started over each transport.
+
+use super::installed::Installed;
+use super::results::What;
+use crate::peers::{compile, open_mpi, run};
+use crate::stats;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCE: &str = include_str!("../../peers/pingpong.c");
+
+/// Batches of a run; their median is the figure of a round.
+const BATCHES: &str = "7";
+/// About how long one takes.
+const SECONDS: &str = "0.02";
+
+/// What a user may have set that chooses a transport.
+const CHOICES: [&str; 9] = [
+    "FI_PROVIDER",
+    "FI_PROVIDER_PATH",
+    "MPIR_CVAR_CH4_NETMOD",
+    "MPIR_CVAR_NOLOCAL",
+    "OMPI_MCA_btl",
+    "OMPI_MCA_mtl",
+    "OMPI_MCA_mtl_ofi_provider_exclude",
+    "OMPI_MCA_mtl_ofi_provider_include",
+    "OMPI_MCA_pml",
+];
+
+/// The program, compiled by an MPI.
+pub struct Program<'a> {
+    mpi: &'a Installed,
+    /// `taffrail`, which knows how to start MPI programs over Taffrail.
+    taffrail: &'a Path,
+    path: PathBuf,
+}
+
+/// A line that it prints, of one batch.
+#[derive(Deserialize)]
+struct Line {
+    figure: f64,
+}
+
+impl<'a> Program<'a> {
+    /// Compiles it into `folder`.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn new(mpi: &'a Installed, taffrail: &'a Path, folder: &Path) -> Result<Self, String> {
+        Ok(Program { mpi, taffrail, path: compile(&mpi.mpicc, "pingpong", SOURCE, folder)? })
+    }
+
+    /// Microseconds of half a round trip over a transport, a rank on each of these CPUs.
+    ///
+    /// # Errors
+    /// Why there is no figure.
+    pub fn time_us(&self, over: What, cpus: (usize, usize), size: usize) -> Result<f64, String> {
+        figure(&run(self.over(over, cpus).arg(size.to_string()))?)
+    }
+
+    /// Messages of [`SHORT`](super::results::SHORT) bytes a second over a transport.
+    ///
+    /// # Errors
+    /// Why there is no figure.
+    pub fn rate(&self, over: What, cpus: (usize, usize)) -> Result<f64, String> {
+        figure(&run(&mut self.over(over, cpus))?)
+    }
+
+    /// The command line, up to the size.
+    fn over(&self, over: What, cpus: (usize, usize)) -> Command {
+        let mut command = self.launcher(over);
+        CHOICES.iter().for_each(|choice| _ = command.env_remove(choice));
+        if over == What::Shm {
+            command.env(self.mpi.launcher.mpi.provider_variable(), "shm");
+        }
+        let [first, second] = [cpus.0, cpus.1].map(|cpu| cpu.to_string());
+        command.arg(&self.path).args([&first, &second, BATCHES, SECONDS]);
+        command
+    }
+
+    /// The launcher with its options.
+    fn launcher(&self, over: What) -> Command {
+        let (program, options) = match over {
+            What::Own => (&*self.mpi.launcher.path, &["-n", "2"][..]),
+            _ => (self.taffrail, &["mpi", "-n", "2"][..]),
+        };
+        let mut command = open_mpi(program.into());
+        command.args(options);
+        if let Some(sets) = over.sets() {
+            command.args(["--logging", "pessimistic", "--sets", sets]);
+        }
+        command
+    }
+}
+
+/// The median of the batches.
+fn figure(text: &str) -> Result<f64, String> {
+    let lines: Result<Vec<Line>, csv::Error> =
+        csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
+    let lines = lines.map_err(|e| format!("pingpong printed no figures: {e}: {text:?}"))?;
+    let figures: Vec<f64> = lines.iter().map(|line| line.figure).collect();
+    match figures.is_empty() {
+        true => Err(format!("pingpong printed no figures: {text:?}")),
+        false => Ok(stats::median(&figures)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn a_figure_is_the_median_of_its_batches() {
+        assert_eq!(figure("figure\n9.5\n0.5\n0.25\n"), Ok(0.5));
+    }
+
+    #[test]
+    fn what_is_no_figure_is_told() {
+        for text in ["", "figure\n", "figure\nfast\n", "a warning\n0.5\n", "figure\n1.0,2.0\n"] {
+            let told = figure(text).unwrap_err();
+            assert!(told.contains("no figures"), "{text:?}: {told}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The figures of one MPI on the terminal. Every one is a median over the rounds, with its 1st and
+//! 99th percentile in brackets.
+
+use super::results::{Results, SHORT, TRANSPORTS, What};
+use crate::rounds::Named;
+use crate::table::{align, bytes, message_rate, spread, times};
+
+/// Half a round trip of each size over everything.
+pub fn times_table(results: &Results) -> String {
+    let headings = TRANSPORTS.iter().map(|what| format!("{} us", what.name()));
+    let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
+    for size in results.sizes() {
+        let cell = |&what| results.time_us(size, what).map_or("-".into(), spread);
+        rows.push([bytes(size)].into_iter().chain(TRANSPORTS.iter().map(cell)).collect());
+    }
+    align(&rows)
+}
+
+/// Taffrail's times by those of the other transports, and times with logging by Taffrail's without.
+const RATIOS: [(What, What); 4] = [
+    (What::Taffrail, What::Own),
+    (What::Taffrail, What::Shm),
+    (What::Elided, What::Taffrail),
+    (What::SenderBased, What::Taffrail),
+];
+
+/// The ratios of each size.
+pub fn ratios_table(results: &Results) -> String {
+    let headings =
+        RATIOS.iter().map(|(above, below)| format!("{} / {}", above.name(), below.name()));
+    let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
+    for size in results.sizes() {
+        let cell =
+            |&(above, below)| results.ratio((size, above), (size, below)).map_or("-".into(), times);
+        rows.push([bytes(size)].into_iter().chain(RATIOS.iter().map(cell)).collect());
+    }
+    align(&rows)
+}
+
+/// The message rate over each transport, beside what it is compared with.
+pub fn rates_table(results: &Results) -> String {
+    let mut rows = Vec::new();
+    for what in TRANSPORTS {
+        let Some(rate) = results.rate(what) else { continue };
+        let base = what.base();
+        let ratio = results.rate_ratio(what, base).map_or("-".into(), times);
+        rows.push(vec![
+            what.name().into(),
+            message_rate(rate, SHORT),
+            ratio,
+            format!("x {}", base.name()),
+        ]);
+    }
+    align(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured() -> Results {
+        let mut results = Results::default();
+        for factor in [1.0, 1.9] {
+            results.begin_round();
+            for (size, us) in [(8, 5.0), (65536, 50.0), (4 << 20, 5000.0)] {
+                for what in [What::Handover, What::Own, What::Taffrail, What::Elided] {
+                    results.add_time(size, what, Ok(us * factor));
+                }
+                results.add_time(size, What::SenderBased, Ok(us * factor * 1.5));
+            }
+            results.add_time(8, What::Shm, Err("no such provider".into()));
+            results.add_rate(What::Own, Ok(2e6 * factor));
+            results.add_rate(What::Taffrail, Ok(3e6 * factor));
+        }
+        results
+    }
+
+    #[test]
+    fn all_tables_fit_a_terminal_of_120_columns() {
+        let mut results = measured();
+        for size in [8, 65536, 4 << 20] {
+            results.add_time(size, What::Shm, Ok(5555.5));
+        }
+        for table in [times_table(&results), ratios_table(&results), rates_table(&results)] {
+            let widest = table.lines().map(str::len).max().unwrap();
+            assert!((60..=120).contains(&widest), "{widest}:\n{table}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_a_dash_and_rates_are_compared() {
+        let results = measured();
+        let text = times_table(&results);
+        let first: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(first[..6], ["8", "B", "7.250", "(5.045-9.455)", "-", "7.250"], "{text}");
+        let text = ratios_table(&results);
+        let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last[2..5], ["1.00", "(1.00-1.00)", "-"], "{text}");
+        assert_eq!(last[7..], ["1.50", "(1.50-1.50)"], "{text}");
+        let text = rates_table(&results);
+        assert!(text.contains("1.50 (1.50-1.50)") && !text.contains("one set"), "{text}");
+    }
+}
