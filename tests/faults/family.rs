@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 /// Tells a worker its part.
 pub const PART: &str = "TAFFRAIL_TEST_PART";
 
+/// How files in `/dev/shm` begin that MPI programs of other tests have made, or left behind when they were
+/// killed.
+const OF_MPIS: [&str; 2] = ["mpich_shm_", "vader_segment"];
+
 /// The ranks of a job.
 pub struct Family {
     pub workers: Vec<Worker>,
@@ -129,7 +133,9 @@ impl Family {
         files.extend(std::fs::read_dir(self.scratch.path()).into_iter().flatten().flatten());
         for file in files {
             let name = file.file_name().to_string_lossy().into_owned();
-            let theirs = pids.iter().any(|pid| name.contains(&pid.to_string()));
+            // Those of MPIs have random numbers in their names, which may hold any other number.
+            let of_an_mpi = OF_MPIS.iter().any(|begin| name.starts_with(begin));
+            let theirs = !of_an_mpi && pids.iter().any(|pid| name.contains(&pid.to_string()));
             let in_scratch = file.path().starts_with(self.scratch.path());
             if name.contains("taffrail") || theirs || in_scratch && !name.starts_with("log-") {
                 return Err(format!("{} is left behind", file.path().display()));
