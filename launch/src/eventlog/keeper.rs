@@ -206,8 +206,25 @@ impl Keeper {
                 self.start_one(copy)?;
             }
         }
+        // One that was there may have been found to be gone when it was asked for what it has.
+        while let Some(copy) = self.gone() {
+            self.loggers[copy] = None;
+            self.start_one(copy)?;
+        }
         self.begun = true;
         Ok(())
+    }
+
+    /// Whether a logger is gone and is to be started again: also one that was found to be gone when it was
+    /// asked something, whose connection says nothing any more.
+    pub fn lacks_one(&mut self) -> bool {
+        self.gone().is_some()
+    }
+
+    fn gone(&mut self) -> Option<usize> {
+        let is_there =
+            |running: &mut Option<Running>| running.as_mut().is_some_and(Running::is_there);
+        self.loggers.iter_mut().position(|running| !is_there(running))
     }
 
     fn start_one(&mut self, copy: usize) -> Result<(), KeeperError> {

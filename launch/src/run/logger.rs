@@ -94,6 +94,10 @@ impl Logger {
         loop {
             match self.keeper.fetch_file(rank as u32) {
                 Ok(file) => {
+                    // Another copy has answered for one that is gone.
+                    if self.keeper.lacks_one() {
+                        self.start_again(guard, ChannelError::Closed.into())?;
+                    }
                     let bytes = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_size as u64);
                     return Ok((file, bytes.saturating_sub(FILE_HEADER as u64) / RECORD));
                 }

@@ -85,6 +85,25 @@ fn ranks_wait_for_the_slowest() {
     ranks.iter_mut().for_each(kill);
 }
 
+/// Those that are asked first are gone, and another one answers: then nothing tells of them any more.
+#[test]
+fn who_is_found_to_be_gone_when_it_is_asked_is_to_be_started_again() {
+    let mut keeper = copies(&[0, 0]);
+    keeper.start().unwrap();
+    assert!(!keeper.lacks_one());
+    let mut writer = rank(&keeper, 0);
+    assert!(soon(|| stable(&keeper, 0) > 2 * CAPACITY));
+    kill(&mut writer);
+    let last = COPIES as usize - 1;
+    kill_loggers(&keeper, others(last));
+    assert_eq!(check(&mut keeper, 0), written(&keeper, 0));
+    assert_eq!(keeper.sockets().count(), 1);
+    assert!(keeper.lacks_one());
+    keeper.start().unwrap();
+    assert!(!keeper.lacks_one());
+    assert_eq!(keeper.sockets().count(), COPIES as usize);
+}
+
 #[test]
 fn when_all_are_killed_it_is_said() {
     let mut keeper = copies(&[0, 0]);
