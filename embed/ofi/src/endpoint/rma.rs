@@ -120,14 +120,6 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
-        let rank = match self.rank(to.at) {
-            Ok(rank) => rank,
-            Err(errno) => return -errno as isize,
-        };
-        let data = match data.map(immediate).transpose() {
-            Ok(data) => data,
-            Err(errno) => return -errno as isize,
-        };
         let tell = self.tx.tells_of(flags);
         let mut operation = Operation::new(Kind::Write, FI_RMA | FI_WRITE, context, tell);
         let (buf, len) = match places {
@@ -140,13 +132,30 @@ impl Endpoint {
             }
         };
         // SAFETY: the caller's promise, or memory of ours that the operation keeps.
-        let started = unsafe { self.engine.iput_named_raw(rank, to.key, to.address, buf, len) };
+        unsafe { self.put(to, buf, len, data, operation) }
+    }
+
+    /// Starts a write, and tells the target of it if there are data for it.
+    ///
+    /// # Safety
+    /// `len` bytes at `at` stay as they are until the operation ends.
+    unsafe fn put(
+        &mut self,
+        to: Remote,
+        at: *const u8,
+        len: usize,
+        data: Option<u64>,
+        operation: Operation,
+    ) -> isize {
+        let (rank, data) = match (self.rank(to.at), data.map(immediate).transpose()) {
+            (Ok(rank), Ok(data)) => (rank, data),
+            (Err(errno), _) | (_, Err(errno)) => return -errno as isize,
+        };
+        // SAFETY: the caller's promise.
+        let started = unsafe { self.engine.iput_named_raw(rank, to.key, to.address, at, len) };
         let told = self.started(started, operation);
         match data {
-            Some(data) if told == 0 => {
-                let notice = Dest { rank, context: NOTICES, tag: 0, data };
-                self.notify(notice)
-            }
+            Some(data) if told == 0 => self.notify(Dest { rank, context: NOTICES, tag: 0, data }),
             _ => told,
         }
     }
@@ -175,26 +184,13 @@ impl Endpoint {
         if len > INJECT {
             return -FI_EINVAL as isize;
         }
-        let rank = match self.rank(to.at) {
-            Ok(rank) => rank,
-            Err(errno) => return -errno as isize,
-        };
-        let data = match data.map(immediate).transpose() {
-            Ok(data) => data,
-            Err(errno) => return -errno as isize,
-        };
         let nobody = std::ptr::null_mut();
         let mut operation = Operation::new(Kind::Inject, FI_RMA | FI_WRITE, nobody, false);
         // SAFETY: the caller's promise.
         let copy = unsafe { std::slice::from_raw_parts(place(buf.cast_mut()), len) };
         let at = operation.keep(copy.into()).as_ptr();
         // SAFETY: memory of ours that the operation keeps.
-        let started = unsafe { self.engine.iput_named_raw(rank, to.key, to.address, at, len) };
-        let told = self.started(started, operation);
-        match data {
-            Some(data) if told == 0 => self.notify(Dest { rank, context: NOTICES, tag: 0, data }),
-            _ => told,
-        }
+        unsafe { self.put(to, at, len, data, operation) }
     }
 
     /// A peer has written to our memory, and says so.
