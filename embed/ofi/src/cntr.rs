@@ -5,13 +5,13 @@ use crate::abi::constants::*;
 use crate::abi::domain::fid_domain;
 use crate::abi::errno::{FI_EAVAIL, FI_EBUSY, FI_ENOSYS};
 use crate::abi::fid::{fi_ops, fid};
+use crate::bound::Bound;
 use crate::call::{Refusal, answer, unsupported as not_offered};
 use crate::domain::{Domain, bad_flags};
 use crate::endpoint::Endpoint;
-use crate::wait::{Wait, until};
-use crate::{cq, unsupported};
+use crate::unsupported;
+use crate::wait::until;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 /// Operations looked at in one read.
 const LOOK: usize = 64;
@@ -20,9 +20,8 @@ const LOOK: usize = 64;
 pub struct Cntr {
     fid: fid_cntr,
     domain: *mut Domain,
-    wait_obj: u32,
-    wait: Option<Arc<Wait>>,
-    endpoints: Vec<*mut Endpoint>,
+    /// The endpoints that it counts for.
+    pub bound: Bound,
     /// Operations that have ended well, and others.
     value: u64,
     errors: u64,
@@ -37,27 +36,6 @@ impl Cntr {
         } else {
             self.errors = self.errors.wrapping_add(1);
         }
-    }
-
-    /// Takes an endpoint in.
-    pub fn bind(&mut self, endpoint: *mut Endpoint) -> Result<(), Refusal> {
-        if !self.endpoints.contains(&endpoint) {
-            if let Some(wait) = &self.wait {
-                // SAFETY: an open endpoint.
-                wait.add(unsafe { &*endpoint })?;
-            }
-            self.endpoints.push(endpoint);
-        }
-        Ok(())
-    }
-
-    /// Lets an endpoint go.
-    pub fn unbind(&mut self, endpoint: *mut Endpoint) {
-        if let Some(wait) = &self.wait {
-            // SAFETY: an endpoint that is about to be closed.
-            wait.remove(unsafe { &*endpoint });
-        }
-        self.endpoints.retain(|&bound| bound != endpoint);
     }
 }
 
@@ -83,15 +61,13 @@ pub unsafe extern "C" fn open(
         if attr.events != FI_CNTR_EVENTS_COMP {
             return Err(Refusal::new(FI_ENOSYS, "only completions are counted"));
         }
-        let wait = Wait::asked(attr.wait_obj)?;
+        let bound = Bound::new(attr.wait_obj)?;
         // SAFETY: an open domain, and a place for the answer.
         unsafe {
             let made = Cntr {
                 fid: fid_cntr { fid: fid { fclass: FI_CLASS_CNTR, context, ops: &FID }, ops: &OPS },
                 domain,
-                wait_obj: attr.wait_obj,
-                wait,
-                endpoints: Vec::new(),
+                bound,
                 value: 0,
                 errors: 0,
             };
@@ -110,7 +86,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         unsafe {
             let domain = (*cntr).domain;
             let _guard = (*domain).lock.take();
-            if !(*cntr).endpoints.is_empty() {
+            if !(*cntr).bound.is_empty() {
                 return Err(Refusal::new(FI_EBUSY, "an endpoint is bound to it"));
             }
             (*domain).state.users -= 1;
@@ -123,7 +99,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
 unsafe extern "C" fn control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     let cntr: *mut Cntr = object.cast();
     // SAFETY: an open counter.
-    unsafe { cq::wait_control((*cntr).wait.as_deref(), (*cntr).wait_obj, command, arg) }
+    unsafe { (*cntr).bound.control(command, arg) }
 }
 
 /// Does something with an open counter, behind the lock.
@@ -137,13 +113,13 @@ unsafe fn with<T>(cntr: *mut fid_cntr, act: impl FnOnce(*mut Cntr) -> T) -> T {
     act(cntr)
 }
 
-/// The endpoints that it counts for.
+/// One of the endpoints that it counts for.
 ///
 /// # Safety
 /// An open counter, and the lock.
-unsafe fn endpoints<'a>(cntr: *mut Cntr) -> &'a [*mut Endpoint] {
+unsafe fn endpoint(cntr: *const Cntr, index: usize) -> Option<*mut Endpoint> {
     // SAFETY: the caller's promise.
-    unsafe { &(*cntr).endpoints }
+    unsafe { &*cntr }.bound.get(index)
 }
 
 /// Makes progress. What goes wrong is told by the queues.
@@ -154,7 +130,7 @@ unsafe fn advance(cntr: *mut Cntr) {
     // SAFETY: the caller's promise. Endpoints count, so no reference to the counter lives meanwhile.
     unsafe {
         let mut index = 0;
-        while let Some(&endpoint) = endpoints(cntr).get(index) {
+        while let Some(endpoint) = endpoint(cntr, index) {
             let _ = (*endpoint).advance(LOOK);
             index += 1;
         }
@@ -190,7 +166,7 @@ unsafe fn change(cntr: *mut fid_cntr, act: impl FnOnce(&mut Cntr)) -> c_int {
     unsafe {
         with(cntr, |cntr| {
             act(&mut *cntr);
-            if let Some(wait) = &(*cntr).wait {
+            if let Some(wait) = &(*cntr).bound.wait {
                 wait.ring();
             }
         });
@@ -223,7 +199,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
     let counter: *mut Cntr = cntr.cast();
     // SAFETY: an open counter; its wait object never changes.
     unsafe {
-        let Some(wait) = (*counter).wait.clone() else {
+        let Some(wait) = (*counter).bound.wait.clone() else {
             return not_offered("fi_cntr_wait for a counter that was opened without a wait object");
         };
         let errors = readerr(cntr);
@@ -237,7 +213,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
                 }
             })
         };
-        let arm = || with(cntr, |cntr| cq::arm(&(*cntr).endpoints));
+        let arm = || with(cntr, |cntr| (*cntr).bound.arm());
         until(&wait, timeout, false, look, arm).unwrap_or(-libc::ETIMEDOUT)
     }
 }
@@ -248,5 +224,5 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
 /// An open counter.
 pub unsafe fn try_wait(cntr: *mut Cntr) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { with(cntr.cast(), |cntr| cq::arm(&(*cntr).endpoints)) }
+    unsafe { with(cntr.cast(), |cntr| (*cntr).bound.arm()) }
 }

@@ -6,17 +6,15 @@ mod read;
 use crate::abi::constants::*;
 use crate::abi::cq::{fi_cq_attr, fi_ops_cq, fid_cq};
 use crate::abi::domain::fid_domain;
-use crate::abi::errno::{FI_EBUSY, FI_EINVAL, FI_ENOSYS};
+use crate::abi::errno::{FI_EBUSY, FI_ENOSYS};
 use crate::abi::fid::{fi_ops, fid};
+use crate::bound::Bound;
 use crate::call::{Refusal, answer};
 use crate::domain::{Domain, bad_flags};
-use crate::endpoint::Endpoint;
 use crate::lock::{SHARED, SOLO};
 use crate::unsupported;
-use crate::wait::Wait;
 use std::collections::VecDeque;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::Arc;
 
 use entry::Format;
 pub use entry::{Entry, Failure};
@@ -29,10 +27,8 @@ pub struct Cq {
     fid: fid_cq,
     pub domain: *mut Domain,
     format: Format,
-    wait_obj: u32,
-    pub wait: Option<Arc<Wait>>,
-    /// Endpoints that tell it what has ended. One that is bound in both directions is there once.
-    endpoints: Vec<*mut Endpoint>,
+    /// The endpoints that tell it what has ended.
+    pub bound: Bound,
     /// What has ended and was not read, in order. An entry that says so stands for the next failure.
     ready: VecDeque<Entry>,
     failures: VecDeque<Failure>,
@@ -64,27 +60,6 @@ impl Cq {
         if self.empty_reads > PATIENCE {
             std::thread::yield_now();
         }
-    }
-
-    /// Takes an endpoint in.
-    pub fn bind(&mut self, endpoint: *mut Endpoint) -> Result<(), Refusal> {
-        if !self.endpoints.contains(&endpoint) {
-            if let Some(wait) = &self.wait {
-                // SAFETY: an open endpoint.
-                wait.add(unsafe { &*endpoint })?;
-            }
-            self.endpoints.push(endpoint);
-        }
-        Ok(())
-    }
-
-    /// Lets an endpoint go.
-    pub fn unbind(&mut self, endpoint: *mut Endpoint) {
-        if let Some(wait) = &self.wait {
-            // SAFETY: an endpoint that is about to be closed.
-            wait.remove(unsafe { &*endpoint });
-        }
-        self.endpoints.retain(|&bound| bound != endpoint);
     }
 }
 
@@ -123,7 +98,7 @@ pub unsafe extern "C" fn open(
         let format = Format::of(attr.format).ok_or_else(|| {
             Refusal::new(FI_ENOSYS, format!("the entry format {} is not known", attr.format))
         })?;
-        let wait = Wait::asked(attr.wait_obj)?;
+        let bound = Bound::new(attr.wait_obj)?;
         // SAFETY: an open domain, and a place for the answer.
         unsafe {
             let made = Cq {
@@ -133,9 +108,7 @@ pub unsafe extern "C" fn open(
                 },
                 domain,
                 format,
-                wait_obj: attr.wait_obj,
-                wait,
-                endpoints: Vec::new(),
+                bound,
                 ready: VecDeque::new(),
                 failures: VecDeque::new(),
                 last_failure: CString::default(),
@@ -156,7 +129,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         unsafe {
             let domain = (*cq).domain;
             let _guard = (*domain).lock.take();
-            if !(*cq).endpoints.is_empty() {
+            if !(*cq).bound.is_empty() {
                 return Err(Refusal::new(FI_EBUSY, "an endpoint is bound to it"));
             }
             (*domain).state.users -= 1;
@@ -169,34 +142,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
 unsafe extern "C" fn control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     let cq: *mut Cq = object.cast();
     // SAFETY: an open queue.
-    unsafe { wait_control((*cq).wait.as_deref(), (*cq).wait_obj, command, arg) }
-}
-
-/// The control commands of whatever can be waited on.
-///
-/// # Safety
-/// `arg` is what the command asks for.
-pub unsafe fn wait_control(
-    wait: Option<&Wait>,
-    wait_obj: u32,
-    command: c_int,
-    arg: *mut c_void,
-) -> c_int {
-    match (command, wait) {
-        (FI_GETWAIT | FI_GETWAITOBJ, _) if arg.is_null() => -FI_EINVAL,
-        (FI_GETWAIT, Some(wait)) => {
-            // SAFETY: a place for a descriptor.
-            unsafe { arg.cast::<c_int>().write(wait.descriptor()) };
-            0
-        }
-        (FI_GETWAITOBJ, _) => {
-            let answer = if wait_obj == FI_WAIT_UNSPEC { FI_WAIT_FD } else { wait_obj };
-            // SAFETY: a place for the kind.
-            unsafe { arg.cast::<u32>().write(answer) };
-            0
-        }
-        _ => -FI_ENOSYS,
-    }
+    unsafe { (*cq).bound.control(command, arg) }
 }
 
 /// Whether a thread may sleep on the queue's descriptor: there is nothing to read, and nothing to be
@@ -208,15 +154,6 @@ pub unsafe fn try_wait(cq: *mut Cq) -> bool {
     // SAFETY: the caller's promise; everything is behind the lock.
     unsafe {
         let _guard = (*(*cq).domain).lock.take();
-        (*cq).ready.is_empty() && arm(&(*cq).endpoints)
+        (*cq).ready.is_empty() && (*cq).bound.arm()
     }
-}
-
-/// Prepares a sleep.
-///
-/// # Safety
-/// Open endpoints, and the lock.
-pub unsafe fn arm(endpoints: &[*mut Endpoint]) -> bool {
-    // SAFETY: the caller's promise.
-    endpoints.iter().all(|&endpoint| unsafe { (*endpoint).engine.arm() })
 }

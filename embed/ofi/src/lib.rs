@@ -19,6 +19,7 @@
 
 mod abi;
 mod av;
+mod bound;
 mod call;
 mod cntr;
 mod cq;

@@ -1,6 +1,6 @@
 //! Reading a completion queue.
 
-use super::{Cq, arm};
+use super::Cq;
 use crate::abi::cq::{fi_cq_err_entry, fid_cq};
 use crate::abi::errno::*;
 use crate::abi::fi_addr_t;
@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 unsafe fn more(cq: *const Cq, index: usize, count: usize) -> Option<*mut Endpoint> {
     // SAFETY: the caller's promise.
     let cq = unsafe { &*cq };
-    if cq.ready.len() >= count.max(1) { None } else { cq.endpoints.get(index).copied() }
+    if cq.ready.len() >= count.max(1) { None } else { cq.bound.get(index) }
 }
 
 /// Makes progress until `count` entries are there or nothing more ends, and takes them out.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn sreadfrom(
     let cq: *mut Cq = cq.cast();
     // SAFETY: an open queue, and room for the entries.
     unsafe {
-        let Some(wait) = (*cq).wait.clone() else {
+        let Some(wait) = (*cq).bound.wait.clone() else {
             return crate::call::unsupported(
                 "fi_cq_sread of a queue that was opened without a wait object",
             ) as isize;
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn sreadfrom(
         };
         let arm = || {
             let _guard = (*domain).lock.take();
-            (*cq).ready.is_empty() && arm(&(*cq).endpoints)
+            (*cq).ready.is_empty() && (*cq).bound.arm()
         };
         until(&wait, timeout, true, look, arm).unwrap_or_else(|errno| errno as isize)
     }
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn sreadfrom(
 pub unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     let cq: *mut Cq = cq.cast();
     // SAFETY: an open queue; its wait object never changes.
-    match unsafe { &(*cq).wait } {
+    match unsafe { &(*cq).bound.wait } {
         Some(wait) => {
             wait.ring();
             0

@@ -95,7 +95,7 @@ unsafe fn bind_cq(endpoint: *mut Endpoint, cq: *mut Cq, flags: u64) -> Result<c_
             side.selective = flags & FI_SELECTIVE_COMPLETION != 0;
             side.set_flags(side.op_flags);
         }
-        (*cq).bind(endpoint)?;
+        (*cq).bound.bind(endpoint)?;
     }
     Ok(0)
 }
@@ -123,7 +123,7 @@ unsafe fn bind_cntr(
                 *place = cntr;
             }
         }
-        (*cntr).bind(endpoint)?;
+        (*cntr).bound.bind(endpoint)?;
     }
     Ok(0)
 }
@@ -140,13 +140,13 @@ pub unsafe fn let_go(endpoint: *mut Endpoint) {
         }
         for cq in [(*endpoint).tx.cq, (*endpoint).rx.cq] {
             if let Some(cq) = cq.as_mut() {
-                cq.unbind(endpoint);
+                cq.bound.unbind(endpoint);
             }
         }
         let sides = [(*endpoint).tx.cntr, (*endpoint).rx.cntr];
         for cntr in [sides[0], sides[1], (*endpoint).reads, (*endpoint).writes] {
             if let Some(cntr) = cntr.as_mut() {
-                cntr.unbind(endpoint);
+                cntr.bound.unbind(endpoint);
             }
         }
     }
