@@ -199,14 +199,11 @@ impl Keeper {
     /// [`KeeperError`]. It may be tried again; only [`KeeperError::Refused`], [`KeeperError::Ended`]
     /// and [`KeeperError::Lost`] will stay.
     pub fn start(&mut self) -> Result<(), KeeperError> {
-        for copy in 0..self.loggers.len() {
-            let alone = self.loggers.len() == 1;
-            if alone || !self.loggers[copy].as_mut().is_some_and(Running::is_there) {
-                self.loggers[copy] = None;
-                self.start_one(copy)?;
-            }
+        // The only one is of no use, also if it is there.
+        if let [only] = &mut self.loggers[..] {
+            *only = None;
         }
-        // One that was there may have been found to be gone when it was asked for what it has.
+        // One that was there may be found to be gone when it is asked for what it has.
         while let Some(copy) = self.gone() {
             self.loggers[copy] = None;
             self.start_one(copy)?;
