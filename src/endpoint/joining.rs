@@ -6,7 +6,7 @@ use taffrail_fabric::PeerId;
 impl Endpoint {
     /// Where other processes of this user find this endpoint: ASCII without spaces, below 64 bytes.
     pub fn address(&self) -> &str {
-        &self.addresses[if self.addresses.len() == 1 { 0 } else { self.rank() as usize }]
+        &self.addresses[self.rank() as usize]
     }
 
     /// The rank of the endpoint with this address; the same one each time. In an [open

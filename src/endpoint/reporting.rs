@@ -46,12 +46,11 @@ impl Endpoint {
         if self.core.log.is_some() {
             return self.next_ended_logged(true);
         }
-        if let Some(request) = self.core.requests.ended() {
-            return Ok(Some((request, self.core.requests.tell(request))));
+        if let told @ Some(_) = self.core.requests.tell_next() {
+            return Ok(told);
         }
         self.turn();
-        let request = self.core.requests.ended();
-        Ok(request.map(|request| (request, self.core.requests.tell(request))))
+        Ok(self.core.requests.tell_next())
     }
 
     /// As [`next_ended`](Self::next_ended), without making progress: for the second and further entries
@@ -64,8 +63,7 @@ impl Endpoint {
         if self.core.log.is_some() {
             return self.next_ended_logged(false);
         }
-        let request = self.core.requests.ended();
-        Ok(request.map(|request| (request, self.core.requests.tell(request))))
+        Ok(self.core.requests.tell_next())
     }
 
     /// Sends a message whose memory is free again when this returns: what has no room now is copied.

@@ -271,6 +271,13 @@ impl Requests {
         }
     }
 
+    /// Takes what is to be told next.
+    #[inline]
+    pub(crate) fn tell_next(&mut self) -> Option<(Request, Completion)> {
+        let request = self.ended()?;
+        Some((request, self.tell(request)))
+    }
+
     /// The one with this number, if something of it is to be told.
     pub(crate) fn ended_with(&self, serial: u32) -> Option<Request> {
         let slots = &self.slots;
