@@ -8,7 +8,9 @@ mod name;
 mod operation;
 mod options;
 mod peek;
+mod receiving;
 mod rma;
+mod sending;
 mod tagged;
 
 use crate::abi::constants::*;
