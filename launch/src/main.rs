@@ -1,6 +1,7 @@
 //! The `taffrail` command: starts jobs, and tells what a machine offers them.
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use taffrail_launch::{eventlog, info, mpi, run};
 
@@ -24,6 +25,16 @@ enum Command {
     /// Ends the ranks of a launcher that died; started by `run`
     #[command(hide = true)]
     Guard,
+    /// Becomes a program that starts through PMIx; started by `run`
+    #[command(hide = true)]
+    PmixRank {
+        program: OsString,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Serves PMIx to it
+    #[command(hide = true)]
+    PmixServer,
 }
 
 fn main() -> ExitCode {
@@ -33,5 +44,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::info(&args),
         Command::Eventlog(args) => eventlog::eventlog(&args),
         Command::Guard => run::guard(),
+        Command::PmixRank { program, args } => run::pmix_rank(&program, &args),
+        Command::PmixServer => run::pmix_server(),
     }
 }

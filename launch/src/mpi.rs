@@ -5,7 +5,7 @@ mod linked;
 mod provider;
 
 pub use installed::{Launcher, beside};
-pub(crate) use provider::below_logging;
+pub(crate) use provider::through_provider;
 
 use crate::run;
 use linked::{Abi, Program};
@@ -115,10 +115,6 @@ pub enum Error {
         "there is no {library}; install it with `cargo xtask install --prefix DIR` and use DIR/bin/taffrail, or set FI_PROVIDER_PATH to the folder that has it"
     )]
     NoProvider { library: PathBuf },
-    #[error(
-        "Open MPI starts through PMIx, which `taffrail run` does not serve (it serves PMI-1): logging, restarts and the other options of `taffrail run` work with MPICH 5 and Intel MPI only"
-    )]
-    NeedsPmix,
     #[error("cannot start {program}: {why}")]
     NotStarted { program: PathBuf, why: std::io::Error },
 }
@@ -148,13 +144,10 @@ fn start(args: Args) -> Result<ExitCode, Error> {
     theirs(args, &launcher, environment)
 }
 
-/// Looks whether `taffrail run` can log the messages of a program, as far as can be told from outside.
-pub(crate) fn check_below_logging(program: &OsStr) -> Result<(), Error> {
-    match linked::look(program) {
-        Ok(Program { abi: Some(Abi::OpenMpi), .. }) => Err(Error::NeedsPmix),
-        // What is wrong with it is said when it is started.
-        _ => Ok(()),
-    }
+/// Whether a program is linked with Open MPI, as far as can be told from outside.
+pub(crate) fn is_open_mpi(program: &OsStr) -> bool {
+    // What is wrong with it is said when it is started.
+    matches!(linked::look(program), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
 }
 
 /// Our own launcher, for what the MPI's own cannot do.
@@ -163,15 +156,14 @@ fn ours(
     launcher: &Launcher,
     environment: Vec<(&'static str, OsString)>,
 ) -> Result<ExitCode, Error> {
-    if launcher.mpi == Mpi::Open {
-        return Err(Error::NeedsPmix);
-    }
+    let open_mpi = launcher.mpi == Mpi::Open;
     if args.dry_run {
         let words = std::env::args_os().collect();
-        return Ok(show(&environment, as_run(words, args.run.command().len())));
+        return Ok(show(&environment, as_run(words, args.run.command().len(), open_mpi)));
     }
     run::say(&format!("{}, started by taffrail run; {}", launcher.version, over(&environment)));
-    Ok(run::run(args.run.with_environment(environment)))
+    let run = if open_mpi { args.run.with_pmix() } else { args.run };
+    Ok(run::run(run.with_environment(environment)))
 }
 
 /// The launcher that the MPI brings.
@@ -198,13 +190,14 @@ fn theirs(
 }
 
 /// The command line of `taffrail mpi` as one of `taffrail run`: so many words at its end are of the
-/// program.
-fn as_run(mut words: Vec<OsString>, of_program: usize) -> Vec<OsString> {
+/// program. Whether it is one of Open MPI cannot always be told by looking at it.
+fn as_run(mut words: Vec<OsString>, of_program: usize, open_mpi: bool) -> Vec<OsString> {
     let program = words.split_off(words.len() - of_program);
     let mut options = words.into_iter();
     let mut line: Vec<OsString> = options.next().into_iter().chain(["run".into()]).collect();
     // `mpi`.
     options.next();
+    line.extend(open_mpi.then(|| "--pmix".into()));
     while let Some(word) = options.next() {
         if word == "--mpi" {
             options.next();
@@ -253,7 +246,7 @@ mod tests {
     fn a_command_line_becomes_one_of_run() {
         let line = |words: &str, of_program| {
             let words = words.split(' ').map(OsString::from).collect();
-            let line = as_run(words, of_program);
+            let line = as_run(words, of_program, false);
             line.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(

@@ -9,6 +9,7 @@ mod keyboard;
 mod line;
 mod logger;
 mod output;
+mod pmix;
 mod ranks;
 mod recovery;
 mod restart;
@@ -29,6 +30,7 @@ pub mod fuzzing {
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
+pub use pmix::{pmix_rank, pmix_server};
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -48,6 +50,9 @@ pub struct Args {
     /// End the job after this many seconds, with status 124
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
+    /// Serve PMIx, by which Open MPI starts, and not PMI-1 [default: if the program is linked with Open MPI]
+    #[arg(long)]
+    pmix: bool,
     /// The program, looked up in PATH
     program: OsString,
     /// Its arguments
@@ -69,6 +74,7 @@ impl Args {
             bind: Some(bind),
             label: false,
             timeout: None,
+            pmix: false,
             program,
             args,
             environment: Vec::new(),
@@ -84,6 +90,11 @@ impl Args {
     /// The same, with these variables in the environment of every rank.
     pub(crate) fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Self {
         Args { environment, ..self }
+    }
+
+    /// The same, with PMIx for its ranks.
+    pub(crate) fn with_pmix(self) -> Self {
+        Args { pmix: true, ..self }
     }
 
     pub(crate) fn ranks(&self) -> u32 {
@@ -103,7 +114,7 @@ impl Args {
     /// Whether anything is asked for that no launcher but this one does.
     pub(crate) fn asks_for_our_launcher(&self) -> bool {
         let failures = self.failures != failures::Options::default();
-        failures || self.bind.is_some() || self.label || self.timeout.is_some()
+        failures || self.bind.is_some() || self.label || self.timeout.is_some() || self.pmix
     }
 }
 
@@ -121,14 +132,19 @@ pub enum Bind {
 /// To be called on a thread that outlives the job, of a program that has no other child processes,
 /// and that does nothing but call [`guard`] when it is itself started with the one argument
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
-/// started with `eventlog` and its arguments.
+/// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(mut args: Args) -> ExitCode {
-    if args.failures.log() {
-        if let Err(e) = crate::mpi::check_below_logging(&args.program) {
-            say(&e.to_string());
+    args.pmix |= crate::mpi::is_open_mpi(&args.program);
+    if args.pmix {
+        if let Err(e) = taffrail_pmix::check() {
+            say(&format!("Open MPI starts through PMIx: {e}"));
             return ExitCode::FAILURE;
         }
-        args.environment.extend(crate::mpi::below_logging());
+        args.environment.extend(pmix::settings(args.ranks));
+    }
+    // With PMIx every rank is on a node of its own, so that nothing else is quick.
+    if args.failures.log() || args.pmix {
+        args.environment.extend(crate::mpi::through_provider());
     }
     match watch::job(&args) {
         Ok(status) => ExitCode::from(status),

@@ -20,10 +20,14 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("mpicc.openmpi", "libopenmpi-dev", "Open MPI"),
     ("fi_info", "libfabric-bin", "fi_info and fi_pingpong"),
     ("/usr/include/rdma/fabric.h", "libfabric-dev", "the layouts of the libfabric provider"),
+    (PMIX, "libpmix-dev", "the layouts of PMIx"),
     ("NPopenmpi", "netpipe-openmpi", "NetPIPE over MPI"),
     ("hpcc", "hpcc", "HPC Challenge"),
     (VENV, "python3-venv", "MPICH 5"),
 ];
+
+/// A header that Debian has in a folder of its own.
+const PMIX: &str = "pmix_server.h";
 
 /// What makes virtual environments, where Python is Debian's.
 const VENV: &str = "python3 -m ensurepip";
@@ -66,6 +70,11 @@ fn is_there(what: &str) -> bool {
         VENV => {
             let mut python = Command::new("python3");
             succeeds(python.args(["-c", "import ensurepip, venv"]))
+        }
+        PMIX => {
+            let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+            let mut headers = folders.map(|folder| folder.path().join("pmix2/include").join(PMIX));
+            headers.any(|header| header.is_file()) || Path::new("/usr/include").join(PMIX).is_file()
         }
         path if path.starts_with('/') => Path::new(path).is_file(),
         program => find(program).is_some(),

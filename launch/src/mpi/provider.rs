@@ -43,9 +43,9 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
     Ok(all)
 }
 
-/// What ranks of a job whose messages are logged are given, whatever they are: their MPI, if any, is
-/// of the family of MPICH, and to use nothing but the provider. Nothing, where there is none.
-pub fn below_logging() -> Variables {
+/// What ranks are given, whatever they are, for their MPI, if any, to use nothing but the provider.
+/// Nothing, where there is none.
+pub fn through_provider() -> Variables {
     let set = |name: &str| std::env::var_os(name).is_some();
     let library = library();
     let mut all = Variables::new();
@@ -54,8 +54,12 @@ pub fn below_logging() -> Variables {
         None if set("FI_PROVIDER_PATH") => {}
         None => return all,
     }
-    all.push(("FI_PROVIDER", "taffrail".into()));
-    all.extend(MPICH.iter().chain(INTEL).map(|&(name, value)| (name, value.into())));
+    let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
+    all.extend(choices);
+    // With another choice of the user's it may have nothing else.
+    let alone = if set("OMPI_MCA_pml") { &[] } else { OPEN_MPI_ALONE };
+    let more = MPICH.iter().chain(INTEL).chain(OPEN_MPI).chain(alone);
+    all.extend(more.map(|&(name, value)| (name, value.into())));
     all.retain(|(name, _)| !set(name));
     all
 }
@@ -67,6 +71,9 @@ const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NO
 const INTEL: &[(&str, &str)] = &[("I_MPI_FABRICS", "ofi"), ("I_MPI_COLL_INTRANODE", "pt2pt")];
 
 const OPEN_MPI: &[(&str, &str)] = &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi")];
+
+/// The same, and nothing of its own beside it, such as windows over UCX.
+const OPEN_MPI_ALONE: &[(&str, &str)] = &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "pt2pt,sm")];
 
 /// Where Intel MPI is: its launcher is in bin/, its libraries, to be found before those of the MPI
 /// that a program was linked with, in lib/.

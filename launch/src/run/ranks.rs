@@ -3,7 +3,7 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{Args, Failure, in_words, keyboard, signals};
+use super::{Args, Failure, in_words, keyboard, pmix, signals};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::CpuSet;
@@ -70,19 +70,19 @@ impl Rank {
             why: format!("cannot start {program:?} as rank {number}: {}", in_words(&e)),
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let mut command = Command::new(&args.program);
+        let mut command = command(args).map_err(failed)?;
         command
-            .args(&args.args)
             .env("PMI_FD", theirs.as_raw_fd().to_string())
             .env("PMI_RANK", number.to_string())
             .env("PMI_SIZE", args.ranks.to_string())
             .stdin(keyboard::stdin_of(number))
             .process_group(0);
         // A launcher that started us, if any, is not the one of the ranks.
-        for name in ["PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE"] {
+        for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(OURS) {
             command.env_remove(name);
         }
-        for name in OURS {
+        let all = std::env::vars_os().map(|(name, _)| name);
+        for name in all.filter(|name| of_pmix(name.as_encoded_bytes())) {
             command.env_remove(name);
         }
         command.envs(outfit.variables);
@@ -152,6 +152,25 @@ impl Rank {
         while !matches!(wait(), Err(Errno::CHILD)) {}
         Ok(status)
     }
+}
+
+/// The program, or what becomes it when it has a server.
+fn command(args: &Args) -> std::io::Result<Command> {
+    let mut command = match args.pmix {
+        false => Command::new(&args.program),
+        true => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args([pmix::RANK, "--"]).arg(&args.program);
+            command
+        }
+    };
+    command.args(&args.args);
+    Ok(command)
+}
+
+/// What a PMIx server tells its client, and not what a user tells the library.
+fn of_pmix(name: &[u8]) -> bool {
+    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_")
 }
 
 /// What the child does between fork and exec.

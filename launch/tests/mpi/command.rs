@@ -121,6 +121,9 @@ fn with_options_of_taffrail_run_that_is_what_starts_it() {
     let run =
         format!("{} run -n 2 --logging pessimistic program x", env!("CARGO_BIN_EXE_taffrail"));
     assert!(dry.out.ends_with(&format!(" {run}\n")), "{dry:?}");
+    let open_mpi = Installed::new(&[("mpiexec", OPEN_MPI)]);
+    let dry = ended(&mut open_mpi.taffrail(&["mpi", "-n", "2", "--dry-run", "--label", "program"]));
+    assert!(dry.out.contains(" run --pmix -n 2 --label program\n"), "{dry:?}");
     let mut command =
         all.taffrail(&["mpi", "-n", "2", "--label", "bash", "-c", "echo $FI_PROVIDER"]);
     let path = std::env::join_paths([all.path("bin").as_path(), Path::new("/bin")]).unwrap();
@@ -146,8 +149,6 @@ fn what_cannot_be_is_said_in_one_line() {
     refused(&none, &["program"], "no launcher of any MPI was found");
     refused(&none, &["no-such-program"], "no program \"no-such-program\"");
     refused(&ompi, &["--mpi", "mpich", "program"], "no launcher of MPICH was found");
-    refused(&ompi, &["--logging", "pessimistic", "program"], "Open MPI starts through PMIx");
-    refused(&ompi, &["--label", "program"], "Open MPI starts through PMIx");
     refused(&old, &["program"], "MPICH 4.0.2");
     let mut command = ompi.taffrail(&["mpi", "-n", "2", "program"]);
     let job = ended(command.env_remove("FI_PROVIDER_PATH"));

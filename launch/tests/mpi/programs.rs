@@ -29,6 +29,8 @@ fn choose(command: &mut Command) -> &mut Command {
         Some(folder) => command.env("FI_PROVIDER_PATH", folder),
         None => command
             .env("FI_PROVIDER", "tcp")
+            .env("OMPI_MCA_pml", "cm")
+            .env("OMPI_MCA_mtl", "ofi")
             .env("OMPI_MCA_mtl_ofi_provider_include", "tcp")
             .env("MPIR_CVAR_CH4_NETMOD", "ofi")
             .env("MPIR_CVAR_NOLOCAL", "1"),
@@ -63,9 +65,11 @@ fn every_program_has_the_same_answer_under_open_mpi() {
     let (Some(open_mpi), Some(mpich)) = (installed::open_mpi(), installed::mpich()) else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, steps, _) in PROGRAMS {
-        let ours = answer(&["run"], &mpich.compile(name, folder.path()), steps);
-        let theirs = answer(&["mpi"], &open_mpi.compile(name, folder.path()), steps);
-        assert_eq!(ours, theirs, "{name}");
+        let expected = answer(&["run"], &mpich.compile(name, folder.path()), steps);
+        let program = open_mpi.compile(name, folder.path());
+        assert_eq!(answer(&["mpi"], &program, steps), expected, "{name}");
+        // Over PMIx.
+        assert_eq!(answer(&["run"], &program, steps), expected, "{name}");
     }
 }
 
@@ -93,10 +97,19 @@ fn random() -> fastrand::Rng {
 
 #[test]
 fn programs_whose_ranks_are_killed_have_the_same_answer() {
-    let Some(mpich) = installed::mpich().filter(|_| kills() > 0) else { return };
+    programs_killed(installed::mpich());
+}
+
+#[test]
+fn programs_whose_ranks_are_killed_have_the_same_answer_under_open_mpi() {
+    programs_killed(installed::open_mpi());
+}
+
+fn programs_killed(mpi: Option<Mpi>) {
+    let Some(mpi) = mpi.filter(|_| kills() > 0) else { return };
     let mut random = random();
     for (name, _, steps) in PROGRAMS {
-        killed(&mpich, name, steps, &mut random);
+        killed(&mpi, name, steps, &mut random);
     }
 }
 
@@ -178,13 +191,17 @@ fn killed(mpi: &Mpi, name: &str, steps: u32, random: &mut fastrand::Rng) {
     panic!("{name}: only {hit} of {wanted} kills were in time");
 }
 
-/// The process of a rank of a launcher's job, if it runs.
+/// The process of a rank of a launcher's job, if it runs: not its PMIx server, which is the launcher's
+/// program.
 fn rank_of(launcher: u32, rank: u32) -> Option<Pid> {
     let wanted = format!("PMI_RANK={rank}");
+    let program = |pid: &str| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let ours = program(&launcher.to_string());
     let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
     children.ok()?.split_whitespace().find_map(|pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let is = environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes());
+        let is = program(pid) != ours
+            && environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes());
         is.then(|| Pid::from_raw(pid.parse().ok()?)).flatten()
     })
 }

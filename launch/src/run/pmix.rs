@@ -1,0 +1,165 @@
+//! Ranks whose programs start through PMIx, as those of Open MPI do.
+//!
+//! Each process of a rank has a PMIx server of its own, which lives as long as it does: libpmix has no
+//! way to replace a client of a server (`docs/mpi.md`). To the launcher the server is the rank: what
+//! the ranks exchange and the barriers they wait in pass as PMI-1, and a rank that was started again is
+//! answered out of history like any other. To the program every rank is on a node of its own.
+
+use super::say;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::PidfdFlags;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use taffrail::Job;
+use taffrail_pmix::Server;
+
+/// The commands of this program that a rank begins as, and that its server is.
+pub const RANK: &str = "pmix-rank";
+const SERVER: &str = "pmix-server";
+
+/// What Open MPI is told in a job of so many ranks, in so far as the user has not.
+pub fn settings(ranks: u32) -> Vec<(&'static str, OsString)> {
+    let mut all = vec![
+        // Open MPI 4 takes PMIx only from launchers that it knows by their variables. This one, of JSM,
+        // means nothing more to it than that it was started without its own launcher.
+        ("JSM_JSRUN_PORT", "0".into()),
+        // A rank that is killed would leave its directory behind. They serve shared memory, of which
+        // there is none with one rank on each node.
+        ("OMPI_MCA_orte_create_session_dirs", "0".into()),
+    ];
+    if super::cpus::allowed().is_ok_and(|cpus| cpus.len() < ranks as usize) {
+        // To it there is one rank on each node.
+        all.push(("OMPI_MCA_mpi_yield_when_idle", "1".into()));
+    }
+    all.retain(|(name, _)| std::env::var_os(name).is_none());
+    all
+}
+
+/// What a rank begins as: it starts its server, and becomes the program.
+pub fn pmix_rank(program: &OsStr, args: &[OsString]) -> ExitCode {
+    let Err(why) = environment().and_then(|found| become_program(program, args, &found));
+    let status = match why.kind() {
+        ErrorKind::NotFound => 127,
+        ErrorKind::PermissionDenied => 126,
+        _ => 1,
+    };
+    say(&format!("cannot start {:?} with a PMIx server: {why}", program.to_string_lossy()));
+    ExitCode::from(status)
+}
+
+/// Starts the server; what the program is to find in its environment.
+fn environment() -> Result<Vec<u8>, Error> {
+    let mut server = Command::new(std::env::current_exe()?)
+        .arg(SERVER)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut found = Vec::new();
+    server.stdout.take().expect("piped").read_to_end(&mut found)?;
+    server.wait()?;
+    match found.is_empty() {
+        true => Err(Error::other("the server says above why it could not start")),
+        false => Ok(found),
+    }
+}
+
+fn become_program(
+    program: &OsStr,
+    args: &[OsString],
+    environment: &[u8],
+) -> Result<Infallible, Error> {
+    let mut command = Command::new(program);
+    command.args(args).env_remove("PMI_FD");
+    for variable in environment.split(|&byte| byte == 0) {
+        if let Some(at) = variable.iter().position(|&byte| byte == b'=') {
+            let (name, value) = (&variable[..at], &variable[at + 1..]);
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+        }
+    }
+    if let Some(fd) = std::env::var("PMI_FD").ok().and_then(|fd| fd.parse().ok()) {
+        // SAFETY: the launcher opened it for this process, and it stays open until the program starts.
+        let line = unsafe { BorrowedFd::borrow_raw(fd) };
+        rustix::io::fcntl_setfd(line, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Err(command.exec())
+}
+
+/// What the server of a rank does: it says what the program is to find in its environment, and serves it
+/// to its end.
+pub fn pmix_server() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&format!("the PMIx server of a rank: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    let rank = rustix::process::getppid().ok_or("there is no rank")?;
+    let rank = rustix::process::pidfd_open(rank, PidfdFlags::empty())?;
+    // The program is to have no child that it has not started: the parent of what serves is gone.
+    // SAFETY: this process has no other thread yet.
+    match unsafe { libc::fork() } {
+        -1 => return Err(Error::last_os_error().into()),
+        0 => {}
+        _ => return Ok(()),
+    }
+    // The program decides what a signal to its group means.
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    std::thread::Builder::new().spawn(move || end_with(&rank))?;
+
+    let mut job = Job::from_env()?;
+    let name = std::env::var("TAFFRAIL_JOB")?;
+    // Its other stores are files, which a server that is killed leaves behind.
+    // SAFETY: the other thread does not look at the environment.
+    unsafe { std::env::set_var("PMIX_MCA_gds", "hash") };
+    let server = Server::start(&name, job.rank(), job.size())?;
+    let mut out = std::io::stdout();
+    for variable in server.environment() {
+        out.write_all(variable.as_bytes())?;
+        out.write_all(&[0])?;
+    }
+    out.flush()?;
+    // With this the program begins.
+    rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?;
+
+    loop {
+        let fence = server.fence();
+        match exchange(&mut job, &fence.data) {
+            Ok(all) => fence.answer(Some(all)),
+            Err(why) => {
+                say(&format!("the PMIx server of rank {}: {why}", job.rank()));
+                fence.answer(None);
+            }
+        }
+    }
+}
+
+/// Ends this process when the rank has ended.
+fn end_with(rank: &OwnedFd) {
+    let mut ended = [PollFd::new(rank, PollFlags::IN)];
+    while rustix::event::poll(&mut ended, None).is_err() {}
+    std::process::exit(0);
+}
+
+/// What all ranks have brought, in their order.
+fn exchange(job: &mut Job, mine: &[u8]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let hex: String = mine.iter().map(|byte| format!("{byte:02x}")).collect();
+    let all = job.exchange("fence", &hex)?.concat();
+    let digits = all.as_bytes().chunks_exact(2);
+    let bytes =
+        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair)?, 16).map_err(Into::into));
+    bytes.collect()
+}
