@@ -37,11 +37,8 @@ impl Dest {
     }
 
     /// The same destination, with this number beside the payload.
-    ///
-    /// # Panics
-    /// For `u32::MAX`.
     pub fn data(self, number: u32) -> Self {
-        Dest { data: Data::new(number).expect("a number below u32::MAX"), ..self }
+        Dest { data: Data::new(number), ..self }
     }
 }
 

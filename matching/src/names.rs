@@ -19,38 +19,39 @@ pub struct Envelope {
     pub data: Data,
 }
 
-/// A number beside the payload of a message, or none.
+/// A number of 32 bits beside the payload of a message, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Data(u32);
+pub struct Data(u64);
 
 impl Data {
     /// No number.
     pub const NONE: Data = Data(0);
 
-    /// This number; `None` for `u32::MAX`, which cannot be had.
-    pub const fn new(number: u32) -> Option<Data> {
-        match number.checked_add(1) {
-            Some(code) => Some(Data(code)),
-            None => None,
-        }
+    /// This number.
+    #[inline]
+    pub const fn new(number: u32) -> Data {
+        Data(number as u64 + 1)
     }
 
     /// The number, if there is one.
     #[inline]
     pub const fn get(self) -> Option<u32> {
-        self.0.checked_sub(1)
+        match self.0 {
+            0 => None,
+            code => Some((code - 1) as u32),
+        }
     }
 
     /// 0 for none, else one more than the number.
     #[inline]
-    pub const fn code(self) -> u32 {
+    pub const fn code(self) -> u64 {
         self.0
     }
 
-    /// From its [`code`](Self::code).
+    /// From a [`code`](Self::code) of 16 bits.
     #[inline]
-    pub const fn from_code(code: u32) -> Data {
-        Data(code)
+    pub const fn from_code(code: u16) -> Data {
+        Data(code as u64)
     }
 }
 

@@ -26,13 +26,13 @@ impl Immediate {
     /// The data, of the word on the wire.
     #[inline]
     pub(crate) fn data(self, word: u16) -> Data {
-        Data::from_code(u32::from(word & self.bits))
+        Data::from_code(word & self.bits)
     }
 
     /// The word on the wire; `None` when it has no room for the data.
     #[inline]
     pub(crate) fn word(self, context: u16, data: Data) -> Option<u16> {
-        (data.code() <= u32::from(self.bits)).then_some(context | data.code() as u16)
+        (data.code() <= u64::from(self.bits)).then_some(context | data.code() as u16)
     }
 }
 
@@ -45,12 +45,12 @@ mod tests {
         let open = Immediate::OPEN;
         for context in [0, 0x4000, 0x8000, 0xc000] {
             for data in [None, Some(0), Some(1), Some(16_381), Some(16_382)] {
-                let data = data.map_or(Data::NONE, |number| Data::new(number).unwrap());
+                let data = data.map_or(Data::NONE, Data::new);
                 let word = open.word(context, data).unwrap();
                 assert_eq!((open.context(word), open.data(word)), (context, data));
             }
-            assert_eq!(open.word(context, Data::new(16_383).unwrap()), None);
-            assert_eq!(open.word(context, Data::from_code(u32::MAX)), None);
+            assert_eq!(open.word(context, Data::new(16_383)), None);
+            assert_eq!(open.word(context, Data::new(u32::MAX)), None);
         }
     }
 
@@ -60,7 +60,7 @@ mod tests {
         for context in [0, 1, 0x3fff, 0xfeff, 0xffff] {
             assert_eq!(closed.word(context, Data::NONE), Some(context));
             assert_eq!((closed.context(context), closed.data(context)), (context, Data::NONE));
-            assert_eq!(closed.word(context, Data::new(0).unwrap()), None);
+            assert_eq!(closed.word(context, Data::new(0)), None);
         }
     }
 }

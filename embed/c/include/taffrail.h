@@ -158,7 +158,7 @@ typedef struct {
     // use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
     // refused.
     uint16_t context;
-    // A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
+    // A number that travels beside the payload, for the receiver's status. Numbers up
     // to 16382 cost nothing in an open job; others 8 bytes more on the way.
     uint32_t data;
 } taffrail_options_t;

@@ -27,7 +27,7 @@ pub struct taffrail_options_t {
     /// use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
     /// refused.
     pub context: u16,
-    /// A number below UINT32_MAX that travels beside the payload, for the receiver's status. Numbers up
+    /// A number that travels beside the payload, for the receiver's status. Numbers up
     /// to 16382 cost nothing in an open job; others 8 bytes more on the way.
     pub data: u32,
 }
@@ -84,7 +84,7 @@ impl taffrail_options_t {
         usable: u32,
     ) -> Result<(Dest, u32), Failure> {
         let with = self.only(usable)?;
-        Ok((Dest { context: self.context(endpoint)?, data: self.data()?, ..dest }, with))
+        Ok((Dest { context: self.context(endpoint)?, data: self.data(), ..dest }, with))
     }
 
     #[inline(never)]
@@ -113,15 +113,8 @@ impl taffrail_options_t {
         }
     }
 
-    fn data(&self) -> Result<Data, Failure> {
-        if !self.has(TAFFRAIL_OPTION_DATA) {
-            return Ok(Data::NONE);
-        }
-        Data::new(self.data).ok_or_else(|| {
-            Failure::Argument(
-                "options.data is UINT32_MAX, which cannot be sent; use a smaller number".into(),
-            )
-        })
+    fn data(&self) -> Data {
+        if self.has(TAFFRAIL_OPTION_DATA) { Data::new(self.data) } else { Data::NONE }
     }
 
     /// The fields, if there are no others than these.
@@ -163,7 +156,7 @@ mod tests {
             assert_eq!(sends(ep, context, CONTEXTS, 0), None);
             let data = TAFFRAIL_OPTION_DATA;
             assert_eq!(sends(ep, data, u16::MAX, 7), Some((to.data(7), data)));
-            assert_eq!(sends(ep, data, 0, u32::MAX), None);
+            assert_eq!(sends(ep, data, 0, u32::MAX), Some((to.data(u32::MAX), data)));
         });
     }
 

@@ -296,8 +296,8 @@ impl Core {
 /// The data in front of a payload.
 fn read_data(payload: &Payload<'_>) -> Result<Data, Fault> {
     let number = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
-    let data = u32::try_from(number).ok().and_then(Data::new);
-    data.ok_or_else(|| broken("data", format!("below {}", u32::MAX), number))
+    let data = u32::try_from(number).map(Data::new);
+    data.map_err(|_| broken("data", format!("at most {}", u32::MAX), number))
 }
 
 pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {

@@ -46,15 +46,15 @@ pub unsafe fn enter<const SAFE: bool>(
     }
 }
 
-/// Data beside a message: 32 bits, of which the highest number has another meaning below.
+/// Data beside a message: 32 bits, as `cq_data_size` says.
 #[inline(always)]
 pub fn immediate(data: u64) -> Result<Data, c_int> {
-    u32::try_from(data).ok().and_then(Data::new).ok_or_else(|| too_much_data(data))
+    u32::try_from(data).map(Data::new).map_err(|_| too_much_data(data))
 }
 
 #[cold]
 fn too_much_data(data: u64) -> c_int {
-    eprintln!("taffrail: data beside a message is below 0xffffffff, and this is {data:#x}");
+    eprintln!("taffrail: data beside a message has 32 bits (cq_data_size), and this is {data:#x}");
     FI_EINVAL
 }
 

@@ -35,10 +35,11 @@ static void tagged(void) {
     size_t lens[] = {0, 1, 40, 300, 4096, 5000, 70000, 100000};
     for (size_t k = 0; k < sizeof lens / sizeof *lens; k++) {
         size_t len = lens[k];
+        uint64_t data = k % 2 ? UINT32_MAX - (k - 1) / 2 : 1000 * k * k;
         memset(out, 'a' + k, sizeof out);
         memset(in, 0, sizeof in);
         IS(fi_trecv(b, in, sizeof in, NULL, to_a, 7, 0xff00, &in), 0);
-        IS(fi_tsenddata(a, out, len, NULL, 1000 * k * k, to_b, 0x3207, &out), 0);
+        IS(fi_tsenddata(a, out, len, NULL, data, to_b, 0x3207, &out), 0);
         struct fi_cq_tagged_entry sent = {0}, got = {0};
         for (int i = 0; i < 2; i++) {
             fi_addr_t source = 99;
@@ -55,7 +56,7 @@ static void tagged(void) {
         IS(got.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
         IS(got.len, len);
         IS(got.tag, 0x3207);
-        IS(got.data, 1000 * k * k);
+        IS(got.data, data);
         CHECK(memcmp(in, out, len) == 0);
     }
     // From several places to several, with and without FI_INJECT.
