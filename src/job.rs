@@ -4,6 +4,8 @@ mod client;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod local;
+#[cfg(feature = "pmix")]
+mod pmix;
 
 use crate::{Endpoint, Error, Settings};
 
@@ -27,6 +29,8 @@ enum Link {
     Alone,
     Local(local::Seat),
     Pmi(client::Client),
+    #[cfg(feature = "pmix")]
+    Pmix(Box<pmix::Client>),
     /// Not at all: others are found by their addresses.
     Open,
     /// Not at all: the addresses are known beforehand.
@@ -35,15 +39,26 @@ enum Link {
 
 impl Job {
     /// Joins the job that the launcher described in the environment (PMI-1: `PMI_FD`, `PMI_RANK`
-    /// and `PMI_SIZE`, or `PMI_PORT` and `PMI_ID`); without a launcher, a job of one rank.
+    /// and `PMI_SIZE`, or `PMI_PORT` and `PMI_ID`; with the feature `pmix` also PMIx: `PMIX_RANK` and
+    /// `PMIX_NAMESPACE`, as of Open MPI's `mpirun` and Slurm); without a launcher, a job of one rank.
     ///
     /// The connection to the launcher exists once in a process, so this succeeds once.
     ///
     /// # Errors
     /// [`Error::Bootstrap`] when the launcher's description is incomplete, when it cannot be
-    /// reached, or when it is one that speaks something else than PMI-1.
+    /// reached, or when it is one that speaks something else.
     pub fn from_env() -> Result<Job, Error> {
-        match client::from_env(|name| std::env::var(name).ok()).map_err(Error::Bootstrap)? {
+        let env = |name: &str| std::env::var(name).ok();
+        #[cfg(feature = "pmix")]
+        if let Some(client) = pmix::Client::from_env(env).map_err(Error::Bootstrap)? {
+            return Ok(Job {
+                rank: client.rank(),
+                size: client.size(),
+                id: format!("pmix-{}", client.job()),
+                link: Link::Pmix(Box::new(client)),
+            });
+        }
+        match client::from_env(env).map_err(Error::Bootstrap)? {
             Some(client) => Ok(Job {
                 rank: client.rank(),
                 size: client.size(),
@@ -186,6 +201,8 @@ impl Job {
             Link::Alone | Link::Open | Link::Named => Ok(()),
             Link::Local(seat) => seat.exchange("barrier", "").map(drop),
             Link::Pmi(client) => client.barrier(),
+            #[cfg(feature = "pmix")]
+            Link::Pmix(client) => client.barrier(),
         }
         .map_err(Error::Bootstrap)
     }
@@ -225,6 +242,8 @@ impl Job {
             Link::Named => Ok((0..self.size).map(|rank| self.name(rank)).collect()),
             Link::Local(seat) => seat.exchange(label, mine),
             Link::Pmi(client) => client.exchange(label, mine),
+            #[cfg(feature = "pmix")]
+            Link::Pmix(client) => client.exchange(label, mine),
         }
         .map_err(Error::Bootstrap)
     }

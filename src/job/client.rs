@@ -60,14 +60,15 @@ fn other_launcher(env: &impl Fn(&str) -> Option<String>) -> Option<String> {
         let task = env("SLURM_PROCID").unwrap_or_else(|| "?".to_owned());
         return Some(format!(
             "Slurm started this as task {task} of {n}, without a PMI-1 connection (PMI_FD is not \
-             set); start it with `srun --mpi=pmi2`, whose server speaks PMI-1 as well"
+             set); start it with `srun --mpi=pmi2`, whose server speaks PMI-1 as well, or, if it is \
+             built with taffrail's feature `pmix`, with `srun --mpi=pmix`"
         ));
     }
     if env("PMIX_RANK").is_some() || several("OMPI_COMM_WORLD_SIZE").is_some() {
         return Some(
-            "the launcher speaks PMIx only (PMIX_RANK is set, PMI_FD is not); start with \
-             `taffrail run`, MPICH's `mpiexec` or `srun --mpi=pmi2`, or unset PMIX_RANK and \
-             OMPI_COMM_WORLD_SIZE for a job of one rank"
+            "the launcher speaks PMIx only (PMIX_RANK is set, PMI_FD is not); build this program \
+             with taffrail's feature `pmix`, start it with `taffrail run`, MPICH's `mpiexec` or \
+             `srun --mpi=pmi2`, or unset PMIX_RANK and OMPI_COMM_WORLD_SIZE for a job of one rank"
                 .to_owned(),
         );
     }

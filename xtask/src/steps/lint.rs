@@ -12,7 +12,7 @@ pub fn fmt(place: &Place) -> Outcome {
 }
 
 pub fn clippy(place: &Place) -> Outcome {
-    let line = "clippy --workspace --all-targets --locked -- -D warnings";
+    let line = "clippy --workspace --all-targets --features taffrail/pmix --locked -- -D warnings";
     Outcome::of_check(run(&mut cargo(place, line)).ok, "see the warnings above")
 }
 

@@ -27,11 +27,14 @@ pub fn step(place: &Place) -> Outcome {
     }
     let all = Installed { place, prefix };
     let mut counts = Counts::default();
-    let Counts { passed, failed } = Counts::read(&programs(&all));
-    counts += Counts { passed, failed };
-    if passed == 0 {
-        return Outcome::Failed(counts, "the test programs did not run".into());
+    for said in [programs(&all), pmix(&all)] {
+        let read = Counts::read(&said);
+        counts += read;
+        if read.passed == 0 {
+            return Outcome::Failed(counts, "the test programs did not run".into());
+        }
     }
+    let failed = counts.failed;
     if !all.provider().join("libtaffrail-fi.so").is_file() {
         println!(
             "There is no provider: all above ran over libfabric's tcp, and the rest is left out."
@@ -104,6 +107,14 @@ fn programs(all: &Installed<'_>) -> String {
     if all.provider().join("libtaffrail-fi.so").is_file() {
         command.env("TAFFRAIL_TEST_PROVIDER", all.provider()).env("TAFFRAIL_TEST_KILLS", KILLS);
     }
+    run(&mut command).output
+}
+
+/// Our own programs below launchers that speak PMIx. What they print.
+fn pmix(all: &Installed<'_>) -> String {
+    let mut command = super::tests::runner(all.place, "-p taffrail --features pmix --test pmix");
+    command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
+    command.env("TAFFRAIL_TEST_LAUNCHER", all.prefix.join("bin/taffrail"));
     run(&mut command).output
 }
 
