@@ -9,7 +9,7 @@ use taffrail_perf::growth::Growth;
 use taffrail_perf::limits::Limits;
 use taffrail_perf::logging::Logging;
 use taffrail_perf::matching::Match;
-use taffrail_perf::mpi::Mpi;
+use taffrail_perf::mpi::{Mpi, MpiKill};
 use taffrail_perf::netpipe::Netpipe;
 use taffrail_perf::overcommit::Overcommit;
 use taffrail_perf::poll::Poll;
@@ -43,6 +43,7 @@ enum Command {
     Recovery(Recovery),
     Faults(Faults),
     Mpi(Mpi),
+    MpiKill(MpiKill),
     Tune(Tune),
     App(App),
     /// Keeps the events of ranks; started by whoever starts them
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Recovery(recovery) => recovery.run(),
         Command::Faults(faults) => faults.run(),
         Command::Mpi(mpi) => mpi.run(),
+        Command::MpiKill(kill) => kill.run(),
         Command::Tune(tune) => tune.run(),
         Command::App(app) => app.run(),
         Command::Eventlog(args) => return taffrail_launch::eventlog::eventlog(&args),

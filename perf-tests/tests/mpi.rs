@@ -6,8 +6,12 @@ use std::process::{Command, Output};
 
 /// `taffrail-perf mpi` in `folder`.
 fn perf_mpi(folder: &Path, prefix: &Path, arguments: &[&str]) -> Output {
+    perf("mpi", folder, prefix, arguments)
+}
+
+fn perf(what: &str, folder: &Path, prefix: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-perf"));
-    command.arg("mpi").arg("--prefix").arg(prefix).args(arguments);
+    command.arg(what).arg("--prefix").arg(prefix).args(arguments);
     command.current_dir(folder).env_remove("PMI_RANK").output().unwrap()
 }
 
@@ -30,7 +34,7 @@ fn here() -> (Vec<(&'static str, &'static [&'static str])>, Vec<String>) {
         Ok(mpich) => {
             let mpich = std::path::absolute(mpich).unwrap().to_string_lossy().into_owned();
             folders.extend(["--mpi-dir".to_owned(), mpich]);
-            expected.push(("MPICH 5", &["own", "Taffrail", "one set", "set per rank"]));
+            expected.push(("MPICH 5", &["own", "Taffrail", "one set", "set per rank", "reserved"]));
         }
         Err(_) => eprintln!("skipped: TAFFRAIL_TEST_MPICH does not name a folder with MPICH 5"),
     }
@@ -81,6 +85,30 @@ fn one_program_is_measured_over_all_transports_of_all_mpis() {
     for file in ["rows.csv", "a.svg", "a.png"] {
         assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
     }
+}
+
+#[test]
+fn a_program_with_a_kill_answers_as_without() {
+    let (Some(prefix), (expected, dirs)) = (prefix(), here()) else { return };
+    if !expected.iter().any(|(mpi, _)| *mpi == "MPICH 5") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--rounds", "2", "--seconds", "1", "--json", "rows.json"];
+    arguments.extend(dirs.iter().map(String::as_str));
+    let Output { status, stdout, stderr } = perf("mpi-kill", folder.path(), &prefix, &arguments);
+    let text = String::from_utf8_lossy(&stdout);
+    assert!(status.success(), "{status}\n{text}\n{}", String::from_utf8_lossy(&stderr));
+    let document = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "a round for each rank that is killed: {document}");
+    for row in rows {
+        for figure in ["whole_ms", "killed_ms", "original_ms", "replay_ms"] {
+            assert!(row[figure].as_f64().is_some_and(|ms| ms > 0.0), "{figure}: {row}");
+        }
+    }
+    assert!(text.contains("MPICH 5") && text.contains("one kill / none"), "{text}");
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub struct Mpi {
           default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
           value_parser = clap::value_parser!(u64).range(1..=64 << 20))]
     pub sizes: Vec<u64>,
+    /// Send out of another buffer than is received into: what is sent never changes
+    #[arg(long)]
+    pub apart: bool,
     /// Where an MPI is installed, such as a virtual environment; beside those in PATH
     #[arg(long, value_name = "DIR")]
     pub mpi_dir: Vec<PathBuf>,
@@ -79,7 +82,7 @@ impl Mpi {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("mpi", "ranks and other programs")?;
-        let taffrail = self.taffrail()?;
+        let taffrail = installed::taffrail(self.prefix.as_deref())?;
         let found = installed::find(&self.mpi_dir)?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
@@ -94,32 +97,11 @@ impl Mpi {
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
             for of in &mut all {
-                of.round(between, &sizes, &bar)?;
+                of.round(between, &sizes, self.apart, &bar)?;
             }
         }
         bar.finish_and_clear();
         self.report(&all, &found.left_out, handover)
-    }
-
-    /// The launcher, beside which the provider is installed.
-    fn taffrail(&self) -> Result<PathBuf, Error> {
-        let prefix = match &self.prefix {
-            Some(prefix) => std::path::absolute(prefix).map_err(Error::file(prefix))?,
-            None => {
-                let own = launching::own_path()?;
-                own.ancestors().nth(2).unwrap_or(Path::new("/")).into()
-            }
-        };
-        let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
-        if let Some(file) = files.iter().find(|file| !file.is_file()) {
-            return Err(Error::Usage(format!(
-                "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
-                 DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
-                file.display()
-            )));
-        }
-        let [taffrail, _] = files;
-        Ok(taffrail)
     }
 
     fn report(
@@ -133,6 +115,14 @@ impl Mpi {
             "A figure of a round is the median of its batches; a round measures one transport after"
         );
         println!("the other, size by size.");
+        match self.apart {
+            true => println!(
+                "Messages are received into other memory than is sent, which never changes."
+            ),
+            false => {
+                println!("What has come is sent back out of the same memory, as NetPIPE does.")
+            }
+        }
         for of in all {
             println!("\n{}:", of.name());
             print!("{}", times_table(&of.results));
@@ -184,6 +174,7 @@ impl<'a> Measured<'a> {
         &mut self,
         between: (usize, usize),
         sizes: &[usize],
+        apart: bool,
         bar: &ProgressBar,
     ) -> Result<(), Error> {
         let Measured { mpi, program, .. } = self;
@@ -199,7 +190,7 @@ impl<'a> Measured<'a> {
             self.results.add_time(size, What::Handover, Ok(handover_us));
             for &over in &transports {
                 doing(&bytes(size), over);
-                let time_us = program.clone().and_then(|of| of.time_us(over, between, size));
+                let time_us = program.clone().and_then(|of| of.time_us(over, between, size, apart));
                 self.results.add_time(size, over, time_us);
             }
         }
@@ -234,5 +225,5 @@ impl<'a> Measured<'a> {
 /// What the programs of an MPI can be started over.
 fn transports(mpi: &Installed) -> impl Iterator<Item = What> + use<> {
     let logged = can_be_logged(mpi.launcher.mpi);
-    TRANSPORTS.into_iter().filter(move |over| logged || over.sets().is_none())
+    TRANSPORTS.into_iter().filter(move |over| logged || over.logging().is_none())
 }

@@ -1,6 +1,6 @@
 //! The MPIs that are here and can use a provider.
 
-use crate::Error;
+use crate::{Error, launching};
 use std::path::{Path, PathBuf};
 use taffrail_launch::mpi::{Launcher, beside};
 
@@ -19,6 +19,30 @@ pub struct Found {
     pub all: Vec<Installed>,
     /// Why others are left out.
     pub left_out: Vec<String>,
+}
+
+/// The launcher, beside which the provider is installed: in `prefix`, or where this program is.
+///
+/// # Errors
+/// [`Error::Usage`] when one of the two is not there.
+pub fn taffrail(prefix: Option<&Path>) -> Result<PathBuf, Error> {
+    let prefix = match prefix {
+        Some(prefix) => std::path::absolute(prefix).map_err(Error::file(prefix))?,
+        None => {
+            let own = launching::own_path()?;
+            own.ancestors().nth(2).unwrap_or(Path::new("/")).into()
+        }
+    };
+    let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
+    if let Some(file) = files.iter().find(|file| !file.is_file()) {
+        return Err(Error::Usage(format!(
+            "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
+             DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
+            file.display()
+        )));
+    }
+    let [taffrail, _] = files;
+    Ok(taffrail)
 }
 
 /// Those installed in `folders`, and then those in the search path.

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = include_str!("../../peers/pingpong.c");
+const SOURCE: &str =
+    concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/pingpong.c"));
 
 /// Batches of a run; their median is the figure of a round.
 const BATCHES: &str = "7";
@@ -51,12 +52,20 @@ impl<'a> Program<'a> {
         Ok(Program { mpi, taffrail, path: compile(&mpi.mpicc, "pingpong", SOURCE, folder)? })
     }
 
-    /// Microseconds of half a round trip over a transport, a rank on each of these CPUs.
+    /// Microseconds of half a round trip over a transport, a rank on each of these CPUs; `apart`, out
+    /// of another buffer than is received into.
     ///
     /// # Errors
     /// Why there is no figure.
-    pub fn time_us(&self, over: What, cpus: (usize, usize), size: usize) -> Result<f64, String> {
-        figure(&run(self.over(over, cpus).arg(size.to_string()))?)
+    pub fn time_us(
+        &self,
+        over: What,
+        cpus: (usize, usize),
+        size: usize,
+        apart: bool,
+    ) -> Result<f64, String> {
+        let apart = apart.then_some("apart");
+        figure(&run(self.over(over, cpus).arg(size.to_string()).args(apart))?)
     }
 
     /// Messages of [`SHORT`](super::results::SHORT) bytes a second over a transport.
@@ -87,9 +96,7 @@ impl<'a> Program<'a> {
         };
         let mut command = open_mpi(program.into());
         command.args(options);
-        if let Some(sets) = over.sets() {
-            command.args(["--logging", "pessimistic", "--sets", sets]);
-        }
+        command.args(over.logging().unwrap_or_default());
         command
     }
 }

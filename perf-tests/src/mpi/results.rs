@@ -22,11 +22,13 @@ pub enum What {
     Elided,
     /// Taffrail, where each rank is its own set: payload is logged.
     SenderBased,
+    /// The same, with memory for the log that is had at the start.
+    Reserved,
 }
 
 /// All transports, with every MPI in this order.
-pub const TRANSPORTS: [What; 5] =
-    [What::Own, What::Shm, What::Taffrail, What::Elided, What::SenderBased];
+pub const TRANSPORTS: [What; 6] =
+    [What::Own, What::Shm, What::Taffrail, What::Elided, What::SenderBased, What::Reserved];
 
 impl Named for What {
     fn name(self) -> &'static str {
@@ -37,23 +39,27 @@ impl Named for What {
             What::Taffrail => "Taffrail",
             What::Elided => "one set",
             What::SenderBased => "set per rank",
+            What::Reserved => "reserved",
         }
     }
 }
 
 impl What {
-    /// As `--sets` has it, where messages are logged.
-    pub fn sets(self) -> Option<&'static str> {
+    /// The options of `taffrail run`, where messages are logged.
+    pub fn logging(self) -> Option<&'static [&'static str]> {
         match self {
-            What::Elided => Some("node"),
-            What::SenderBased => Some("rank"),
+            What::Elided => Some(&["--logging", "pessimistic", "--sets", "node"]),
+            What::SenderBased => Some(&["--logging", "pessimistic", "--sets", "rank"]),
+            What::Reserved => {
+                Some(&["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"])
+            }
             _ => None,
         }
     }
 
     /// What this is to be compared with: the same without logging, or the MPI's own transport.
     pub fn base(self) -> What {
-        match self.sets() {
+        match self.logging() {
             Some(_) => What::Taffrail,
             None => What::Own,
         }

@@ -17,11 +17,12 @@ pub fn times_table(results: &Results) -> String {
 }
 
 /// Taffrail's times by those of the other transports, and times with logging by Taffrail's without.
-const RATIOS: [(What, What); 4] = [
+const RATIOS: [(What, What); 5] = [
     (What::Taffrail, What::Own),
     (What::Taffrail, What::Shm),
     (What::Elided, What::Taffrail),
     (What::SenderBased, What::Taffrail),
+    (What::Reserved, What::Taffrail),
 ];
 
 /// The ratios of each size.

@@ -14,12 +14,14 @@ const AGAINST_OTHERS: f64 = 1.0;
 const BANDWIDTH: (f64, [usize; 3]) = (1.5, [64 << 10, 1 << 20, 4 << 20]);
 
 /// What logging may cost: at which size, and at most how many times the time without.
-const LOGGING: [(What, usize, Bound); 4] = [
+const LOGGING: [(What, usize, Bound); 6] = [
     (What::Elided, 8, Bound::AtMost(1.03)),
     (What::Elided, 1 << 20, Bound::AtMost(1.03)),
     (What::SenderBased, 8, Bound::AtMost(1.3)),
+    (What::Reserved, 8, Bound::AtMost(1.3)),
     // Of the bandwidth.
     (What::SenderBased, 1 << 20, Bound::AtLeast(0.7)),
+    (What::Reserved, 1 << 20, Bound::AtLeast(0.7)),
 ];
 
 /// Every target of an MPI of this name, judged; those of sizes that were left out are left out.
@@ -71,7 +73,8 @@ mod tests {
             (What::Shm, 0.7, 200.0),
             (What::Taffrail, 0.5, 80.0),
             (What::Elided, 0.51, 84.0),
-            (What::SenderBased, 0.7, 100.0),
+            (What::SenderBased, 0.7, 150.0),
+            (What::Reserved, 0.6, 100.0),
         ] {
             results.add_time(8, what, Ok(short));
             results.add_time(1 << 20, what, Ok(long));
@@ -88,7 +91,7 @@ mod tests {
         let verdicts = judge(Mpi::Open, "Open MPI 4.1.4", &measured());
         assert_eq!(met(&verdicts), [true, true, true].map(Some), "{verdicts:?}");
         let verdicts = judge(Mpi::Mpich, "MPICH 5.0.2", &measured());
-        let expected = [false, true, true, true, false, false, true].map(Some);
+        let expected = [false, true, true, true, false, false, true, false, true].map(Some);
         assert_eq!(met(&verdicts), expected, "{verdicts:?}");
         assert_eq!(verdicts[0].target, "MPICH 5.0.2: 8 B, Taffrail / own");
         assert_eq!(verdicts[2].target, "MPICH 5.0.2: 1 MiB bandwidth, Taffrail / own");

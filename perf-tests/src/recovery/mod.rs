@@ -10,4 +10,4 @@ mod targets;
 
 pub use command::Recovery;
 pub use faults::{Faults, Kill};
-pub use life::Life;
+pub use life::{Cost, Life};

@@ -1,0 +1,270 @@
+//! The `mpi-kill` command: one kill of an MPI program at half time.
+
+use super::installed::{self, Installed};
+use super::targets::can_be_logged;
+use crate::launching::must_be_alone;
+use crate::outputs::Outputs;
+use crate::peers::{compile, run};
+use crate::recovery::{Cost, Life};
+use crate::session::About;
+use crate::stats::Spread;
+use crate::table::{align, times};
+use crate::verdict::{Bound, Verdict};
+use crate::{Error, cpus, limits, progress};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const SOURCE: &str =
+    concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/halo.c"));
+
+/// Iterations by which it is found out how long one takes.
+const TRIAL: u64 = 50_000;
+/// At most so many times its time without a failure a run may take with one kill at half time.
+const WHOLE: f64 = 1.6;
+/// At least so many times faster than the first execution is a replay.
+const REPLAY: f64 = 1.5;
+
+/// What the kill of a rank costs an MPI program that computes little: it is killed with SIGKILL when
+/// half of its work is done, started again from the beginning, and replayed
+///
+/// Two ranks, each its own set, pessimistic logging. Every answer is compared with that of the run
+/// without a kill before it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MpiKill {
+    /// How often to measure; medians over the rounds are shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long a run without a kill takes, about
+    #[arg(long, value_name = "S", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// Bytes of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub size: u64,
+    /// Where an MPI is installed, such as a virtual environment; beside those in PATH
+    #[arg(long, value_name = "DIR")]
+    pub mpi_dir: Vec<PathBuf>,
+    /// Where `cargo xtask install` has put Taffrail [default: where this program is installed]
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub outputs: Outputs,
+}
+
+/// A round of one MPI.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    mpi: String,
+    iterations: u64,
+    /// Without a kill, in milliseconds, with the start of processes.
+    whole_ms: f64,
+    /// The same with one.
+    killed_ms: f64,
+    /// What the killed process had worked, in milliseconds.
+    original_ms: f64,
+    /// In which time the next one was there, too, once it was connected.
+    replay_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Written {
+    #[serde(flatten)]
+    about: About,
+    size: u64,
+    targets: Vec<Verdict>,
+}
+
+impl MpiKill {
+    /// Runs the command.
+    pub fn run(&self) -> Result<ExitCode, Error> {
+        must_be_alone("mpi-kill", "ranks")?;
+        let taffrail = installed::taffrail(self.prefix.as_deref())?;
+        let mut found = installed::find(&self.mpi_dir)?;
+        found.all.retain(|mpi| can_be_logged(mpi.launcher.mpi));
+        let between = cpus::pair()?;
+        let handover = limits::introduce(between)?;
+        let folder = tempfile::tempdir()
+            .map_err(|source| Error::System { what: "making a temporary folder", source })?;
+        let bar = progress::bar(true, found.all.len() as u64 * u64::from(2 * self.rounds));
+        let mut rows = Vec::new();
+        for (place, mpi) in found.all.iter().enumerate() {
+            let folder = folder.path().join(place.to_string());
+            std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
+            let program = Halo::new(mpi, &taffrail, &folder, between, self.size)?;
+            let trial = program.run(TRIAL, None)?;
+            let iterations = (TRIAL as f64 * self.seconds as f64 * 1e3 / trial.whole_ms) as u64;
+            for round in 0..self.rounds {
+                bar.set_message(format!("{}: {iterations} iterations", mpi.launcher.version));
+                rows.push(program.round(iterations, round, &bar)?);
+            }
+        }
+        bar.finish_and_clear();
+        println!("Medians of {} rounds (1st-99th percentile). Whole: all of a run.", self.rounds);
+        print!("{}", table(&rows));
+        let targets = judge(&rows);
+        println!("\nTargets:");
+        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        found.left_out.iter().for_each(|why| println!("left out: {why}"));
+        let written = Written { about: About::new(Some(handover)), size: self.size, targets };
+        self.outputs.write(&written, &rows, &[])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The program, compiled by an MPI.
+struct Halo<'a> {
+    mpi: &'a Installed,
+    taffrail: &'a Path,
+    path: PathBuf,
+    lives: PathBuf,
+    cpus: [String; 2],
+    size: String,
+}
+
+impl<'a> Halo<'a> {
+    fn new(
+        mpi: &'a Installed,
+        taffrail: &'a Path,
+        folder: &Path,
+        cpus: (usize, usize),
+        size: u64,
+    ) -> Result<Halo<'a>, Error> {
+        let path = compile(&mpi.mpicc, "halo", SOURCE, folder).map_err(Error::Usage)?;
+        let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
+        Ok(Halo { mpi, taffrail, path, lives, cpus, size: size.to_string() })
+    }
+
+    /// A run without a kill, and one with a kill at half time.
+    fn round(
+        &self,
+        iterations: u64,
+        round: u32,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<Row, Error> {
+        let calm = self.run(iterations, None)?;
+        bar.inc(1);
+        let killed = self.run(iterations, Some(round % 2))?;
+        bar.inc(1);
+        if killed.checksum != calm.checksum {
+            return Err(Error::Invalid {
+                what: "the answer of a run with a kill",
+                expected: calm.checksum,
+                got: killed.checksum,
+            });
+        }
+        Ok(Row {
+            mpi: self.mpi.launcher.version.clone(),
+            iterations,
+            whole_ms: calm.whole_ms,
+            killed_ms: killed.whole_ms,
+            original_ms: killed.original_ms.unwrap_or(f64::NAN),
+            replay_ms: killed.replay_ms.iter().sum(),
+        })
+    }
+
+    fn run(&self, iterations: u64, victim: Option<u32>) -> Result<Cost, Error> {
+        let mut command = Command::new(self.taffrail);
+        command.args(["mpi", "-n", "2", "--logging", "pessimistic", "--sets", "rank"]);
+        command.arg(&self.path).args(&self.cpus);
+        command.args([&iterations.to_string(), &self.size]).arg(&self.lives);
+        if let Some(rank) = victim {
+            command.args([rank.to_string(), (iterations / 2).to_string()]);
+        }
+        let nothing = std::fs::write(&self.lives, "");
+        nothing.map_err(Error::file(&self.lives))?;
+        run(&mut command).map_err(Error::Usage)?;
+        Cost::of(&Life::recorded(&self.lives)?, usize::from(victim.is_some()))
+    }
+}
+
+/// What a row says, and in which unit.
+type Column = (&'static str, fn(&Row) -> f64);
+
+const SECONDS: [Column; 4] = [
+    ("whole s", |row| row.whole_ms / 1e3),
+    ("with a kill s", |row| row.killed_ms / 1e3),
+    ("until the kill s", |row| row.original_ms / 1e3),
+    ("replayed in s", |row| row.replay_ms / 1e3),
+];
+
+fn with_a_kill(row: &Row) -> f64 {
+    row.killed_ms / row.whole_ms
+}
+
+fn faster(row: &Row) -> f64 {
+    row.original_ms / row.replay_ms
+}
+
+/// The rows of each MPI.
+fn by_mpi(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    rows.chunk_by(|one, next| one.mpi == next.mpi)
+}
+
+fn over(rows: &[Row], of: impl Fn(&Row) -> f64) -> Spread {
+    Spread::of(&rows.iter().map(of).collect::<Vec<f64>>())
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut lines = vec![vec!["MPI".to_owned(), "iterations".into()]];
+    lines[0].extend(SECONDS.map(|(name, _)| name.to_owned()));
+    lines[0].extend(["with a kill / whole".into(), "replay faster".into()]);
+    for rows in by_mpi(rows) {
+        let mut line = vec![rows[0].mpi.clone(), rows[0].iterations.to_string()];
+        line.extend(SECONDS.map(|(_, of)| times(over(rows, of))));
+        line.extend([times(over(rows, with_a_kill)), times(over(rows, faster))]);
+        lines.push(line);
+    }
+    align(&lines)
+}
+
+fn judge(rows: &[Row]) -> Vec<Verdict> {
+    let of = |rows: &[Row]| {
+        let name = &rows[0].mpi;
+        let verdict = |what: &str, wanted, got: Spread| Verdict {
+            target: format!("{name}: {what}"),
+            unit: "x",
+            wanted,
+            got: Some(got.median),
+        };
+        [
+            verdict("one kill / none", Bound::AtMost(WHOLE), over(rows, with_a_kill)),
+            verdict("replay, times faster", Bound::AtLeast(REPLAY), over(rows, faster)),
+        ]
+    };
+    by_mpi(rows).flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(mpi: &str, killed_ms: f64, replay_ms: f64) -> Row {
+        Row {
+            mpi: mpi.into(),
+            iterations: 100,
+            whole_ms: 1000.0,
+            killed_ms,
+            original_ms: 500.0,
+            replay_ms,
+        }
+    }
+
+    #[test]
+    fn each_mpi_is_judged() {
+        let rows = [row("a", 1500.0, 300.0), row("a", 1700.0, 400.0), row("b", 2000.0, 250.0)];
+        let got: Vec<_> = judge(&rows).iter().map(|v| (v.target.clone(), v.met())).collect();
+        let expected = [
+            ("a: one kill / none", Some(true)),
+            ("a: replay, times faster", Some(false)),
+            ("b: one kill / none", Some(false)),
+            ("b: replay, times faster", Some(true)),
+        ];
+        assert_eq!(got, expected.map(|(target, met)| (target.to_owned(), met)));
+        let text = table(&rows);
+        assert!(text.lines().count() == 3 && text.contains("1.60"), "{text}");
+    }
+}
