@@ -10,7 +10,7 @@ const YIELDS: u32 = 64;
 /// Times it is given away between two looks at the clock, where it cannot sleep.
 const LOOK_EVERY: u32 = 1024;
 /// Turns without success between two looks at what the log will need next.
-const PREPARE_EVERY: u32 = 8;
+pub(crate) const PREPARE_EVERY: u32 = 8;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
 

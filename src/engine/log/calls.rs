@@ -7,7 +7,7 @@ use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
 use crate::engine::request::{Completion, Stage};
-use crate::engine::wait::Ended;
+use crate::engine::wait::{Ended, PREPARE_EVERY};
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId};
@@ -216,13 +216,17 @@ impl Endpoint {
         match self.log().ask() {
             Answer::Free => {
                 let mut ended = self.core.requests.ended();
+                let mut idle = false;
                 if progress && ended.is_none() {
-                    self.turn();
+                    idle = self.turn() == 0;
                     self.end_of_any_source();
                     ended = self.core.requests.ended();
                 }
                 let Some(request) = ended else {
                     self.log().found_nothing();
+                    if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
+                        self.prepare_log();
+                    }
                     return Ok(None);
                 };
                 let serial = self.core.requests.get(request.index).serial;

@@ -79,6 +79,14 @@ static void tagged(void) {
     IS(fi_trecv(b, in, sizeof in, NULL, FI_ADDR_UNSPEC, 11, 0, in), 0);
     next(&w);
     next(&w);
+    // One that only wants to be delivered ends before, however long it is below the eager limit.
+    struct iovec some = {out, 5000};
+    msg.msg_iov = &some;
+    IS(fi_tsendmsg(a, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+    CHECK(next(&w).op_context == x);
+    IS(fi_trecv(b, in, sizeof in, NULL, FI_ADDR_UNSPEC, 11, 0, in), 0);
+    CHECK(next(&w).op_context == in);
+    CHECK(memcmp(in, out, 5000) == 0);
     // Too long for its receive.
     IS(fi_trecv(b, in, 3, NULL, FI_ADDR_UNSPEC, 12, 0, in), 0);
     IS(fi_tinject(a, "12345", 5, to_b, 12), 0);
