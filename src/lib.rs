@@ -17,6 +17,7 @@
 
 #![warn(missing_docs)]
 
+mod arithmetic;
 pub mod collectives;
 mod endpoint;
 mod engine;
@@ -33,6 +34,7 @@ mod scope;
 mod settings;
 mod tuning;
 
+pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use endpoint::Endpoint;
 pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;

@@ -4,7 +4,7 @@ use super::Exposed;
 use crate::engine::loan::Buffer;
 use crate::engine::named::Named;
 use crate::engine::one_sided::Way;
-use crate::{Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
+use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
 use taffrail_fabric::Fabric;
 
 impl Endpoint {
@@ -246,6 +246,50 @@ impl Endpoint {
         let at = data.cast_mut();
         // SAFETY: the caller's promise; a put only reads.
         let request = unsafe { self.start_named(Way::Put, to, (name, address), at, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts an atomic operation on memory that a peer has [exposed](Self::expose): on each element in
+    /// one step, seen from every other such operation. The operands are copied at once, those to compare
+    /// with behind the others. What was there before goes to `fetched`, unless that is null.
+    ///
+    /// # Errors
+    /// As [`iget_named_raw`](Self::iget_named_raw).
+    ///
+    /// # Panics
+    /// When there are not [as many operands](Atomic::operand_bytes) as the operation wants.
+    ///
+    /// # Safety
+    /// [As many bytes](Atomic::len) as the elements have stay writable at `fetched`, and are used by nobody
+    /// else, until the request is finished.
+    ///
+    /// ```
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use taffrail::{Atomic, AtomicOp, AtomicType};
+    /// let (mut counter, mut before) = (40u32, [0; 4]);
+    /// let add = Atomic::new(AtomicOp::Sum, AtomicType::U32, 1).expect("numbers can be added");
+    /// // SAFETY: the counter stays until it is concealed, and `before` until the request is finished.
+    /// let request = unsafe {
+    ///     endpoint.expose(77, (&raw mut counter).cast(), 4, 0)?;
+    ///     endpoint.iatomic_named_raw(0, 77, 0, add, &2u32.to_ne_bytes(), before.as_mut_ptr())?
+    /// };
+    /// endpoint.wait(request)?;
+    /// endpoint.conceal(77)?;
+    /// assert_eq!((counter, u32::from_ne_bytes(before)), (42, 40));
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
+    pub unsafe fn iatomic_named_raw(
+        &mut self,
+        to: Rank,
+        name: u64,
+        address: u64,
+        atomic: Atomic,
+        operands: &[u8],
+        fetched: *mut u8,
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.start_atomic(to, (name, address), atomic, operands, fetched)? };
         Ok(self.handle(request))
     }
 }

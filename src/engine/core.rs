@@ -181,7 +181,7 @@ impl Core {
                 self.actions.push_back(Action::Returned { loan: head.tag, from });
                 Ok(())
             }
-            kind::ASK | kind::TELL => {
+            kind::ASK | kind::TELL | kind::ATOMIC => {
                 let body = payload.to_vec();
                 self.actions.push_back(Action::OneSided { from, head, body });
                 Ok(())
@@ -200,7 +200,7 @@ impl Core {
                 self.unreceived(from, head.tag);
                 Ok(())
             }
-            other => Err(broken("kind", "1..=21", other)),
+            other => Err(broken("kind", "1..=22", other)),
         }
     }
 

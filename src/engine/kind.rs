@@ -48,6 +48,9 @@ pub(crate) const UNRECEIVED: u8 = 19;
 pub(crate) const EAGER_DATA: u8 = 20;
 /// As [`ANNOUNCE`], with data in front: `data u64`.
 pub(crate) const ANNOUNCE_DATA: u8 = 21;
+/// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
+/// `what u64`, then the operands. Answered by `FINISHED`, or by a piece with what was there before.
+pub(crate) const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.
 pub(crate) fn is_of_the_log(kind: u8) -> bool {
@@ -66,6 +69,7 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
         LOAN => (len == 40, "40"),
         ASK => (len == 24, "24"),
         TELL => (len > 24, "more than 24"),
+        ATOMIC => (len >= 24, "at least 24"),
         RESTART => (len >= 16, "at least 16"),
         DETERMINANTS => (len > 0 && len.is_multiple_of(40), "a multiple of 40"),
         FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL | UNRECEIVED => (len == 0, "0"),
@@ -74,7 +78,11 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err(expected) }
 }
 
-/// Whether a message of this kind is sent because the peer has asked for it.
-pub(crate) fn is_answer(kind: u8) -> bool {
-    matches!(kind, FINISHED | RETURNED | NO_MEMORY | THROTTLE | UNRECEIVED)
+/// How much a message that waits counts as an answer, which is sent because the peer has asked for it: the
+/// more, the longer it is. 0 for others.
+pub(crate) fn weight(kind: u8, len: usize) -> usize {
+    match kind {
+        PIECE | FINISHED | RETURNED | NO_MEMORY | THROTTLE | UNRECEIVED => 1 + len / 1024,
+        _ => 0,
+    }
 }

@@ -175,10 +175,13 @@ impl Endpoint {
         }
     }
 
-    /// Does a get or put on our memory for a peer.
+    /// Does a get, put or atomic operation on our memory for a peer.
     pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
         if self.core.peers[from as usize].fault.is_some() {
             return;
+        }
+        if head.kind == kind::ATOMIC {
+            return self.serve_atomic(from, head, body);
         }
         let Some((place, data)) = body.split_first_chunk::<24>() else { return };
         let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));

@@ -328,11 +328,9 @@ impl Endpoint {
             }
         }
         let peer = &mut self.core.peers[to as usize];
-        if kind::is_answer(head.kind) {
-            peer.answers += 1;
-            if peer.answers > MOST_ANSWERS {
-                return self.core.distrust(to, answers_not_taken());
-            }
+        peer.answers += kind::weight(head.kind, body.len());
+        if peer.answers > MOST_ANSWERS {
+            return self.core.distrust(to, answers_not_taken());
         }
         let queued = Queued::Small { head, body: body.to_vec(), request: None };
         if head.kind != kind::THROTTLE {
@@ -462,10 +460,8 @@ impl Endpoint {
         match result {
             Ok(()) if over => {
                 let peer = &mut core.peers[to as usize];
-                if let Some(Queued::Small { head, .. }) = peer.queue.pop_front()
-                    && kind::is_answer(head.kind)
-                {
-                    peer.answers -= 1;
+                if let Some(Queued::Small { head, body, .. }) = peer.queue.pop_front() {
+                    peer.answers -= kind::weight(head.kind, body.len());
                 }
                 if let Some(request) = request {
                     core.requests.sent(request);

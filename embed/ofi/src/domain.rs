@@ -46,7 +46,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     poll_open: unsupported::poll_open,
     stx_ctx: unsupported::stx_ctx,
     srx_ctx: unsupported::srx_ctx,
-    query_atomic: unsupported::query_atomic,
+    query_atomic: crate::atomics::query,
     query_collective: unsupported::query_collective,
     endpoint2,
 };

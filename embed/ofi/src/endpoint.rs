@@ -1,5 +1,6 @@
 //! Endpoints: one `taffrail::Endpoint` below each.
 
+mod atomic;
 mod binding;
 mod ending;
 mod messages;
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn open(
                     msg: msg::ops((*domain).safe),
                     rma: rma::ops((*domain).safe),
                     tagged: tagged::ops((*domain).safe),
-                    atomic: &unsupported::ATOMIC,
+                    atomic: atomic::ops((*domain).safe),
                     collective: &unsupported::COLLECTIVE,
                 },
                 domain,

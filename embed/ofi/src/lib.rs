@@ -18,6 +18,7 @@
 //! the way of messages is caught, and told as `FI_EOTHER`.
 
 mod abi;
+mod atomics;
 mod av;
 mod bound;
 mod call;

@@ -1,8 +1,7 @@
 //! Calls that are not offered. Every place of every table holds a function, so that a program that
 //! calls it gets `FI_ENOSYS` and one line.
 
-use crate::abi::atomic::{Opaque, fi_ops_atomic};
-use crate::abi::collective::fi_ops_collective;
+use crate::abi::collective::{Opaque, fi_ops_collective};
 use crate::abi::domain::fid_domain;
 use crate::abi::ep::fid_ep;
 use crate::abi::errno::FI_ENOSYS;
@@ -40,10 +39,8 @@ quietly_not_offered! {
     ops_set(*mut fid, *const c_char, u64, *mut c_void, *mut c_void) -> c_int;
     tostr(*const fid, *mut c_char, usize) -> c_int;
     control(*mut fid, c_int, *mut c_void) -> c_int;
-    query_atomic(*mut fid_domain, u32, u32, *mut c_void, u64) -> c_int;
     query_collective(*mut fid_domain, u32, *mut c_void, u64) -> c_int;
     size_left(*mut fid_ep) -> isize;
-    atomic_valid(*mut fid_ep, u32, u32, *mut usize) -> c_int;
 }
 
 not_offered! {
@@ -73,56 +70,6 @@ not_offered! {
     join(*mut fid_ep, *const c_void, u64, *mut *mut c_void, *mut c_void) -> c_int:
         "multicast (fi_join)";
 }
-
-not_offered! {
-    atomic_write(
-        *mut fid_ep, Opaque, usize, *mut c_void, fi_addr_t, u64, u64, u32, u32, *mut c_void
-    ) -> isize: "fi_atomic";
-    atomic_writev(
-        *mut fid_ep, Opaque, *mut *mut c_void, usize, fi_addr_t, u64, u64, u32, u32, *mut c_void
-    ) -> isize: "fi_atomicv";
-    atomic_writemsg(*mut fid_ep, Opaque, u64) -> isize: "fi_atomicmsg";
-    atomic_inject(*mut fid_ep, Opaque, usize, fi_addr_t, u64, u64, u32, u32) -> isize:
-        "fi_inject_atomic";
-    atomic_readwrite(
-        *mut fid_ep, Opaque, usize, *mut c_void, *mut c_void, *mut c_void, fi_addr_t, u64, u64, u32,
-        u32, *mut c_void
-    ) -> isize: "fi_fetch_atomic";
-    atomic_readwritev(
-        *mut fid_ep, Opaque, *mut *mut c_void, usize, Opaque, *mut *mut c_void, usize, fi_addr_t,
-        u64, u64, u32, u32, *mut c_void
-    ) -> isize: "fi_fetch_atomicv";
-    atomic_readwritemsg(*mut fid_ep, Opaque, Opaque, *mut *mut c_void, usize, u64) -> isize:
-        "fi_fetch_atomicmsg";
-    atomic_compwrite(
-        *mut fid_ep, Opaque, usize, *mut c_void, Opaque, *mut c_void, *mut c_void, *mut c_void,
-        fi_addr_t, u64, u64, u32, u32, *mut c_void
-    ) -> isize: "fi_compare_atomic";
-    atomic_compwritev(
-        *mut fid_ep, Opaque, *mut *mut c_void, usize, Opaque, *mut *mut c_void, usize, Opaque,
-        *mut *mut c_void, usize, fi_addr_t, u64, u64, u32, u32, *mut c_void
-    ) -> isize: "fi_compare_atomicv";
-    atomic_compwritemsg(
-        *mut fid_ep, Opaque, Opaque, *mut *mut c_void, usize, Opaque, *mut *mut c_void, usize, u64
-    ) -> isize: "fi_compare_atomicmsg";
-}
-
-pub static ATOMIC: fi_ops_atomic = fi_ops_atomic {
-    size: size_of::<fi_ops_atomic>(),
-    write: atomic_write,
-    writev: atomic_writev,
-    writemsg: atomic_writemsg,
-    inject: atomic_inject,
-    readwrite: atomic_readwrite,
-    readwritev: atomic_readwritev,
-    readwritemsg: atomic_readwritemsg,
-    compwrite: atomic_compwrite,
-    compwritev: atomic_compwritev,
-    compwritemsg: atomic_compwritemsg,
-    writevalid: atomic_valid,
-    readwritevalid: atomic_valid,
-    compwritevalid: atomic_valid,
-};
 
 not_offered! {
     barrier(*mut fid_ep, fi_addr_t, *mut c_void) -> isize: "fi_barrier";

@@ -23,6 +23,7 @@ pub const RETURNED: u8 = 11;
 pub const ASK: u8 = 12;
 pub const TELL: u8 = 13;
 pub const NO_MEMORY: u8 = 14;
+pub const ATOMIC: u8 = 22;
 pub const THROTTLE: u8 = 15;
 
 /// Bytes that the victim may get.

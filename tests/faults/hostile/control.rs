@@ -1,8 +1,8 @@
 //! Every control message of the engine (`docs/wire.md`, section 5).
 
 use super::attacker::{
-    ACTIVE, ANNOUNCE, ASK, CLEAR, EAGER_SYNC, FINISHED, FIRST, Hostile, LOAN, MORE, NO_MEMORY,
-    PIECE, RETURNED, TELL, THROTTLE, key, words,
+    ACTIVE, ANNOUNCE, ASK, ATOMIC, CLEAR, EAGER_SYNC, FINISHED, FIRST, Hostile, LOAN, MORE,
+    NO_MEMORY, PIECE, RETURNED, TELL, THROTTLE, key, words,
 };
 use super::case::{Case, Table};
 use super::{L_TAG, R_TAG};
@@ -74,6 +74,7 @@ fn lengths(table: &mut Table) {
         ("returned", RETURNED, &[1, 8]),
         ("ask", ASK, &[0, 23, 25]),
         ("tell", TELL, &[0, 23, 24]),
+        ("atomic", ATOMIC, &[0, 23]),
         ("no memory", NO_MEMORY, &[1]),
         ("throttle", THROTTLE, &[1, 300]),
     ] {
@@ -253,6 +254,32 @@ fn one_sided(table: &mut Table) {
     }
     for len in [0, 4097, 1 << 40, u64::MAX] {
         table.fine(format!("ask: {len} bytes"), "R=open", refused(ASK, None, 0, len));
+    }
+    // An operation on memory that there is not is refused; one that there is not is a breach.
+    let atomic = |what: u64, operands: usize| {
+        move |h: &mut Hostile| {
+            let body = [words(&[4711, 0, what]), vec![1; operands]].concat();
+            h.say(ATOMIC, 0x1234, &body);
+        }
+    };
+    const SUM_OF_U64: u64 = 1 << 32 | 7 << 8 | 2;
+    table.fine("atomic: no memory", "R=open", move |h: &mut Hostile| {
+        atomic(SUM_OF_U64, 8)(h);
+        h.await_message("a refusal", |head| head.kind == NO_MEMORY && head.tag == 0x1234);
+    });
+    for (name, what, operands) in [
+        ("no operand", SUM_OF_U64, 0),
+        ("half an operand", SUM_OF_U64, 4),
+        ("two operands", SUM_OF_U64, 16),
+        ("no element", SUM_OF_U64 - (1 << 32), 0),
+        ("too many elements", SUM_OF_U64 - (1 << 32) + (513 << 32), 513 * 8),
+        ("no such operation", 1 << 32 | 7 << 8 | 19, 8),
+        ("no such type", 1 << 32 | 12 << 8 | 2, 16),
+        ("bits of a real number", 1 << 32 | 9 << 8 | 6, 8),
+        ("another bit", SUM_OF_U64 | 1 << 17, 8),
+        ("all ones", u64::MAX, 8),
+    ] {
+        table.cut(format!("atomic: {name}"), "atomic operation", atomic(what, operands));
     }
     // What the victim has asked for, where the kernel does not do it.
     let mut asked = |name: &str, seen, act: fn(&mut Hostile)| {

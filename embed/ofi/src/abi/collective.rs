@@ -1,9 +1,11 @@
 //! Collective operations of the fabric. None is offered; the table is there to say so.
 
-use super::atomic::Opaque;
 use super::ep::fid_ep;
 use super::{c_struct, fi_addr_t};
 use std::ffi::c_void;
+
+/// `struct fi_ioc *` and the like, into which nobody looks.
+pub type Opaque = *const c_void;
 
 c_struct! {
     fi_ops_collective {

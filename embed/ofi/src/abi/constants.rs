@@ -35,7 +35,13 @@ c_constants! {
     FI_DISCARD: u64 = 1 << 58,
     FI_SELECTIVE_COMPLETION: u64 = 1 << 59,
     FI_PROV_ATTR_ONLY: u64 = 1 << 54,
+    FI_FETCH_ATOMIC: u64 = 1 << 58,
+    FI_COMPARE_ATOMIC: u64 = 1 << 59,
     FI_ORDER_SAS: u64 = 1 << 8,
+    FI_ORDER_ATOMIC_RAR: u64 = 1 << 36,
+    FI_ORDER_ATOMIC_RAW: u64 = 1 << 37,
+    FI_ORDER_ATOMIC_WAR: u64 = 1 << 38,
+    FI_ORDER_ATOMIC_WAW: u64 = 1 << 39,
     // Addresses.
     FI_PROV_SPECIFIC: u32 = 1 << 31,
     FI_FORMAT_UNSPEC: u32 = 0,

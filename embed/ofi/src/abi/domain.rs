@@ -1,5 +1,6 @@
 //! Domains.
 
+use super::atomic::fi_atomic_attr;
 use super::av::{fi_av_attr, fid_av};
 use super::c_struct;
 use super::cntr::{fi_cntr_attr, fid_cntr};
@@ -35,7 +36,9 @@ c_struct! {
         srx_ctx: unsafe extern "C" fn(
             *mut fid_domain, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void,
         ) -> c_int,
-        query_atomic: unsafe extern "C" fn(*mut fid_domain, u32, u32, *mut c_void, u64) -> c_int,
+        query_atomic: unsafe extern "C" fn(
+            *mut fid_domain, u32, u32, *mut fi_atomic_attr, u64,
+        ) -> c_int,
         query_collective: unsafe extern "C" fn(*mut fid_domain, u32, *mut c_void, u64) -> c_int,
         endpoint2: unsafe extern "C" fn(
             *mut fid_domain, *mut fi_info, *mut *mut fid_ep, u64, *mut c_void,

@@ -12,6 +12,7 @@ c_constants! {
     FI_ENOSYS: c_int = 38,
     FI_ENOMSG: c_int = 42,
     FI_ENODATA: c_int = 61,
+    FI_EOPNOTSUPP: c_int = 95,
     FI_ECONNRESET: c_int = 104,
     FI_ECANCELED: c_int = 125,
     FI_EOTHER: c_int = 256,

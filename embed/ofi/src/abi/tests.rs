@@ -50,7 +50,7 @@ fn facts() -> Facts {
         };
     }
     structures! {
-        atomic: fi_ops_atomic;
+        atomic: fi_ioc, fi_rma_ioc, fi_msg_atomic, fi_atomic_attr, fi_ops_atomic;
         av: fi_av_attr, fi_ops_av, fid_av;
         cm: fi_ops_cm;
         cntr: fi_cntr_attr, fi_ops_cntr, fid_cntr;

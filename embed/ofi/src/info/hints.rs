@@ -191,7 +191,7 @@ mod tests {
             assert_eq!(refusal.errno, FI_ENODATA);
             refusal.why
         };
-        assert!(refused(|w| w.info.caps = FI_ATOMIC).starts_with("caps: 0x10 "));
+        assert!(refused(|w| w.info.caps = 1 << 5).starts_with("caps: 0x20 "));
         assert!(refused(|w| w.ep.r#type = 1).contains("ep_attr->type"));
         assert!(refused(|w| w.domain.data_progress = FI_PROGRESS_AUTO).contains("MANUAL"));
         assert!(refused(|w| w.domain.cq_data_size = 8).contains("asked for 8, there is 4"));

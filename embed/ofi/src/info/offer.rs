@@ -7,13 +7,14 @@ use crate::abi::info::*;
 use crate::call::Refusal;
 use crate::settings;
 use std::ffi::CStr;
+use taffrail::Atomic;
 
 pub const FABRIC: &CStr = c"taffrail";
 pub const DOMAIN: &CStr = c"shm";
 pub const PROTOCOL: u32 = FI_PROV_SPECIFIC | 0x7af;
 
 /// Kinds of operations.
-const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA;
+const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 const TWO_SIDED: u64 = FI_SEND | FI_RECV;
 const ONE_SIDED: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 /// `FI_REMOTE_COMM` as well: MPI libraries ask for it whatever they need, and network fabrics will
@@ -26,7 +27,7 @@ const ALL: u64 =
 /// What is offered here and now. Where messages are logged, access to memory of peers is not: nobody
 /// would be told of it again. MPI libraries then do the same by messages.
 pub fn caps() -> u64 {
-    if settings::is_logged() { ALL & !(FI_RMA | ONE_SIDED) } else { ALL }
+    if settings::is_logged() { ALL & !(FI_RMA | FI_ATOMIC | ONE_SIDED) } else { ALL }
 }
 
 const TX_CAPS: u64 = KINDS | FI_SEND | FI_READ | FI_WRITE;
@@ -46,7 +47,12 @@ pub const TX_FLAGS: u64 = FI_COMPLETION
     | FI_MATCH_COMPLETE
     | FI_MORE;
 pub const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_MORE;
-pub const ORDER: u64 = FI_ORDER_SAS;
+/// Atomic operations of one endpoint on another's memory are done in their order.
+pub const ORDER: u64 = FI_ORDER_SAS
+    | FI_ORDER_ATOMIC_RAR
+    | FI_ORDER_ATOMIC_RAW
+    | FI_ORDER_ATOMIC_WAR
+    | FI_ORDER_ATOMIC_WAW;
 
 /// Bytes that may be injected.
 pub const INJECT: usize = 4096;
@@ -85,7 +91,7 @@ fn with_what_it_implies(asked: u64) -> u64 {
     if caps & (FI_MSG | FI_TAGGED) != 0 && caps & TWO_SIDED == 0 {
         caps |= TWO_SIDED;
     }
-    if caps & FI_RMA != 0 && caps & ONE_SIDED == 0 {
+    if caps & (FI_RMA | FI_ATOMIC) != 0 && caps & ONE_SIDED == 0 {
         caps |= ONE_SIDED;
     }
     caps
@@ -114,6 +120,10 @@ fn fill_endpoint(ep: &mut fi_ep_attr, wish: &Wish) {
     ep.protocol = PROTOCOL;
     ep.protocol_version = 1;
     ep.max_msg_size = LONGEST;
+    // Of atomic operations, which are all as short as this.
+    ep.max_order_raw_size = Atomic::MOST_BYTES;
+    ep.max_order_war_size = Atomic::MOST_BYTES;
+    ep.max_order_waw_size = Atomic::MOST_BYTES;
     // All bits of a tag are the program's.
     ep.mem_tag_format = match wish.ep.mem_tag_format {
         0 => 0xaaaa_aaaa_aaaa_aaaa,

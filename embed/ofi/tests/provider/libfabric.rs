@@ -18,12 +18,12 @@ fn fi_info_shows_the_provider_and_its_settings() {
     }
     // A refusal has its reason, if one wants to know.
     let mut asked = folder.run(&fi_info);
-    asked.args(["-p", "taffrail", "-c", "FI_ATOMIC"]).env("FI_TAFFRAIL_LOG", "warn");
+    asked.args(["-p", "taffrail", "-c", "FI_NAMED_RX_CTX"]).env("FI_TAFFRAIL_LOG", "warn");
     let refused = asked.output().unwrap();
     let log = String::from_utf8_lossy(&refused.stderr).into_owned();
     let log = log + &String::from_utf8_lossy(&refused.stdout);
     assert!(!refused.status.success());
-    assert!(log.contains("caps: 0x10 is not offered"), "{log}");
+    assert!(log.contains("caps: 0x400000000000000 is not offered"), "{log}");
 }
 
 /// A ping-pong between two processes.
@@ -81,8 +81,33 @@ fn every_call_answers_as_it_should() {
         let said = printed(folder.run(&program).arg(threads));
         assert!(said.contains("all calls answer"), "{said}");
         // Once, though it is called twice.
-        assert_eq!(said.matches("does not offer fi_atomic (FI_ENOSYS)").count(), 1, "{said}");
+        for what in ["connections (fi_connect) (FI_ENOSYS)", "fi_atomic with the operation 9"] {
+            assert_eq!(said.matches(&format!("does not offer {what}")).count(), 1, "{said}");
+        }
     }
+}
+
+#[test]
+fn atomic_operations_are_as_in_a_model() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "atomics", &["-fwrapv", "-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("operations are as in the model"), "{said}");
+        // One line for each that there is not, however often it is called.
+        let line = "offer fi_fetch_atomic with the operation 6 on elements of the type 8 (";
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn atomic_operations_of_killed_processes_are_done_once_or_not_at_all() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "atomics_killed", &["-lfabric"]);
+    let said = printed(&mut folder.run(&program));
+    assert!(said.contains("atomic operations end with their targets"), "{said}");
 }
 
 #[test]

@@ -45,7 +45,7 @@ static struct fi_info *ask(void) {
     struct fi_info *hints = fi_allocinfo();
     hints->fabric_attr->prov_name = strdup("taffrail");
     hints->ep_attr->type = FI_EP_RDM;
-    hints->caps = FI_TAGGED | FI_MSG | FI_RMA | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+    hints->caps = FI_TAGGED | FI_MSG | FI_RMA | FI_ATOMIC | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
     hints->domain_attr->mr_mode = FI_MR_ENDPOINT;
     return hints;
 }
