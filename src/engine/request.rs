@@ -247,6 +247,17 @@ impl Requests {
         self.ended.push_back(request);
     }
 
+    /// Whether the end of any operation was to be told so far.
+    #[inline]
+    pub(crate) fn has_any_reported(&self) -> bool {
+        self.serial != 0
+    }
+
+    /// Whether that of the operation with this number was. Numbers begin anew after the last.
+    pub(crate) fn has_reported(&self, serial: u32) -> bool {
+        self.has_any_reported() && (self.serial.wrapping_sub(serial) as i32) >= 0
+    }
+
     /// Lets the end of an operation be told.
     pub(crate) fn report(&mut self, index: u32) {
         self.serial = self.serial.wrapping_add(1).max(1);

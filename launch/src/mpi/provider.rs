@@ -72,8 +72,9 @@ const INTEL: &[(&str, &str)] = &[("I_MPI_FABRICS", "ofi"), ("I_MPI_COLL_INTRANOD
 
 const OPEN_MPI: &[(&str, &str)] = &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi")];
 
-/// The same, and nothing of its own beside it, such as windows over UCX.
-const OPEN_MPI_ALONE: &[(&str, &str)] = &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "pt2pt,sm")];
+/// The same, and nothing of its own beside it: no transport, and no windows past the provider.
+const OPEN_MPI_ALONE: &[(&str, &str)] =
+    &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^rdma,ucx,portals4")];
 
 /// Where Intel MPI is: its launcher is in bin/, its libraries, to be found before those of the MPI
 /// that a program was linked with, in lib/.

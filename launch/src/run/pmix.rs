@@ -34,6 +34,9 @@ pub fn settings(ranks: u32) -> Vec<(&'static str, OsString)> {
         // A rank that is killed would leave its directory behind. They serve shared memory, of which
         // there is none with one rank on each node.
         ("OMPI_MCA_orte_create_session_dirs", "0".into()),
+        // No barrier at the end of MPI_Init: it would look for messages for as long as that takes, and
+        // each look counts. Messages find everybody, whether they are through or not.
+        ("OMPI_MCA_async_mpi_init", "1".into()),
     ];
     if super::cpus::allowed().is_ok_and(|cpus| cpus.len() < ranks as usize) {
         // To it there is one rank on each node.

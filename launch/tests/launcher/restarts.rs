@@ -6,6 +6,7 @@ mod ends;
 mod farewells;
 mod heartbeats;
 mod helpers;
+mod pauses;
 mod queues;
 mod rank;
 mod shortage;

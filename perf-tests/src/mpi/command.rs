@@ -4,7 +4,7 @@ use super::installed::{self, Installed};
 use super::program::Program;
 use super::results::{Results, Row, TRANSPORTS, What, rows};
 use super::table::{rates_table, ratios_table, times_table};
-use super::targets::{can_be_logged, judge};
+use super::targets::judge;
 use crate::limits::{self, Handover};
 use crate::outputs::Outputs;
 use crate::plot::Panel;
@@ -92,7 +92,7 @@ impl Mpi {
         let mut all =
             found.all.iter().enumerate().map(prepare).collect::<Result<Vec<_>, Error>>()?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let runs: usize = all.iter().map(|of| transports(of.mpi).count()).sum();
+        let runs: usize = all.len() * TRANSPORTS.len();
         let steps = runs * (sizes.len() + 1);
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
@@ -183,7 +183,7 @@ impl<'a> Measured<'a> {
             bar.inc(1);
             bar.set_message(format!("{}: {what}: {}", mpi.launcher.version, over.name()));
         };
-        let transports: Vec<What> = transports(mpi).collect();
+        let transports = TRANSPORTS;
         self.results.begin_round();
         for &size in sizes {
             let handover_us = limits::best_handover(between)? * 1e6;
@@ -220,10 +220,4 @@ impl<'a> Measured<'a> {
             |panel: Panel| Panel { title: format!("{}: {}", self.name(), panel.title), ..panel };
         self.results.panels(&transports, &limits).map(titled).into()
     }
-}
-
-/// What the programs of an MPI can be started over.
-fn transports(mpi: &Installed) -> impl Iterator<Item = What> + use<> {
-    let logged = can_be_logged(mpi.launcher.mpi);
-    TRANSPORTS.into_iter().filter(move |over| logged || over.logging().is_none())
 }

@@ -1,7 +1,6 @@
 //! The `mpi-kill` command: one kill of an MPI program at half time.
 
 use super::installed::{self, Installed};
-use super::targets::can_be_logged;
 use crate::launching::must_be_alone;
 use crate::outputs::Outputs;
 use crate::peers::{compile, run};
@@ -83,8 +82,7 @@ impl MpiKill {
     pub fn run(&self) -> Result<ExitCode, Error> {
         must_be_alone("mpi-kill", "ranks")?;
         let taffrail = installed::taffrail(self.prefix.as_deref())?;
-        let mut found = installed::find(&self.mpi_dir)?;
-        found.all.retain(|mpi| can_be_logged(mpi.launcher.mpi));
+        let found = installed::find(&self.mpi_dir)?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let folder = tempfile::tempdir()

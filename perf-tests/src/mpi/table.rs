@@ -97,7 +97,7 @@ mod tests {
         let text = ratios_table(&results);
         let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last[2..5], ["1.00", "(1.00-1.00)", "-"], "{text}");
-        assert_eq!(last[7..], ["1.50", "(1.50-1.50)"], "{text}");
+        assert_eq!(last[7..], ["1.50", "(1.50-1.50)", "-"], "{text}");
         let text = rates_table(&results);
         assert!(text.contains("1.50 (1.50-1.50)") && !text.contains("one set"), "{text}");
     }

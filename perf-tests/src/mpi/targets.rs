@@ -36,9 +36,7 @@ pub fn judge(mpi: Mpi, name: &str, results: &Results) -> Vec<Verdict> {
     ];
     let (least, sizes) = BANDWIDTH;
     all.extend(sizes.map(|size| (What::Taffrail, size, Bound::AtLeast(least), What::Own)));
-    if can_be_logged(mpi) {
-        all.extend(LOGGING.map(|(what, size, bound)| (what, size, bound, What::Taffrail)));
-    }
+    all.extend(LOGGING.map(|(what, size, bound)| (what, size, bound, What::Taffrail)));
     let sizes = results.sizes();
     all.retain(|(_, size, ..)| sizes.contains(size));
     let verdict = |(what, size, wanted, to): (What, usize, Bound, What)| {
@@ -54,11 +52,6 @@ pub fn judge(mpi: Mpi, name: &str, results: &Results) -> Vec<Verdict> {
         }
     };
     all.into_iter().map(verdict).collect()
-}
-
-/// Whether `taffrail run`, which logging needs, can start its programs.
-pub fn can_be_logged(mpi: Mpi) -> bool {
-    mpi != Mpi::Open
 }
 
 #[cfg(test)]
@@ -89,7 +82,8 @@ mod tests {
     #[test]
     fn each_mpi_is_judged_against_itself() {
         let verdicts = judge(Mpi::Open, "Open MPI 4.1.4", &measured());
-        assert_eq!(met(&verdicts), [true, true, true].map(Some), "{verdicts:?}");
+        let expected = [true, true, true, true, false, false, true, false, true].map(Some);
+        assert_eq!(met(&verdicts), expected, "{verdicts:?}");
         let verdicts = judge(Mpi::Mpich, "MPICH 5.0.2", &measured());
         let expected = [false, true, true, true, false, false, true, false, true].map(Some);
         assert_eq!(met(&verdicts), expected, "{verdicts:?}");
@@ -105,6 +99,6 @@ mod tests {
         results.add_time(8, What::Own, Ok(0.4));
         results.add_time(8, What::Taffrail, Err("no provider".into()));
         let verdicts = judge(Mpi::Mpich, "MPICH", &results);
-        assert_eq!(met(&verdicts), [None; 4], "{verdicts:?}");
+        assert_eq!(met(&verdicts), [None; 5], "{verdicts:?}");
     }
 }

@@ -213,6 +213,14 @@ impl Endpoint {
         &mut self,
         progress: bool,
     ) -> Result<Option<(Request, Completion)>, Error> {
+        // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
+        // as its launcher takes to start the others.
+        if !self.core.requests.has_any_reported() {
+            if progress {
+                self.turn();
+            }
+            return Ok(None);
+        }
         match self.log().ask() {
             Answer::Free => {
                 let mut ended = self.core.requests.ended();
@@ -234,6 +242,14 @@ impl Endpoint {
                 Ok(Some((request, self.core.requests.tell(request))))
             }
             Answer::Nothing => {
+                if progress {
+                    self.turn();
+                }
+                Ok(None)
+            }
+            // It looks more often than it did, again for as long as something else takes.
+            early @ Answer::Found(serial) if !self.core.requests.has_reported(serial) => {
+                self.log().asked = Some(early);
                 if progress {
                     self.turn();
                 }
