@@ -8,6 +8,7 @@ mod looking;
 mod memory;
 mod one_sided;
 mod reporting;
+mod standing_in;
 mod starting;
 mod waiting;
 

@@ -1,10 +1,12 @@
 //! `taffrail mpi`: starts an MPI program over Taffrail, with the launcher of its MPI or with ours.
 
 mod installed;
+mod left_behind;
 mod linked;
 mod provider;
 
 pub use installed::{Launcher, beside};
+pub(crate) use left_behind::remove as remove_left_behind;
 pub(crate) use provider::through_provider;
 
 use crate::run;

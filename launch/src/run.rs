@@ -9,6 +9,7 @@ mod keyboard;
 mod line;
 mod logger;
 mod output;
+mod over;
 mod pmix;
 mod ranks;
 mod recovery;

@@ -17,7 +17,7 @@ const OPEN: u64 = 1 << 32;
 const WAITS: u64 = 1 << 33;
 
 /// The word of this process, if it has one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Heartbeat(Option<&'static AtomicU64>);
 
 impl Heartbeat {

@@ -17,7 +17,7 @@ mod tagged;
 use crate::abi::constants::*;
 use crate::abi::domain::fid_domain;
 use crate::abi::ep::fid_ep;
-use crate::abi::errno::{FI_EINVAL, FI_ENOAV};
+use crate::abi::errno::{FI_EINVAL, FI_ENOAV, FI_EOTHER};
 use crate::abi::fi_addr_t;
 use crate::abi::fid::{fi_ops, fid};
 use crate::abi::info::fi_info;
@@ -25,7 +25,7 @@ use crate::av::Av;
 use crate::call::{Refusal, answer};
 use crate::cntr::Cntr;
 use crate::domain::{Domain, given};
-use crate::{settings, unsupported};
+use crate::{over, settings, standby, unsupported};
 use binding::Side;
 use operation::Operation;
 use rustc_hash::FxHashMap;
@@ -120,6 +120,12 @@ pub unsafe extern "C" fn open(
             });
             tracing::info!("an endpoint at {}", made.engine.address());
             let made = Box::into_raw(made);
+            if (*made).is_logged {
+                over::begin()
+                    .and_then(|()| standby::begin(made, &raw const (*domain).lock))
+                    .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))
+                    .inspect_err(|error| eprintln!("taffrail: no endpoint: {error}"))?;
+            }
             let _guard = (*domain).lock.take();
             let state = &mut (*domain).state;
             for (key, region) in state.regions.all() {
@@ -139,12 +145,17 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         // SAFETY: an open endpoint, made by `open`. What it is bound to is open as long as it is.
         unsafe {
             let domain = (*endpoint).domain;
+            let away = (*endpoint).is_logged.then(standby::keep_away);
             let _guard = (*domain).lock.take();
             binding::let_go(endpoint);
             let state = &mut (*domain).state;
             state.endpoints.retain(|&other| other != endpoint);
             state.users -= 1;
-            drop(Box::from_raw(endpoint));
+            let closed = Box::from_raw(endpoint);
+            match away {
+                Some(away) => away.close(closed),
+                None => drop(closed),
+            }
         }
         Ok(0)
     })
@@ -156,6 +167,19 @@ fn join() -> Result<taffrail::Endpoint, taffrail::Error> {
 }
 
 impl Endpoint {
+    /// Makes progress in the place of the program, which may sleep until there is some.
+    pub fn stand_in(&mut self) -> usize {
+        let happened = self.engine.stand_in();
+        if happened > 0 {
+            for cq in [self.tx.cq, self.rx.cq] {
+                // SAFETY: what the endpoint is bound to is open.
+                let wait = unsafe { cq.as_ref() }.and_then(|cq| cq.bound.wait.as_ref());
+                wait.inspect(|wait| wait.ring());
+            }
+        }
+        happened
+    }
+
     /// The rank that a number of the address vector stands for. Connects where that has not been done.
     #[inline(always)]
     fn rank(&mut self, number: fi_addr_t) -> Result<Rank, c_int> {

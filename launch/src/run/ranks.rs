@@ -24,7 +24,7 @@ pub struct Rank {
 }
 
 /// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "TAFFRAIL_JOB",
     "TAFFRAIL_LOGGING",
     "TAFFRAIL_EVENTS",
@@ -35,6 +35,7 @@ const OURS: [&str; 10] = [
     "TAFFRAIL_REPLAY",
     "TAFFRAIL_LOG_MEMORY",
     "TAFFRAIL_HEARTBEAT",
+    "TAFFRAIL_OVER",
 ];
 
 /// What a process is given beside what all have.

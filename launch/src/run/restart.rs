@@ -1,6 +1,7 @@
 //! Ranks that have ended: what is done about those that failed.
 
 use super::failures::OnFailure;
+use super::over::Programs;
 use super::ranks::{self, Bad};
 use super::watch::Job;
 use super::{Failure, say};
@@ -96,6 +97,9 @@ impl Job<'_> {
         let how = how.join(", ");
         let status = failed[0].bad.status;
         let end = |why: String| Err(Failure { status, why: format!("{how}; {why}") });
+        if self.programs.as_ref().is_some_and(Programs::are_over) {
+            return end(format!("it is not restarted, since all programs were over: {NOT_DONE}"));
+        }
         if let Some(done) = self.done.or(recovery.who_left()?) {
             return end(all_were_done(done));
         }
@@ -136,6 +140,8 @@ impl Job<'_> {
         if all.contains(&0) {
             self.keyboard.rewind();
         }
+        // Where messages are logged, an MPI takes each rank for a node.
+        crate::mpi::remove_left_behind(&self.name, all.iter().copied());
         for (rank, replay) in replays {
             self.ranks[rank] = self.start(rank, Some(replay))?;
         }

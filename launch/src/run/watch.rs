@@ -5,6 +5,7 @@ use super::guard::Guard;
 use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
 use super::line::Heard;
+use super::over::Programs;
 use super::ranks::{self, Outfit, Rank};
 use super::recovery::Recovery;
 use super::server::{Deed, Server};
@@ -44,6 +45,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         on_failure: plan.on_failure,
         recovery: Recovery::new(plan, args.ranks, digest, &guard)?,
         guard,
+        programs: args.failures.log().then(|| Programs::new(args.ranks)),
         heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
         done: None,
         gone: Vec::new(),
@@ -70,7 +72,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
 pub(super) struct Job<'a> {
     args: &'a Args,
     /// No other job has it.
-    name: String,
+    pub(super) name: String,
     /// The CPU of each rank, if they are bound.
     places: Option<Vec<usize>>,
     pub(super) server: Server,
@@ -81,6 +83,8 @@ pub(super) struct Job<'a> {
     /// If messages are logged.
     pub(super) recovery: Option<Recovery>,
     pub(super) guard: Guard,
+    /// Which are over, if messages are logged.
+    pub(super) programs: Option<Programs>,
     /// If ranks that hang are to be killed.
     heartbeats: Option<Heartbeats>,
     /// The first rank that has ended with success.
@@ -105,6 +109,7 @@ enum Source {
     Keyboard,
     Rank0Input,
     Logger,
+    Over(usize),
     Exit(usize),
 }
 
@@ -120,6 +125,9 @@ impl Job<'_> {
             None => Outfit::default(),
         };
         outfit.set("TAFFRAIL_JOB", &self.name);
+        if let Some(programs) = &mut self.programs {
+            programs.outfit(number, &mut outfit)?;
+        }
         if let Some(heartbeats) = &mut self.heartbeats {
             heartbeats.outfit(number, &mut outfit)?;
         }
@@ -169,6 +177,8 @@ impl Job<'_> {
         all.extend(self.keyboard.sink().map(|fd| (Source::Rank0Input, fd, PollFlags::OUT)));
         let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.sockets());
         all.extend(loggers.map(|fd| (Source::Logger, fd, PollFlags::IN)));
+        let programs = self.programs.iter().flat_map(Programs::watched);
+        all.extend(programs.map(|(rank, fd)| (Source::Over(rank), fd, PollFlags::IN)));
         for (number, rank) in self.ranks.iter().enumerate() {
             let pidfd = rank.pidfd.as_ref();
             all.extend(pidfd.map(|fd| (Source::Exit(number), fd.as_fd(), PollFlags::IN)));
@@ -186,11 +196,17 @@ impl Job<'_> {
                 Source::Keyboard => self.keyboard.read(),
                 Source::Rank0Input => self.keyboard.write(),
                 Source::Logger => self.look_at_logger(),
+                Source::Over(rank) => {
+                    self.programs.iter_mut().for_each(|programs| programs.listen(rank));
+                }
                 Source::Exit(rank) => ended.push(rank),
             }
         }
         if !ended.is_empty() {
             self.ended(&ended);
+        }
+        if let Some(programs) = &mut self.programs {
+            programs.release(|rank| self.ranks[rank].runs());
         }
     }
 
@@ -341,6 +357,7 @@ impl Drop for Job<'_> {
         for rank in self.ranks.iter_mut().filter(|rank| rank.runs()) {
             let _ = rank.reap(&self.guard);
         }
+        crate::mpi::remove_left_behind(&self.name, 0..self.ranks.len());
         let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.pids());
         end_left_behind(&loggers.chain([self.guard.pid()]).collect::<Vec<_>>());
         // It keeps what is left in the rings, and ends by itself when it is dropped.

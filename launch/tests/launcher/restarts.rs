@@ -11,6 +11,7 @@ mod queues;
 mod rank;
 mod shortage;
 mod silence;
+mod standing_in;
 mod storms;
 mod torture;
 

@@ -5,6 +5,7 @@
 
 mod command;
 mod installed;
+mod kills;
 mod lives;
 mod programs;
 

@@ -3,6 +3,7 @@
 use super::installed::{self, Mpi};
 use super::*;
 use rustix::process::{Pid, Signal};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,10 @@ const PROGRAMS: [(&str, u32, u32); 6] = [
     ("persistent", 10, 50),
 ];
 
-const RANKS: &str = "3";
+pub const RANKS: &str = "3";
 
 /// The folder with the provider to test, if it is there.
-fn provider() -> Option<PathBuf> {
+pub fn provider() -> Option<PathBuf> {
     std::env::var_os("TAFFRAIL_TEST_PROVIDER").map(PathBuf::from)
 }
 
@@ -74,7 +75,7 @@ fn every_program_has_the_same_answer_under_open_mpi() {
 }
 
 /// Kills for each program: 0 leaves the tests with kills out.
-fn kills() -> u32 {
+pub fn kills() -> u32 {
     let kills = std::env::var("TAFFRAIL_TEST_KILLS").ok().and_then(|text| text.parse().ok());
     match (kills.unwrap_or(0), provider()) {
         (0, _) | (_, None) => {
@@ -87,11 +88,16 @@ fn kills() -> u32 {
     }
 }
 
-/// Random numbers, from a seed that is printed, or that `TAFFRAIL_TEST_SEED` says.
-fn random() -> fastrand::Rng {
+/// Random numbers for a test, from a seed that is printed, or that `TAFFRAIL_TEST_SEED` says.
+pub fn random(test: &str) -> fastrand::Rng {
     let seed = std::env::var("TAFFRAIL_TEST_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    eprintln!("to repeat it: TAFFRAIL_TEST_SEED={seed}");
+    let names = ["TAFFRAIL_TEST_MPICH", "TAFFRAIL_TEST_PROVIDER", "TAFFRAIL_TEST_KILLS"];
+    let set = names.map(|name| format!("{name}={}", std::env::var(name).unwrap_or_default()));
+    eprintln!(
+        "to repeat it: {} TAFFRAIL_TEST_SEED={seed} cargo test -p taffrail-launch --test mpi {test}",
+        set.join(" ")
+    );
     fastrand::Rng::with_seed(seed)
 }
 
@@ -107,28 +113,33 @@ fn programs_whose_ranks_are_killed_have_the_same_answer_under_open_mpi() {
 
 fn programs_killed(mpi: Option<Mpi>) {
     let Some(mpi) = mpi.filter(|_| kills() > 0) else { return };
-    let mut random = random();
+    let mut random = random("programs_whose_ranks_are_killed");
     for (name, _, steps) in PROGRAMS {
         killed(&mpi, name, steps, &mut random);
     }
 }
 
 /// A logged job, and the file with what it says on standard error.
-struct Job {
+pub struct Job {
     process: std::process::Child,
     said: tempfile::NamedTempFile,
 }
 
 impl Job {
-    /// Starts a program, and returns when all ranks are through MPI_Init.
-    fn start(program: &Path, steps: u32) -> Job {
+    /// Starts a program.
+    pub fn begin(program: &Path, steps: u32) -> Job {
         let said = tempfile::NamedTempFile::new().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
         command.args(["run", "--timeout", "120", "--logging", "pessimistic", "--sets", "rank"]);
         command.args(["-n", RANKS]).arg(program).arg(steps.to_string());
         choose(&mut command).stdin(Stdio::null()).stdout(Stdio::piped());
         let process = command.stderr(said.reopen().unwrap()).spawn().unwrap();
-        let mut job = Job { process, said };
+        Job { process, said }
+    }
+
+    /// Starts a program, and returns when all ranks are through MPI_Init.
+    fn start(program: &Path, steps: u32) -> Job {
+        let mut job = Job::begin(program, steps);
         let ranks = RANKS.parse().unwrap();
         while job.said().matches("ready").count() < ranks
             && job.process.try_wait().unwrap().is_none()
@@ -148,7 +159,18 @@ impl Job {
         pid.is_some_and(|pid| rustix::process::kill_process(pid, Signal::KILL).is_ok())
     }
 
-    fn end(self) -> Ended {
+    /// As [`kill`](Self::kill), as soon as there is one.
+    pub fn kill_soon(&mut self, rank: u32) -> bool {
+        while self.process.try_wait().unwrap().is_none() {
+            if self.kill(rank) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    pub fn end(self) -> Ended {
         let said = self.said;
         let output = self.process.wait_with_output().unwrap();
         Ended {
@@ -182,13 +204,19 @@ fn killed(mpi: &Mpi, name: &str, steps: u32, random: &mut fastrand::Rng) {
         let killed = job.kill(victim);
         let job = job.end();
         // Too late: all were done with each other, and what is left is not done again.
-        if job.err.contains("it is not restarted, since rank") {
+        if job.err.contains("it is not restarted, since") {
             continue;
         }
         hit += u32::from(killed);
-        assert_eq!((job.status, &job.out), (Some(0), &peace.out), "{what}, hit: {killed}: {job:?}");
+        let expected = (Some(0), answers(&peace));
+        assert_eq!((job.status, answers(&job)), expected, "{what}, hit: {killed}: {job:?}");
     }
     panic!("{name}: only {hit} of {wanted} kills were in time");
+}
+
+/// The lines that it prints; who was killed in MPI_Finalize may have printed some before.
+pub fn answers(job: &Ended) -> BTreeSet<String> {
+    job.out.lines().map(str::to_owned).collect()
 }
 
 /// The process of a rank of a launcher's job, if it runs: not its PMIx server, which is the launcher's

@@ -151,6 +151,18 @@ impl Endpoint {
     /// Waits until the programs of all ranks are over: until then one of them may need what is logged
     /// here.
     pub(crate) fn take_leave(&mut self) {
+        self.say_that_it_is_over();
+        let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return };
+        // Whoever starts ranks again must know that this one takes nobody in any more.
+        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)));
+        let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
+        if let Some(log) = &mut self.core.log {
+            log.events.leave(others + u64::from(log.incarnation));
+        }
+    }
+
+    /// Says to all that the program is over, and waits until all have said so.
+    pub(crate) fn say_that_it_is_over(&mut self) {
         let Some(log) = &mut self.core.log else { return };
         log.leaving = true;
         let me = log.me;
@@ -166,12 +178,8 @@ impl Endpoint {
                 break;
             }
         }
-        // Whoever starts ranks again must know that this one takes nobody in any more.
-        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)));
-        let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
         if let Some(log) = &mut self.core.log {
             log.counters().iter().for_each(|sent| log.events.tell(sent));
-            log.events.leave(others + u64::from(log.incarnation));
         }
     }
 

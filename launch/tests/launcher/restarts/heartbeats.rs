@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use taffrail::{Job, collectives};
 
 /// A rank that exchanges numbers with the others twice. Before the first time, rank 1 calls the library so often,
-/// each time after so many milliseconds; not if it was started again. Alone it does nothing.
+/// each time after so many milliseconds; not if it was started again. Where `STANDS_IN` is set, somebody
+/// stands in for its program meanwhile. Alone it does nothing.
 #[test]
 fn a_rank_that_takes_its_time() {
     let Ok(calls_and_nap) = std::env::var("HEARTBEATS") else { return };
@@ -18,7 +19,12 @@ fn a_rank_that_takes_its_time() {
     for round in 0..2 {
         if job.rank() == 1 && round == 0 && !again {
             for _ in 0..calls {
-                std::thread::sleep(Duration::from_millis(nap));
+                let until = Instant::now() + Duration::from_millis(nap);
+                while std::env::var_os("STANDS_IN").is_some() && Instant::now() < until {
+                    endpoint.stand_in();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
                 endpoint.progress();
             }
         }
@@ -32,12 +38,20 @@ fn a_rank_that_takes_its_time() {
 }
 
 fn with_a_nap(calls_and_nap: &str, options: &[&str]) -> Ended {
+    ended_after(&mut napping(calls_and_nap, options))
+}
+
+fn ended_after(command: &mut Command) -> Ended {
+    let started = Instant::now();
+    ended(command.output().unwrap(), started)
+}
+
+fn napping(calls_and_nap: &str, options: &[&str]) -> Command {
     let mut command = taffrail(&["run", "-n", "3", "--timeout", "100", "--heartbeat", "2"]);
     command.args(options).arg(std::env::current_exe().unwrap());
     let this = "restarts::heartbeats::a_rank_that_takes_its_time";
     command.args(["--exact", this, "--nocapture", "--quiet"]).env("HEARTBEATS", calls_and_nap);
-    let started = Instant::now();
-    ended(command.output().unwrap(), started)
+    command
 }
 
 const OVERDUE: &str = "has not called the library for 2 s, or is stopped; killing it";
@@ -48,6 +62,14 @@ fn a_rank_that_hangs_is_killed_and_started_again() {
     assert_eq!(job.status, 0, "{}", job.err);
     assert_eq!(job.err.matches(OVERDUE).count(), 1, "{}", job.err);
     assert!(job.err.contains("taffrail: 1 failure; 1 processes started again"), "{}", job.err);
+}
+
+#[test]
+fn who_stands_in_for_a_rank_that_hangs_does_not_hide_it() {
+    let mut command = napping("1 1000000", &[&LOGGED[..], &["--sets", "rank"]].concat());
+    let job = ended_after(command.env("STANDS_IN", "1"));
+    assert_eq!(job.status, 0, "{}", job.err);
+    assert_eq!(job.err.matches(OVERDUE).count(), 1, "{}", job.err);
 }
 
 #[test]

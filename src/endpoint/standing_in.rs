@@ -1,0 +1,40 @@
+//! Endpoints whose program does not call: for runtimes with a thread that stands in for it.
+
+use crate::Endpoint;
+
+/// Turns in one call.
+const TURNS: u32 = 64;
+
+impl Endpoint {
+    /// Makes progress for a program that has not called for a while, by somebody else: so this is no
+    /// heartbeat. Where messages are logged, it takes in ranks that were started again, and sends them
+    /// what they lack. Returns how many things happened.
+    #[doc(hidden)]
+    pub fn stand_in(&mut self) -> usize {
+        if !self.line.is_parent() {
+            return 0;
+        }
+        let heartbeat = std::mem::take(&mut self.heartbeat);
+        let mut happened = self.check();
+        for _ in 0..TURNS {
+            match self.turn() {
+                0 => break,
+                events => happened += events,
+            }
+        }
+        self.heartbeat = heartbeat;
+        happened
+    }
+
+    /// Waits until no rank has anything to send or receive any more, as dropping the endpoint does; but
+    /// what is logged here stays, for ranks that are killed later, as long as somebody
+    /// [stands in](Self::stand_in).
+    #[doc(hidden)]
+    pub fn finish(&mut self) {
+        if self.line.is_parent() {
+            self.give_all_back();
+            self.say_that_it_is_over();
+            self.heartbeat.end();
+        }
+    }
+}
