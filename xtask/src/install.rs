@@ -131,12 +131,7 @@ fn c_library(package: &Package, built: &Path, prefix: &Path) -> Result<(), Error
     let versioned = format!("{}.{}", C_LIBRARY.1, package.version);
     let library = lib.join(&versioned);
     make_room(&library)?;
-    // Why not by cargo: docs/c-api.md, "How the library is linked".
-    let mut linker = Command::new("cc");
-    linker.arg("-L").arg(built).arg("@link.args").arg("-o").arg(&library);
-    if !run(linker.current_dir(package.folder())).ok {
-        return Err(Error::other(format!("{versioned} cannot be linked; is a C compiler here?")));
-    }
+    link_c_library(package.folder(), built, &library)?;
     link(&versioned, &lib.join(C_LIBRARY.1))?;
     if let Some(name) = soname(&library)?.filter(|name| *name != C_LIBRARY.1 && *name != versioned)
     {
@@ -150,6 +145,21 @@ fn c_library(package: &Package, built: &Path, prefix: &Path) -> Result<(), Error
     let to = lib.join("pkgconfig/taffrail.pc");
     make_room(&to)?;
     std::fs::write(&to, text)
+}
+
+/// Links the shared C library out of the static one in the folder `built`.
+///
+/// # Errors
+/// When that fails.
+pub fn link_c_library(package: &Path, built: &Path, library: &Path) -> Result<(), Error> {
+    // Why not by cargo: docs/c-api.md, "How the library is linked".
+    let mut linker = Command::new("cc");
+    linker.arg("-L").arg(built).arg("@link.args").arg("-o").arg(library);
+    if run(linker.current_dir(package)).ok {
+        return Ok(());
+    }
+    let name = library.display();
+    Err(Error::other(format!("{name} cannot be linked; is a C compiler here?")))
 }
 
 /// The name that programs linked with a library look it up by.

@@ -3,15 +3,20 @@
 
 use crate::command::{cargo, run};
 use crate::counts::Counts;
+use crate::install;
 use crate::place::Place;
 use crate::report::Outcome;
 use crate::tools;
 use serde::Deserialize;
+use std::io::Error;
 use std::path::Path;
 use std::process::Command;
 
 /// The file of limits.
 const FILE: &str = "xtask/instructions.toml";
+
+/// Where the C programs are.
+const PROGRAMS: &str = "xtask/instructions";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,16 +24,26 @@ struct Baseline {
     workload: Vec<Workload>,
 }
 
-/// An example program that moves a fixed number of messages.
+/// A program that moves as many messages as it is told.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Workload {
     name: String,
-    package: String,
-    example: String,
+    program: Program,
     messages: u64,
-    /// The most instructions for one message, the program's start and end included.
+    /// The most instructions for one message.
     limit: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+enum Program {
+    /// An example, which moves `messages` by itself. Its start and its end are included.
+    Example { package: String, name: String },
+    /// A C program over the libfabric provider. Its argument is the number of round trips.
+    Provider(String),
+    /// A C program over the C library. Its argument is the number of round trips.
+    Library(String),
 }
 
 pub fn step(place: &Place) -> Outcome {
@@ -73,23 +88,120 @@ fn read(path: &Path) -> Result<Baseline, String> {
 
 /// Instructions for each message.
 fn measure(place: &Place, workload: &Workload) -> Result<f64, String> {
-    let Workload { package, example, .. } = workload;
-    let line = format!("build --release --locked -p {package} --example {example}");
+    let messages = workload.messages;
+    let collected = match &workload.program {
+        Program::Example { package, name } => example(place, package, name),
+        Program::Provider(name) => provider(place, name, messages),
+        Program::Library(name) => library(place, name, messages),
+    };
+    collected.map(|count| count as f64 / messages as f64)
+}
+
+fn example(place: &Place, package: &str, name: &str) -> Result<u64, String> {
+    let line = format!("build --release --locked -p {package} --example {name}");
     if !run(&mut cargo(place, &line)).ok {
         return Err("the example does not build".into());
     }
-    let program = place.build("release").join("examples").join(example);
-    let ended = run(Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .current_dir(&place.root));
+    count(place, &place.build("release").join("examples").join(name), &[], "")
+}
+
+fn provider(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
+    if !run(&mut cargo(place, "build --release --locked --lib -p taffrail-ofi")).ok {
+        return Err("the provider does not build".into());
+    }
+    let folder = folder(place).map_err(said)?;
+    let built = place.build("release").join("libtaffrail_ofi.so");
+    std::fs::copy(built, folder.join("libtaffrail-fi.so")).map_err(said)?;
+    compile(place, name, &["-lfabric"])?;
+    let found = ("FI_PROVIDER_PATH", folder.as_path());
+    // Others would only be loaded.
+    let alone = ("FI_PROVIDER", Path::new("taffrail"));
+    round_trips(place, &folder.join(name), &[found, alone], messages)
+}
+
+fn library(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
+    let line = "rustc --release --locked --lib --crate-type staticlib -p taffrail-c";
+    if !run(&mut cargo(place, line)).ok {
+        return Err("the C library does not build".into());
+    }
+    let folder = folder(place).map_err(said)?;
+    let package = place.root.join("embed/c");
+    let (shared, include) = (folder.join("libtaffrail.so.0"), package.join("include"));
+    install::link_c_library(&package, &place.build("release"), &shared).map_err(said)?;
+    let include = format!("-I{}", include.display());
+    compile(place, name, &[&include, &shared.to_string_lossy()])?;
+    round_trips(place, &folder.join(name), &[("LD_LIBRARY_PATH", &folder)], messages)
+}
+
+/// Where programs and libraries are put.
+fn folder(place: &Place) -> Result<std::path::PathBuf, Error> {
+    let folder = place.build("release").join("instructions");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn compile(place: &Place, name: &str, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+    command.arg(place.build("release").join("instructions").join(name));
+    command.arg(place.root.join(PROGRAMS).join(format!("{name}.c"))).args(arguments);
+    if run(&mut command).ok { Ok(()) } else { Err(format!("{name}.c does not compile")) }
+}
+
+/// Instructions of so many messages, two a round trip, without the program's start and end: those of a
+/// run with as many, less those of one without any.
+fn round_trips(
+    place: &Place,
+    program: &Path,
+    environment: &[(&str, &Path)],
+    messages: u64,
+) -> Result<u64, String> {
+    let none = count(place, program, environment, "0")?;
+    let all = count(place, program, environment, &(messages / 2).to_string())?;
+    Ok(all.saturating_sub(none))
+}
+
+/// Instructions of a program.
+fn count(
+    place: &Place,
+    program: &Path,
+    environment: &[(&str, &Path)],
+    argument: &str,
+) -> Result<u64, String> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    command.args((!argument.is_empty()).then_some(argument)).current_dir(&place.root);
+    let ended = run(command.envs(environment.iter().copied()));
     // `==pid== Collected : <instructions>`
     let collected = ended.output.lines().find_map(|line| {
         let (_, count) = line.split_once("Collected :")?;
         count.trim().parse::<u64>().ok()
     });
     match collected {
-        Some(count) if ended.ok => Ok(count as f64 / workload.messages as f64),
-        _ => Err("the example failed under callgrind; see above".into()),
+        Some(count) if ended.ok => Ok(count),
+        _ => Err("the program failed under callgrind; see above".into()),
+    }
+}
+
+fn said(error: Error) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_can_be_read_and_their_programs_are_there() {
+        let root = Place::find().root;
+        let baseline = read(&root.join(FILE)).unwrap();
+        for workload in baseline.workload {
+            match workload.program {
+                Program::Example { .. } => {}
+                Program::Provider(name) | Program::Library(name) => {
+                    assert!(root.join(PROGRAMS).join(format!("{name}.c")).is_file(), "{name}.c");
+                }
+            }
+        }
     }
 }
