@@ -8,9 +8,13 @@ use super::{Failure, in_words, ranks};
 use std::os::fd::{AsRawFd, OwnedFd};
 use taffrail_logging::causal::Counters;
 
-/// Seconds for which a rank that was started again waits for the others. They take it in when they
-/// call the library the next time, and it is no failure if that takes long.
-const PATIENCE: (&str, &str) = ("TAFFRAIL_CONNECT_TIMEOUT", "1000000");
+/// How long a rank waits for the others, in seconds.
+const PATIENCE: &str = "TAFFRAIL_CONNECT_TIMEOUT";
+/// A rank that was started again: the others take it in when they call the library the next time, and it
+/// is no failure if that takes long.
+const OF_SUCCESSORS: u32 = 1_000_000;
+/// Any other: those that it waits for may be killed and started again meanwhile, more than once.
+const OF_FIRST_LIVES: u32 = 600;
 
 /// What a logged job has beside its processes.
 pub struct Recovery {
@@ -129,8 +133,9 @@ impl Recovery {
         if let Some(bytes) = self.logged.memory {
             outfit.set("TAFFRAIL_LOG_MEMORY", bytes);
         }
-        if life.incarnation > 0 && std::env::var_os(PATIENCE.0).is_none() {
-            outfit.set(PATIENCE.0, PATIENCE.1);
+        if std::env::var_os(PATIENCE).is_none() {
+            let is_first = life.incarnation == 0;
+            outfit.set(PATIENCE, if is_first { OF_FIRST_LIVES } else { OF_SUCCESSORS });
         }
         Ok(outfit)
     }
