@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     for (long done = 0; done < iterations;) {
         shift(mine, up, bytes, above, below);
         shift(mine, down, bytes, below, above);
-        mine[done % words] = mixed(up[done % words], down[done % words]) + all;
+        mine[done % words] = mixed(mixed(done, up[done % words]), down[done % words]) + all;
         if (++done % ADD_EVERY == 0) {
             uint64_t part = mine[0];
             MPI_Allreduce(&part, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);

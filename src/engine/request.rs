@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 use taffrail_fabric::RemoteKey;
 use taffrail_matching::PostId;
 
+/// Operations whose end is to be told are numbered up to this, and then from 1 on again.
+pub(crate) const MOST_SERIAL: u32 = u32::MAX >> 1;
+
 /// Stands for "no particular rank".
 pub(crate) const ANY: u32 = u32::MAX;
 
@@ -260,13 +263,19 @@ impl Requests {
 
     /// Lets the end of an operation be told.
     pub(crate) fn report(&mut self, index: u32) {
-        self.serial = self.serial.wrapping_add(1).max(1);
+        self.serial = (self.serial.wrapping_add(1) & MOST_SERIAL).max(1);
         let slot = &mut self.slots[index as usize];
         slot.serial = self.serial;
         let multi = slot.extra.as_ref().and_then(|extra| extra.multi.as_ref());
         let landed = multi.map_or(0, |multi| multi.untold());
         let told = landed + usize::from(slot.stage.is_over());
         (0..told).for_each(|_| self.is_to_be_told(index));
+    }
+
+    /// Whether nothing is to be told.
+    #[inline]
+    pub(crate) fn all_are_told(&mut self) -> bool {
+        self.ended().is_none()
     }
 
     /// The next of which something is to be told; [`tell`](Self::tell) it.

@@ -131,7 +131,7 @@ unsafe fn advance(cntr: *mut Cntr) {
     unsafe {
         let mut index = 0;
         while let Some(endpoint) = endpoint(cntr, index) {
-            let _ = (*endpoint).advance(LOOK);
+            let _ = (*endpoint).advance(LOOK, 1);
             index += 1;
         }
     }

@@ -1,6 +1,7 @@
 //! Completion queues. Reading one makes progress with the endpoints that are bound to it.
 
 mod entry;
+mod patience;
 mod read;
 
 use crate::abi::constants::*;
@@ -18,9 +19,7 @@ use std::ffi::{CString, c_int, c_void};
 
 use entry::Format;
 pub use entry::{Entry, Failure};
-
-/// Reads without success before the processor is given away.
-const PATIENCE: u32 = 2000;
+use patience::Patience;
 
 #[repr(C)]
 pub struct Cq {
@@ -34,8 +33,7 @@ pub struct Cq {
     failures: VecDeque<Failure>,
     /// What the failure that was read last was, for `fi_cq_strerror`.
     last_failure: CString,
-    /// Reads without success since the last one that had some.
-    empty_reads: u32,
+    patience: Patience,
 }
 
 impl Cq {
@@ -52,14 +50,11 @@ impl Cq {
         self.failures.push_back(failure);
     }
 
-    /// A read has found nothing. Programs read again and again: after many the processor is given to
-    /// somebody who may have what is waited for, as where there are more ranks than processors.
+    /// How often a read that finds nothing looks. With several endpoints none of them is to wait for
+    /// another.
     #[inline]
-    fn idle(&mut self) {
-        self.empty_reads = self.empty_reads.saturating_add(1);
-        if self.empty_reads > PATIENCE {
-            std::thread::yield_now();
-        }
+    fn turns(&mut self) -> u32 {
+        if self.bound.get(1).is_some() { 1 } else { self.patience.turns() }
     }
 }
 
@@ -112,7 +107,7 @@ pub unsafe extern "C" fn open(
                 ready: VecDeque::new(),
                 failures: VecDeque::new(),
                 last_failure: CString::default(),
-                empty_reads: 0,
+                patience: Patience::default(),
             };
             let _guard = (*domain).lock.take();
             (*domain).state.users += 1;

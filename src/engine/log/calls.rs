@@ -6,7 +6,7 @@ use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
-use crate::engine::request::{Completion, Stage};
+use crate::engine::request::{Completion, MOST_SERIAL, Stage};
 use crate::engine::wait::{Ended, PREPARE_EVERY};
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
@@ -16,6 +16,9 @@ use taffrail_matching::{Envelope, MessageId};
 pub(crate) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
+
+/// Set in the number of an operation that was the last whose end was to be told.
+const LAST: u32 = MOST_SERIAL + 1;
 
 /// What the replay says of a receive.
 enum Told {
@@ -206,62 +209,67 @@ impl Endpoint {
         }
     }
 
-    /// As [`next_ended`](Self::next_ended): an event, which names the operation by its number among those
-    /// that are reported.
+    /// As [`next_ended_within`](Self::next_ended_within): an event, which names the operation by its number
+    /// among those that are reported, and says whether it was the last that was over then.
     #[inline(never)]
     pub(crate) fn next_ended_logged(
         &mut self,
-        progress: bool,
+        turns: u32,
     ) -> Result<Option<(Request, Completion)>, Error> {
         // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
         // as its launcher takes to start the others.
         if !self.core.requests.has_any_reported() {
-            if progress {
-                self.turn();
-            }
-            return Ok(None);
+            return Ok(self.look_in_vain(turns));
         }
         match self.log().ask() {
             Answer::Free => {
                 let mut ended = self.core.requests.ended();
-                let mut idle = false;
-                if progress && ended.is_none() {
+                let (mut left, mut idle) = (turns, false);
+                while left > 0 && ended.is_none() {
                     idle = self.turn() == 0;
                     self.end_of_any_source();
                     ended = self.core.requests.ended();
+                    left -= 1;
                 }
                 let Some(request) = ended else {
                     self.log().found_nothing();
+                    self.log().look_is_over = true;
                     if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
                         self.prepare_log();
                     }
                     return Ok(None);
                 };
                 let serial = self.core.requests.get(request.index).serial;
-                self.log().found(serial as usize);
-                Ok(Some((request, self.core.requests.tell(request))))
+                let completion = self.core.requests.tell(request);
+                let last = self.core.requests.all_are_told();
+                self.log().found(if last { serial | LAST } else { serial } as usize);
+                self.log().look_is_over = last;
+                Ok(Some((request, completion)))
             }
-            Answer::Nothing => {
-                if progress {
-                    self.turn();
-                }
-                Ok(None)
-            }
+            Answer::Nothing => Ok(self.look_in_vain(turns)),
             // It looks more often than it did, again for as long as something else takes.
-            early @ Answer::Found(serial) if !self.core.requests.has_reported(serial) => {
+            early @ Answer::Found(word) if !self.core.requests.has_reported(word & !LAST) => {
                 self.log().asked = Some(early);
-                if progress {
-                    self.turn();
-                }
-                Ok(None)
+                Ok(self.look_in_vain(turns))
             }
-            Answer::Found(serial) => {
+            Answer::Found(word) => {
+                let serial = word & !LAST;
                 self.wait_until(|endpoint| endpoint.core.requests.ended_with(serial).is_some());
                 let request = self.core.requests.ended_with(serial).expect("the wait has ended");
+                self.log().look_is_over = word & LAST != 0;
                 Ok(Some((request, self.core.requests.tell(request))))
             }
             other => Err(diverged(other, "a look for the end of an operation")),
         }
+    }
+
+    /// A look that brings nothing, whatever is over.
+    fn look_in_vain<T>(&mut self, turns: u32) -> Option<T> {
+        if turns > 0 {
+            self.turn();
+        }
+        self.log().look_is_over = true;
+        None
     }
 
     /// Waits for the request that, by the replay, is over first.

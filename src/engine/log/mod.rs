@@ -56,6 +56,8 @@ pub(crate) struct Log {
     replay: Replay,
     /// There is something left of the replay.
     replaying: bool,
+    /// The last look for the end of operations has shown all there was.
+    pub(crate) look_is_over: bool,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
     outbound: Outbound<Kept>,
@@ -118,6 +120,7 @@ impl Log {
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
+            look_is_over: true,
             asked: None,
             outbound: Outbound::new(ranks, first),
             inbound: Inbound::new(ranks),

@@ -5,6 +5,7 @@ use crate::abi::cq::{fi_cq_err_entry, fid_cq};
 use crate::abi::errno::*;
 use crate::abi::fi_addr_t;
 use crate::endpoint::Endpoint;
+use crate::lock::SHARED;
 use crate::wait::until;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -25,13 +26,20 @@ unsafe fn more(cq: *const Cq, index: usize, count: usize) -> Option<*mut Endpoin
 /// # Safety
 /// An open queue, the lock, and room for `count` entries (and sources, if these are wanted).
 #[inline(always)]
-unsafe fn take(cq: *mut Cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
+unsafe fn take<const SAFE: bool>(
+    cq: *mut Cq,
+    buf: *mut c_void,
+    count: usize,
+    sources: *mut fi_addr_t,
+) -> isize {
     // SAFETY: the caller's promise. Endpoints write to the queue, so no reference to it lives while
     // they make progress.
     unsafe {
+        // Nobody else is to wait for the lock meanwhile.
+        let turns = if SAFE { 1 } else { (*cq).turns() };
         let mut index = 0;
         while let Some(endpoint) = more(cq, index, count) {
-            if let Err(errno) = (*endpoint).advance(count.max(1)) {
+            if let Err(errno) = (*endpoint).advance(count.max(1), turns) {
                 return -errno as isize;
             }
             index += 1;
@@ -53,10 +61,10 @@ unsafe fn take(cq: *mut Cq, buf: *mut c_void, count: usize, sources: *mut fi_add
             }
         }
         if taken == 0 {
-            cq.idle();
+            cq.patience.found_nothing();
             return -FI_EAGAIN as isize;
         }
-        cq.empty_reads = 0;
+        cq.patience.found_something();
         taken as isize
     }
 }
@@ -70,7 +78,7 @@ pub unsafe extern "C" fn read<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let _guard = (*(*cq).domain).lock.hold::<SAFE>();
-        take(cq, buf, count, null_mut())
+        take::<SAFE>(cq, buf, count, null_mut())
     }
 }
 
@@ -84,7 +92,7 @@ pub unsafe extern "C" fn readfrom<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let _guard = (*(*cq).domain).lock.hold::<SAFE>();
-        take(cq, buf, count, sources)
+        take::<SAFE>(cq, buf, count, sources)
     }
 }
 
@@ -137,7 +145,7 @@ pub unsafe extern "C" fn sreadfrom(
         let domain = (*cq).domain;
         let look = || {
             let _guard = (*domain).lock.take();
-            let taken = take(cq, buf, count, sources);
+            let taken = take::<SHARED>(cq, buf, count, sources);
             (taken != -FI_EAGAIN as isize).then_some(taken)
         };
         let arm = || {

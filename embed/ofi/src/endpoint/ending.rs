@@ -10,15 +10,21 @@ use std::ptr::null_mut;
 use taffrail::{Completion, Error, Landed, Request, Status};
 
 impl Endpoint {
-    /// Makes progress, until nothing more ends or `most` operations have.
+    /// Makes progress, up to `turns` times while nothing ends, and takes what has ended, up to `most`
+    /// operations.
     #[inline]
-    pub fn advance(&mut self, most: usize) -> Result<(), c_int> {
-        for _ in 0..most {
-            match self.engine.next_ended() {
+    pub fn advance(&mut self, most: usize, turns: u32) -> Result<(), c_int> {
+        let mut next = self.engine.next_ended_within(turns);
+        for left in (0..most).rev() {
+            match next {
                 Ok(None) => break,
                 Ok(Some((request, completion))) => self.ended(request, completion),
                 Err(error) => return Err(self.broken(&error)),
             }
+            if left == 0 {
+                break;
+            }
+            next = self.engine.more_ended();
         }
         Ok(())
     }

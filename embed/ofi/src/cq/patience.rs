@@ -1,0 +1,117 @@
+//! How long a read of a queue looks before it says that there is nothing.
+//!
+//! A program that waits reads again and again. Between two reads it does this and that: MPICH gives the
+//! processor away each time, which takes longer than most messages are on their way. So a read that such
+//! a program makes looks several times; one of a program that computes meanwhile looks once. Which of
+//! the two it is tells the time between reads. Where messages are logged there are fewer reads in vain
+//! to be counted and made again, too.
+
+use std::time::{Duration, Instant};
+
+/// Looks of a read, where the program waits: together less than two microseconds.
+const TURNS: u32 = 64;
+/// Reads in vain that look so often: who waits longer has time, and may be waiting for a rank that needs
+/// this processor.
+const MOST_READS: u32 = 4;
+/// Reads that follow each other within this are all that the program does.
+const AT_ONCE: Duration = Duration::from_micros(2);
+/// Reads in vain before the processor is given away.
+const YIELD_AFTER: u32 = 2000;
+
+#[derive(Default)]
+pub struct Patience {
+    /// Reads in vain since the last one that was not.
+    in_vain: u32,
+    /// When the last of them was over.
+    over: Option<Instant>,
+    /// The program has waited lately, and done nothing else.
+    waits: bool,
+}
+
+impl Patience {
+    /// How often the read that begins now is to look.
+    #[inline]
+    pub fn turns(&mut self) -> u32 {
+        if self.in_vain > 0 {
+            self.look_at_the_clock();
+        }
+        if self.waits && self.in_vain < MOST_READS { TURNS } else { 1 }
+    }
+
+    #[inline(never)]
+    fn look_at_the_clock(&mut self) {
+        if self.in_vain <= MOST_READS {
+            self.waits = self.over.is_some_and(|over| over.elapsed() < AT_ONCE);
+        }
+    }
+
+    /// The read was not in vain.
+    #[inline]
+    pub fn found_something(&mut self) {
+        self.in_vain = 0;
+    }
+
+    /// The read was in vain. After many the processor is given to somebody who may have what is waited
+    /// for, as where there are more ranks than processors.
+    #[inline]
+    pub fn found_nothing(&mut self) {
+        self.in_vain = self.in_vain.saturating_add(1);
+        if self.in_vain <= MOST_READS {
+            self.over = Some(Instant::now());
+        } else if self.in_vain > YIELD_AFTER {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read in vain after `pause`; how often it has looked.
+    fn read(patience: &mut Patience, pause: Duration) -> u32 {
+        std::thread::sleep(pause);
+        let turns = patience.turns();
+        patience.found_nothing();
+        turns
+    }
+
+    #[test]
+    fn a_program_that_computes_between_reads_loses_no_time() {
+        let mut patience = Patience::default();
+        for _ in 0..10 {
+            for _ in 0..3 {
+                assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
+            }
+            patience.found_something();
+        }
+    }
+
+    #[test]
+    fn one_that_waits_is_waited_with_but_not_for_long() {
+        let mut patience = Patience { waits: true, ..Patience::default() };
+        let looked: Vec<u32> = (0..3 * MOST_READS)
+            .map(|_| {
+                let turns = patience.turns();
+                // As if the next read came at once, however late this test is.
+                patience.in_vain += 1;
+                patience.over = Instant::now().checked_add(Duration::from_secs(60));
+                turns
+            })
+            .collect();
+        let (first, rest) = looked.split_at(MOST_READS as usize);
+        assert!(first.iter().all(|&turns| turns == TURNS), "{looked:?}");
+        assert!(rest.iter().all(|&turns| turns == 1), "{looked:?}");
+        patience.found_something();
+        assert_eq!(patience.turns(), TURNS, "the next time again");
+    }
+
+    #[test]
+    fn one_that_stops_waiting_is_noticed() {
+        let mut patience = Patience { waits: true, ..Patience::default() };
+        assert_eq!(read(&mut patience, Duration::ZERO), TURNS, "nobody can know yet");
+        assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
+        patience.found_something();
+        assert_eq!(patience.turns(), 1);
+    }
+}
