@@ -46,15 +46,19 @@ impl Endpoint {
     }
 
     /// As [`next_ended`](Self::next_ended), but makes progress up to `turns` times while nothing happens:
-    /// for programs that do nothing but ask again. A turn takes some 20 ns.
+    /// for programs that do nothing but ask again. A turn takes some 20 ns, and as long a pause follows it.
     ///
     /// # Errors
     /// As [`next_ended`](Self::next_ended).
+    ///
+    /// # Panics
+    /// If `turns` is 0.
     #[inline]
     pub fn next_ended_within(
         &mut self,
         turns: u32,
     ) -> Result<Option<(Request, Completion)>, Error> {
+        assert!(turns > 0, "a look without a turn");
         self.check_process()?;
         if self.core.log.is_some() {
             return self.next_ended_logged(turns);
@@ -62,13 +66,19 @@ impl Endpoint {
         if let told @ Some(_) = self.core.requests.tell_next() {
             return Ok(told);
         }
-        for _ in 0..turns {
+        let mut left = turns;
+        loop {
             self.turn();
+            left -= 1;
             if let told @ Some(_) = self.core.requests.tell_next() {
                 return Ok(told);
             }
+            if left == 0 {
+                return Ok(None);
+            }
+            // The other rank may run on the other half of this core.
+            std::hint::spin_loop();
         }
-        Ok(None)
     }
 
     /// What else was over when [`next_ended`](Self::next_ended) has looked, without making progress: for

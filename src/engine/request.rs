@@ -258,7 +258,8 @@ impl Requests {
 
     /// Whether that of the operation with this number was. Numbers begin anew after the last.
     pub(crate) fn has_reported(&self, serial: u32) -> bool {
-        self.has_any_reported() && (self.serial.wrapping_sub(serial) as i32) >= 0
+        // In as many bits as the numbers have.
+        self.has_any_reported() && (self.serial.wrapping_sub(serial) << 1) as i32 >= 0
     }
 
     /// Lets the end of an operation be told.

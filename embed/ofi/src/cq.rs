@@ -52,9 +52,19 @@ impl Cq {
 
     /// How often a read that finds nothing looks. With several endpoints none of them is to wait for
     /// another.
+    ///
+    /// # Safety
+    /// The lock.
     #[inline]
-    fn turns(&mut self) -> u32 {
-        if self.bound.get(1).is_some() { 1 } else { self.patience.turns() }
+    unsafe fn turns(&mut self) -> u32 {
+        match (self.bound.get(0), self.bound.get(1)) {
+            (Some(endpoint), None) => {
+                // SAFETY: an endpoint that is bound is open; the caller's promise.
+                let has_started = unsafe { std::mem::take(&mut (*endpoint).has_started) };
+                self.patience.turns(has_started)
+            }
+            _ => 1,
+        }
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Endpoint {
     refused: Vec<Rank>,
     /// Completions tell the source.
     tells_source: bool,
+    /// An operation was started since the program has last looked for the end of one.
+    pub has_started: bool,
 }
 
 static FID: fi_ops =
@@ -117,6 +119,7 @@ pub unsafe extern "C" fn open(
                 is_logged: settings::is_logged(),
                 refused: Vec::new(),
                 tells_source: info.caps & FI_SOURCE != 0,
+                has_started: false,
             });
             tracing::info!("an endpoint at {}", made.engine.address());
             let made = Box::into_raw(made);

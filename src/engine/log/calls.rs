@@ -230,6 +230,9 @@ impl Endpoint {
                     self.end_of_any_source();
                     ended = self.core.requests.ended();
                     left -= 1;
+                    if left > 0 && ended.is_none() {
+                        std::hint::spin_loop();
+                    }
                 }
                 let Some(request) = ended else {
                     self.log().found_nothing();

@@ -8,8 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Looks of a read, where the program waits: together less than two microseconds.
-const TURNS: u32 = 64;
+/// Looks of a read, where the program waits: together about a microsecond.
+const TURNS: u32 = 24;
 /// Reads in vain that look so often: who waits longer has time, and may be waiting for a rank that needs
 /// this processor.
 const MOST_READS: u32 = 4;
@@ -29,11 +29,14 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// How often the read that begins now is to look.
+    /// How often the read that begins now is to look. Open MPI reads until there is nothing more: if no
+    /// operation `has_started` since something was found, it is not waited for.
     #[inline]
-    pub fn turns(&mut self) -> u32 {
+    pub fn turns(&mut self, has_started: bool) -> u32 {
         if self.in_vain > 0 {
             self.look_at_the_clock();
+        } else if !has_started {
+            return 1;
         }
         if self.waits && self.in_vain < MOST_READS { TURNS } else { 1 }
     }
@@ -71,7 +74,7 @@ mod tests {
     /// A read in vain after `pause`; how often it has looked.
     fn read(patience: &mut Patience, pause: Duration) -> u32 {
         std::thread::sleep(pause);
-        let turns = patience.turns();
+        let turns = patience.turns(true);
         patience.found_nothing();
         turns
     }
@@ -92,7 +95,7 @@ mod tests {
         let mut patience = Patience { waits: true, ..Patience::default() };
         let looked: Vec<u32> = (0..3 * MOST_READS)
             .map(|_| {
-                let turns = patience.turns();
+                let turns = patience.turns(true);
                 // As if the next read came at once, however late this test is.
                 patience.in_vain += 1;
                 patience.over = Instant::now().checked_add(Duration::from_secs(60));
@@ -103,7 +106,8 @@ mod tests {
         assert!(first.iter().all(|&turns| turns == TURNS), "{looked:?}");
         assert!(rest.iter().all(|&turns| turns == 1), "{looked:?}");
         patience.found_something();
-        assert_eq!(patience.turns(), TURNS, "the next time again");
+        assert_eq!(patience.turns(false), 1, "it only looks whether there is more");
+        assert_eq!(patience.turns(true), TURNS, "the next time again");
     }
 
     #[test]
@@ -112,6 +116,6 @@ mod tests {
         assert_eq!(read(&mut patience, Duration::ZERO), TURNS, "nobody can know yet");
         assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
         patience.found_something();
-        assert_eq!(patience.turns(), 1);
+        assert_eq!(patience.turns(true), 1);
     }
 }

@@ -109,6 +109,7 @@ impl Endpoint {
     pub fn started(&mut self, started: Result<Request, Error>, mut operation: Operation) -> isize {
         match started {
             Ok(request) => {
+                self.has_started = true;
                 // It was started just now, and is not stale.
                 let _ = self.engine.report(request);
                 operation.request = Some(request);
