@@ -1,6 +1,6 @@
 //! Those who connect to this process, until they have said who they are.
 
-use super::greeting::{Peer, hear};
+use super::greeting::{Peer, hear, tell_version};
 use super::{Address, Hello, Link, LinkError, Listener, SetupError, own_user};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -71,7 +71,12 @@ impl Callers {
                 }
                 // Somebody may have looked who listens here.
                 Err((LinkError::Closed, _)) if mine.open => {}
-                Err((error, _)) => self.refuse(pid, &error.to_string(), came),
+                Err((error, link)) => {
+                    if mine.open {
+                        tell_version(mine, &link, &error);
+                    }
+                    self.refuse(pid, &error.to_string(), came);
+                }
             }
         }
         Ok(())

@@ -40,6 +40,14 @@ pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, (Link
     }
 }
 
+/// Tells somebody who was refused for the version of its formats which one ours is, so that its own side
+/// can say both. Nothing is given to it.
+pub(crate) fn tell_version(mine: &Hello, link: &Link, why: &LinkError) {
+    if matches!(why, LinkError::Protocol(Malformed { place: "HELLO, version", .. })) {
+        let _ = send(&link.socket, &mine.encode(), &[]);
+    }
+}
+
 /// What was said, and the inbox, outbox and doorbell that came with it.
 fn hear_hello(mine: &Hello, link: &Link) -> Result<Option<(Hello, [OwnedFd; 3])>, LinkError> {
     let Some((bytes, files)) = receive(&link.socket)? else { return Ok(None) };

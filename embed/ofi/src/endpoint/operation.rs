@@ -6,6 +6,7 @@ use crate::call::errno_of;
 use crate::cq::Failure;
 use libc::iovec;
 use std::ffi::c_void;
+use std::io::Write;
 use std::ptr::null_mut;
 use taffrail::{Error, Fault, Request};
 
@@ -155,7 +156,9 @@ impl Endpoint {
         if !self.refused.contains(rank) {
             self.refused.push(*rank);
             let address = self.engine.peer_address(*rank).unwrap_or("unknown");
-            eprintln!("taffrail: the peer at {address} is refused: {error}");
+            // In one piece: the peer says the same of this process at the same moment.
+            let line = format!("taffrail: the peer at {address} is refused: {error}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
         }
     }
 

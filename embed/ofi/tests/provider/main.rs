@@ -4,3 +4,4 @@
 mod libfabric;
 mod mpi;
 mod program;
+mod versions;

@@ -10,10 +10,19 @@ pub struct Folder(TempDir);
 
 impl Folder {
     pub fn new() -> Folder {
+        Folder::of(&library())
+    }
+
+    /// With this provider.
+    pub fn of(provider: &Path) -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         let link = folder.0.path().join("libtaffrail-fi.so");
-        std::os::unix::fs::symlink(library(), link).unwrap();
+        std::os::unix::fs::symlink(provider, link).unwrap();
         folder
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
     }
 
     /// Compiles a program of `programs/` with this compiler, and libraries.
