@@ -108,6 +108,8 @@ pub(crate) struct Core {
     pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
     most_held: usize,
+    /// This rank was started again, and more was sent to it than it needs now.
+    pub(crate) is_ahead: bool,
 }
 
 /// What a message that waits costs beside its bytes.
@@ -131,6 +133,7 @@ impl Core {
             log: None,
             last_gone: None,
             unexpected_limit,
+            is_ahead: false,
             most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
         }
     }

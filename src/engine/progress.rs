@@ -1,6 +1,6 @@
 //! The wheel: poll the fabric, do what follows, send what waits.
 
-use super::core::Action;
+use super::core::{Action, Core};
 use super::log::Logged;
 use super::peer::Stream;
 use super::request::Stage;
@@ -10,6 +10,12 @@ use taffrail_fabric::{Fabric, Fault, PeerId};
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
+/// A rank that was started again, and to which so much was sent again that it has not received yet, takes
+/// more only once in so many turns: those who send would be done long before it is, and all that they
+/// have ever sent to it would be in its memory. Whoever waits makes so many turns in some microseconds.
+const AHEAD_EVERY: u32 = 256;
+/// Bytes of messages, and of what is known of each, that are so much.
+const AHEAD: usize = 8 << 20;
 /// Time between two looks at whether the peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 
@@ -30,7 +36,11 @@ impl Endpoint {
 
     #[inline(never)]
     fn turn_logged(&mut self) -> usize {
+        if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
+            return self.follow(0);
+        }
         let events = self.line.poll(&mut Logged(&mut self.core));
+        self.core.look_how_far_ahead();
         self.follow(events)
     }
 
@@ -141,6 +151,16 @@ impl Endpoint {
                 let error = self.core.silence(rank);
                 self.core.fail(request, error);
             }
+        }
+    }
+}
+
+impl Core {
+    /// Looks whether more was sent again than is needed now.
+    #[inline]
+    fn look_how_far_ahead(&mut self) {
+        if self.log.as_ref().is_some_and(|log| log.incarnation > 0) {
+            self.is_ahead = self.peers.iter().map(|peer| peer.held).sum::<usize>() > AHEAD;
         }
     }
 }
