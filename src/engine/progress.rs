@@ -15,7 +15,7 @@ const LOOK_EVERY: u32 = 64;
 /// have ever sent to it would be in its memory. Whoever waits makes so many turns in some microseconds.
 const AHEAD_EVERY: u32 = 256;
 /// Bytes of messages, and of what is known of each, that are so much.
-const AHEAD: usize = 8 << 20;
+const AHEAD: usize = 256 << 10;
 /// Time between two looks at whether the peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 

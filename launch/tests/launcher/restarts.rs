@@ -178,9 +178,14 @@ fn options_are_passed_on() {
     };
     let job = silent(&arguments);
     let out = String::from_utf8(job.stdout).unwrap();
-    let fixed = "TAFFRAIL_EVENTS=all TAFFRAIL_GENERATIONS=0 TAFFRAIL_INCARNATION=0 TAFFRAIL_JOB=";
-    let further = " TAFFRAIL_LOGGING=pessimistic TAFFRAIL_LOG_MEMORY=65536 TAFFRAIL_RINGS=0:";
-    assert!(out.contains(further), "{out}");
+    let fixed = "TAFFRAIL_CONNECT_TIMEOUT=600 TAFFRAIL_EVENTS=all TAFFRAIL_GENERATIONS=0 \
+                 TAFFRAIL_INCARNATION=0 TAFFRAIL_JOB=";
+    for further in [
+        " TAFFRAIL_LOGGING=pessimistic TAFFRAIL_LOG_MEMORY=65536 TAFFRAIL_OVER=",
+        " TAFFRAIL_RINGS=0:",
+    ] {
+        assert!(out.contains(further), "{out}");
+    }
     assert!(out.starts_with(fixed), "{out}");
     assert!(out.ends_with(" TAFFRAIL_SETS=0 TAFFRAIL_TUNING=off "), "{out}");
     let job = silent(&["run", "-n", "1", "bash", "-c", show]);
