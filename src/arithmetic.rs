@@ -4,63 +4,17 @@
 /// Does something with the type of the elements.
 macro_rules! with_type {
     ($of:expr, $T:ident => $what:expr) => {
+        with_type!($of, $T => $what,
+            I8 = i8, U8 = u8, I16 = i16, U16 = u16, I32 = i32, U32 = u32, I64 = i64, U64 = u64,
+            F32 = f32, F64 = f64, Complex32 = Complex<f32>, Complex64 = Complex<f64>,
+            I128 = i128, U128 = u128)
+    };
+    ($of:expr, $T:ident => $what:expr, $($variant:ident = $type:ty),*) => {
         match $of {
-            AtomicType::I8 => {
-                type $T = i8;
+            $(AtomicType::$variant => {
+                type $T = $type;
                 $what
-            }
-            AtomicType::U8 => {
-                type $T = u8;
-                $what
-            }
-            AtomicType::I16 => {
-                type $T = i16;
-                $what
-            }
-            AtomicType::U16 => {
-                type $T = u16;
-                $what
-            }
-            AtomicType::I32 => {
-                type $T = i32;
-                $what
-            }
-            AtomicType::U32 => {
-                type $T = u32;
-                $what
-            }
-            AtomicType::I64 => {
-                type $T = i64;
-                $what
-            }
-            AtomicType::U64 => {
-                type $T = u64;
-                $what
-            }
-            AtomicType::F32 => {
-                type $T = f32;
-                $what
-            }
-            AtomicType::F64 => {
-                type $T = f64;
-                $what
-            }
-            AtomicType::Complex32 => {
-                type $T = Complex<f32>;
-                $what
-            }
-            AtomicType::Complex64 => {
-                type $T = Complex<f64>;
-                $what
-            }
-            AtomicType::I128 => {
-                type $T = i128;
-                $what
-            }
-            AtomicType::U128 => {
-                type $T = u128;
-                $what
-            }
+            })*
         }
     };
 }

@@ -40,7 +40,9 @@ impl Endpoint {
             return self.follow(0);
         }
         let events = self.line.poll(&mut Logged(&mut self.core));
-        self.core.look_how_far_ahead();
+        if events > 0 || self.core.is_ahead {
+            self.core.look_how_far_ahead();
+        }
         self.follow(events)
     }
 

@@ -1,6 +1,6 @@
 //! Running the measurements.
 
-use super::installed::{self, Installed};
+use super::installed::{Installed, Places};
 use super::program::Program;
 use super::results::{Results, Row, TRANSPORTS, What, rows};
 use super::table::{rates_table, ratios_table, times_table};
@@ -17,7 +17,7 @@ use crate::{Error, cpus, launching, progress};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// An MPI program over its MPI's own transport and over Taffrail, also logged, measured in turn
@@ -38,12 +38,9 @@ pub struct Mpi {
     /// Send out of another buffer than is received into: what is sent never changes
     #[arg(long)]
     pub apart: bool,
-    /// Where an MPI is installed, such as a virtual environment; beside those in PATH
-    #[arg(long, value_name = "DIR")]
-    pub mpi_dir: Vec<PathBuf>,
-    /// Where `cargo xtask install` has put Taffrail [default: where this program is installed]
-    #[arg(long, value_name = "DIR")]
-    pub prefix: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub places: Places,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
@@ -82,8 +79,8 @@ impl Mpi {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("mpi", "ranks and other programs")?;
-        let taffrail = installed::taffrail(self.prefix.as_deref())?;
-        let found = installed::find(&self.mpi_dir)?;
+        let taffrail = self.places.taffrail()?;
+        let found = self.places.mpis()?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let folder = tempfile::tempdir()

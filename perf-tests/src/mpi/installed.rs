@@ -21,61 +21,74 @@ pub struct Found {
     pub left_out: Vec<String>,
 }
 
-/// The launcher, beside which the provider is installed: in `prefix`, or where this program is.
-///
-/// # Errors
-/// [`Error::Usage`] when one of the two is not there.
-pub fn taffrail(prefix: Option<&Path>) -> Result<PathBuf, Error> {
-    let prefix = match prefix {
-        Some(prefix) => std::path::absolute(prefix).map_err(Error::file(prefix))?,
-        None => {
-            let own = launching::own_path()?;
-            own.ancestors().nth(2).unwrap_or(Path::new("/")).into()
-        }
-    };
-    let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
-    if let Some(file) = files.iter().find(|file| !file.is_file()) {
-        return Err(Error::Usage(format!(
-            "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
-             DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
-            file.display()
-        )));
-    }
-    let [taffrail, _] = files;
-    Ok(taffrail)
+/// Where what is measured is installed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Places {
+    /// Where an MPI is installed, such as a virtual environment; beside those in PATH
+    #[arg(long, value_name = "DIR")]
+    pub mpi_dir: Vec<PathBuf>,
+    /// Where `cargo xtask install` has put Taffrail [default: where this program is installed]
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
 }
 
-/// Those installed in `folders`, and then those in the search path.
-///
-/// # Errors
-/// [`Error::Usage`] when one of the folders has none, or there is none at all.
-pub fn find(folders: &[PathBuf]) -> Result<Found, Error> {
-    let mut found = Found::default();
-    let mut seen = Vec::new();
-    for folder in folders {
-        let bin = std::path::absolute(folder.join("bin")).map_err(Error::file(folder))?;
-        let before = found.all.len();
-        look(&bin, &mut seen, &mut found);
-        if found.all.len() == before {
-            let why = found.left_out.pop().unwrap_or_else(|| "there is no launcher".into());
+impl Places {
+    /// Taffrail's launcher, beside which the provider is installed.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when one of the two is not there.
+    pub fn taffrail(&self) -> Result<PathBuf, Error> {
+        let prefix = match &self.prefix {
+            Some(prefix) => std::path::absolute(prefix).map_err(Error::file(prefix))?,
+            None => {
+                let own = launching::own_path()?;
+                own.ancestors().nth(2).unwrap_or(Path::new("/")).into()
+            }
+        };
+        let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
+        if let Some(file) = files.iter().find(|file| !file.is_file()) {
             return Err(Error::Usage(format!(
-                "--mpi-dir {}: expected an MPI with a launcher and mpicc in bin/, which can use \
-                 libfabric, but {why}",
-                folder.display()
+                "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
+             DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
+                file.display()
             )));
         }
+        let [taffrail, _] = files;
+        Ok(taffrail)
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).for_each(|bin| look(&bin, &mut seen, &mut found));
-    if found.all.is_empty() {
-        let why: String = found.left_out.iter().map(|why| format!("; {why}")).collect();
-        return Err(Error::Usage(format!(
-            "no MPI that can use libfabric is here; install one (Debian packages openmpi-bin and \
+
+    /// The MPIs in the folders named, and then those in the search path.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when one of the folders has none, or there is none at all.
+    pub fn mpis(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let mut seen = Vec::new();
+        for folder in &self.mpi_dir {
+            let bin = std::path::absolute(folder.join("bin")).map_err(Error::file(folder))?;
+            let before = found.all.len();
+            look(&bin, &mut seen, &mut found);
+            if found.all.len() == before {
+                let why = found.left_out.pop().unwrap_or_else(|| "there is no launcher".into());
+                return Err(Error::Usage(format!(
+                    "--mpi-dir {}: expected an MPI with a launcher and mpicc in bin/, which can use \
+                 libfabric, but {why}",
+                    folder.display()
+                )));
+            }
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).for_each(|bin| look(&bin, &mut seen, &mut found));
+        if found.all.is_empty() {
+            let why: String = found.left_out.iter().map(|why| format!("; {why}")).collect();
+            return Err(Error::Usage(format!(
+                "no MPI that can use libfabric is here; install one (Debian packages openmpi-bin and \
              libopenmpi-dev; or `pip install mpich` in a virtual environment, named with \
              --mpi-dir){why}"
-        )));
+            )));
+        }
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// Adds the MPIs of a folder; one that is there under several names, or in several folders, once.
@@ -152,7 +165,8 @@ mod tests {
     #[test]
     fn a_folder_without_an_mpi_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = find(&[folder.path().into()]).err().unwrap().to_string();
+        let places = Places { mpi_dir: vec![folder.path().into()], prefix: None };
+        let refused = places.mpis().err().unwrap().to_string();
         assert!(refused.contains("there is no launcher"), "{refused}");
 
         let bin = folder.path().join("bin");
@@ -161,7 +175,7 @@ mod tests {
             "HYDRA build details:\nVersion: 4.0.2\nConfigure options: --with-device=ch4:ucx";
         program(&bin, "mpiexec", hydra);
         program(&bin, "mpicc", "");
-        let refused = find(&[folder.path().into()]).err().unwrap().to_string();
+        let refused = places.mpis().err().unwrap().to_string();
         assert!(refused.contains("without libfabric"), "{refused}");
     }
 }

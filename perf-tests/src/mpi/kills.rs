@@ -1,6 +1,6 @@
 //! The `mpi-kill` command: one kill of an MPI program at half time.
 
-use super::installed::{self, Installed};
+use super::installed::{Installed, Places};
 use crate::launching::must_be_alone;
 use crate::outputs::Outputs;
 use crate::peers::{compile, run};
@@ -43,12 +43,9 @@ pub struct MpiKill {
     #[arg(long, value_name = "BYTES", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub size: u64,
-    /// Where an MPI is installed, such as a virtual environment; beside those in PATH
-    #[arg(long, value_name = "DIR")]
-    pub mpi_dir: Vec<PathBuf>,
-    /// Where `cargo xtask install` has put Taffrail [default: where this program is installed]
-    #[arg(long, value_name = "DIR")]
-    pub prefix: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub places: Places,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
@@ -81,8 +78,8 @@ impl MpiKill {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         must_be_alone("mpi-kill", "ranks")?;
-        let taffrail = installed::taffrail(self.prefix.as_deref())?;
-        let found = installed::find(&self.mpi_dir)?;
+        let taffrail = self.places.taffrail()?;
+        let found = self.places.mpis()?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let folder = tempfile::tempdir()

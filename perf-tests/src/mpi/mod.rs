@@ -10,4 +10,5 @@ mod table;
 mod targets;
 
 pub use command::Mpi;
+pub use installed::Places;
 pub use kills::MpiKill;

@@ -10,4 +10,5 @@ mod targets;
 
 pub use command::Recovery;
 pub use faults::{Faults, Kill};
-pub use life::{Cost, Life};
+pub(crate) use life::Cost;
+pub use life::Life;

@@ -29,6 +29,21 @@ impl Endpoint {
         Ok(Pattern { source, context: lane.context, tag, ignore })
     }
 
+    #[inline(always)]
+    fn reception(
+        &self,
+        kind: Kind,
+        lane: u64,
+        from: &Pattern,
+        context: *mut c_void,
+        flags: u64,
+    ) -> Operation {
+        let tell = self.rx.tells_of(flags);
+        let mut operation = Operation::new(kind, FI_RECV | lane, context, tell);
+        operation.any_source = from.source.is_none();
+        operation
+    }
+
     /// Starts a receive.
     ///
     /// # Safety
@@ -46,9 +61,7 @@ impl Endpoint {
         if buf.is_null() && len > 0 {
             return no_buffer(len);
         }
-        let tell = self.rx.tells_of(flags);
-        let mut operation = Operation::new(Kind::Receive, FI_RECV | lane.flag, context, tell);
-        operation.any_source = from.source.is_none();
+        let operation = self.reception(Kind::Receive, lane.flag, &from, context, flags);
         // SAFETY: the caller's promise.
         let started = unsafe { self.engine.irecv_raw(from, place(buf), len) };
         self.started(started, operation)
@@ -82,9 +95,7 @@ impl Endpoint {
             }
             _ => {}
         }
-        let tell = self.rx.tells_of(flags);
-        let mut operation = Operation::new(Kind::Receive, FI_RECV | lane.flag, context, tell);
-        operation.any_source = from.source.is_none();
+        let operation = self.reception(Kind::Receive, lane.flag, &from, context, flags);
         let mut slices: Vec<_> = places
             .iter()
             .map(|one| {
@@ -111,9 +122,7 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
-        let tell = self.rx.tells_of(flags);
-        let mut operation = Operation::new(Kind::Multi, FI_RECV | FI_MSG, context, tell);
-        operation.any_source = from.source.is_none();
+        let mut operation = self.reception(Kind::Multi, FI_MSG, &from, context, flags);
         operation.buf = place(buf);
         let least = self.min_multi;
         // SAFETY: the caller's promise.

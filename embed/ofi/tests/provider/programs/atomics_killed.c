@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { CHILDREN = 3, PAIR = 2 };
 
@@ -12,17 +11,6 @@ static struct fid_ep *ep;
 // What each child has seen done, where its parent can look also when it is dead.
 static volatile struct seen { uint64_t started, fetched, last; } *seen;
 
-static fi_addr_t meet(int from, int to) {
-    char mine[ADDRESS], theirs[ADDRESS];
-    size_t len = sizeof mine;
-    fi_addr_t other;
-    IS(fi_getname(&ep->fid, mine, &len), 0);
-    IS(write(to, mine, sizeof mine), sizeof mine);
-    IS(read(from, theirs, sizeof theirs), sizeof theirs);
-    IS(fi_av_insert(w.av, theirs, 1, &other, 0, NULL), 1);
-    return other;
-}
-
 // Adds 1 to each of two numbers, which are equal at all times.
 static void child(int from, int to, volatile struct seen *mine) {
     uint64_t ones[PAIR] = {1, 1}, before[PAIR], word = 0;
@@ -30,7 +18,7 @@ static void child(int from, int to, volatile struct seen *mine) {
     open_world(&w, FI_THREAD_DOMAIN, FI_WAIT_NONE);
     ep = open_endpoint(&w, 0);
     IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_WRITE, 0, 9, 0, &mr, NULL), 0);
-    fi_addr_t parent = meet(from, to);
+    fi_addr_t parent = meet(&w, ep, from, to);
     for (;;) {
         mine->started++;
         IS(fi_fetch_atomic(ep, ones, PAIR, NULL, before, NULL, parent, 0, 5, FI_UINT64, FI_SUM, before), 0);
@@ -59,7 +47,7 @@ int main(void) {
     open_world(&w, FI_THREAD_DOMAIN, FI_WAIT_NONE);
     ep = open_endpoint(&w, 0);
     IS(fi_mr_reg(w.domain, pair, sizeof pair, FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
-    for (int i = 0; i < CHILDREN; i++) peers[i] = meet(up[i][0], down[i][1]);
+    for (int i = 0; i < CHILDREN; i++) peers[i] = meet(&w, ep, up[i][0], down[i][1]);
     // All of them are at it when the first is killed, and the others go on.
     struct fi_cq_tagged_entry entry;
     double end = now() + 60;
@@ -110,12 +98,12 @@ int main(void) {
         w = mine;
         ep = open_endpoint(&w, 0);
         IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_WRITE, 0, 9, 0, &theirs, NULL), 0);
-        meet(down2[0], up2[1]);
+        meet(&w, ep, down2[0], up2[1]);
         // Meets its peer, and then looks at nothing any more.
         while (word == 0) fi_cq_read(w.cq, &entry, 1);
         for (;;) pause();
     }
-    fi_addr_t peer = meet(up2[0], down2[1]);
+    fi_addr_t peer = meet(&w, ep, up2[0], down2[1]);
     IS(fi_atomic(ep, &one, 1, NULL, peer, 0, 9, FI_UINT64, FI_SUM, &one), 0);
     CHECK(next(&w).op_context == &one);
     uint64_t olds[50];

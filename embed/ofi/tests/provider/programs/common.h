@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CHECK(what)                                                                \
     do {                                                                           \
@@ -50,9 +51,8 @@ static struct fi_info *ask(void) {
     return hints;
 }
 
-static void open_world(struct world *w, enum fi_threading threading, enum fi_wait_obj wait) {
-    struct fi_info *hints = ask();
-    hints->domain_attr->threading = threading;
+// Opens what the hints ask for, which are freed.
+static void open_asked(struct world *w, struct fi_info *hints, enum fi_wait_obj wait) {
     IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &w->info), 0);
     CHECK(strcmp(w->info->fabric_attr->prov_name, "taffrail") == 0);
     fi_freeinfo(hints);
@@ -62,6 +62,12 @@ static void open_world(struct world *w, enum fi_threading threading, enum fi_wai
     IS(fi_av_open(w->domain, &av, &w->av, NULL), 0);
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait};
     IS(fi_cq_open(w->domain, &cq, &w->cq, NULL), 0);
+}
+
+static void open_world(struct world *w, enum fi_threading threading, enum fi_wait_obj wait) {
+    struct fi_info *hints = ask();
+    hints->domain_attr->threading = threading;
+    open_asked(w, hints, wait);
 }
 
 static struct fid_ep *open_endpoint(struct world *w, uint64_t selective) {
@@ -81,6 +87,18 @@ static void close_world(struct world *w) {
     IS(fi_close(&w->domain->fid), 0);
     IS(fi_close(&w->fabric->fid), 0);
     fi_freeinfo(w->info);
+}
+
+// Tells another process our address, and inserts its.
+static fi_addr_t meet(struct world *w, struct fid_ep *ep, int from, int to) {
+    char mine[ADDRESS], theirs[ADDRESS];
+    size_t len = sizeof mine;
+    fi_addr_t other;
+    IS(fi_getname(&ep->fid, mine, &len), 0);
+    IS(write(to, mine, sizeof mine), sizeof mine);
+    IS(read(from, theirs, sizeof theirs), sizeof theirs);
+    IS(fi_av_insert(w->av, theirs, 1, &other, 0, NULL), 1);
+    return other;
 }
 
 static double now(void) {
@@ -108,7 +126,7 @@ static struct fi_cq_tagged_entry next_from(struct world *w, fi_addr_t *source) {
     }
 }
 
-__attribute__((unused)) static struct fi_cq_tagged_entry next(struct world *w) {
+static struct fi_cq_tagged_entry next(struct world *w) {
     fi_addr_t source;
     return next_from(w, &source);
 }

@@ -3,30 +3,17 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct world w;
 static struct fid_ep *ep;
 static int from, to;
-
-// Tells the other process our address, and inserts its.
-static fi_addr_t meet(void) {
-    char mine[ADDRESS], theirs[ADDRESS];
-    size_t len = sizeof mine;
-    fi_addr_t other;
-    IS(fi_getname(&ep->fid, mine, &len), 0);
-    IS(write(to, mine, sizeof mine), sizeof mine);
-    IS(read(from, theirs, sizeof theirs), sizeof theirs);
-    IS(fi_av_insert(w.av, theirs, 1, &other, 0, NULL), 1);
-    return other;
-}
 
 static void child(void) {
     struct fi_cq_tagged_entry entry;
     char word[8];
     open_world(&w, FI_THREAD_SAFE, FI_WAIT_FD);
     ep = open_endpoint(&w, 0);
-    fi_addr_t parent = meet();
+    fi_addr_t parent = meet(&w, ep, from, to);
     IS(fi_trecv(ep, word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
     IS(fi_cq_sread(w.cq, &entry, 1, NULL, -1), 1);
     usleep(200000);
@@ -59,7 +46,7 @@ int main(void) {
     if (pid == 0) child();
     open_world(&w, FI_THREAD_SAFE, FI_WAIT_FD);
     ep = open_endpoint(&w, 0);
-    fi_addr_t peer = meet();
+    fi_addr_t peer = meet(&w, ep, from, to);
     char in[8], named[8], anybody[8];
     struct fi_cq_tagged_entry entry;
     IS(fi_cq_sread(w.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
