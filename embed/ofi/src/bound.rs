@@ -54,6 +54,20 @@ impl Bound {
         self.endpoints.get(index).copied()
     }
 
+    /// Wakes whoever sleeps, to look again.
+    pub fn ring(&self) {
+        if let Some(wait) = &self.wait {
+            wait.ring();
+        }
+    }
+
+    /// Forgets that somebody has rung: what is looked at is looked at after this.
+    pub fn silence(&self) {
+        if let Some(wait) = &self.wait {
+            wait.silence();
+        }
+    }
+
     /// Prepares a sleep: whether there is nothing to be made progress with.
     ///
     /// # Safety

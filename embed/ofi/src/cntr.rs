@@ -37,6 +37,10 @@ impl Cntr {
             self.errors = self.errors.wrapping_add(1);
         }
     }
+
+    fn reached(&self) -> (u64, u64) {
+        (self.value, self.errors)
+    }
 }
 
 static FID: fi_ops = fi_ops { close, control, ..unsupported::FID };
@@ -166,9 +170,7 @@ unsafe fn change(cntr: *mut fid_cntr, act: impl FnOnce(&mut Cntr)) -> c_int {
     unsafe {
         with(cntr, |cntr| {
             act(&mut *cntr);
-            if let Some(wait) = &(*cntr).bound.wait {
-                wait.ring();
-            }
+            (*cntr).bound.ring();
         });
     }
     0
@@ -218,11 +220,19 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
     }
 }
 
-/// Whether a thread may sleep on the counter's descriptor.
+/// Whether a thread may sleep on the counter's descriptor: it is as the program has seen it last, and there
+/// is nothing to be made progress with.
 ///
 /// # Safety
 /// An open counter.
 pub unsafe fn try_wait(cntr: *mut Cntr) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { with(cntr.cast(), |cntr| (*cntr).bound.arm()) }
+    unsafe {
+        with(cntr.cast(), |cntr| {
+            (*cntr).bound.silence();
+            let before = (*cntr).reached();
+            advance(cntr);
+            (*cntr).reached() == before && (*cntr).bound.arm()
+        })
+    }
 }

@@ -150,8 +150,8 @@ unsafe extern "C" fn control(object: *mut fid, command: c_int, arg: *mut c_void)
     unsafe { (*cq).bound.control(command, arg) }
 }
 
-/// Whether a thread may sleep on the queue's descriptor: there is nothing to read, and nothing to be
-/// made progress with.
+/// Whether a thread may sleep on the queue's descriptor: there is nothing to read, also of what has ended
+/// while somebody stood in for the program, and nothing to be made progress with.
 ///
 /// # Safety
 /// An open queue.
@@ -159,6 +159,12 @@ pub unsafe fn try_wait(cq: *mut Cq) -> bool {
     // SAFETY: the caller's promise; everything is behind the lock.
     unsafe {
         let _guard = (*(*cq).domain).lock.take();
+        (*cq).bound.silence();
+        let mut index = 0;
+        while let Some(endpoint) = (*cq).bound.get(index) {
+            let _ = (*endpoint).advance(1, 1);
+            index += 1;
+        }
         (*cq).ready.is_empty() && (*cq).bound.arm()
     }
 }

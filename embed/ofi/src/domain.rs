@@ -6,13 +6,14 @@ use crate::abi::ep::fid_ep;
 use crate::abi::errno::{FI_EBADFLAGS, FI_EBUSY, FI_EINVAL};
 use crate::abi::fabric::fid_fabric;
 use crate::abi::fid::{fi_ops, fid};
-use crate::abi::info::fi_info;
+use crate::abi::info::{fi_domain_attr, fi_info};
 use crate::call::{Refusal, answer};
 use crate::endpoint::{self, Endpoint};
 use crate::fabric::Fabric;
 use crate::lock::Lock;
 use crate::mr::{self, Regions};
-use crate::{av, cntr, cq, unsupported};
+use crate::progress::Progress;
+use crate::{av, cntr, cq, settings, unsupported};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,6 +32,8 @@ pub struct State {
     /// Objects of this domain that are open.
     pub users: usize,
     pub endpoints: Vec<*mut Endpoint>,
+    /// Who stands in for the program, where it asked for that.
+    pub progress: Option<Progress>,
     pub regions: Regions,
 }
 
@@ -75,11 +78,23 @@ pub unsafe extern "C" fn open(
                 state: State {
                     users: 0,
                     endpoints: Vec::new(),
+                    progress: None,
                     regions: Regions::new(attr.is_some_and(|attr| attr.mr_mode == FI_MR_BASIC)),
                 },
             };
+            let made = Box::into_raw(Box::new(made));
+            // Where messages are logged, the standby does the same.
+            if attr.is_some_and(is_automatic) && !settings::is_logged() {
+                match Progress::begin(made) {
+                    Ok(progress) => (*made).state.progress = Some(progress),
+                    Err(refusal) => {
+                        drop(Box::from_raw(made));
+                        return Err(refusal);
+                    }
+                }
+            }
             (*fabric).users.fetch_add(1, Relaxed);
-            domain.write(Box::into_raw(Box::new(made)).cast());
+            domain.write(made.cast());
         }
         Ok(0)
     })
@@ -119,18 +134,27 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         let domain: *mut Domain = object.cast();
         // SAFETY: an open domain, made by `open`.
         unsafe {
-            let users = {
+            let progress = {
                 let _guard = (*domain).lock.take();
-                (*domain).state.users
+                let state = &mut (*domain).state;
+                if state.users > 0 {
+                    let why = format!("{} objects of it are open", state.users);
+                    return Err(Refusal::new(FI_EBUSY, why));
+                }
+                state.progress.take()
             };
-            if users > 0 {
-                return Err(Refusal::new(FI_EBUSY, format!("{users} objects of it are open")));
-            }
+            // It may be about to take the lock.
+            drop(progress);
             (*(*domain).fabric).users.fetch_sub(1, Relaxed);
             drop(Box::from_raw(domain));
         }
         Ok(0)
     })
+}
+
+/// Whether a program asks for progress without its calls.
+pub fn is_automatic(attr: &fi_domain_attr) -> bool {
+    [attr.control_progress, attr.data_progress].contains(&FI_PROGRESS_AUTO)
 }
 
 pub fn bad_flags(flags: u64) -> Refusal {

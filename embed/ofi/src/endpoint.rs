@@ -131,6 +131,9 @@ pub unsafe extern "C" fn open(
             }
             let _guard = (*domain).lock.take();
             let state = &mut (*domain).state;
+            if let Some(progress) = &state.progress {
+                progress.add(&*made).inspect_err(|_| drop(Box::from_raw(made)))?;
+            }
             for (key, region) in state.regions.all() {
                 (*made).expose(key, region);
             }
@@ -152,6 +155,9 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
             let _guard = (*domain).lock.take();
             binding::let_go(endpoint);
             let state = &mut (*domain).state;
+            if let Some(progress) = &state.progress {
+                progress.remove(&*endpoint);
+            }
             state.endpoints.retain(|&other| other != endpoint);
             state.users -= 1;
             let closed = Box::from_raw(endpoint);
@@ -174,13 +180,32 @@ impl Endpoint {
     pub fn stand_in(&mut self) -> usize {
         let happened = self.engine.stand_in();
         if happened > 0 {
-            for cq in [self.tx.cq, self.rx.cq] {
-                // SAFETY: what the endpoint is bound to is open.
-                let wait = unsafe { cq.as_ref() }.and_then(|cq| cq.bound.wait.as_ref());
-                wait.inspect(|wait| wait.ring());
-            }
+            self.wake();
         }
         happened
+    }
+
+    /// Prepares a sleep of somebody else than the program: whether there is nothing to be made progress with.
+    pub fn arm(&mut self) -> bool {
+        let is_armed = self.engine.arm();
+        // It may have found out that a peer is dead.
+        if !is_armed {
+            self.wake();
+        }
+        is_armed
+    }
+
+    /// Wakes the program.
+    fn wake(&self) {
+        // SAFETY: what the endpoint is bound to is open.
+        unsafe {
+            for cq in [self.tx.cq, self.rx.cq] {
+                cq.as_ref().inspect(|cq| cq.bound.ring());
+            }
+            for cntr in [self.tx.cntr, self.rx.cntr, self.reads, self.writes] {
+                cntr.as_ref().inspect(|cntr| cntr.bound.ring());
+            }
+        }
     }
 
     /// The rank that a number of the address vector stands for. Connects where that has not been done.

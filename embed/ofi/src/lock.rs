@@ -40,16 +40,24 @@ impl Lock {
     /// sure that nobody [stands in](Self::stand_in).
     #[inline(always)]
     pub fn hold<const SAFE: bool>(&self) -> Inside<'_> {
-        let solo = (!SAFE && self.solo.is_shared.load(Relaxed)).then_some(&self.solo);
+        let everybody = SAFE.then(|| self.everybody());
+        let solo = self.solo.is_shared.load(Relaxed).then_some(&self.solo);
         if let Some(solo) = solo {
             solo.enter();
         }
-        Inside { _everybody: SAFE.then(|| self.take()), solo }
+        Inside { _everybody: everybody, solo }
     }
 
     /// Takes the lock whatever the program has promised: for calls off the hot path.
     #[inline]
     pub fn take(&self) -> MutexGuard<'_, ()> {
+        let everybody = self.everybody();
+        self.solo.has_called();
+        everybody
+    }
+
+    #[inline]
+    fn everybody(&self) -> MutexGuard<'_, ()> {
         // What it guards is not in it. A panic inside has ended the process, or was before any change.
         self.everybody.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +99,8 @@ impl Drop for StandIn<'_> {
     }
 }
 
-/// The one thread that uses a domain, and another that stands in for it now and then.
+/// The one thread that uses a domain, or that has the lock, and another that stands in for the program
+/// now and then.
 ///
 /// The one must not pay for the other: it stores that it is inside, then looks whether it is kept out;
 /// the other stores that it keeps it out, then looks whether it is inside. One of the two sees the
@@ -126,6 +135,12 @@ impl Solo {
     #[inline(always)]
     fn leave(&self) {
         self.calls.store(self.calls.load(Relaxed) + 1, Release);
+    }
+
+    /// A call has begun that has the lock, which the other one needs as well.
+    #[inline]
+    fn has_called(&self) {
+        self.calls.store(self.calls.load(Relaxed) + 2, Relaxed);
     }
 
     /// Lets the other one finish.
@@ -184,7 +199,7 @@ mod tests {
         }
     }
 
-    fn both_inside(fences_itself: bool) {
+    fn both_inside<const SAFE: bool>(fences_itself: bool) {
         const CALLS: u64 = 300_000;
         let (lock, words) = (Lock::default(), Words(UnsafeCell::new([0; 2])));
         lock.share();
@@ -206,7 +221,7 @@ mod tests {
                 times
             });
             for _ in 0..CALLS {
-                let _inside = lock.hold::<SOLO>();
+                let _inside = lock.hold::<SAFE>();
                 add(&words);
             }
             over.store(true, Relaxed);
@@ -218,12 +233,13 @@ mod tests {
 
     #[test]
     fn the_program_and_who_stands_in_for_it_are_never_inside_together() {
-        both_inside(false);
+        both_inside::<SOLO>(false);
+        both_inside::<SHARED>(false);
     }
 
     #[test]
     fn nor_where_the_kernel_has_no_fence_for_others() {
-        both_inside(true);
+        both_inside::<SOLO>(true);
     }
 
     #[test]
@@ -239,7 +255,14 @@ mod tests {
         assert!(lock.stand_in(&mut seen).is_none(), "it is inside");
         assert!(lock.stand_in(&mut seen).is_none(), "and stays there");
         drop(inside);
-        let _inside = lock.hold::<SHARED>();
+        drop(lock.stand_in(&mut seen));
+        let inside = lock.hold::<SHARED>();
         assert!(lock.stand_in(&mut seen).is_none(), "one of several is inside");
+        drop(inside);
+        assert!(lock.stand_in(&mut seen).is_none(), "one of several has just called");
+        assert!(lock.stand_in(&mut seen).is_some());
+        drop(lock.take());
+        assert!(lock.stand_in(&mut seen).is_none(), "it has just called, off the hot path");
+        assert!(lock.stand_in(&mut seen).is_some());
     }
 }

@@ -9,9 +9,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::lock::Lock;
-use std::ffi::{c_int, c_void};
+use crate::thread;
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,10 +50,8 @@ unsafe impl Send for Charge {}
 pub unsafe fn begin(endpoint: *mut Endpoint, lock: *const Lock) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe { (*lock).share() };
-    stay_loaded();
     *charge() = Charge::Open { endpoint, lock };
-    let thread = std::thread::Builder::new().name("taffrail-standby".into());
-    without_signals(|| thread.spawn(stand_by).map(drop))
+    thread::start("taffrail-standby", stand_by).map(drop)
 }
 
 fn stand_by() {
@@ -103,34 +100,4 @@ pub fn is_closed() -> bool {
 
 fn charge() -> MutexGuard<'static, Charge> {
     CHARGE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Keeps this library in memory when it is unloaded, as libfabric does at the end of a program: the
-/// thread runs in it.
-fn stay_loaded() {
-    // SAFETY: the address is one of this library, `dladdr` fills the structure in before it is read,
-    // and the name that it finds stays as long as the library does.
-    unsafe {
-        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-        let own = stand_by as fn() as *const c_void;
-        if libc::dladdr(own, found.as_mut_ptr()) != 0 {
-            let name = found.assume_init().dli_fname;
-            libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
-        }
-    }
-}
-
-/// Signals of the process are for the threads of the program: what is started here gets none.
-fn without_signals<T>(act: impl FnOnce() -> T) -> T {
-    let mask = |how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t| {
-        // SAFETY: sets that are there, or null for one that is not wanted.
-        unsafe { libc::pthread_sigmask(how, set, old) };
-    };
-    let (mut all, mut old) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: fills the set in.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    mask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-    let result = act();
-    mask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
-    result
 }

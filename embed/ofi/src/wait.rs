@@ -9,6 +9,7 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Looks for completions before the first sleep.
@@ -20,6 +21,8 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct Wait {
     epoll: OwnedFd,
     bell: OwnedFd,
+    /// The program has asked whoever sleeps to return.
+    is_called_off: AtomicBool,
 }
 
 impl Wait {
@@ -27,11 +30,7 @@ impl Wait {
     pub fn asked(wait_obj: u32) -> Result<Option<Arc<Wait>>, Refusal> {
         match wait_obj {
             FI_WAIT_NONE => Ok(None),
-            FI_WAIT_UNSPEC | FI_WAIT_FD | FI_WAIT_YIELD => {
-                Wait::new().map(|wait| Some(Arc::new(wait))).map_err(|error| {
-                    Refusal::new(FI_EIO, format!("no descriptor to wait on: {error}"))
-                })
-            }
+            FI_WAIT_UNSPEC | FI_WAIT_FD | FI_WAIT_YIELD => Ok(Some(Arc::new(Wait::new()?))),
             other => {
                 let why =
                     format!("the wait object {other}; there are FI_WAIT_UNSPEC and FI_WAIT_FD");
@@ -40,12 +39,18 @@ impl Wait {
         }
     }
 
-    fn new() -> Result<Wait, Errno> {
+    /// One that nothing wakes yet.
+    pub fn new() -> Result<Wait, Refusal> {
+        Wait::create()
+            .map_err(|error| Refusal::new(FI_EIO, format!("no descriptor to wait on: {error}")))
+    }
+
+    fn create() -> Result<Wait, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(0), readable)?;
-        Ok(Wait { epoll, bell })
+        Ok(Wait { epoll, bell, is_called_off: AtomicBool::new(false) })
     }
 
     /// Sleeps for this endpoint as well.
@@ -68,17 +73,24 @@ impl Wait {
         self.epoll.as_fd().as_raw_fd()
     }
 
-    /// Ends the sleep of whoever sleeps, or the next one.
+    /// Ends the sleep of whoever sleeps, or the next one, to look again.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Whether somebody has rung since.
-    fn rung(&self) -> bool {
-        rustix::io::read(&self.bell, &mut [0u8; 8]).is_ok()
+    /// The same, to look no more.
+    pub fn call_off(&self) {
+        self.is_called_off.store(true, Relaxed);
+        self.ring();
     }
 
-    fn sleep(&self, at_most: Duration) {
+    /// What is looked at from now on is as it is now or later: who has rung before need not wake anybody.
+    pub fn silence(&self) {
+        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+    }
+
+    /// Sleeps until there is something, `at_most` so long and never longer than [`NAP`].
+    pub fn sleep(&self, at_most: Duration) {
         let mut events = Vec::with_capacity(1);
         let at_most = rustix::event::Timespec::try_from(at_most.min(NAP)).ok();
         let _ =
@@ -88,7 +100,7 @@ impl Wait {
 
 /// Looks until `look` finds something, for `timeout` milliseconds (negative: for ever). `arm` says
 /// whether there is nothing to be made progress with, so that a sleep is allowed. `FI_EAGAIN` when
-/// the time is over, or somebody has rung and this `ends` the wait.
+/// the time is over, or the wait is called off and this `ends` the wait.
 pub fn until<T>(
     wait: &Wait,
     timeout: c_int,
@@ -99,6 +111,9 @@ pub fn until<T>(
     let deadline = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
     let mut looks = 0;
     loop {
+        if looks >= LOOKS {
+            wait.silence();
+        }
         if let Some(found) = look() {
             return Ok(found);
         }
@@ -111,7 +126,7 @@ pub fn until<T>(
             None => NAP,
             Some(deadline) => deadline.saturating_duration_since(Instant::now()),
         };
-        if left.is_zero() || (wait.rung() && ends) {
+        if left.is_zero() || (ends && wait.is_called_off.swap(false, Relaxed)) {
             return Err(-FI_EAGAIN);
         }
         if arm() {

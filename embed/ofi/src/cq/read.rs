@@ -161,7 +161,7 @@ pub unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     // SAFETY: an open queue; its wait object never changes.
     match unsafe { &(*cq).bound.wait } {
         Some(wait) => {
-            wait.ring();
+            wait.call_off();
             0
         }
         None => -FI_EINVAL,

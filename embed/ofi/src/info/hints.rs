@@ -98,13 +98,6 @@ impl Wish {
 
     fn check_domain(&self) -> Result<(), Refusal> {
         let domain = &self.domain;
-        if FI_PROGRESS_AUTO == domain.data_progress || FI_PROGRESS_AUTO == domain.control_progress {
-            return Err(no(
-                "progress: asked for FI_PROGRESS_AUTO; there is no thread behind the program, \
-                 which has to read its queues (FI_PROGRESS_MANUAL)"
-                    .into(),
-            ));
-        }
         at_most("domain_attr->threading", domain.threading as usize, FI_THREAD_ENDPOINT as usize)?;
         at_most("domain_attr->av_type", domain.av_type as usize, FI_AV_TABLE as usize)?;
         at_most("domain_attr->mr_key_size", domain.mr_key_size, 8)?;
@@ -193,7 +186,6 @@ mod tests {
         };
         assert!(refused(|w| w.info.caps = 1 << 5).starts_with("caps: 0x20 "));
         assert!(refused(|w| w.ep.r#type = 1).contains("ep_attr->type"));
-        assert!(refused(|w| w.domain.data_progress = FI_PROGRESS_AUTO).contains("MANUAL"));
         assert!(refused(|w| w.domain.cq_data_size = 8).contains("asked for 8, there is 4"));
         assert!(refused(|w| w.fabric_name = Some("ib0".into())).contains("ib0"));
         assert!(refused(|w| w.tx.inject_size = 1 << 20).contains("inject_size"));

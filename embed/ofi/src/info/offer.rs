@@ -5,6 +5,7 @@ use super::{ADDRESS_FORMAT, DATA_SIZE, parts};
 use crate::abi::constants::*;
 use crate::abi::info::*;
 use crate::call::Refusal;
+use crate::domain::is_automatic;
 use crate::settings;
 use std::ffi::CStr;
 use taffrail::Atomic;
@@ -139,8 +140,10 @@ fn fill_domain(domain: &mut fi_domain_attr, wish: &Wish) -> Result<(), Refusal> 
         FI_THREAD_UNSPEC => FI_THREAD_SAFE,
         asked => asked,
     };
-    domain.control_progress = FI_PROGRESS_MANUAL;
-    domain.data_progress = FI_PROGRESS_MANUAL;
+    let automatic = is_automatic(&wish.domain);
+    let progress = if automatic { FI_PROGRESS_AUTO } else { FI_PROGRESS_MANUAL };
+    domain.control_progress = progress;
+    domain.data_progress = progress;
     domain.resource_mgmt = FI_RM_ENABLED;
     domain.av_type = match wish.domain.av_type {
         FI_AV_UNSPEC => FI_AV_TABLE,

@@ -127,3 +127,16 @@ fn several_threads_share_an_endpoint() {
     let said = printed(&mut folder.run(&program));
     assert!(said.contains("all messages have arrived once"), "{said}");
 }
+
+#[test]
+fn progress_is_automatic_where_that_is_asked_for() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "automatic", &["-lfabric"]);
+    for progress in ["automatic", "manual"] {
+        for threads in ["domain", "safe"] {
+            let said = printed(folder.run(&program).args([progress, threads]));
+            assert!(said.contains("all as it should be"), "{progress}, {threads}: {said}");
+        }
+    }
+}
