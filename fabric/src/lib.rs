@@ -23,10 +23,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod copying;
 mod cost;
 mod error;
 mod payload;
 
+pub use copying::copy;
 pub use cost::{BadTable, Caps, Cost, Denied};
 pub use error::{Fault, MemoryError, Refused};
 pub use payload::Payload;

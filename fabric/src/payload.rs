@@ -142,7 +142,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         if len == 8 {
             to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
         } else if len > 64 {
-            std::ptr::copy_nonoverlapping(from, to, len);
+            crate::copying::copy(from, to, len);
         } else if len > 32 {
             let head = from.cast::<[u64; 4]>().read_unaligned();
             let tail = from.add(len - 32).cast::<[u64; 4]>().read_unaligned();

@@ -10,7 +10,7 @@ const SHORTEST_STREAM: usize = 256;
 #[inline]
 pub(crate) unsafe fn plain(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    unsafe { taffrail_fabric::copy(from, to, len) };
 }
 
 /// Begins to fetch the lines of `len` bytes for writing, without waiting for them.

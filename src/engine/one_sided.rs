@@ -210,7 +210,7 @@ impl Endpoint {
         }
         // SAFETY: `own_memory` has found the range inside registered memory, whose owner has agreed
         // that peers write to it.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), at, data.len()) };
+        unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
         if third != 0 {
             self.core.acknowledge(from, head.tag);
             self.act();
