@@ -26,6 +26,7 @@ pub mod rate;
 pub mod recovery;
 pub mod rounds;
 pub mod session;
+pub mod settled;
 pub mod stats;
 pub mod table;
 pub mod tune;

@@ -1,8 +1,11 @@
 //! The machine that is measured, and whether others use it too.
 
 use crate::limits::Handover;
+use serde::Serialize;
 use std::fmt;
 
+/// Below this many nanoseconds a cache line stays where it is: the two CPUs are one core's.
+const ONE_CORE_NS: f64 = 22.0;
 /// Above this many nanoseconds a cache line goes to a CPU that shares no cache.
 const FAR_NS: f64 = 120.0;
 /// No idle machine takes this many nanoseconds for a handover, not even once.
@@ -43,9 +46,39 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Where a CPU is to which a line goes in `ns` nanoseconds.
-pub fn distance(ns: f64) -> &'static str {
-    if ns > FAR_NS { "far: no cache shared" } else { "near: a cache shared" }
+/// How far two CPUs are from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Distance {
+    /// Both are threads of one core.
+    OneCore,
+    /// They share a cache.
+    Near,
+    /// They share none.
+    Far,
+}
+
+impl Distance {
+    /// All of them, ascending.
+    pub const ALL: [Distance; 3] = [Distance::OneCore, Distance::Near, Distance::Far];
+
+    /// Where a CPU is to which a line goes in `ns` nanoseconds.
+    pub fn of(ns: f64) -> Distance {
+        match ns {
+            ns if ns < ONE_CORE_NS => Distance::OneCore,
+            ns if ns > FAR_NS => Distance::Far,
+            _ => Distance::Near,
+        }
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Distance::OneCore => "one core: all caches shared",
+            Distance::Near => "near: a cache shared",
+            Distance::Far => "far: no cache shared",
+        })
+    }
 }
 
 /// Why figures taken now are not to be trusted, if so.
@@ -64,7 +97,7 @@ pub fn busy(handover: Option<&Handover>) -> Option<String> {
 /// Prints the handover, and a warning if the machine is busy.
 pub fn announce(handover: Option<&Handover>) {
     if let Some(handover) = handover {
-        println!("{handover}, {}", distance(handover.ns.median));
+        println!("{handover}, {}", Distance::of(handover.ns.median));
     }
     warn_if_busy(handover);
 }

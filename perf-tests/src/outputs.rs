@@ -62,18 +62,30 @@ fn write_json<A: Serialize, R: Serialize>(path: &Path, about: &A, rows: &[R]) ->
     writeln!(file).and_then(|()| file.flush()).map_err(Error::file(path))
 }
 
-/// One record a row. A field within a field `a` is the column `a_field`; lists are left to JSON.
+/// One record a row. A field within a field `a` is the column `a_field`; lists are left to JSON. What a row
+/// does not have is empty.
 fn write_csv<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), Error> {
     let failed = |e: csv::Error| Error::file(path)(e.into());
     let mut writer = csv::Writer::from_path(path).map_err(failed)?;
-    for (index, row) in rows.iter().enumerate() {
-        let row = serde_json::to_value(row).map_err(|e| Error::file(path)(e.into()))?;
-        let mut columns = Vec::new();
-        flatten("", row.as_object().unwrap_or(&Map::new()), &mut columns);
-        if index == 0 {
-            writer.write_record(columns.iter().map(|(name, _)| name)).map_err(failed)?;
-        }
-        writer.write_record(columns.iter().map(|(_, text)| text)).map_err(failed)?;
+    let rows: Vec<Vec<(String, String)>> = rows
+        .iter()
+        .map(|row| {
+            let row = serde_json::to_value(row).map_err(|e| Error::file(path)(e.into()))?;
+            let mut columns = Vec::new();
+            flatten("", row.as_object().unwrap_or(&Map::new()), &mut columns);
+            Ok(columns)
+        })
+        .collect::<Result<_, Error>>()?;
+    // A field that is missing has none of the columns of one that is there.
+    let fullest = rows.iter().max_by_key(|row| row.len());
+    let names: Vec<&str> = fullest.into_iter().flatten().map(|(name, _)| &**name).collect();
+    if !names.is_empty() {
+        writer.write_record(&names).map_err(failed)?;
+    }
+    for row in &rows {
+        let cell =
+            |&name: &&str| row.iter().find(|(own, _)| own == name).map_or("", |(_, text)| text);
+        writer.write_record(names.iter().map(cell)).map_err(failed)?;
     }
     writer.flush().map_err(Error::file(path))
 }
@@ -101,6 +113,7 @@ mod tests {
         size: usize,
         peer: Option<f64>,
         time_us: Spread,
+        ratio: Option<Spread>,
         trials_us: Vec<f64>,
     }
 
@@ -117,9 +130,16 @@ mod tests {
                 size: 8,
                 peer: None,
                 time_us: Spread::of(&[1.0, 2.0, 3.0]),
+                ratio: None,
                 trials_us: vec![1.0],
             },
-            Row { size: 64, peer: Some(0.5), time_us: Spread::default(), trials_us: vec![] },
+            Row {
+                size: 64,
+                peer: Some(0.5),
+                time_us: Spread::default(),
+                ratio: Some(Spread::of(&[0.5])),
+                trials_us: vec![],
+            },
         ];
         outputs.write(&"two rows", &rows, &[]).unwrap();
 
@@ -128,9 +148,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "size,peer,time_us_median,time_us_p1,time_us_p99,time_us_samples",
-                "8,,2.0,1.02,2.98,3",
-                "64,0.5,0.0,0.0,0.0,0",
+                "size,peer,time_us_median,time_us_p1,time_us_p99,time_us_samples,\
+                 ratio_median,ratio_p1,ratio_p99,ratio_samples",
+                "8,,2.0,1.02,2.98,3,,,,",
+                "64,0.5,0.0,0.0,0.0,0,0.5,0.5,0.5,1",
             ]
         );
         let json: Value =

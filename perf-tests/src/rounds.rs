@@ -112,10 +112,11 @@ impl<W: Named> Results<W> {
 }
 
 impl<W: Named> Results<W> {
-    /// The times, and the throughput of what has bytes to move; `limits` only have times.
-    pub fn panels(&self, movers: &[W], limits: &[W]) -> [Panel; 2] {
+    /// The times, and the throughput of what has bytes to move; `limits` only have times. `when` goes
+    /// behind the titles.
+    pub fn panels(&self, movers: &[W], limits: &[W], when: &str) -> [Panel; 2] {
         let panel = |title: &str, y: &str, curves| Panel {
-            title: title.into(),
+            title: format!("{title}{when}"),
             x: "message size (bytes)".into(),
             x_scale: Scale::Log,
             y: y.into(),

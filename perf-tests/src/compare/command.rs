@@ -1,14 +1,15 @@
 //! Running the comparison.
 
-use super::results::{Results, What, rows};
+use super::results::{ByDistance, Results, What, rows};
 use super::table::{ratios_table, times_table};
 use super::targets::judge;
-use crate::limits::Handover;
+use crate::machine::Distance;
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
+use crate::settled::Awake;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, limits, ours, progress};
@@ -50,6 +51,13 @@ struct Comparison {
     #[serde(flatten)]
     about: About,
     rounds: u32,
+    distances: Vec<AtDistance>,
+}
+
+/// The same, of processors that are so far from each other.
+#[derive(Serialize)]
+struct AtDistance {
+    distance: Distance,
     /// Messages of 8 bytes a second.
     rates: BTreeMap<&'static str, crate::stats::Spread>,
     targets: Vec<Verdict>,
@@ -67,56 +75,83 @@ impl Compare {
         };
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
-        let mut results = Results::default();
+        let about = About::new(Some(handover));
+        let mut awake = Awake::keep(between)?;
+        let distances = distances(&mut awake)?;
+        let mut results = ByDistance::default();
         let steps = sizes.len() * (4 + peers::ALL.len()) + 1 + peers::ALL.len();
-        let steps = u64::from(rounds) * steps as u64;
+        let steps = u64::from(rounds) * (distances.len() * steps) as u64;
         let bar = progress::bar(true, steps);
         for _ in 0..rounds {
             results.begin_round();
-            for &size in &sizes {
-                times(&mut results, between, size, &bar)?;
+            for &at in &distances {
+                awake.place(at);
+                for &size in &sizes {
+                    times(results.at(at), &mut awake, between, size, &bar)?;
+                }
+                rates(results.at(at), &mut awake, &bar)?;
             }
-            rates(&mut results, &bar);
         }
         bar.finish_and_clear();
-        self.report(&results, rounds, handover)
+        drop(awake);
+        self.report(about, &results, rounds)
     }
 
-    fn report(
-        &self,
-        results: &Results,
-        rounds: u32,
-        handover: Handover,
-    ) -> Result<ExitCode, Error> {
+    fn report(&self, about: About, results: &ByDistance, rounds: u32) -> Result<ExitCode, Error> {
         println!("{SCORING}");
-        println!("Medians of {rounds} rounds (1st-99th percentile).");
-        print!("\n{}", times_table(results));
-        print!("\n{}\n", ratios_table(results));
-        let mut rates = BTreeMap::new();
-        for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
-            if let Some(rate) = results.rate(what) {
-                println!("{:8} {}", what.name(), message_rate(rate, RATE_SIZE));
-                rates.insert(what.name(), rate);
-            }
+        println!(
+            "Medians of {rounds} rounds (1st-99th percentile). Figures in which the processors have moved"
+        );
+        println!("are taken again; where they can be both near and far, both are shown.");
+        let (mut all, mut table, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
+        for (distance, results) in results.measured() {
+            all.push(report_at(distance, results));
+            table.extend(rows(distance, results));
+            drawn.extend(panels(distance, results));
         }
-        let targets = judge(results);
-        println!("Targets:");
-        targets.iter().for_each(|verdict| println!("  {verdict}"));
-        for (what, reason) in &results.missing {
-            println!("{}: not (always) measured: {reason}", what.name());
-        }
-        let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
-        let missing = missing.collect();
-        let about =
-            Comparison { about: About::new(Some(handover)), rounds, rates, targets, missing };
-        self.outputs.write(&about, &rows(results), &panels(results))?;
+        let about = Comparison { about, rounds, distances: all };
+        self.outputs.write(&about, &table, &drawn)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints what was measured while the processors were so far from each other.
+fn report_at(distance: Distance, results: &Results) -> AtDistance {
+    println!("\n{distance}");
+    print!("\n{}", times_table(results));
+    print!("\n{}\n", ratios_table(results));
+    let mut rates = BTreeMap::new();
+    for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
+        if let Some(rate) = results.rate(what) {
+            println!("{:8} {}", what.name(), message_rate(rate, RATE_SIZE));
+            rates.insert(what.name(), rate);
+        }
+    }
+    let targets = judge(distance, results);
+    if !targets.is_empty() {
+        println!("Targets:");
+    }
+    targets.iter().for_each(|verdict| println!("  {verdict}"));
+    for (what, reason) in &results.missing {
+        println!("{}: not (always) measured: {reason}", what.name());
+    }
+    let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
+    AtDistance { distance, rates, targets, missing: missing.collect() }
+}
+
+/// Where the processors can be to each other: near, and far if they can be brought there.
+fn distances(awake: &mut Awake) -> Result<Vec<Distance>, Error> {
+    let mut all = vec![awake.at()];
+    if all[0] != Distance::Far && awake.bring(Distance::Far)? {
+        all.push(Distance::Far);
+    }
+    Ok(all)
 }
 
 /// One size of one round: one thing after the other, since each needs both CPUs.
 fn times(
     results: &mut Results,
+    awake: &mut Awake,
     between: (usize, usize),
     size: usize,
     bar: &ProgressBar,
@@ -125,41 +160,54 @@ fn times(
         bar.inc(1);
         bar.set_message(format!("{}: {name}", bytes(size)));
     };
+    results.add_time(size, What::Handover, awake.handover_us()?);
+    let mut add = |what: What, time_us: &dyn Fn() -> Result<f64, String>| {
+        results.add_time(size, what, awake.settled(time_us)?);
+        Ok::<(), Error>(())
+    };
+    let fresh_copy_us = || match limits::best_fresh_copy(between, size) {
+        Ok(seconds) => Ok(seconds * 1e6),
+        Err(error) => Err(error.to_string()),
+    };
     doing("limits");
-    results.add_time(size, What::Handover, Ok(limits::best_handover(between)? * 1e6));
-    results.add_time(size, What::FreshCopy, Ok(limits::best_fresh_copy(between, size)? * 1e6));
+    add(What::FreshCopy, &fresh_copy_us)?;
     for (what, memory) in
         [(What::Taffrail, &[][..]), (What::Allocated, &["--alloc"]), (What::Loaned, &["--loan"])]
     {
         doing(what.name());
-        results.add_time(size, what, ours::time_us(size, memory));
+        add(what, &|| ours::time_us(size, memory))?;
     }
     for Peer { name, time_us, .. } in peers::ALL {
         doing(name);
-        results.add_time(size, What::Peer(name), time_us(size));
+        add(What::Peer(name), &|| time_us(size))?;
     }
     Ok(())
 }
 
 /// The message rates of one round.
-fn rates(results: &mut Results, bar: &ProgressBar) {
+fn rates(results: &mut Results, awake: &mut Awake, bar: &ProgressBar) -> Result<(), Error> {
+    let mut add = |what: What, rate: &dyn Fn() -> Result<f64, String>| {
+        results.add_rate(what, awake.settled(rate)?);
+        Ok::<(), Error>(())
+    };
     let doing = |name: &str| {
         bar.inc(1);
         bar.set_message(format!("message rate: {name}"));
     };
     doing(What::Taffrail.name());
-    results.add_rate(What::Taffrail, ours::messages_a_second(RATE_SIZE, &[]));
+    add(What::Taffrail, &|| ours::messages_a_second(RATE_SIZE, &[]))?;
     for Peer { name, rate, .. } in peers::ALL {
         doing(name);
         if let Some(rate) = rate {
-            results.add_rate(What::Peer(name), ours::best_rate(|| rate(RATE_SIZE)));
+            add(What::Peer(name), &|| ours::best_rate(|| rate(RATE_SIZE)))?;
         }
     }
+    Ok(())
 }
 
 /// The handover comes last, and only with times, so that colours mean the same in both.
-fn panels(results: &Results) -> [Panel; 2] {
+fn panels(distance: Distance, results: &Results) -> [Panel; 2] {
     let (limits, transports): (Vec<What>, Vec<What>) =
         results.measured().into_iter().partition(|&what| what == What::Handover);
-    results.panels(&transports, &limits)
+    results.panels(&transports, &limits, &format!(", {distance}"))
 }

@@ -1,8 +1,10 @@
 //! What is compared, and the rows of it for files.
 
+use crate::machine::Distance;
 use crate::rounds::{self, Named, Times};
 use crate::stats::Spread;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What a time is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,12 +36,41 @@ impl Named for What {
     }
 }
 
-/// The times of all that is compared.
+/// The times of all that is compared, while the processors were as far from each other.
 pub type Results = rounds::Results<What>;
+
+/// The times of all that is compared, by how far the processors were from each other.
+pub struct ByDistance(BTreeMap<Distance, Results>);
+
+impl Default for ByDistance {
+    fn default() -> Self {
+        ByDistance(Distance::ALL.map(|distance| (distance, Results::default())).into())
+    }
+}
+
+impl ByDistance {
+    /// Begins a round.
+    pub fn begin_round(&mut self) {
+        self.0.values_mut().for_each(Results::begin_round);
+    }
+
+    /// Those of one distance.
+    pub fn at(&mut self, distance: Distance) -> &mut Results {
+        self.0.entry(distance).or_default()
+    }
+
+    /// Those there are, ascending.
+    pub fn measured(&self) -> impl Iterator<Item = (Distance, &Results)> {
+        let any = |results: &Results| !results.measured().is_empty();
+        self.0.iter().filter(move |(_, results)| any(results)).map(|(&at, results)| (at, results))
+    }
+}
 
 /// What is known of one thing at one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// How far the processors were from each other.
+    pub distance: Distance,
     /// Bytes of a message.
     pub size: usize,
     /// What was measured.
@@ -53,8 +84,9 @@ pub struct Row {
 }
 
 /// Everything, for files.
-pub fn rows(results: &Results) -> Vec<Row> {
+pub fn rows(distance: Distance, results: &Results) -> Vec<Row> {
     let row = |times: Times<What>| Row {
+        distance,
         size: times.size,
         what: times.what.name(),
         time_us: times.spread_us,
@@ -74,7 +106,7 @@ mod tests {
         results.begin_round();
         results.add_time(64, What::Taffrail, Ok(0.1));
         results.add_time(64, What::Handover, Ok(0.05));
-        let shown: Vec<_> = rows(&results)
+        let shown: Vec<_> = rows(Distance::Near, &results)
             .iter()
             .map(|row| (row.size, row.what, row.taffrail_ratio.map(|ratio| ratio.median)))
             .collect();

@@ -1,6 +1,7 @@
 //! What Taffrail is meant to reach, and whether it does.
 
 use super::results::{Results, What};
+use crate::machine::Distance;
 use crate::peers;
 use crate::table::bytes;
 use crate::verdict::{Bound, Verdict};
@@ -16,11 +17,38 @@ const AGAINST_OPEN_MPI: [(usize, f64); 7] = [
     (4 << 20, 0.5),
 ];
 
+/// Greatest time relative to Open MPI, at every size, when the processors share no cache.
+const FAR: f64 = 0.75;
+
 /// The size at which memory of the endpoint and loans have targets of their own.
 const LONG: usize = 4 << 20;
 
-/// Every target, judged; those of sizes that were left out are left out.
-pub fn judge(results: &Results) -> Vec<Verdict> {
+/// Every target for processors that are so far from each other, judged; those of sizes that were left out
+/// are left out.
+pub fn judge(distance: Distance, results: &Results) -> Vec<Verdict> {
+    match distance {
+        Distance::OneCore => Vec::new(),
+        Distance::Near => judge_near(results),
+        Distance::Far => judge_far(results),
+    }
+}
+
+fn judge_far(results: &Results) -> Vec<Verdict> {
+    results.sizes().into_iter().map(|size| against_open_mpi(results, size, FAR)).collect()
+}
+
+fn against_open_mpi(results: &Results, size: usize, bound: f64) -> Verdict {
+    let open_mpi = What::Peer(peers::OPEN_MPI.name);
+    let got = results.ratio((size, What::Taffrail), (size, open_mpi));
+    Verdict {
+        target: format!("{}, relative to Open MPI", bytes(size)),
+        unit: "x",
+        wanted: Bound::AtMost(bound),
+        got: got.map(|ratio| ratio.median),
+    }
+}
+
+fn judge_near(results: &Results) -> Vec<Verdict> {
     let sizes = results.sizes();
     let mut verdicts = Vec::new();
     if sizes.contains(&8) {
@@ -34,13 +62,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     }
     let open_mpi = What::Peer(peers::OPEN_MPI.name);
     for (size, bound) in AGAINST_OPEN_MPI.into_iter().filter(|(size, _)| sizes.contains(size)) {
-        let got = results.ratio((size, What::Taffrail), (size, open_mpi));
-        verdicts.push(Verdict {
-            target: format!("{}, relative to Open MPI", bytes(size)),
-            unit: "x",
-            wanted: Bound::AtMost(bound),
-            got: got.map(|ratio| ratio.median),
-        });
+        verdicts.push(against_open_mpi(results, size, bound));
     }
     if sizes.contains(&LONG) {
         let got = results.ratio((LONG, What::Allocated), (LONG, open_mpi));
@@ -85,11 +107,21 @@ mod tests {
 
     #[test]
     fn a_target_is_met_missed_or_not_measured() {
-        let verdicts = judge(&measured(0.08));
+        let verdicts = judge_near(&measured(0.08));
         let met: Vec<_> = verdicts.iter().map(Verdict::met).collect();
         assert_eq!(met, [Some(true), Some(true), None]);
-        let met: Vec<_> = judge(&measured(0.1)).iter().map(Verdict::met).collect();
+        let met: Vec<_> = judge_near(&measured(0.1)).iter().map(Verdict::met).collect();
         assert_eq!(met, [Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn far_processors_have_one_target_for_every_size() {
+        let met = |ours_us| {
+            let verdicts = judge(Distance::Far, &measured(ours_us));
+            verdicts.iter().map(Verdict::met).collect::<Vec<_>>()
+        };
+        assert_eq!((met(0.1), met(0.11)), (vec![Some(true)], vec![Some(false)]));
+        assert!(judge(Distance::OneCore, &measured(0.1)).is_empty());
     }
 
     #[test]
@@ -97,7 +129,7 @@ mod tests {
         let mut results = measured(0.08);
         results.add_time(64, What::Loaned, Ok(0.20));
         results.add_time(4 << 20, What::Loaned, Ok(0.25));
-        let verdicts = judge(&results);
+        let verdicts = judge_near(&results);
         let loaned = verdicts.iter().find(|v| v.target.contains("loaned")).unwrap();
         assert_eq!((loaned.got, loaned.met()), (Some(1.25), Some(true)));
     }
@@ -108,7 +140,7 @@ mod tests {
             let mut results = measured(0.08);
             results.add_rate(What::Taffrail, Ok(ours));
             results.add_rate(What::Peer("UCX"), Ok(10.0));
-            let verdict = judge(&results).pop().unwrap();
+            let verdict = judge_near(&results).pop().unwrap();
             assert_eq!(verdict.met(), Some(met));
             assert_eq!(verdict.to_string().contains("NOT MET"), !met, "{verdict}");
         }

@@ -2,6 +2,7 @@
 //! has just written. Every figure of a transport is to be seen beside these, taken in the same
 //! minute, since virtual CPUs move.
 
+use crate::machine::Distance;
 use crate::netpipe::TRIALS;
 use crate::stats::Spread;
 use crate::{Error, cpus};
@@ -73,6 +74,12 @@ pub fn handover(between: (usize, usize)) -> Result<Handover, Error> {
 /// The handover as NetPIPE would score it: the best mean of three runs, in seconds.
 pub fn best_handover(between: (usize, usize)) -> Result<f64, Error> {
     best_mean(|| handovers(between))
+}
+
+/// How far two CPUs are from each other now. Takes about a millisecond.
+pub fn distance(between: (usize, usize)) -> Result<Distance, Error> {
+    let seconds = alternate(between, 20, 200, |_| ())?;
+    Ok(Distance::of(Spread::of(&seconds).median * 1e9))
 }
 
 fn handovers(between: (usize, usize)) -> Result<Vec<f64>, Error> {

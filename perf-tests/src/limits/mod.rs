@@ -5,5 +5,7 @@ mod measure;
 mod store;
 
 pub use command::{Limits, introduce};
-pub use measure::{Handover, beside, best_fresh_copy, best_handover, fresh_copy, handover};
+pub use measure::{
+    Handover, beside, best_fresh_copy, best_handover, distance, fresh_copy, handover,
+};
 pub use store::{store_fresh, store_stream};

@@ -9,6 +9,7 @@ use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
+use crate::settled::Awake;
 use crate::stats::Spread;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
@@ -88,6 +89,7 @@ impl Logging {
         launching::must_be_alone("logging", "ranks and other programs")?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
+        let mut awake = Awake::keep(between)?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let steps = sizes.len() * (2 + WAYS.len()) + 4 + 3 + causal::APPLICATIONS.len();
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
@@ -96,12 +98,13 @@ impl Logging {
         for _ in 0..self.rounds {
             results.begin_round();
             for &size in &sizes {
-                times(&mut results, between, size, &bar)?;
+                times(&mut results, &mut awake, between, size, &bar)?;
             }
-            from_any_source(&mut results, &bar)?;
+            from_any_source(&mut results, &mut awake, &bar)?;
             for (what, way) in &WAYS[..3] {
                 doing(&bar, &format!("message rate: {}", what.name()));
-                results.add_rate(*what, ours::messages_a_second(SHORT, way));
+                let rate = awake.settled(|| ours::messages_a_second(SHORT, way))?;
+                results.add_rate(*what, rate);
             }
             for (place, (name, ..)) in causal::APPLICATIONS.iter().enumerate() {
                 doing(&bar, &format!("with determinants: {name}"));
@@ -178,12 +181,13 @@ fn doing(bar: &ProgressBar, what: &str) {
 /// One size of one round: one thing after the other, since each needs both CPUs.
 fn times(
     results: &mut Results,
+    awake: &mut Awake,
     between: (usize, usize),
     size: usize,
     bar: &ProgressBar,
 ) -> Result<(), Error> {
     doing(bar, &format!("{}: limits", bytes(size)));
-    results.add_time(size, What::Handover, Ok(limits::best_handover(between)? * 1e6));
+    results.add_time(size, What::Handover, awake.handover_us()?);
     let stored_us = |a_second: f64| Ok(size as f64 / a_second * 1e6);
     let faulted = cpus::on(between.0, || limits::store_stream(STREAM, netpipe::TRIALS))?;
     let best = faulted.into_iter().fold(0.0, f64::max);
@@ -198,15 +202,21 @@ fn times(
     for (what, way) in WAYS {
         doing(bar, &format!("{}: {}", bytes(size), what.name()));
         let arguments = [&["-n", messages.as_str()], way].concat();
-        results.add_time(size, what, ours::time_us(size, &arguments));
+        let time_us = awake.settled(|| ours::time_us(size, &arguments))?;
+        results.add_time(size, what, time_us);
     }
     doing(bar, &format!("{}: {}", bytes(size), What::OpenMpi.name()));
-    results.add_time(size, What::OpenMpi, (peers::OPEN_MPI.time_us)(size));
+    let time_us = awake.settled(|| (peers::OPEN_MPI.time_us)(size))?;
+    results.add_time(size, What::OpenMpi, time_us);
     Ok(())
 }
 
 /// The receptions from any source of one round, each of which is an event.
-fn from_any_source(results: &mut Results, bar: &ProgressBar) -> Result<(), Error> {
+fn from_any_source(
+    results: &mut Results,
+    awake: &mut Awake,
+    bar: &ProgressBar,
+) -> Result<(), Error> {
     let (_, sender_based) = WAYS[2];
     let folder = tempfile::tempdir()
         .map_err(|source| Error::System { what: "making a temporary folder", source })?;
@@ -221,7 +231,7 @@ fn from_any_source(results: &mut Results, bar: &ProgressBar) -> Result<(), Error
         doing(bar, what.name());
         let messages = messages.to_string();
         let arguments = [&["-z", "-n", &messages], way, durability].concat();
-        results.add_time(SHORT, what, ours::time_us(SHORT, &arguments));
+        results.add_time(SHORT, what, awake.settled(|| ours::time_us(SHORT, &arguments))?);
     }
     Ok(())
 }
@@ -244,5 +254,5 @@ fn panels(results: &Results) -> [Panel; 2] {
     let measured = results.measured().into_iter().filter(|what| !what.is_from_any_source());
     let (limits, others): (Vec<What>, Vec<What>) =
         measured.partition(|&what| what == What::Handover);
-    results.panels(&others, &limits)
+    results.panels(&others, &limits, "")
 }

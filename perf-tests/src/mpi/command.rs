@@ -10,6 +10,7 @@ use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
+use crate::settled::Awake;
 use crate::stats::Spread;
 use crate::table::bytes;
 use crate::verdict::Verdict;
@@ -83,6 +84,7 @@ impl Mpi {
         let found = self.places.mpis()?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
+        let mut awake = Awake::keep(between)?;
         let folder = tempfile::tempdir()
             .map_err(|source| Error::System { what: "making a temporary folder", source })?;
         let prepare = |(place, mpi)| Measured::new(mpi, &taffrail, folder.path(), place);
@@ -94,7 +96,7 @@ impl Mpi {
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
             for of in &mut all {
-                of.round(between, &sizes, self.apart, &bar)?;
+                of.round(&mut awake, between, &sizes, self.apart, &bar)?;
             }
         }
         bar.finish_and_clear();
@@ -169,6 +171,7 @@ impl<'a> Measured<'a> {
     /// One thing after the other, since each needs both CPUs.
     fn round(
         &mut self,
+        awake: &mut Awake,
         between: (usize, usize),
         sizes: &[usize],
         apart: bool,
@@ -183,18 +186,17 @@ impl<'a> Measured<'a> {
         let transports = TRANSPORTS;
         self.results.begin_round();
         for &size in sizes {
-            let handover_us = limits::best_handover(between)? * 1e6;
-            self.results.add_time(size, What::Handover, Ok(handover_us));
+            self.results.add_time(size, What::Handover, awake.handover_us()?);
             for &over in &transports {
                 doing(&bytes(size), over);
-                let time_us = program.clone().and_then(|of| of.time_us(over, between, size, apart));
-                self.results.add_time(size, over, time_us);
+                let time_us = || program.clone()?.time_us(over, between, size, apart);
+                self.results.add_time(size, over, awake.settled(time_us)?);
             }
         }
         for &over in &transports {
             doing("message rate", over);
-            let rate = program.clone().and_then(|of| of.rate(over, between));
-            self.results.add_rate(over, rate);
+            let rate = || program.clone()?.rate(over, between);
+            self.results.add_rate(over, awake.settled(rate)?);
         }
         Ok(())
     }
@@ -215,6 +217,6 @@ impl<'a> Measured<'a> {
             self.results.measured().into_iter().partition(|&what| what == What::Handover);
         let titled =
             |panel: Panel| Panel { title: format!("{}: {}", self.name(), panel.title), ..panel };
-        self.results.panels(&transports, &limits).map(titled).into()
+        self.results.panels(&transports, &limits, "").map(titled).into()
     }
 }

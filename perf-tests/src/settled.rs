@@ -1,0 +1,132 @@
+//! Measuring while two processors stay where they are to each other.
+//!
+//! A virtual processor that falls asleep wakes up anywhere on its host, and a figure of two that share a
+//! cache says nothing of one of two that do not. So processors are kept awake while a figure is taken, and
+//! where they are is looked at before and after. Where they should be elsewhere they are let sleep.
+
+use crate::machine::Distance;
+use crate::{Error, limits};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// As long as this is open, the kernel lets no processor sleep so deeply that it wakes up later than was
+/// written into it, in microseconds: with 0, it spins when there is nothing to do.
+const LATENCY: &str = "/dev/cpu_dma_latency";
+/// How often a figure is taken again because the processors have moved meanwhile.
+const ATTEMPTS: u32 = 6;
+/// How often processors are let sleep, to be elsewhere afterwards, and how long.
+const SLEEPS: u32 = 200;
+const SLEEP: Duration = Duration::from_millis(30);
+
+/// Processors that fall asleep only to be moved, until this is dropped.
+pub struct Awake {
+    between: (usize, usize),
+    /// How far these two are to be from each other.
+    at: Distance,
+    latency: Option<File>,
+}
+
+impl Awake {
+    /// Keeps all processors awake, where that is allowed, and these two near each other, if they can be
+    /// brought there, or else where they are.
+    ///
+    /// # Errors
+    /// When a thread cannot be bound to one of the processors.
+    pub fn keep(between: (usize, usize)) -> Result<Awake, Error> {
+        let latency = forbid_sleep().inspect_err(|error| {
+            eprintln!("warning: processors may fall asleep, and virtual ones wake up elsewhere: {LATENCY}: {error}");
+        });
+        let mut awake = Awake { between, at: Distance::Near, latency: latency.ok() };
+        if !awake.bring(Distance::Near)? {
+            awake.at = limits::distance(between)?;
+        }
+        Ok(awake)
+    }
+
+    /// How far the processors are to be from each other.
+    pub fn at(&self) -> Distance {
+        self.at
+    }
+
+    /// From now on they are to be so far from each other.
+    pub fn place(&mut self, at: Distance) {
+        self.at = at;
+    }
+
+    /// Lets the processors sleep until they are so far from each other, some seconds at most. Whether they
+    /// are.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn bring(&mut self, to: Distance) -> Result<bool, Error> {
+        for _ in 0..SLEEPS {
+            if limits::distance(self.between)? == to {
+                return Ok(true);
+            }
+            self.latency = None;
+            std::thread::sleep(SLEEP);
+            self.latency = forbid_sleep().ok();
+        }
+        Ok(false)
+    }
+
+    /// Takes a figure while the processors are where they are to be, all the time. What fails is not tried
+    /// again.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn settled<T>(
+        &mut self,
+        measure: impl Fn() -> Result<T, String>,
+    ) -> Result<Result<T, String>, Error> {
+        for _ in 0..ATTEMPTS {
+            if !self.bring(self.at)? {
+                break;
+            }
+            let figure = measure();
+            if figure.is_err() || limits::distance(self.between)? == self.at {
+                return Ok(figure);
+            }
+        }
+        Ok(Err(format!("the processors did not stay where they were wanted ({})", self.at)))
+    }
+
+    /// The handover between the processors, in microseconds.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn handover_us(&mut self) -> Result<Result<f64, String>, Error> {
+        let between = self.between;
+        self.settled(|| Ok(limits::best_handover(between).map_err(|e| e.to_string())? * 1e6))
+    }
+}
+
+fn forbid_sleep() -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(LATENCY)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpus;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_is_measured_is_settled_and_failures_are_not_repeated() {
+        let Ok(between) = cpus::pair() else { return };
+        let mut awake = Awake::keep(between).unwrap();
+        let calls = Cell::new(0);
+        let crash = || {
+            calls.set(calls.get() + 1);
+            Err::<(), _>("crashed".to_owned())
+        };
+        let figure = awake.settled(crash).unwrap();
+        // Others may keep the processors from being there, or from staying.
+        assert!(calls.get() <= 1 && figure.is_err());
+        let figure = awake.settled(|| Ok(1)).unwrap();
+        assert!(figure == Ok(1) || figure.is_err_and(|why| why.contains("did not stay")));
+    }
+}
