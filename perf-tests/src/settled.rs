@@ -18,6 +18,8 @@ const ATTEMPTS: u32 = 6;
 /// How often processors are let sleep, to be elsewhere afterwards, and how long.
 const SLEEPS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(30);
+/// After so many figures in a row for which that did not help, the rest is taken wherever they are.
+const FAILURES: u32 = 2;
 
 /// Processors that fall asleep only to be moved, until this is dropped.
 pub struct Awake {
@@ -25,6 +27,8 @@ pub struct Awake {
     /// How far these two are to be from each other.
     at: Distance,
     latency: Option<File>,
+    /// Figures in a row for which they were not there, or did not stay.
+    failures: u32,
 }
 
 impl Awake {
@@ -37,7 +41,7 @@ impl Awake {
         let latency = forbid_sleep().inspect_err(|error| {
             eprintln!("warning: processors may fall asleep, and virtual ones wake up elsewhere: {LATENCY}: {error}");
         });
-        let mut awake = Awake { between, at: Distance::Near, latency: latency.ok() };
+        let mut awake = Awake { between, at: Distance::Near, latency: latency.ok(), failures: 0 };
         if !awake.bring(Distance::Near)? {
             awake.at = limits::distance(between)?;
         }
@@ -72,7 +76,8 @@ impl Awake {
     }
 
     /// Takes a figure while the processors are where they are to be, all the time. What fails is not tried
-    /// again.
+    /// again. Where they do not stay there, as on a busy machine, it is taken wherever they are, and a
+    /// warning says so.
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
@@ -80,16 +85,33 @@ impl Awake {
         &mut self,
         measure: impl Fn() -> Result<T, String>,
     ) -> Result<Result<T, String>, Error> {
+        let mut last = None;
         for _ in 0..ATTEMPTS {
-            if !self.bring(self.at)? {
+            if self.failures >= FAILURES || !self.bring(self.at)? {
                 break;
             }
             let figure = measure();
             if figure.is_err() || limits::distance(self.between)? == self.at {
+                self.failures = 0;
                 return Ok(figure);
             }
+            last = Some(figure);
         }
-        Ok(Err(format!("the processors did not stay where they were wanted ({})", self.at)))
+        self.warn();
+        Ok(last.unwrap_or_else(measure))
+    }
+
+    fn warn(&mut self) {
+        self.failures += 1;
+        let from_now_on = match self.failures {
+            ..FAILURES => "this figure is",
+            FAILURES => "figures from now on are",
+            _ => return,
+        };
+        let at = self.at;
+        eprintln!(
+            "warning: the processors do not stay where they are to be ({at}): {from_now_on} of wherever they are"
+        );
     }
 
     /// The handover between the processors, in microseconds.
@@ -124,9 +146,8 @@ mod tests {
             Err::<(), _>("crashed".to_owned())
         };
         let figure = awake.settled(crash).unwrap();
-        // Others may keep the processors from being there, or from staying.
-        assert!(calls.get() <= 1 && figure.is_err());
-        let figure = awake.settled(|| Ok(1)).unwrap();
-        assert!(figure == Ok(1) || figure.is_err_and(|why| why.contains("did not stay")));
+        assert!(figure.is_err());
+        assert_eq!(calls.get(), 1);
+        assert_eq!(awake.settled(|| Ok(1)).unwrap(), Ok(1));
     }
 }
