@@ -14,9 +14,9 @@ use std::time::Duration;
 /// written into it, in microseconds: with 0, it spins when there is nothing to do.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 /// How often a figure is taken again because the processors have moved meanwhile.
-const ATTEMPTS: u32 = 6;
+const ATTEMPTS: u32 = 4;
 /// How often processors are let sleep, to be elsewhere afterwards, and how long.
-const SLEEPS: u32 = 200;
+const SLEEPS: u32 = 100;
 const SLEEP: Duration = Duration::from_millis(30);
 /// After so many figures in a row for which that did not help, the rest is taken wherever they are.
 const FAILURES: u32 = 2;

@@ -74,9 +74,11 @@ fn race<B: Bench>(bench: &B, way: Way) {
         if !owner.caps().guards {
             return;
         }
+        // A fabric that reaches it all the same does so until both have ended, also when one has failed.
+        let mut exposed = Vec::new();
         std::thread::scope(|scope| {
-            let stop = &stop;
-            scope.spawn(move || take_back(owner, kind, seed, patience, stop));
+            let (stop, exposed) = (&stop, &mut exposed);
+            scope.spawn(move || take_back(owner, kind, exposed, seed, patience, stop));
             scope.spawn(move || reach(other, way, seed, patience, stop));
         });
     }
@@ -86,6 +88,7 @@ fn race<B: Bench>(bench: &B, way: Way) {
 fn take_back<F: Fabric>(
     mut fabric: F,
     kind: Kind,
+    exposed: &mut Vec<Ram>,
     seed: u64,
     patience: Duration,
     stop: &AtomicBool,
@@ -94,6 +97,8 @@ fn take_back<F: Fabric>(
     let mut seen = Seen::default();
     for round in 0..ROUNDS {
         let Exposed { ram, region } = expose(&mut fabric, kind, LEN);
+        exposed.push(ram);
+        let ram = exposed.last().expect("just put there");
         ram.fill(seed);
         let region = region.expect("a region");
         let key = fabric.remote_key(PeerId(1), region, 0).expect("a region has a key");
