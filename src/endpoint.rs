@@ -85,8 +85,9 @@ pub struct Endpoint {
     pub(crate) handlers: HashMap<u16, Handler>,
     /// A handler is running.
     pub(crate) handling: bool,
-    /// Bytes of a piece of a long message.
+    /// Bytes of a piece of a message that leaves without asking, and of one that was asked for.
     pub(crate) piece: usize,
+    pub(crate) long_piece: usize,
     /// Messages of up to this many bytes leave whole, without asking.
     pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
@@ -128,7 +129,12 @@ impl Endpoint {
         let line = line.map_err(not_set_up)?;
         // The first piece of a message travels with the length of the whole.
         let piece = settings.piece.unwrap_or(line.caps().piece);
-        let piece = piece.clamp(SHORTEST_PIECE, line.caps().max_message - 8);
+        let longest = line.caps().max_message - 8;
+        let piece = piece.clamp(SHORTEST_PIECE, longest);
+        // A piece whose receiver waits for it is copied out as soon as it is there. Of those that it has
+        // asked for there are many, and fewer are better.
+        let is_given = settings.piece.is_some() || settings.tuning.is_some();
+        let long_piece = if is_given { piece } else { (2 * piece).min(longest) };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
         let mut core = Core::new(job.size(), settings.unexpected);
@@ -155,6 +161,7 @@ impl Endpoint {
             handlers: HashMap::new(),
             handling: false,
             piece,
+            long_piece,
             short: piece.min(settings.eager_max),
             spin: match settings.spin {
                 Some(turns) => Spin::fixed(turns),

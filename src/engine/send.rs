@@ -476,7 +476,7 @@ impl Endpoint {
 
     /// Sends the next piece of a peer's first stream. `false` when there is no room.
     fn send_piece(&mut self, to: Rank) -> bool {
-        let piece = self.piece;
+        let piece = self.long_piece;
         let core = &mut self.core;
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to_name, streaming }) = front else { return false };

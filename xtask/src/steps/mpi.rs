@@ -181,6 +181,11 @@ fn suite(all: &Installed<'_>, which: &str) -> Option<bool> {
     command.args(["-e", "spawn", "-e", "dynproc", "-e", "test_mpiabi"]);
     // MPICH's own: its answer depends on which of two messages is faster.
     command.args(["-x", "*.testDistgraphcomm"]);
+    if which == "mpich" {
+        // Locks with a race: docs/mpi.md.
+        let without = ["*Mutex*World*", "*ConditionWorld*", "*SemaphoreWorld*"];
+        command.args(without.iter().flat_map(|pattern| ["-x", pattern]));
+    }
     if which == "openmpi" {
         command.env("MPI4PY_MPIABI", "openmpi").env("MPI4PY_LIBMPI", "libmpi.so.40");
         // What Open MPI 4.1 cannot do over any provider: docs/libfabric.md.
