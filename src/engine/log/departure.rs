@@ -13,6 +13,9 @@ use taffrail_logging::{Entry, Received, Sending, Ticket};
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
 
+/// A message that is longer than this leaves in long pieces.
+const LONG: usize = 128 << 10;
+
 /// A message of the log that waits for room, or for its events to be stable.
 pub(crate) struct Leaving {
     /// What it waits for.
@@ -168,7 +171,7 @@ impl Endpoint {
         if leaves && log.is_causal() {
             self.precede_message(to.rank);
         }
-        let Endpoint { line, core, piece, .. } = self;
+        let Endpoint { line, core, piece, long_piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
         let ticket = log.events.ticket();
         let peer = &core.peers[to.rank as usize];
@@ -201,8 +204,10 @@ impl Endpoint {
             let mut goes_on = at_once;
             let mut written = kept.prefix();
             let mut source = Source { parts, at: 0 };
+            // Of a long message the receiver has enough to copy while the next piece is written.
+            let step = if len > LONG { *long_piece } else { *piece };
             while written < kept.bytes() {
-                let now = (kept.bytes() - written).min(*piece).min(log.tape.room());
+                let now = (kept.bytes() - written).min(step).min(log.tape.room());
                 source.write(now, |bytes| _ = log.tape.write(line, bytes));
                 written += now;
                 while goes_on && sent < written {
