@@ -85,8 +85,9 @@ pub struct Endpoint {
     pub(crate) handlers: HashMap<u16, Handler>,
     /// A handler is running.
     pub(crate) handling: bool,
-    /// Bytes of a piece of a message that leaves without asking, and of one that was asked for.
+    /// Bytes of a piece of a message that leaves without asking.
     pub(crate) piece: usize,
+    /// Bytes of a piece of a message that was asked for, and of a long one that is logged.
     pub(crate) long_piece: usize,
     /// Messages of up to this many bytes leave whole, without asking.
     pub(crate) short: usize,

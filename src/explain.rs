@@ -1,8 +1,8 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
 use crate::Endpoint;
-use crate::engine::EAGER_LOGGED;
 use crate::engine::request::ANY;
+use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use taffrail_fabric::{Fabric, PeerId, RemoteKey};
@@ -39,10 +39,12 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
         if endpoint.core.log.as_ref().is_some_and(|log| !log.is_fellow(rank)) {
             let _ = writeln!(
                 text,
-                "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B; \
-                 announced from {} B on, and when the receiver has asked for that",
+                "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
+                 from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
                 caps.inline,
                 endpoint.piece,
+                LONG_LOGGED + 1,
+                endpoint.long_piece,
                 EAGER_LOGGED + 1
             );
             continue;

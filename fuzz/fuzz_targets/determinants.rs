@@ -70,15 +70,14 @@ const ROOM: u64 = 20;
 fuzz_target!(|steps: Steps<Step>| {
     let mut rank = Causal::new(ME, RANKS, ROOM);
     let mut honest = Causal::new(HONEST, RANKS, ROOM);
-    // The last events of the two, and how many determinants may have come.
-    let (mut mine, mut theirs, mut came) = (0, 0, 0);
+    // The events of the peer, and how many determinants may have come.
+    let (mut theirs, mut came) = (0, 0);
     for step in &steps.0 {
         match step {
             // Whoever has no room waits.
             Step::Write { .. } if rank.held_of(ME).count() as u64 == ROOM => {}
             Step::Write { polls } => {
-                mine = last(&rank, ME) + 1;
-                rank.wrote(&event(mine, *polls));
+                rank.wrote(&event(last(&rank, ME) + 1, *polls));
                 came += 1;
             }
             Step::PeerWrites { .. } if theirs == ROOM => {}
@@ -86,7 +85,9 @@ fuzz_target!(|steps: Steps<Step>| {
                 theirs += 1;
                 honest.wrote(&event(theirs, *polls));
             }
-            Step::Stable { which } => rank.stable(ME, u64::from(*which) % (mine + 1)),
+            Step::Stable { which } => {
+                rank.stable(ME, u64::from(*which) % (last(&rank, ME) + 1));
+            }
             Step::Frame { most, damage } => {
                 let most = DETERMINANT * (1 + usize::from(*most) % 8);
                 if let Some(mut bytes) = honest.next_piggyback(ME, most) {
@@ -121,7 +122,6 @@ fuzz_target!(|steps: Steps<Step>| {
                     let _ = rank.adopt(&forged(of, (clock - stable(&rank, of)) as u32, clock));
                 }
                 let _ = rank.adopt(bytes);
-                mine = last(&rank, ME);
             }
             Step::Send { to, most } => {
                 let (to, most) = (1 + u32::from(*to) % (RANKS - 1), usize::from(*most));

@@ -36,3 +36,6 @@ pub(crate) const EAGER_LIMIT: usize = 1 << 20;
 /// The same of a message that is logged: it is copied in any case, and each piece may leave while the
 /// next is copied.
 pub(crate) const EAGER_LOGGED: usize = 8 << 20;
+
+/// A logged message that is longer than this leaves in long pieces.
+pub(crate) const LONG_LOGGED: usize = 128 << 10;

@@ -4,7 +4,7 @@ use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::peer::Queued;
 use crate::engine::request::{Requests, Stage};
-use crate::engine::{EAGER_LOGGED, kind};
+use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
 use taffrail_logging::{Entry, Received, Sending, Ticket};
@@ -12,9 +12,6 @@ use taffrail_logging::{Entry, Received, Sending, Ticket};
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
-
-/// A message that is longer than this leaves in long pieces.
-const LONG: usize = 128 << 10;
 
 /// A message of the log that waits for room, or for its events to be stable.
 pub(crate) struct Leaving {
@@ -205,7 +202,7 @@ impl Endpoint {
             let mut written = kept.prefix();
             let mut source = Source { parts, at: 0 };
             // Of a long message the receiver has enough to copy while the next piece is written.
-            let step = if len > LONG { *long_piece } else { *piece };
+            let step = if len > LONG_LOGGED { *long_piece } else { *piece };
             while written < kept.bytes() {
                 let now = (kept.bytes() - written).min(step).min(log.tape.room());
                 source.write(now, |bytes| _ = log.tape.write(line, bytes));
