@@ -47,6 +47,7 @@ int main(int argc, char **argv)
         }
         double rr = product(r, r);
         for (int turn = 0; turn < 50 && left > 0; turn++, left--) {
+            in_step(steps(argc, argv) - left);
             multiply();
             double alpha = rr / product(p + 1, q);
             for (int i = 0; i < ROWS; i++) {

@@ -12,6 +12,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     uint64_t sum = 0;
     for (int step = 0; step < steps(argc, argv); step++) {
+        in_step(step);
         MPI_Comm half, twin;
         int place, members;
         MPI_Comm_split(MPI_COMM_WORLD, (rank + step) % 2, -rank, &half);

@@ -19,6 +19,7 @@ int main(int argc, char **argv)
     MPI_Ssend_init(out[1], COUNT, MPI_UINT64_T, last, 1, MPI_COMM_WORLD, &requests[3]);
     uint64_t sum = rank;
     for (int step = 0; step < steps(argc, argv); step++) {
+        in_step(step);
         for (int i = 0; i < COUNT; i++) {
             out[0][i] = scattered(sum + i);
             out[1][i] = scattered(sum - i);

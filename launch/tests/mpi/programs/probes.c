@@ -12,6 +12,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     uint64_t sum = 0;
     for (int step = 0; step < steps(argc, argv); step++) {
+        in_step(step);
         MPI_Request *sends = malloc(size * sizeof *sends);
         int count = 1 + scattered(step * 100 + rank) % (step % 16 ? 100 : MOST);
         for (int i = 0; i < count; i++)

@@ -13,6 +13,7 @@ int main(int argc, char **argv)
     int next = (rank + 1) % size, last = (rank + size - 1) % size;
     uint64_t sum = 0;
     for (int step = 0; step < steps(argc, argv); step++) {
+        in_step(step);
         /* 8 bytes to 320 KB. */
         int count = 1 + scattered(step) % (step % 8 ? 200 : MOST);
         MPI_Status status;

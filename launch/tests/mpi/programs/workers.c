@@ -14,6 +14,7 @@ int main(int argc, char **argv)
         for (int worker = 1; worker < size; worker++, given++)
             MPI_Send(given < tasks ? &given : &none, 1, MPI_INT, worker, 0, MPI_COMM_WORLD);
         for (int done = 0; done < tasks; done++) {
+            in_step(done);
             uint64_t answer[2];
             MPI_Status status;
             MPI_Recv(answer, 2, MPI_UINT64_T, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
@@ -30,6 +31,7 @@ int main(int argc, char **argv)
             MPI_Recv(&task, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             if (task < 0)
                 break;
+            in_step(task);
             uint64_t answer[2] = {task, task};
             for (int i = 0; i < 1000 * (1 + task % 5); i++)
                 answer[1] = scattered(answer[1] + i);
