@@ -2,7 +2,9 @@
 //! turn.
 
 use crate::plot::{Curve, Panel, Scale};
+use crate::settled::{Taken, marked};
 use crate::stats::Spread;
+use crate::table;
 use std::collections::BTreeMap;
 
 /// What a time or rate is of. In tables it stands in its order.
@@ -19,6 +21,10 @@ pub struct Results<W> {
     times: BTreeMap<(usize, W), Vec<Option<f64>>>,
     /// Messages a second, by what, by round.
     rates: BTreeMap<W, Vec<Option<f64>>>,
+    /// In how many rounds the processors did not stay where they were to be, of times.
+    moved: BTreeMap<(usize, W), usize>,
+    /// The same of rates.
+    rates_moved: BTreeMap<W, usize>,
     /// Why something is missing, by what it is.
     pub missing: BTreeMap<W, String>,
 }
@@ -26,7 +32,8 @@ pub struct Results<W> {
 impl<W> Default for Results<W> {
     fn default() -> Self {
         let (times, rates, missing) = Default::default();
-        Results { rounds: 0, times, rates, missing }
+        let (moved, rates_moved) = Default::default();
+        Results { rounds: 0, times, rates, moved, rates_moved, missing }
     }
 }
 
@@ -41,6 +48,8 @@ pub struct Times<W> {
     pub spread_us: Spread,
     /// The time in each round that has one, in microseconds.
     pub rounds_us: Vec<f64>,
+    /// In how many of them the processors did not stay where they were to be.
+    pub moved: usize,
 }
 
 impl<W: Named> Results<W> {
@@ -50,14 +59,22 @@ impl<W: Named> Results<W> {
     }
 
     /// Adds a time, in microseconds.
-    pub fn add_time(&mut self, size: usize, what: W, time_us: Result<f64, String>) {
-        let time_us = self.note_missing(what, time_us);
+    pub fn add_time(&mut self, size: usize, what: W, time_us: impl Into<Taken<f64>>) {
+        let Taken { figure, stayed } = time_us.into();
+        let time_us = self.note_missing(what, figure);
+        if time_us.is_some() && !stayed {
+            *self.moved.entry((size, what)).or_default() += 1;
+        }
         put(self.times.entry((size, what)).or_default(), self.rounds, time_us);
     }
 
     /// Adds a rate, in messages a second.
-    pub fn add_rate(&mut self, what: W, rate: Result<f64, String>) {
-        let rate = self.note_missing(what, rate);
+    pub fn add_rate(&mut self, what: W, rate: impl Into<Taken<f64>>) {
+        let Taken { figure, stayed } = rate.into();
+        let rate = self.note_missing(what, figure);
+        if rate.is_some() && !stayed {
+            *self.rates_moved.entry(what).or_default() += 1;
+        }
         put(self.rates.entry(what).or_default(), self.rounds, rate);
     }
 
@@ -106,8 +123,48 @@ impl<W: Named> Results<W> {
         self.times.iter().filter_map(|(&(size, what), times)| {
             let rounds_us: Vec<f64> = times.iter().flatten().copied().collect();
             let spread_us = spread(rounds_us.clone())?;
-            Some(Times { size, what, spread_us, rounds_us })
+            let moved = self.moved.get(&(size, what)).copied().unwrap_or(0);
+            Some(Times { size, what, spread_us, rounds_us, moved })
         })
+    }
+}
+
+/// Cells of tables: a dash where there is no figure, a mark where the processors did not stay.
+impl<W: Named> Results<W> {
+    /// A time with its spread.
+    pub fn time_cell(&self, size: usize, what: W) -> String {
+        let stayed = !self.moved.contains_key(&(size, what));
+        self.time_us(size, what).map_or("-".into(), |time| marked(table::spread(time), stayed))
+    }
+
+    /// A ratio of times with its spread.
+    pub fn ratio_cell(&self, above: (usize, W), below: (usize, W)) -> String {
+        let stayed = [above, below].iter().all(|figure| !self.moved.contains_key(figure));
+        self.ratio(above, below).map_or("-".into(), |ratio| marked(table::times(ratio), stayed))
+    }
+
+    /// A rate, of messages of so many bytes.
+    pub fn rate_cell(&self, what: W, size: usize) -> String {
+        let stayed = !self.rates_moved.contains_key(&what);
+        let cell = |rate| marked(table::message_rate(rate, size), stayed);
+        self.rate(what).map_or("-".into(), cell)
+    }
+
+    /// A ratio of rates with its spread.
+    pub fn rate_ratio_cell(&self, above: W, below: W) -> String {
+        let stayed = [above, below].iter().all(|what| !self.rates_moved.contains_key(what));
+        let cell = |ratio| marked(table::times(ratio), stayed);
+        self.rate_ratio(above, below).map_or("-".into(), cell)
+    }
+
+    /// In how many rounds the processors did not stay where they were to be, of each rate.
+    pub fn rates_moved(&self) -> &BTreeMap<W, usize> {
+        &self.rates_moved
+    }
+
+    /// Whether any cell has a mark.
+    pub fn any_moved(&self) -> bool {
+        !self.moved.is_empty() || !self.rates_moved.is_empty()
     }
 }
 
@@ -200,6 +257,35 @@ mod tests {
         assert_eq!(results.rate_ratio(What::Ours, What::Other).unwrap().median, 6.0);
         assert_eq!(results.rate(What::Other).unwrap().samples, 1);
         assert!(results.rate(What::Limit).is_none());
+    }
+
+    #[test]
+    fn what_is_of_processors_that_moved_is_marked_and_so_is_what_is_relative_to_it() {
+        let mut results = Results::default();
+        let moved = |figure| Taken { figure, stayed: false };
+        for first in [true, false] {
+            results.begin_round();
+            results.add_time(8, What::Limit, Ok(1.0));
+            let ours = Taken { figure: Ok(2.0), stayed: first };
+            results.add_time(8, What::Ours, ours);
+            results.add_time(8, What::Other, moved(Err("crashed".into())));
+            results.add_rate(What::Ours, Ok(2e6));
+            results.add_rate(What::Limit, moved(Ok(1e6)));
+        }
+        let (limit, ours, other) = ((8, What::Limit), (8, What::Ours), (8, What::Other));
+        assert_eq!(results.time_cell(8, What::Limit), "1.000 (1.000-1.000)");
+        assert_eq!(results.time_cell(8, What::Ours), "*2.000 (2.000-2.000)");
+        assert_eq!(results.time_cell(8, What::Other), "-");
+        assert_eq!(results.ratio_cell(ours, limit), "*2.00 (2.00-2.00)");
+        assert_eq!(results.ratio_cell(limit, ours), "*0.50 (0.50-0.50)");
+        assert_eq!(results.ratio_cell(limit, limit), "1.00 (1.00-1.00)");
+        assert_eq!(results.ratio_cell(limit, other), "-");
+        assert!(results.rate_cell(What::Ours, 8).starts_with("  2.00 million"));
+        assert!(results.rate_cell(What::Limit, 8).starts_with("*  1.00 million"));
+        assert_eq!(results.rate_ratio_cell(What::Ours, What::Limit), "*2.00 (2.00-2.00)");
+        let rounds: Vec<usize> = results.times().map(|times| times.moved).collect();
+        assert_eq!(rounds, [0, 1]);
+        assert!(results.any_moved() && !Results::<What>::default().any_moved());
     }
 
     #[test]

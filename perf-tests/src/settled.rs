@@ -21,6 +21,29 @@ const SLEEP: Duration = Duration::from_millis(30);
 /// After so many figures in a row for which that did not help, the rest is taken wherever they are.
 const FAILURES: u32 = 2;
 
+/// What stands below a table with marks.
+pub const MARKED: &str = "* In some round the processors did not stay where they were to be: also of wherever they were.";
+
+/// A figure, or why there is none.
+pub struct Taken<T> {
+    /// The figure.
+    pub figure: Result<T, String>,
+    /// The processors stayed where they were to be meanwhile, or that does not matter.
+    pub stayed: bool,
+}
+
+impl<T> From<Result<T, String>> for Taken<T> {
+    /// One that where processors are does not matter to, or for which they stayed.
+    fn from(figure: Result<T, String>) -> Self {
+        Taken { figure, stayed: true }
+    }
+}
+
+/// A cell of a table, with a mark if it is of processors that did not stay.
+pub fn marked(cell: String, stayed: bool) -> String {
+    if stayed { cell } else { format!("*{cell}") }
+}
+
 /// Processors that fall asleep only to be moved, until this is dropped.
 pub struct Awake {
     between: (usize, usize),
@@ -76,15 +99,15 @@ impl Awake {
     }
 
     /// Takes a figure while the processors are where they are to be, all the time. What fails is not tried
-    /// again. Where they do not stay there, as on a busy machine, it is taken wherever they are, and a
-    /// warning says so.
+    /// again. Where they do not stay there, as on a busy machine, it is taken wherever they are; a warning
+    /// says so, and the figure does.
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
     pub fn settled<T>(
         &mut self,
         measure: impl Fn() -> Result<T, String>,
-    ) -> Result<Result<T, String>, Error> {
+    ) -> Result<Taken<T>, Error> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             if self.failures >= FAILURES || !self.bring(self.at)? {
@@ -93,12 +116,12 @@ impl Awake {
             let figure = measure();
             if figure.is_err() || limits::distance(self.between)? == self.at {
                 self.failures = 0;
-                return Ok(figure);
+                return Ok(figure.into());
             }
             last = Some(figure);
         }
         self.warn();
-        Ok(last.unwrap_or_else(measure))
+        Ok(Taken { figure: last.unwrap_or_else(measure), stayed: false })
     }
 
     fn warn(&mut self) {
@@ -118,7 +141,7 @@ impl Awake {
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
-    pub fn handover_us(&mut self) -> Result<Result<f64, String>, Error> {
+    pub fn handover_us(&mut self) -> Result<Taken<f64>, Error> {
         let between = self.between;
         self.settled(|| Ok(limits::best_handover(between).map_err(|e| e.to_string())? * 1e6))
     }
@@ -145,9 +168,19 @@ mod tests {
             calls.set(calls.get() + 1);
             Err::<(), _>("crashed".to_owned())
         };
-        let figure = awake.settled(crash).unwrap();
-        assert!(figure.is_err());
+        let taken = awake.settled(crash).unwrap();
+        assert!(taken.figure.is_err() && taken.stayed);
         assert_eq!(calls.get(), 1);
-        assert_eq!(awake.settled(|| Ok(1)).unwrap(), Ok(1));
+        assert_eq!(awake.settled(|| Ok(1)).unwrap().figure, Ok(1));
+    }
+
+    #[test]
+    fn a_figure_says_that_the_processors_did_not_stay() {
+        let Ok(between) = cpus::pair() else { return };
+        let mut awake = Awake::keep(between).unwrap();
+        // As after two figures for which they did not.
+        awake.failures = FAILURES;
+        let taken = awake.settled(|| Ok(1)).unwrap();
+        assert_eq!((taken.figure, taken.stayed), (Ok(1), false));
     }
 }

@@ -6,11 +6,12 @@ use super::results::{Results, Row, TRANSPORTS, What, rows};
 use super::table::{rates_table, ratios_table, times_table};
 use super::targets::judge;
 use crate::limits::{self, Handover};
+use crate::machine::Distance;
 use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
-use crate::settled::Awake;
+use crate::settled::{Awake, MARKED};
 use crate::stats::Spread;
 use crate::table::bytes;
 use crate::verdict::Verdict;
@@ -53,6 +54,8 @@ struct Written<'a> {
     #[serde(flatten)]
     about: About,
     rounds: u32,
+    /// How far the processors were to be from each other.
+    distance: Distance,
     mpis: Vec<Rates<'a>>,
     targets: Vec<Verdict>,
     /// MPIs that are not measured, and why.
@@ -65,6 +68,8 @@ struct Rates<'a> {
     name: &'a str,
     /// Messages of 8 bytes a second.
     rates: BTreeMap<&'static str, Spread>,
+    /// In how many rounds the processors did not stay where they were to be, of which rates.
+    rates_moved: BTreeMap<&'static str, usize>,
     /// What is missing, and why.
     missing: BTreeMap<&'static str, &'a str>,
 }
@@ -100,7 +105,7 @@ impl Mpi {
             }
         }
         bar.finish_and_clear();
-        self.report(&all, &found.left_out, handover)
+        self.report(&all, &found.left_out, handover, awake.at())
     }
 
     fn report(
@@ -108,6 +113,7 @@ impl Mpi {
         all: &[Measured<'_>],
         left_out: &[String],
         handover: Handover,
+        distance: Distance,
     ) -> Result<ExitCode, Error> {
         println!("Medians of {} rounds (1st-99th percentile); half a round trip.", self.rounds);
         println!(
@@ -122,12 +128,16 @@ impl Mpi {
                 println!("What has come is sent back out of the same memory, as NetPIPE does.")
             }
         }
+        println!("The processors are to be {distance}.");
         for of in all {
             println!("\n{}:", of.name());
             print!("{}", times_table(&of.results));
             println!("\nTimes relative to each other, in the same round:");
             print!("{}", ratios_table(&of.results));
             print!("\n{}", rates_table(&of.results));
+        }
+        if all.iter().any(|of| of.results.any_moved()) {
+            println!("\n{MARKED}");
         }
         let judged = |of: &Measured<'_>| judge(of.mpi.launcher.mpi, of.name(), &of.results);
         let targets: Vec<Verdict> = all.iter().flat_map(judged).collect();
@@ -141,7 +151,7 @@ impl Mpi {
         left_out.iter().for_each(|why| println!("left out: {why}"));
         let mpis = all.iter().map(Measured::rates).collect();
         let about = About::new(Some(handover));
-        let about = Written { about, rounds: self.rounds, mpis, targets, left_out };
+        let about = Written { about, rounds: self.rounds, distance, mpis, targets, left_out };
         let rows: Vec<Row> = all.iter().flat_map(|of| rows(of.name(), &of.results)).collect();
         let panels: Vec<Panel> = all.iter().flat_map(Measured::panels).collect();
         self.outputs.write(&about, &rows, &panels)?;
@@ -203,10 +213,12 @@ impl<'a> Measured<'a> {
 
     fn rates(&self) -> Rates<'_> {
         let rate = |what: What| Some((what.name(), self.results.rate(what)?));
+        let moved = self.results.rates_moved().iter();
         let missing = self.results.missing.iter();
         Rates {
             name: self.name(),
             rates: TRANSPORTS.into_iter().filter_map(rate).collect(),
+            rates_moved: moved.map(|(what, &rounds)| (what.name(), rounds)).collect(),
             missing: missing.map(|(what, why)| (what.name(), why.as_str())).collect(),
         }
     }

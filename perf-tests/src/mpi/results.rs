@@ -86,6 +86,8 @@ pub struct Row {
     pub ratio_to: &'static str,
     /// The time in each round that has one.
     pub rounds_us: Vec<f64>,
+    /// In how many of them the processors did not stay where they were to be.
+    pub moved: usize,
 }
 
 /// Everything of one MPI, for files.
@@ -98,6 +100,7 @@ pub fn rows(mpi: &str, results: &Results) -> Vec<Row> {
         ratio: results.ratio((times.size, times.what), (times.size, times.what.base())),
         ratio_to: times.what.base().name(),
         rounds_us: times.rounds_us,
+        moved: times.moved,
     };
     results.times().map(row).collect()
 }

@@ -3,14 +3,14 @@
 
 use super::results::{Results, SHORT, TRANSPORTS, What};
 use crate::rounds::Named;
-use crate::table::{align, bytes, message_rate, spread, times};
+use crate::table::{align, bytes};
 
 /// Half a round trip of each size over everything.
 pub fn times_table(results: &Results) -> String {
     let headings = TRANSPORTS.iter().map(|what| format!("{} us", what.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
-        let cell = |&what| results.time_us(size, what).map_or("-".into(), spread);
+        let cell = |&what| results.time_cell(size, what);
         rows.push([bytes(size)].into_iter().chain(TRANSPORTS.iter().map(cell)).collect());
     }
     align(&rows)
@@ -31,8 +31,7 @@ pub fn ratios_table(results: &Results) -> String {
         RATIOS.iter().map(|(above, below)| format!("{} / {}", above.name(), below.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
-        let cell =
-            |&(above, below)| results.ratio((size, above), (size, below)).map_or("-".into(), times);
+        let cell = |&(above, below)| results.ratio_cell((size, above), (size, below));
         rows.push([bytes(size)].into_iter().chain(RATIOS.iter().map(cell)).collect());
     }
     align(&rows)
@@ -42,13 +41,14 @@ pub fn ratios_table(results: &Results) -> String {
 pub fn rates_table(results: &Results) -> String {
     let mut rows = Vec::new();
     for what in TRANSPORTS {
-        let Some(rate) = results.rate(what) else { continue };
+        if results.rate(what).is_none() {
+            continue;
+        }
         let base = what.base();
-        let ratio = results.rate_ratio(what, base).map_or("-".into(), times);
         rows.push(vec![
             what.name().into(),
-            message_rate(rate, SHORT),
-            ratio,
+            results.rate_cell(what, SHORT),
+            results.rate_ratio_cell(what, base),
             format!("x {}", base.name()),
         ]);
     }
@@ -58,6 +58,7 @@ pub fn rates_table(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settled::Taken;
 
     fn measured() -> Results {
         let mut results = Results::default();
@@ -79,8 +80,9 @@ mod tests {
     #[test]
     fn all_tables_fit_a_terminal_of_120_columns() {
         let mut results = measured();
+        let moved = || Taken { figure: Ok(5555.5), stayed: false };
         for size in [8, 65536, 4 << 20] {
-            results.add_time(size, What::Shm, Ok(5555.5));
+            TRANSPORTS.iter().for_each(|&what| results.add_time(size, what, moved()));
         }
         for table in [times_table(&results), ratios_table(&results), rates_table(&results)] {
             let widest = table.lines().map(str::len).max().unwrap();
