@@ -120,7 +120,8 @@ fn logging_is_measured_in_turn_with_everything() {
     for what in ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"] {
         assert_eq!(of(what), 2, "{what}: {document}");
     }
-    for what in ["no logging", "durability process", "durability disk", "causal"] {
+    for what in ["no logging", "durability process", "durability node", "durability disk", "causal"]
+    {
         assert_eq!(of(&format!("any source, {what}")), 1, "{what}: {document}");
     }
     for figures in document["about"]["causal"].as_array().unwrap() {

@@ -30,6 +30,9 @@ const WAYS: [(What, &[&str]); 4] = [
     (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"]),
 ];
 
+/// Events are in the memory of two event loggers before anything depends on them.
+const NODE: [&str; 4] = ["--durability", "node", "--copies", "2"];
+
 /// Messages from any source, with causal logging.
 const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 
@@ -38,6 +41,8 @@ const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 const TRIAL: usize = 160 << 20;
 /// Messages of a trial at the most.
 const MESSAGES: usize = 200_000;
+/// Messages of a trial where each waits for event loggers that have a copy each.
+const NODE_MESSAGES: usize = 2000;
 /// Messages of a trial where each waits for the disk.
 const DISK_MESSAGES: usize = 20;
 
@@ -91,7 +96,7 @@ impl Logging {
         let handover = limits::introduce(between)?;
         let mut awake = Awake::keep(between)?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let steps = sizes.len() * (2 + WAYS.len()) + 4 + 3 + causal::APPLICATIONS.len();
+        let steps = sizes.len() * (2 + WAYS.len()) + 5 + 3 + causal::APPLICATIONS.len();
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
         let mut results = Results::default();
         let mut applications = causal::none();
@@ -138,7 +143,9 @@ impl Logging {
             "of stores, in fresh memory (sender-based) or in memory that is there (reserved)."
         );
         print!("{}", costs_table(results));
-        println!("\nFrom any source, each reception an event:");
+        println!(
+            "\nFrom any source, each reception an event; with durability node two copies of each:"
+        );
         println!("{}", any_source_table(results));
         println!(
             "Applications of 4 ranks, each its own set, each reception an event: time without"
@@ -225,6 +232,7 @@ fn from_any_source(
     for (what, way, durability, messages) in [
         (What::AnySource, &[][..], &[][..], MESSAGES),
         (What::AnySourceProcess, sender_based, &[], MESSAGES),
+        (What::AnySourceNode, sender_based, &NODE, NODE_MESSAGES),
         (What::AnySourceDisk, sender_based, &disk, DISK_MESSAGES),
         (What::AnySourceCausal, &CAUSAL, &[], MESSAGES),
     ] {
