@@ -218,6 +218,12 @@ impl Line {
         peer == self.me || crate::regions::Key::decode(key).region != 0
     }
 
+    /// Whether our last message to a peer went into the mailbox, where an answer would then come, too.
+    #[inline]
+    pub fn has_mailed(&self, to: PeerId) -> bool {
+        self.pairs[to.index()].has_mailed()
+    }
+
     /// Whether the next long payload to a peer is copied past the caches: cheaper when the two
     /// processors share none.
     #[inline]

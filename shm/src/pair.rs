@@ -221,6 +221,12 @@ impl Pair {
         true
     }
 
+    /// Whether our last message went into the mailbox.
+    #[inline]
+    pub(crate) fn has_mailed(&self) -> bool {
+        self.mailed == self.writer.position() - 1
+    }
+
     /// Keeps our half of the mailbox from being taken for a message when positions come round to
     /// the same low bits: marks it with a position that was just consumed. To be called once in
     /// 2^31 positions or more often.

@@ -5,6 +5,7 @@
 //! time.
 
 pub(crate) mod active;
+pub(crate) mod answer;
 pub(crate) mod atomic;
 pub(crate) mod channels;
 pub(crate) mod claim;

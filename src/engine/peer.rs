@@ -1,5 +1,6 @@
 //! What the engine holds of one peer.
 
+use super::answer::Answer;
 use super::ways::{Way, Ways};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,6 +16,8 @@ pub(crate) struct Peer {
     pub(crate) is_silent: bool,
     /// It asked for announcements instead of long eager messages.
     pub(crate) announce_all: bool,
+    /// How long its answers take.
+    pub(crate) answer: Answer,
     /// What waits for room, in order.
     pub(crate) queue: VecDeque<Queued>,
     /// Announced messages whose pieces the peer wants.

@@ -1,9 +1,9 @@
 //! How the time passes until something happens: spin, then yield, then sleep.
 
-use super::request::Stage;
+use super::request::{ANY, Stage};
 use crate::{Endpoint, Error, Request, Status, explain};
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric};
+use taffrail_fabric::{Arming, Fabric, PeerId};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
@@ -24,6 +24,8 @@ pub type Ended = (usize, Result<Status, Error>);
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: u32,
+    /// The same, of the whole wait.
+    passed: u32,
 }
 
 impl Endpoint {
@@ -40,6 +42,7 @@ impl Endpoint {
     #[inline]
     pub(crate) fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
+        idle.passed = idle.passed.saturating_add(1);
         if idle.turns.is_multiple_of(PREPARE_EVERY) && self.core.log.is_some() {
             self.prepare_log();
         }
@@ -86,6 +89,16 @@ impl Endpoint {
     /// Turns the wheel until an operation is over.
     #[inline]
     pub(crate) fn wait_over(&mut self, request: u32) {
+        let slot = self.core.requests.get(request);
+        if slot.stage.is_over() {
+            return;
+        }
+        let peer = slot.peer;
+        // One of the two holds back: if both did, each would wait for the other's lateness.
+        let holds_back = peer > self.rank() && peer != ANY && self.line.has_mailed(PeerId(peer));
+        if holds_back {
+            self.core.peers[peer as usize].answer.await_it();
+        }
         let mut idle = Idle::default();
         while !self.core.requests.get(request).stage.is_over() {
             if self.turn() == 0 {
@@ -93,6 +106,9 @@ impl Endpoint {
             } else {
                 self.go_on(&mut idle);
             }
+        }
+        if holds_back {
+            self.core.peers[peer as usize].answer.note(idle.passed);
         }
     }
 
