@@ -93,6 +93,8 @@ pub struct Endpoint {
     pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
     pub(crate) spin: Spin,
+    /// Whose message a blocking receive has got last.
+    pub(crate) last_source: Rank,
     /// Turns of the wheel, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) heartbeat: Heartbeat,
@@ -170,6 +172,7 @@ impl Endpoint {
                 None if crowded || job.is_open() => Spin::learning(),
                 None => Spin::fixed(20_000),
             },
+            last_source: job.rank(),
             turns: 0,
             heartbeat: Heartbeat::from_env()?,
             checked: Instant::now(),
@@ -269,9 +272,17 @@ impl Endpoint {
     /// source is gone, [`Error::NoSuchRank`], [`Error::UsedAfterFork`].
     #[inline]
     pub fn recv(&mut self, from: impl Into<Pattern>, into: &mut [u8]) -> Result<Status, Error> {
+        let from = from.into();
+        self.check_pattern(&from)?;
         // SAFETY: the borrow lasts until the wait is over.
-        let request = unsafe { self.start_recv(from.into(), into.as_mut_ptr(), into.len())? };
-        self.wait_for(request)
+        unsafe {
+            let (at, room) = (into.as_mut_ptr(), into.len());
+            if let Some(status) = self.receive_directly(&from, at, room) {
+                return Ok(status);
+            }
+            let request = self.start_recv(from, at, room)?;
+            self.wait_for(request)
+        }
     }
 
     /// As [`recv`](Self::recv), the message scattered to several places.

@@ -35,6 +35,45 @@ fn messages_of_one_sender_overtake_each_other_only_by_tag() {
     }
 }
 
+/// What comes while a receive waits is held against it without being matched: it must not take what comes
+/// behind a message that would be its own.
+#[test]
+fn a_receive_that_waits_takes_the_first_that_fits() {
+    for (name, settings) in variants() {
+        on_ranks_with(2, &settings, |ep| {
+            for round in 0..100 {
+                let (long, short, other) =
+                    (pattern(90_000, round), pattern(8, round + 1), pattern(3, round + 2));
+                if ep.rank() == 1 {
+                    ep.recv((0, 1), &mut []).unwrap();
+                    ep.scope(|s| {
+                        s.isend((0, 5), &other)?;
+                        s.isend((0, 7), &long)?;
+                        s.isend((0, 7), &short)?;
+                        s.isend((0, 7), &long)?;
+                        Ok(())
+                    })
+                    .unwrap();
+                    continue;
+                }
+                ep.send((1, 1), &[]).unwrap();
+                let mut into = vec![0; 100_000];
+                for (from, expected) in [
+                    (Pattern::new(1, 7), &long[..]),
+                    (Pattern::any_source(7), &short),
+                    (Pattern::new(1, 0).ignore(!0), &other),
+                ] {
+                    let status = ep.recv(from, &mut into).unwrap();
+                    let got = &into[..status.len];
+                    assert!(got == expected, "{name}, round {round}: {from:?} got {status:?}");
+                }
+                let error = ep.recv((1, 7), &mut into[..10]).unwrap_err();
+                assert!(matches!(error, Error::Truncated { .. }), "{name}: {error:?}");
+            }
+        });
+    }
+}
+
 #[test]
 fn receives_are_served_in_the_order_posted() {
     on_ranks(3, |ep| {

@@ -105,6 +105,22 @@ impl<R: Copy, U> Matcher<R, U> {
         }
     }
 
+    /// Whether no receive is posted, and no message waits for one.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.receives.is_empty() && self.unexpected.waiting() == 0
+    }
+
+    /// Takes in the envelope of a message for a receive that is not posted, but would be the only one:
+    /// whether the message is the next of its channel and the receive takes it, while the engine
+    /// [is idle](Self::is_idle). If not, nothing has changed: let it [`arrive`](Self::arrive).
+    #[inline]
+    pub fn arrive_for(&mut self, posting: &Posting, envelope: &Envelope) -> bool {
+        self.is_idle()
+            && posting.takes(envelope)
+            && self.order.count(lane(envelope.source, envelope.context), envelope.seq)
+    }
+
     #[cold]
     #[inline(never)]
     fn out_of_order(&self, envelope: &Envelope) -> Arrival<R> {

@@ -80,6 +80,7 @@ pub struct Posting {
 
 impl Posting {
     /// Whether this receive takes a message with this envelope.
+    #[inline]
     pub fn takes(&self, envelope: &Envelope) -> bool {
         self.source.is_none_or(|source| source == envelope.source)
             && self.context == envelope.context

@@ -82,6 +82,11 @@ impl<R: Copy> Receives<R> {
     }
 
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty() && self.slab.len() == 0
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, key: Key, multi: bool, token: R) -> PostId {
         let id = if !self.line.is_empty() {
             self.line.push(key, multi, token)

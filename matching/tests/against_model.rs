@@ -15,6 +15,12 @@ enum Op {
         envelope: Envelope,
         ahead: i32,
     },
+    /// The same for a receive that is not posted; it arrives as usual if that does not take it.
+    ArriveFor {
+        posting: Posting,
+        envelope: Envelope,
+        ahead: i32,
+    },
     /// Cancels the receive that got the handle of this index (modulo), which may be stale.
     Cancel(usize),
     Probe(Posting),
@@ -82,6 +88,8 @@ fn op(posts: u32, arrivals: u32) -> impl Strategy<Value = Op> {
     prop_oneof![
         posts => posting().prop_map(Op::Post),
         arrivals => (envelope(), ahead()).prop_map(|(envelope, ahead)| Op::Arrive { envelope, ahead }),
+        arrivals.div_ceil(4) => (posting(), envelope(), ahead())
+            .prop_map(|(posting, envelope, ahead)| Op::ArriveFor { posting, envelope, ahead }),
         8 => any::<usize>().prop_map(Op::Cancel),
         10 => posting().prop_map(Op::Probe),
         3 => posting().prop_map(Op::Claim),
@@ -116,6 +124,16 @@ impl Pair {
                 let expected = self.model.expected(envelope.source, envelope.context);
                 envelope.seq = expected.wrapping_add_signed(ahead);
                 self.arrive(&envelope)?;
+                self.release_all(envelope.source, envelope.context)?;
+            }
+            Op::ArriveFor { posting, mut envelope, ahead } => {
+                let expected = self.model.expected(envelope.source, envelope.context);
+                envelope.seq = expected.wrapping_add_signed(ahead);
+                let taken = self.engine.arrive_for(&posting, &envelope);
+                prop_assert_eq!(taken, self.model.arrive_for(&posting, &envelope));
+                if !taken {
+                    self.arrive(&envelope)?;
+                }
                 self.release_all(envelope.source, envelope.context)?;
             }
             Op::Cancel(index) if !self.receives.is_empty() => {

@@ -48,7 +48,7 @@ impl Endpoint {
 
     /// Does what follows from what has arrived.
     #[inline(always)]
-    fn follow(&mut self, mut events: usize) -> usize {
+    pub(crate) fn follow(&mut self, mut events: usize) -> usize {
         if !self.core.actions.is_empty() {
             self.act();
         }

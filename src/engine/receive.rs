@@ -10,7 +10,7 @@ use taffrail_matching::{Envelope, PostId, Posted, Posting};
 
 impl Endpoint {
     #[inline]
-    fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
+    pub(crate) fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
         if !self.line.is_parent() {
             return Err(Error::UsedAfterFork);
         }

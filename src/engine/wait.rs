@@ -1,7 +1,7 @@
 //! How the time passes until something happens: spin, then yield, then sleep.
 
 use super::request::{ANY, Stage};
-use crate::{Endpoint, Error, Request, Status, explain};
+use crate::{Endpoint, Error, Rank, Request, Status, explain};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, PeerId};
 
@@ -26,6 +26,14 @@ pub(crate) struct Idle {
     turns: u32,
     /// The same, of the whole wait.
     passed: u32,
+}
+
+impl Idle {
+    /// Turns since something happened last.
+    #[inline]
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns
+    }
 }
 
 impl Endpoint {
@@ -94,11 +102,7 @@ impl Endpoint {
             return;
         }
         let peer = slot.peer;
-        // One of the two holds back: if both did, each would wait for the other's lateness.
-        let holds_back = peer > self.rank() && peer != ANY && self.line.has_mailed(PeerId(peer));
-        if holds_back {
-            self.core.peers[peer as usize].answer.await_it();
-        }
+        let holds_back = peer != ANY && self.hold_back(peer);
         let mut idle = Idle::default();
         while !self.core.requests.get(request).stage.is_over() {
             if self.turn() == 0 {
@@ -108,8 +112,25 @@ impl Endpoint {
             }
         }
         if holds_back {
-            self.core.peers[peer as usize].answer.note(idle.passed);
+            self.note_answer(peer, &idle);
         }
+    }
+
+    /// Holds back with the first look at what a peer is to answer; whether this side of the two does.
+    #[inline]
+    pub(crate) fn hold_back(&self, peer: Rank) -> bool {
+        // If both did, each would wait for the other's lateness.
+        let holds_back = peer > self.rank() && self.line.has_mailed(PeerId(peer));
+        if holds_back {
+            self.core.peers[peer as usize].answer.await_it();
+        }
+        holds_back
+    }
+
+    /// Learns from a wait that held back.
+    #[inline]
+    pub(crate) fn note_answer(&mut self, peer: Rank, idle: &Idle) {
+        self.core.peers[peer as usize].answer.note(idle.passed);
     }
 
     /// Turns the wheel until something is so.

@@ -62,6 +62,16 @@ impl Model {
         }
     }
 
+    pub fn arrive_for(&mut self, posting: &Posting, envelope: &Envelope) -> bool {
+        let expected = self.expected(envelope.source, envelope.context);
+        let alone = self.posted.is_empty() && self.unexpected.is_empty();
+        let taken = alone && envelope.seq == expected && fits(posting, envelope);
+        if taken {
+            self.set(envelope.source, envelope.context, expected.wrapping_add(1));
+        }
+        taken
+    }
+
     pub fn release(&mut self, source: u32, context: u16) -> Option<(Envelope, u64)> {
         let expected = self.expected(source, context);
         let next =

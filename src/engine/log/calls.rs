@@ -40,6 +40,16 @@ impl Log {
         self.replaying
     }
 
+    /// A receive has got a message without being posted, by chance if it did not name its source.
+    #[inline(always)]
+    pub(crate) fn received_directly(&mut self, from_any: bool, message: Name) {
+        let post = self.recorder.post();
+        if from_any || self.all_events {
+            let event = self.recorder.matched(post, message);
+            self.write(event);
+        }
+    }
+
     fn fate(&mut self, request: u32, note: &mut Note) -> Told {
         let told = match self.replay.fate(note.post) {
             Fate::Messages(messages) => {

@@ -1,0 +1,150 @@
+//! A blocking receive whose message comes while it waits.
+//!
+//! Nobody but the one who waits can tell whether such a receive is posted. So as long as no other is,
+//! and no message waits for one, it is not: what comes is held against it before the matcher sees it, and
+//! neither a place among the posted receives nor a request is needed. Whatever is not plain (a longer
+//! message, an event, a replay, a peer that is gone) goes the usual way, on which the receive is posted.
+
+use super::core::Core;
+use super::kind;
+use super::log::Logged;
+use super::log::calls::name;
+use super::receive::posting;
+use super::request::ANY;
+use super::wait::Idle;
+use crate::{Data, Endpoint, Pattern, Rank, Status};
+use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_matching::Posting;
+
+/// Idle turns after which the receive is posted, and the wait may become a long one.
+const SOON: u32 = 64;
+
+/// A receive that is not posted, and what its message has said when it has come.
+///
+/// What comes is stored word by word and read again at once: no two of these words stand side by side, or
+/// the compiler reads them as one, which has to wait until both stores have reached the cache.
+#[repr(C)]
+struct Want {
+    tag: u64,
+    posting: Posting,
+    len: usize,
+    into: *mut u8,
+    data: Data,
+    room: usize,
+    source: Rank,
+    has_come: bool,
+}
+
+/// What arrives, of which one message may be for a receive that is not posted.
+struct Direct<'a> {
+    core: &'a mut Core,
+    want: &'a mut Want,
+}
+
+impl Sink for Direct<'_> {
+    #[inline(always)]
+    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        let want = &mut *self.want;
+        if head.kind == kind::EAGER && payload.len() <= want.room && !want.has_come {
+            let env = self.core.envelope(from.0, head, payload.len() as u64);
+            if self.core.matcher.arrive_for(&want.posting, &env) {
+                // SAFETY: whoever receives vouches for `room` bytes at `into`.
+                unsafe { payload.copy_to(want.into, want.room) };
+                (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
+                (want.source, want.has_come) = (from.0, true);
+                if let Some(log) = &mut self.core.log {
+                    log.received_directly(want.posting.source.is_none(), name(&env));
+                }
+                return;
+            }
+        }
+        self.core.any_message(from, head, payload);
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+        self.core.completed(token, result);
+    }
+
+    fn failed(&mut self, peer: PeerId, why: Fault) {
+        match self.core.log.is_some() {
+            true => Logged(self.core).failed(peer, why),
+            false => self.core.failed(peer, why),
+        }
+    }
+
+    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
+        match self.core.log.is_some() {
+            true => Logged(self.core).restarted(peer, incarnation),
+            false => self.core.restarted(peer, incarnation),
+        }
+    }
+}
+
+impl Core {
+    #[inline(never)]
+    fn any_message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+        match self.log.is_some() {
+            true => Logged(self).message(from, head, payload),
+            false => self.message(from, head, payload),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Receives a message that comes soon, without posting the receive. `None`: it is to be posted.
+    ///
+    /// # Safety
+    /// `room` bytes at `into` are writable, and nobody else uses them.
+    #[inline]
+    pub(crate) unsafe fn receive_directly(
+        &mut self,
+        from: &Pattern,
+        into: *mut u8,
+        room: usize,
+    ) -> Option<Status> {
+        if !self.core.matcher.is_idle() || !self.may_receive_directly() {
+            return None;
+        }
+        let expected = from.source.unwrap_or(self.last_source);
+        let holds_back = self.hold_back(expected);
+        let (posting, data) = (posting(from), Data::NONE);
+        let mut want =
+            Want { tag: 0, posting, len: 0, into, data, room, source: ANY, has_come: false };
+        let mut idle = Idle::default();
+        while idle.turns() < SOON {
+            let events = self.turn_directly(&mut want);
+            if want.has_come {
+                let Want { tag, len, data, source, .. } = want;
+                if holds_back && source == expected {
+                    self.note_answer(source, &idle);
+                }
+                self.last_source = source;
+                self.go_on(&mut idle);
+                return Some(Status { source, tag, len, data });
+            }
+            if !self.core.matcher.is_idle() || idle.turns() >= self.spin.turns() {
+                return None;
+            }
+            if events == 0 {
+                self.pass(&mut idle);
+            }
+        }
+        None
+    }
+
+    /// Whether no replay has anything to say of receives, and nothing else posts one meanwhile, so that
+    /// they keep their numbers.
+    #[inline]
+    fn may_receive_directly(&self) -> bool {
+        match &self.core.log {
+            None => true,
+            Some(log) => log.incarnation == 0 && self.handlers.is_empty(),
+        }
+    }
+
+    #[inline(never)]
+    fn turn_directly(&mut self, want: &mut Want) -> usize {
+        let events = self.line.poll(&mut Direct { core: &mut self.core, want });
+        self.follow(events)
+    }
+}
