@@ -7,7 +7,7 @@ mod joining;
 mod looking;
 mod memory;
 mod one_sided;
-mod reporting;
+pub(crate) mod reporting;
 mod standing_in;
 mod starting;
 mod waiting;

@@ -36,6 +36,7 @@ mod tuning;
 
 pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use endpoint::Endpoint;
+pub use endpoint::reporting::Over;
 pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;
 pub use engine::loan::Buffer;

@@ -117,6 +117,23 @@ pub struct Status {
     pub data: Data,
 }
 
+impl Status {
+    /// A copy for whoever reads what was stored a moment ago, word by word: two words read as one would
+    /// have to wait until both stores have reached the cache.
+    #[inline(always)]
+    pub(crate) fn word_by_word(&self) -> Status {
+        // SAFETY: each field is borrowed, and `Copy`.
+        unsafe {
+            Status {
+                source: (&raw const self.source).read_volatile(),
+                tag: (&raw const self.tag).read_volatile(),
+                len: (&raw const self.len).read_volatile(),
+                data: (&raw const self.data).read_volatile(),
+            }
+        }
+    }
+}
+
 /// A non-blocking operation under way. A plain handle: it is good until a `test` or `wait` has
 /// returned its result, and stale from then on (using it again is [`Error::StaleRequest`]).
 ///

@@ -1,7 +1,19 @@
 //! Ends of operations in the order in which they come: for runtimes with a completion queue.
 
 use crate::engine::claim::Claimed;
-use crate::{Completion, Dest, Endpoint, Error, Rank, Request};
+use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
+
+/// Which operation is over, as [`Endpoint::await_ended`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Over {
+    /// None.
+    Nothing,
+    /// The one that ended first.
+    Next,
+    /// The one that ended first when this was done for the first time, in a replay.
+    This(Request),
+}
 
 impl Endpoint {
     /// Lets the end of an operation be told by [`next_ended`](Self::next_ended). Whoever wants to be told
@@ -58,40 +70,73 @@ impl Endpoint {
         &mut self,
         turns: u32,
     ) -> Result<Option<(Request, Completion)>, Error> {
+        let over = self.await_ended(turns)?;
+        Ok(self.take_ended(over))
+    }
+
+    /// The first half of [`next_ended_within`](Self::next_ended_within): which operation is over. Nothing
+    /// else is done with the endpoint before [`take_well`](Self::take_well) or [`take_ended`](Self::take_ended) has said
+    /// how it ended.
+    ///
+    /// # Errors
+    /// As [`next_ended`](Self::next_ended).
+    ///
+    /// # Panics
+    /// If `turns` is 0.
+    #[inline]
+    pub fn await_ended(&mut self, turns: u32) -> Result<Over, Error> {
         assert!(turns > 0, "a look without a turn");
         self.check_process()?;
         if self.core.log.is_some() {
-            return self.next_ended_logged(turns);
-        }
-        if let told @ Some(_) = self.core.requests.tell_next() {
-            return Ok(told);
+            return self.await_ended_logged(turns);
         }
         let mut left = turns;
-        loop {
+        while self.core.requests.ended().is_none() {
+            if left == 0 {
+                return Ok(Over::Nothing);
+            }
+            if left < turns {
+                // The other rank may run on the other half of this core.
+                std::hint::spin_loop();
+            }
             self.turn();
             left -= 1;
-            if let told @ Some(_) = self.core.requests.tell_next() {
-                return Ok(told);
-            }
-            if left == 0 {
-                return Ok(None);
-            }
-            // The other rank may run on the other half of this core.
-            std::hint::spin_loop();
+        }
+        Ok(Over::Next)
+    }
+
+    /// The second half, if what is over has ended well and there is nothing else to it, as with most; else
+    /// ask [`take_ended`](Self::take_ended).
+    #[inline(always)]
+    pub fn take_well(&mut self, over: &Over) -> Option<(Request, Status)> {
+        match over {
+            Over::Next => self.core.requests.tell_well(),
+            Over::Nothing | Over::This(_) => None,
         }
     }
 
-    /// What else was over when [`next_ended`](Self::next_ended) has looked, without making progress: for
+    /// The second half: how it has ended.
+    #[inline]
+    pub fn take_ended(&mut self, over: Over) -> Option<(Request, Completion)> {
+        match over {
+            Over::Nothing => None,
+            Over::Next => self.core.requests.tell_next(),
+            Over::This(request) => Some((request, self.core.requests.tell(request))),
+        }
+    }
+
+    /// What else was over when [`await_ended`](Self::await_ended) has looked, without making progress: for
     /// the second and further entries of one look at a completion queue.
     ///
     /// # Errors
     /// As [`next_ended`](Self::next_ended).
     #[inline]
-    pub fn more_ended(&mut self) -> Result<Option<(Request, Completion)>, Error> {
+    pub fn more_ended(&mut self) -> Result<Over, Error> {
         match &self.core.log {
-            None => Ok(self.core.requests.tell_next()),
-            Some(log) if log.look_is_over => Ok(None),
-            Some(_) => self.next_ended_logged(0),
+            None if self.core.requests.ended().is_some() => Ok(Over::Next),
+            None => Ok(Over::Nothing),
+            Some(log) if log.look_is_over => Ok(Over::Nothing),
+            Some(_) => self.await_ended_logged(0),
         }
     }
 

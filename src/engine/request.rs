@@ -273,10 +273,17 @@ impl Requests {
         (0..told).for_each(|_| self.is_to_be_told(index));
     }
 
-    /// Whether nothing is to be told.
+    /// Whether nothing else is to be told than what is next.
     #[inline]
-    pub(crate) fn all_are_told(&mut self) -> bool {
-        self.ended().is_none()
+    pub(crate) fn only_one_is_ended(&mut self) -> bool {
+        self.ended().is_some()
+            && (self.ended.len() == 1 || !self.ended.iter().skip(1).any(|&r| self.is_current(r)))
+    }
+
+    /// Whether this handle is not finished and gone.
+    fn is_current(&self, request: Request) -> bool {
+        let slot = self.slots.get(request.index as usize);
+        slot.is_some_and(|s| s.generation == request.generation && s.stage != Stage::Free)
     }
 
     /// The next of which something is to be told; [`tell`](Self::tell) it.
@@ -290,6 +297,27 @@ impl Requests {
             // Its result was taken by a test.
             self.ended.pop_front();
         }
+    }
+
+    /// Takes what is to be told next, if it has ended well and there is nothing else to it.
+    #[inline(always)]
+    pub(crate) fn tell_well(&mut self) -> Option<(Request, Status)> {
+        let request = *self.ended.front()?;
+        let slot = self.slots.get_mut(request.index as usize)?;
+        if slot.generation != request.generation
+            || slot.stage != Stage::Done
+            || slot.extra.is_some()
+        {
+            return None;
+        }
+        self.ended.pop_front();
+        let status = slot.status.word_by_word();
+        slot.stage = Stage::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.post = None;
+        slot.next_free = self.free;
+        self.free = request.index;
+        Some((request, status))
     }
 
     /// Takes what is to be told next.

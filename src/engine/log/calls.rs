@@ -6,9 +6,9 @@ use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
-use crate::engine::request::{Completion, MOST_SERIAL, Stage};
+use crate::engine::request::{MOST_SERIAL, Stage};
 use crate::engine::wait::{Ended, PREPARE_EVERY};
-use crate::{Endpoint, Error, Pattern, Request, Status};
+use crate::{Endpoint, Error, Over, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -222,10 +222,7 @@ impl Endpoint {
     /// As [`next_ended_within`](Self::next_ended_within): an event, which names the operation by its number
     /// among those that are reported, and says whether it was the last that was over then.
     #[inline(never)]
-    pub(crate) fn next_ended_logged(
-        &mut self,
-        turns: u32,
-    ) -> Result<Option<(Request, Completion)>, Error> {
+    pub(crate) fn await_ended_logged(&mut self, turns: u32) -> Result<Over, Error> {
         // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
         // as its launcher takes to start the others.
         if !self.core.requests.has_any_reported() {
@@ -250,14 +247,13 @@ impl Endpoint {
                     if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
                         self.prepare_log();
                     }
-                    return Ok(None);
+                    return Ok(Over::Nothing);
                 };
                 let serial = self.core.requests.get(request.index).serial;
-                let completion = self.core.requests.tell(request);
-                let last = self.core.requests.all_are_told();
+                let last = self.core.requests.only_one_is_ended();
                 self.log().found(if last { serial | LAST } else { serial } as usize);
                 self.log().look_is_over = last;
-                Ok(Some((request, completion)))
+                Ok(Over::Next)
             }
             Answer::Nothing => Ok(self.look_in_vain(turns)),
             // It looks more often than it did, again for as long as something else takes.
@@ -270,19 +266,19 @@ impl Endpoint {
                 self.wait_until(|endpoint| endpoint.core.requests.ended_with(serial).is_some());
                 let request = self.core.requests.ended_with(serial).expect("the wait has ended");
                 self.log().look_is_over = word & LAST != 0;
-                Ok(Some((request, self.core.requests.tell(request))))
+                Ok(Over::This(request))
             }
             other => Err(diverged(other, "a look for the end of an operation")),
         }
     }
 
     /// A look that brings nothing, whatever is over.
-    fn look_in_vain<T>(&mut self, turns: u32) -> Option<T> {
+    fn look_in_vain(&mut self, turns: u32) -> Over {
         if turns > 0 {
             self.turn();
         }
         self.log().look_is_over = true;
-        None
+        Over::Nothing
     }
 
     /// Waits for the request that, by the replay, is over first.

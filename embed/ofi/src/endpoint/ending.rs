@@ -7,19 +7,24 @@ use crate::abi::errno::FI_EIO;
 use crate::cq::{Cq, Entry, Failure};
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use taffrail::{Completion, Error, Landed, Request, Status};
+use taffrail::{Completion, Error, Landed, Over, Request, Status};
 
 impl Endpoint {
     /// Makes progress, up to `turns` times while nothing ends, and takes what has ended, up to `most`
     /// operations.
     #[inline]
     pub fn advance(&mut self, most: usize, turns: u32) -> Result<(), c_int> {
-        let mut next = self.engine.next_ended_within(turns);
+        let mut next = self.engine.await_ended(turns);
         for left in (0..most).rev() {
-            match next {
-                Ok(None) => break,
-                Ok(Some((request, completion))) => self.ended(request, completion),
+            let over = match next {
+                Ok(Over::Nothing) => break,
+                Ok(over) => over,
                 Err(error) => return Err(self.broken(&error)),
+            };
+            if let Some((request, status)) = self.engine.take_well(&over) {
+                self.ended_well(request, &status);
+            } else if let Some((request, completion)) = self.engine.take_ended(over) {
+                self.ended(request, completion);
             }
             if left == 0 {
                 break;
@@ -35,24 +40,30 @@ impl Endpoint {
         FI_EIO
     }
 
-    #[inline]
-    fn ended(&mut self, request: Request, completion: Completion) {
+    #[inline(always)]
+    fn ended_well(&mut self, request: Request, status: &Status) {
         let operation = &mut self.operations[request.index()];
-        match completion {
-            Completion::Ended(Ok(status)) if operation.kind.is_plain() => {
-                let kind = std::mem::replace(&mut operation.kind, Kind::None);
-                if operation.memory.is_some() {
-                    operation.let_go_of_memory();
-                }
-                if operation.tell {
-                    let mut entry = Entry::new(operation.context, operation.flags);
-                    if kind == Kind::Receive {
-                        self.describe(&mut entry, &status);
-                    }
-                    self.tell(kind, entry);
-                }
-                self.count(kind, true);
+        if !operation.kind.is_plain() {
+            return self.ended_otherwise(request, Completion::Ended(Ok(*status)));
+        }
+        let kind = std::mem::replace(&mut operation.kind, Kind::None);
+        if operation.memory.is_some() {
+            operation.let_go_of_memory();
+        }
+        if operation.tell {
+            let mut entry = Entry::new(operation.context, operation.flags);
+            if kind == Kind::Receive {
+                self.describe(&mut entry, status);
             }
+            self.tell(kind, entry);
+        }
+        self.count(kind, true);
+    }
+
+    #[inline(never)]
+    fn ended(&mut self, request: Request, completion: Completion) {
+        match completion {
+            Completion::Ended(Ok(status)) => self.ended_well(request, &status),
             Completion::Landed(Ok(landed)) => self.landed(request, &landed),
             rest => self.ended_otherwise(request, rest),
         }
