@@ -16,6 +16,7 @@ use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
+use crate::engine::direct::Received;
 use crate::engine::heartbeat::Heartbeat;
 use crate::engine::immediate::Immediate;
 use crate::engine::loan::{Back, Buffer, Return};
@@ -277,10 +278,11 @@ impl Endpoint {
         // SAFETY: the borrow lasts until the wait is over.
         unsafe {
             let (at, room) = (into.as_mut_ptr(), into.len());
-            if let Some(status) = self.receive_directly(&from, at, room) {
-                return Ok(status);
-            }
-            let request = self.start_recv(from, at, room)?;
+            let request = match self.receive_directly(&from, at, room) {
+                Received::Has(status) => return Ok(status),
+                Received::Posted(request) => request,
+                Received::Nothing => self.start_recv(from, at, room)?,
+            };
             self.wait_for(request)
         }
     }

@@ -2,19 +2,19 @@
 //!
 //! Nobody but the one who waits can tell whether such a receive is posted. So as long as no other is,
 //! and no message waits for one, it is not: what comes is held against it before the matcher sees it, and
-//! neither a place among the posted receives nor a request is needed. Whatever is not plain (a longer
-//! message, an event, a replay, a peer that is gone) goes the usual way, on which the receive is posted.
+//! neither a place among the posted receives nor a request is needed. The first thing that comes and is not
+//! simply its message (a longer one, one for another receive) finds it posted.
 
 use super::core::Core;
 use super::kind;
 use super::log::Logged;
 use super::log::calls::name;
 use super::receive::posting;
-use super::request::ANY;
+use super::request::{ANY, Stage};
 use super::wait::Idle;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
 use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
-use taffrail_matching::Posting;
+use taffrail_matching::{Posted, Posting};
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
 const SOON: u32 = 64;
@@ -33,6 +33,17 @@ struct Want {
     room: usize,
     source: Rank,
     has_come: bool,
+    /// It had to be posted.
+    request: Option<u32>,
+}
+
+/// What has become of a receive that was not posted at first.
+pub(crate) enum Received {
+    Has(Status),
+    /// It is posted, as this request.
+    Posted(u32),
+    /// It is still not posted.
+    Nothing,
 }
 
 /// What arrives, of which one message may be for a receive that is not posted.
@@ -45,7 +56,8 @@ impl Sink for Direct<'_> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         let want = &mut *self.want;
-        if head.kind == kind::EAGER && payload.len() <= want.room && !want.has_come {
+        let waits = !want.has_come && want.request.is_none();
+        if waits && head.kind == kind::EAGER && payload.len() <= want.room {
             let env = self.core.envelope(from.0, head, payload.len() as u64);
             if self.core.matcher.arrive_for(&want.posting, &env) {
                 // SAFETY: whoever receives vouches for `room` bytes at `into`.
@@ -57,6 +69,9 @@ impl Sink for Direct<'_> {
                 }
                 return;
             }
+        }
+        if waits {
+            want.request = Some(self.core.post_wanted(want));
         }
         self.core.any_message(from, head, payload);
     }
@@ -81,6 +96,24 @@ impl Sink for Direct<'_> {
 }
 
 impl Core {
+    /// Posts a receive while nothing waits for it.
+    #[inline(never)]
+    fn post_wanted(&mut self, want: &Want) -> u32 {
+        let Posting { source, context, tag, ignore, .. } = want.posting;
+        let request =
+            self.requests.start(Stage::Posted, source.unwrap_or(ANY), want.into, want.room);
+        let slot = self.requests.get(request);
+        if let Some(log) = &mut self.log {
+            // A rank that is replayed does not come here.
+            log.posted(&mut slot.note, &Pattern { source, context, tag, ignore });
+        }
+        match self.matcher.post(want.posting, request) {
+            Posted::Queued(post) => slot.post = Some(post),
+            Posted::Matched(env, found) => self.receive_unexpected(request, env, found),
+        }
+        request
+    }
+
     #[inline(never)]
     fn any_message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         match self.log.is_some() {
@@ -91,27 +124,28 @@ impl Core {
 }
 
 impl Endpoint {
-    /// Receives a message that comes soon, without posting the receive. `None`: it is to be posted.
+    /// Receives a message that comes soon, without posting the receive if nothing else comes.
     ///
     /// # Safety
-    /// `room` bytes at `into` are writable, and nobody else uses them.
-    #[inline]
+    /// `room` bytes at `into` stay writable, and are used by nobody else, until the request is finished, if
+    /// there is one.
+    #[inline(always)]
     pub(crate) unsafe fn receive_directly(
         &mut self,
         from: &Pattern,
         into: *mut u8,
         room: usize,
-    ) -> Option<Status> {
+    ) -> Received {
         if !self.core.matcher.is_idle() || !self.may_receive_directly() {
-            return None;
+            return Received::Nothing;
         }
         let expected = from.source.unwrap_or(self.last_source);
         let holds_back = self.hold_back(expected);
         let (posting, data) = (posting(from), Data::NONE);
-        let mut want =
-            Want { tag: 0, posting, len: 0, into, data, room, source: ANY, has_come: false };
+        let (tag, source, has_come, request) = (0, ANY, false, None);
+        let mut want = Want { tag, posting, len: 0, into, data, room, source, has_come, request };
         let mut idle = Idle::default();
-        while idle.turns() < SOON {
+        while idle.turns() < SOON.min(self.spin.turns()).max(1) {
             let events = self.turn_directly(&mut want);
             if want.has_come {
                 let Want { tag, len, data, source, .. } = want;
@@ -120,16 +154,28 @@ impl Endpoint {
                 }
                 self.last_source = source;
                 self.go_on(&mut idle);
-                return Some(Status { source, tag, len, data });
+                return Received::Has(Status { source, tag, len, data });
             }
-            if !self.core.matcher.is_idle() || idle.turns() >= self.spin.turns() {
-                return None;
+            if let Some(request) = want.request {
+                self.look_after(request, from);
+                return Received::Posted(request);
             }
             if events == 0 {
                 self.pass(&mut idle);
             }
         }
-        None
+        Received::Nothing
+    }
+
+    /// Ends a receive that was posted if nobody is left to send anything for it.
+    #[cold]
+    fn look_after(&mut self, request: u32, from: &Pattern) {
+        let slot = self.core.requests.get(request);
+        if slot.stage == Stage::Posted
+            && let Some(post) = slot.post
+        {
+            self.queued(request, post, from);
+        }
     }
 
     /// Whether no replay has anything to say of receives, and nothing else posts one meanwhile, so that
