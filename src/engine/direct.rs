@@ -14,7 +14,7 @@ use super::request::{ANY, Stage};
 use super::wait::Idle;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
 use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
-use taffrail_matching::{Posted, Posting};
+use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
 const SOON: u32 = 64;
@@ -107,9 +107,8 @@ impl Core {
             // A rank that is replayed does not come here.
             log.posted(&mut slot.note, &Pattern { source, context, tag, ignore });
         }
-        match self.matcher.post(want.posting, request) {
-            Posted::Queued(post) => slot.post = Some(post),
-            Posted::Matched(env, found) => self.receive_unexpected(request, env, found),
+        if let Some(post) = self.post(want.posting, request) {
+            self.requests.get(request).post = Some(post);
         }
         request
     }

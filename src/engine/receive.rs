@@ -1,5 +1,6 @@
 //! How a receive is posted, and how messages are looked for without one.
 
+use super::core::Core;
 use super::log::calls::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
@@ -47,15 +48,9 @@ impl Endpoint {
                 return;
             }
         }
-        match self.core.matcher.post(posting(from), request) {
-            Posted::Queued(post) => self.queued(request, post, from),
-            Posted::Matched(env, found) => {
-                if let Some(log) = &mut self.core.log {
-                    log.matched(&mut self.core.requests.get(request).note, name(&env));
-                }
-                self.core.receive_unexpected(request, env, found);
-                self.act();
-            }
+        match self.core.post(posting(from), request) {
+            Some(post) => self.queued(request, post, from),
+            None => self.act(),
         }
     }
 
@@ -154,15 +149,9 @@ impl Endpoint {
         let closed = |multi: &Option<Multi>| multi.as_ref().is_some_and(|multi| multi.closed);
         while !closed(&self.core.requests.get(request).extra().multi) {
             let posting = Posting { multi: true, ..posting(from) };
-            match self.core.matcher.post(posting, request) {
-                Posted::Queued(post) => return self.queued(request, post, from),
-                Posted::Matched(env, found) => {
-                    if let Some(log) = &mut self.core.log {
-                        log.matched(&mut self.core.requests.get(request).note, name(&env));
-                    }
-                    self.core.receive_unexpected(request, env, found);
-                    self.act();
-                }
+            match self.core.post(posting, request) {
+                Some(post) => return self.queued(request, post, from),
+                None => self.act(),
             }
         }
     }
@@ -187,9 +176,7 @@ impl Endpoint {
     /// Looks for a message without receiving it.
     pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
         self.check_pattern(from)?;
-        let found = |core: &mut super::core::Core| {
-            core.matcher.probe(&posting(from)).map(|(_, env, _)| *env)
-        };
+        let found = |core: &mut Core| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
         if let Some(envelope) = found(&mut self.core) {
             return Ok(Some(envelope));
         }
@@ -223,6 +210,23 @@ impl Endpoint {
             None => self.core.last_gone.filter(|_| self.core.everybody_is_silent(self.rank()))?,
         };
         self.core.peers[rank as usize].is_silent.then(|| self.core.silence(rank))
+    }
+}
+
+impl Core {
+    /// Posts a receive, or gives it the message that waits for it: `None`, and there may be actions.
+    #[inline]
+    pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
+        match self.matcher.post(posting, request) {
+            Posted::Queued(post) => Some(post),
+            Posted::Matched(env, found) => {
+                if let Some(log) = &mut self.log {
+                    log.matched(&mut self.requests.get(request).note, name(&env));
+                }
+                self.receive_unexpected(request, env, found);
+                None
+            }
+        }
     }
 }
 

@@ -276,8 +276,7 @@ impl Requests {
     /// Whether nothing else is to be told than what is next.
     #[inline]
     pub(crate) fn only_one_is_ended(&mut self) -> bool {
-        self.ended().is_some()
-            && (self.ended.len() == 1 || !self.ended.iter().skip(1).any(|&r| self.is_current(r)))
+        self.ended().is_some() && !self.ended.iter().skip(1).any(|&r| self.is_current(r))
     }
 
     /// Whether this handle is not finished and gone.
