@@ -131,45 +131,58 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Copies `len` bytes; short lengths without a call.
+/// Copies `len` bytes; short lengths without a call, and in parts that do not overlap: a load that takes bytes
+/// of two stores just before it would wait until both are in the cache, and what has just been received is
+/// often sent on.
 ///
 /// # Safety
 /// As `copy_nonoverlapping`.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the two overlapping halves of each case lie within `len` bytes.
+    if len > 64 {
+        // SAFETY: the caller's promise.
+        return unsafe { crate::copying::copy(from, to, len) };
+    }
+    let mut done = 0;
+    if len == 8 {
+        // SAFETY: the caller's promise.
+        return unsafe { part::<u64>(from, to, &mut done) };
+    }
+    // SAFETY: the parts lie one behind the other within `len` bytes.
     unsafe {
-        if len == 8 {
-            to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
-        } else if len > 64 {
-            crate::copying::copy(from, to, len);
-        } else if len > 32 {
-            let head = from.cast::<[u64; 4]>().read_unaligned();
-            let tail = from.add(len - 32).cast::<[u64; 4]>().read_unaligned();
-            to.cast::<[u64; 4]>().write_unaligned(head);
-            to.add(len - 32).cast::<[u64; 4]>().write_unaligned(tail);
-        } else if len >= 16 {
-            let head = from.cast::<[u64; 2]>().read_unaligned();
-            let tail = from.add(len - 16).cast::<[u64; 2]>().read_unaligned();
-            to.cast::<[u64; 2]>().write_unaligned(head);
-            to.add(len - 16).cast::<[u64; 2]>().write_unaligned(tail);
-        } else if len >= 8 {
-            let head = from.cast::<u64>().read_unaligned();
-            let tail = from.add(len - 8).cast::<u64>().read_unaligned();
-            to.cast::<u64>().write_unaligned(head);
-            to.add(len - 8).cast::<u64>().write_unaligned(tail);
-        } else if len >= 4 {
-            let head = from.cast::<u32>().read_unaligned();
-            let tail = from.add(len - 4).cast::<u32>().read_unaligned();
-            to.cast::<u32>().write_unaligned(head);
-            to.add(len - 4).cast::<u32>().write_unaligned(tail);
-        } else if len > 0 {
-            let (a, b, c) = (from.read(), from.add(len / 2).read(), from.add(len - 1).read());
-            to.write(a);
-            to.add(len / 2).write(b);
-            to.add(len - 1).write(c);
+        while done + 16 <= len {
+            part::<[u64; 2]>(from, to, &mut done);
+        }
+        if len & 8 != 0 {
+            part::<u64>(from, to, &mut done);
+        }
+        if len & 7 == 0 {
+            return;
+        }
+        if len & 4 != 0 {
+            part::<u32>(from, to, &mut done);
+        }
+        if len & 2 != 0 {
+            part::<u16>(from, to, &mut done);
+        }
+        if len & 1 != 0 {
+            part::<u8>(from, to, &mut done);
         }
     }
+}
+
+/// Copies the `T` behind the first `done` bytes.
+///
+/// # Safety
+/// It is readable there and writable here.
+#[inline(always)]
+unsafe fn part<T>(from: *const u8, to: *mut u8, done: &mut usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let it = from.add(*done).cast::<T>().read_unaligned();
+        to.add(*done).cast::<T>().write_unaligned(it);
+    }
+    *done += size_of::<T>();
 }
 
 #[cfg(test)]
