@@ -30,6 +30,22 @@ pub(crate) unsafe fn own(at: *mut u8, len: usize) {
     let _ = (at, len);
 }
 
+/// Begins to fetch a line for reading, without waiting for it.
+///
+/// # Safety
+/// The byte is mapped.
+#[inline(always)]
+pub(crate) unsafe fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise; a prefetch changes nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(at.cast(), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Copies `len` bytes with stores that go past the caches to memory, where the processor has such:
 /// faster when the reader's core is far away or the bytes do not fit its caches.
 ///

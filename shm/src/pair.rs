@@ -23,6 +23,8 @@ pub(crate) struct Pair {
     mailed: u64,
     /// The position that our half of the mailbox was last marked with, without a message.
     marked: u64,
+    /// The reader's position when a message last left through the ring.
+    heard: u64,
     /// The peer still takes messages.
     pub(crate) open: bool,
     /// The peer cannot put a fence into this process, so this one fences itself.
@@ -171,6 +173,7 @@ impl Pair {
                 theirs_half,
                 mailed: if mailbox == Mailbox::Unused { u64::MAX } else { 0 },
                 marked: 0,
+                heard: 0,
                 writer: Writer::new(theirs.ring()),
                 reader: Reader::new(ours.ring()),
                 open: true,
@@ -219,6 +222,17 @@ impl Pair {
         // SAFETY: mapped as long as the pair lives (constructor).
         unsafe { &*self.mine }.post(word, head, ack, payload);
         true
+    }
+
+    /// After a message that took so many slots: if it is not an answer but one in a row, the lines of those
+    /// that follow are fetched ahead.
+    #[inline(always)]
+    pub(crate) fn own_ahead(&mut self, slots: u64) {
+        let heard = self.reader.position();
+        if self.heard == heard {
+            self.writer.own_ahead(slots);
+        }
+        self.heard = heard;
     }
 
     /// Whether our last message went into the mailbox.

@@ -20,6 +20,11 @@ pub(crate) const INLINE: usize = LEAD + 4 * RUN;
 /// The size field of a message whose payload lies in the outbox.
 pub(crate) const POOLED: usize = 511;
 
+/// The slot so far behind the next one is fetched for writing. Those in between are the reader's to look at.
+const OWNED_AHEAD: u64 = 6;
+/// The slot so far behind the one that is read is fetched.
+const FETCHED_AHEAD: u64 = 3;
+
 /// The positions with these bits set are a lap of any ring (none has more than 256 slots).
 const LAP: u32 = (1 << 30) - 256;
 
@@ -39,6 +44,14 @@ pub(crate) trait Slots {
     fn write<R>(&self, i: u64, f: impl FnOnce(*mut u8) -> R) -> R;
     /// Lets the reader read the 56 bytes behind the word.
     fn read<R>(&self, i: u64, f: impl FnOnce(*const u8) -> R) -> R;
+    /// Begins to fetch slot `i` for writing.
+    fn own(&self, i: u64) {
+        let _ = i;
+    }
+    /// Begins to fetch slot `i` for reading.
+    fn fetch(&self, i: u64) {
+        let _ = i;
+    }
 }
 
 /// What the first word of a message says.
@@ -179,7 +192,7 @@ impl<S: Slots> Writer<S> {
 
     /// Writes a message of up to [`INLINE`] bytes, gathered. There must be room.
     pub(crate) fn put_parts(&mut self, head: Head, parts: &[&[u8]], len: usize) {
-        self.put_slots(head, len, len.min(LEAD), Gather { parts, at: 0 });
+        self.put_slots(head, len, len.min(LEAD), Gather(parts));
     }
 
     /// Writes one slot: `fill` is given the 44 bytes behind the head.
@@ -196,12 +209,10 @@ impl<S: Slots> Writer<S> {
 
     /// Writes as many slots as `len` bytes take, `lead` of them in the first.
     #[inline(always)]
-    fn put_slots(&mut self, head: Head, len: usize, lead: usize, mut source: impl Source) {
+    fn put_slots(&mut self, head: Head, len: usize, lead: usize, source: impl Source) {
         debug_assert!(len <= INLINE && lead == len.min(LEAD) && self.has_room(slots_for(len)));
         let mask = self.slots.count() - 1;
         let first = self.next & mask;
-        // SAFETY: a body has 56 bytes, 44 of them behind the head.
-        self.slots.write(first, |body| unsafe { source.copy(0, write_head(body, head), lead) });
         let mut done = lead;
         let mut position = self.next + 1;
         while done < len {
@@ -213,9 +224,23 @@ impl<S: Slots> Writer<S> {
             done += now;
             position += 1;
         }
+        // The reader looks at this slot all the time: it is taken away from it once, for all of these
+        // stores, and not a second time for the word.
+        // SAFETY: a body has 56 bytes, 44 of them behind the head.
+        self.slots.write(first, |body| unsafe { source.copy(0, write_head(body, head), lead) });
         let word = Word::pack(self.next, head.context, len, head.kind);
         self.slots.word(first).store(word, Ordering::Release);
         self.next = position;
+    }
+
+    /// Begins to fetch slots for writing, as many as the last message took, that are filled soon if messages
+    /// go on as they do.
+    #[inline(always)]
+    pub(crate) fn own_ahead(&self, slots: u64) {
+        let next = self.next + OWNED_AHEAD;
+        for position in next..next + slots {
+            self.slots.own(position & (self.slots.count() - 1));
+        }
     }
 }
 
@@ -242,19 +267,18 @@ fn impossible_credit(possible: std::ops::Range<u64>, got: u64) -> Fault {
     }
 }
 
-/// What a message of several slots is copied from, front to back. A closure would not be inlined
-/// in two places.
+/// What a message of several slots is copied from. A closure would not be inlined in two places.
 trait Source {
     /// Copies `len` bytes, of which there are as many behind the first `skip`, to `to`.
     ///
     /// # Safety
     /// `to` is valid for writes of `len` bytes.
-    unsafe fn copy(&mut self, skip: usize, to: *mut u8, len: usize);
+    unsafe fn copy(&self, skip: usize, to: *mut u8, len: usize);
 }
 
 impl Source for &[u8] {
     #[inline(always)]
-    unsafe fn copy(&mut self, skip: usize, to: *mut u8, len: usize) {
+    unsafe fn copy(&self, skip: usize, to: *mut u8, len: usize) {
         let part = Payload::of(&self[skip..skip + len]);
         // SAFETY: `to` has room for all of the part.
         unsafe { part.copy_to(to, len) };
@@ -262,25 +286,19 @@ impl Source for &[u8] {
 }
 
 /// A sequence of parts.
-struct Gather<'a> {
-    parts: &'a [&'a [u8]],
-    at: usize,
-}
+struct Gather<'a>(&'a [&'a [u8]]);
 
 impl Source for Gather<'_> {
-    unsafe fn copy(&mut self, _skip: usize, to: *mut u8, len: usize) {
+    unsafe fn copy(&self, mut skip: usize, to: *mut u8, len: usize) {
         let mut done = 0;
-        while done < len {
-            let part = &self.parts[0][self.at..];
+        for part in self.0 {
+            let before = skip.min(part.len());
+            skip -= before;
+            let part = &part[before..];
             let now = part.len().min(len - done);
             // SAFETY: `now` bytes are left in the part and at `to`.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(done), now) };
             done += now;
-            self.at += now;
-            if self.at == self.parts[0].len() {
-                self.parts = &self.parts[1..];
-                self.at = 0;
-            }
         }
     }
 }
@@ -333,6 +351,12 @@ impl<S: Slots> Reader<S> {
     pub(crate) fn first(&self) -> Option<Word> {
         let word = self.slots.word(self.slot).load(Ordering::Acquire);
         (word as u32 == self.next as u32).then(|| Word::unpack(word))
+    }
+
+    /// Begins to fetch a slot that is read soon, if messages go on as they do.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self) {
+        self.slots.fetch((self.slot + FETCHED_AHEAD) & (self.slots.count() - 1));
     }
 
     /// The head of the message whose first word this is.
@@ -432,6 +456,18 @@ impl Slots for MappedSlots {
     fn read<R>(&self, i: u64, f: impl FnOnce(*const u8) -> R) -> R {
         // SAFETY: slot `i < count` is mapped (constructor).
         f(unsafe { self.base.add(i as usize * SLOT + 8) })
+    }
+
+    #[inline(always)]
+    fn own(&self, i: u64) {
+        // SAFETY: slot `i < count` is mapped (constructor).
+        unsafe { crate::copy::own(self.base.add(i as usize * SLOT), 1) };
+    }
+
+    #[inline(always)]
+    fn fetch(&self, i: u64) {
+        // SAFETY: slot `i < count` is mapped (constructor).
+        unsafe { crate::copy::fetch(self.base.add(i as usize * SLOT)) };
     }
 }
 

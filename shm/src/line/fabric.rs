@@ -35,18 +35,12 @@ impl Fabric for Line {
             let pair = &mut self.pairs[to.index()];
             if payload.len() > MAIL || !pair.mail(head, payload) {
                 pair.writer.put_short(head, payload);
+                pair.own_ahead(1);
             }
             pair.notify();
             return Ok(());
         }
-        if payload.len() <= INLINE {
-            self.room(to, slots_for(payload.len()))?;
-            let pair = &mut self.pairs[to.index()];
-            pair.writer.put_run(head, payload);
-            pair.notify();
-            return Ok(());
-        }
-        self.send_pooled(to, head, &[payload], payload.len())
+        self.send_longer(to, head, payload)
     }
 
     fn send_gather(&mut self, to: PeerId, head: Head, parts: &[&[u8]]) -> Result<(), Refused> {

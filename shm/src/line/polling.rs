@@ -40,6 +40,9 @@ impl Line {
             } else {
                 let Some(word) = pair.reader.first() else { break };
                 let len = word.size as usize;
+                if taken > 0 {
+                    pair.reader.fetch_ahead();
+                }
                 if is_message(word.kind) && len <= LEAD {
                     let reader = &pair.reader;
                     // SAFETY: the bytes lie in the slot at the head of the ring, which is mapped.

@@ -3,6 +3,7 @@
 use super::{Line, OWN_AHEAD};
 use crate::copy;
 use crate::outbox::SEGMENT;
+use crate::ring::{INLINE, slots_for};
 use crate::sync::AtomicU64;
 use taffrail_fabric::{Head, PeerId, Refused};
 
@@ -38,6 +39,26 @@ impl Line {
         }
         pair.retire_mail();
         if pair.writer.has_room(slots + 1) { Ok(()) } else { Err(Refused::Busy) }
+    }
+
+    /// Sends a payload too long for one slot.
+    #[inline(never)]
+    pub(super) fn send_longer(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        payload: &[u8],
+    ) -> Result<(), Refused> {
+        if payload.len() > INLINE {
+            return self.send_pooled(to, head, &[payload], payload.len());
+        }
+        let slots = slots_for(payload.len());
+        self.room(to, slots)?;
+        let pair = &mut self.pairs[to.index()];
+        pair.writer.put_run(head, payload);
+        pair.own_ahead(slots);
+        pair.notify();
+        Ok(())
     }
 
     /// Sends a payload too long for slots, gathered, through the outbox.
