@@ -52,6 +52,9 @@ impl Endpoint {
     #[inline]
     pub fn wait(&mut self, request: Request) -> Result<Status, Error> {
         self.check_process()?;
+        if let Some(status) = self.core.requests.finish_well(request) {
+            return Ok(status);
+        }
         self.core.requests.look(request)?;
         self.wait_for(request.index)
     }

@@ -123,39 +123,55 @@ impl Requests {
     /// Takes a slot for an operation.
     #[inline]
     pub(crate) fn start(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
+        let (index, slot) = self.take(stage, peer);
+        slot.at = at;
+        slot.len = len;
+        slot.moved = 0;
+        index
+    }
+
+    /// Takes a slot for a message that has left already. As few stores as possible: whoever sends one message
+    /// after the other waits for those into the lines of its receiver, of which few are on their way at once if
+    /// there are many others between them.
+    #[inline]
+    pub(crate) fn start_sent(&mut self, status: Status) -> u32 {
+        let (index, slot) = self.take(Stage::Done, status.source);
+        slot.status = status;
+        index
+    }
+
+    #[inline]
+    fn take(&mut self, stage: Stage, peer: Rank) -> (u32, &mut Slot) {
         let index = self.free;
-        let Some(slot) = self.slots.get_mut(index as usize) else {
-            return self.grow(stage, peer, at, len);
-        };
+        if index as usize >= self.slots.len() {
+            self.grow();
+        }
+        let slot = &mut self.slots[index as usize];
         self.free = slot.next_free;
         slot.stage = stage;
         slot.serial = 0;
         slot.peer = peer;
-        slot.at = at;
-        slot.len = len;
-        slot.moved = 0;
         slot.note.flags = 0;
-        index
+        (index, slot)
     }
 
     #[cold]
-    fn grow(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
+    #[inline(never)]
+    fn grow(&mut self) {
         self.slots.push(Slot {
-            stage,
+            stage: Stage::Free,
             serial: 0,
             generation: 0,
-            peer,
-            at,
-            len,
+            peer: 0,
+            at: std::ptr::null_mut(),
+            len: 0,
             moved: 0,
-            status: Status { source: peer, tag: 0, len: 0, data: crate::Data::NONE },
+            status: Status { source: 0, tag: 0, len: 0, data: crate::Data::NONE },
             post: None,
             note: super::log::Note::default(),
-            next_free: 0,
+            next_free: self.slots.len() as u32 + 1,
             extra: None,
         });
-        self.free = self.slots.len() as u32;
-        self.free - 1
     }
 
     #[inline]
@@ -203,12 +219,35 @@ impl Requests {
             return slot.keep_telling();
         }
         let plain = !failed && slot.extra.is_none();
+        let status = slot.status;
+        self.give_back(index);
+        if plain { Ok(status) } else { self.finish_special(index, failed) }
+    }
+
+    /// As [`finish`](Self::finish), of an operation that has ended well and to which there is nothing else, as
+    /// with most; `None` for others, and if the handle is stale.
+    #[inline(always)]
+    pub(crate) fn finish_well(&mut self, request: Request) -> Option<Status> {
+        let slot = self.slots.get(request.index as usize)?;
+        if slot.generation != request.generation
+            || slot.stage != Stage::Done
+            || slot.extra.is_some()
+        {
+            return None;
+        }
+        let status = slot.status.word_by_word();
+        self.give_back(request.index);
+        Some(status)
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
         slot.stage = Stage::Free;
         slot.generation = slot.generation.wrapping_add(1);
         slot.post = None;
         slot.next_free = self.free;
         self.free = index;
-        if plain { Ok(slot.status) } else { self.finish_special(index, failed) }
     }
 
     /// As `finish`, of an operation with an error, or with more than most have.
@@ -302,20 +341,8 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn tell_well(&mut self) -> Option<(Request, Status)> {
         let request = *self.ended.front()?;
-        let slot = self.slots.get_mut(request.index as usize)?;
-        if slot.generation != request.generation
-            || slot.stage != Stage::Done
-            || slot.extra.is_some()
-        {
-            return None;
-        }
+        let status = self.finish_well(request)?;
         self.ended.pop_front();
-        let status = slot.status.word_by_word();
-        slot.stage = Stage::Free;
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.post = None;
-        slot.next_free = self.free;
-        self.free = request.index;
         Some((request, status))
     }
 
