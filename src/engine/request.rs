@@ -130,9 +130,8 @@ impl Requests {
         index
     }
 
-    /// Takes a slot for a message that has left already. As few stores as possible: whoever sends one message
-    /// after the other waits for those into the lines of its receiver, of which few are on their way at once if
-    /// there are many others between them.
+    /// Takes a slot for a message that has left already. What only an operation under way needs is left as it
+    /// was: whoever sends one message after the other waits for its stores.
     #[inline]
     pub(crate) fn start_sent(&mut self, status: Status) -> u32 {
         let (index, slot) = self.take(Stage::Done, status.source);
