@@ -21,7 +21,8 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use taffrail_fabric::{Caps, Cost, Fault, Head, PeerId, RemoteKey};
 
-/// Bytes of the outbox whose lines are fetched for the next message while this one is read.
+/// Up to so many bytes of the outbox are fetched for the next message while this one is read. Behind a
+/// payload as long as this none are: often it is a piece, and the next one is written at once.
 pub(crate) const OWN_AHEAD: usize = 16384;
 
 /// The fabric's own kinds of messages.

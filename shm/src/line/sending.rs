@@ -7,6 +7,11 @@ use crate::ring::{INLINE, slots_for};
 use crate::sync::AtomicU64;
 use taffrail_fabric::{Head, PeerId, Refused};
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// A part of more bytes is long enough to be put where it is copied fast.
+const LONG: usize = 2048;
+
 impl Line {
     /// Why a peer that is not open takes nothing: it has failed, or was not met yet.
     pub(crate) fn refused(&self, to: PeerId) -> Refused {
@@ -74,9 +79,11 @@ impl Line {
         }
         self.room(to, 1)?;
         let position = self.pairs[to.index()].writer.position();
-        let Some(offset) = self.take(len, to, position) else {
+        let skew = skew(parts, len);
+        let Some(offset) = self.take(skew + len, to, position) else {
             return Err(Refused::Busy);
         };
+        let offset = offset + skew as u64;
         let pair = &mut self.pairs[to.index()];
         // SAFETY: the window hands out ranges inside the outbox that nobody uses.
         let mut at = unsafe { self.outbox.as_ptr().add(offset as usize) };
@@ -94,11 +101,12 @@ impl Line {
         pair.streaming = false;
         pair.writer.put_pooled(head, offset, len as u32);
         pair.notify();
+        if len >= OWN_AHEAD {
+            return Ok(());
+        }
         let (ahead, room) = self.window.ahead();
         // SAFETY: the window knows only bytes inside the outbox.
-        unsafe {
-            copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room).min(OWN_AHEAD))
-        };
+        unsafe { copy::own(self.outbox.as_ptr().add(ahead as usize), len.min(room)) };
         Ok(())
     }
 
@@ -119,5 +127,47 @@ impl Line {
         }
         self.window.add(((self.outbox.len() - have) / SEGMENT) as u32);
         self.window.take(len, to, position, released)
+    }
+}
+
+/// How far into a line of the outbox a payload begins.
+///
+/// Long ranges are copied fastest if both ends lie alike in their lines, and some distances are slow
+/// ([`taffrail_fabric::copy`]). So the last part, which is the long one, lies as it does in the program;
+/// often it will in the receiver's, too.
+#[inline]
+fn skew(parts: &[&[u8]], len: usize) -> usize {
+    let Some(last) = parts.last().filter(|last| last.len() > LONG) else { return 0 };
+    let skew = last.as_ptr().addr().wrapping_sub(len - last.len()) % LINE;
+    if skew + len > SEGMENT { 0 } else { skew }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_part_lies_in_its_lines_as_it_does_in_the_program() {
+        let bytes = vec![0u8; SEGMENT + LINE];
+        for from in 0..LINE {
+            for lead in [0, 1, 8, 63, 100] {
+                let (lead, last) = (&bytes[..lead], &bytes[from..from + LONG + 1]);
+                let len = lead.len() + last.len();
+                let skew = skew(&[lead, last], len);
+                assert!(skew < LINE);
+                assert_eq!((skew + lead.len()) % LINE, last.as_ptr().addr() % LINE);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_short_or_has_no_room_begins_with_a_line() {
+        let bytes = vec![0u8; SEGMENT + LINE];
+        for from in 0..LINE {
+            assert_eq!(skew(&[&bytes[from..from + LONG]], LONG), 0);
+            assert_eq!(skew(&[&bytes[from..from + SEGMENT]], SEGMENT), 0);
+            let len = SEGMENT - 20;
+            assert!(skew(&[&bytes[from..from + len]], len) <= 20);
+        }
     }
 }
