@@ -63,6 +63,35 @@ impl Endpoint {
         }
     }
 
+    /// Hands as much of an eager message of several pieces to the fabric as there is room for: its head,
+    /// and how many bytes have left. `None`: none, or it leaves otherwise.
+    #[inline(never)]
+    fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
+        let peer = &self.core.peers[to.rank as usize];
+        if data.len() <= self.piece
+            || data.len() > self.settings.eager_max
+            || peer.announce_all
+            || !peer.queue.is_empty()
+        {
+            return Ok(None);
+        }
+        let Some(context) = self.core.immediate.word(to.context, to.data) else { return Ok(None) };
+        let (peer, seq) = (PeerId(to.rank), self.channels.next(to.rank, to.context));
+        let head = Head { kind: kind::FIRST, context, seq: *seq, tag: to.tag };
+        let whole = (data.len() as u64).to_le_bytes();
+        let (first, rest) = data.split_at(self.piece);
+        if let Err(refused) = self.line.send_gather(peer, head, &[&whole, first]) {
+            return self.not_now(to.rank, refused).map(|_| None);
+        }
+        *seq = seq.wrapping_add(1);
+        let more = Head { kind: kind::MORE, ..Head::default() };
+        // What finds no room waits in the queue, as does the rest for a peer that has failed.
+        let left =
+            rest.chunks(self.piece).take_while(|piece| self.line.send(peer, more, piece).is_ok());
+        let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
+        Ok(Some((head, sent)))
+    }
+
     /// Whoever sends much without asking listens now and then, too: the receiver may want to be
     /// asked.
     #[inline]
@@ -110,12 +139,21 @@ impl Endpoint {
             self.listen(&to, len)?;
             return Ok(self.sent(&to, len));
         }
-        if !sync && self.send_now(&to, bytes)? {
+        let begun = match sync {
+            true => None,
+            false if self.send_now(&to, bytes)? => return Ok(self.sent(&to, len)),
+            false => self.send_pieces(&to, bytes)?,
+        };
+        if begun.is_some_and(|(_, sent)| sent == len) {
             return Ok(self.sent(&to, len));
         }
         self.check_taken(to.rank)?;
         let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
         self.core.requests.get(request).status = sent_status(&to, len);
+        if let Some((head, sent)) = begun {
+            self.enqueue(to.rank, Queued::Eager { head, request, sent });
+            return Ok(request);
+        }
         if !leaves_the_set {
             self.queue_send(request, to, sync);
             return Ok(request);
