@@ -13,6 +13,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
 /// On idle CPUs nothing here takes as long.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -184,9 +187,12 @@ struct Shared {
 unsafe impl Sync for Shared {}
 
 impl Shared {
+    /// `size` bytes from the beginning of a page on: a copy between two of them is not one of those that
+    /// are slow because of the distance (`fabric/src/copying.rs`).
     fn new(size: usize) -> Shared {
-        let mut owner = vec![1; size];
-        Shared { start: owner.as_mut_ptr(), _owner: owner }
+        let mut owner = vec![1; size + PAGE];
+        let page = owner.as_ptr().align_offset(PAGE);
+        Shared { start: owner[page..].as_mut_ptr(), _owner: owner }
     }
 }
 
