@@ -8,8 +8,10 @@ use crate::tools;
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The packages with unsafe code worth a run under AddressSanitizer.
-const ASAN: &str = "-p taffrail-shm -p taffrail-matching";
+/// What is worth a run under AddressSanitizer: the packages with unsafe code, and the engine against
+/// peers that write nonsense.
+const ASAN: [&str; 2] =
+    ["-p taffrail-shm -p taffrail-matching", "-p taffrail --test faults hostile"];
 
 pub fn all(place: &Place) -> Outcome {
     counted(&mut runner(place, "--workspace"))
@@ -51,12 +53,18 @@ pub fn asan(place: &Place) -> Outcome {
     }
     // `cfg(asan)` is for tests that it cannot run, such as those that limit the address space. With
     // a target named, build scripts and macros are left alone.
-    let mut command = runner(place, &format!("{ASAN} --target {}", tools::host()));
-    command
-        .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
-        .env("CARGO_TARGET_DIR", place.build("asan"));
-    counted(&mut command)
+    let (mut good, mut counts) = (true, Counts::default());
+    for part in ASAN {
+        let mut command = runner(place, &format!("--target {} {part}", tools::host()));
+        command
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
+            .env("CARGO_TARGET_DIR", place.build("asan"));
+        let ended = run(&mut command);
+        good &= ended.ok;
+        counts += Counts::read(&ended.output);
+    }
+    Outcome::of_tests(good, counts)
 }
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`.
