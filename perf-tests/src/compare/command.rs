@@ -9,8 +9,8 @@ use crate::peers::{self, Peer};
 use crate::plot::Panel;
 use crate::rounds::Named;
 use crate::session::About;
-use crate::settled::Awake;
-use crate::table::{bytes, message_rate};
+use crate::settled::{Awake, MARKED};
+use crate::table::bytes;
 use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, limits, ours, progress};
 use indicatif::ProgressBar;
@@ -123,9 +123,12 @@ fn report_at(distance: Distance, results: &Results) -> AtDistance {
     let mut rates = BTreeMap::new();
     for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
         if let Some(rate) = results.rate(what) {
-            println!("{:8} {}", what.name(), message_rate(rate, RATE_SIZE));
+            println!("{:8} {}", what.name(), results.rate_cell(what, RATE_SIZE));
             rates.insert(what.name(), rate);
         }
+    }
+    if results.any_moved() {
+        println!("{MARKED}");
     }
     let targets = judge(distance, results);
     if !targets.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::results::{Results, What};
 use crate::rounds::Named;
-use crate::table::{align, bytes, figure, spread, times};
+use crate::table::{align, bytes, figure};
 
 /// Half a round trip of each size: the limits, and Taffrail with each kind of memory. Every figure
 /// is a median over the rounds with its 1st and 99th percentile.
@@ -11,7 +11,7 @@ pub fn times_table(results: &Results) -> String {
     let headings = ours.iter().map(|what| format!("{} us", what.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
-        let cell = |&what| results.time_us(size, what).map_or("-".into(), spread);
+        let cell = |&what| results.time_cell(size, what);
         rows.push([bytes(size)].into_iter().chain(ours.iter().map(cell)).collect());
     }
     align(&rows)
@@ -29,8 +29,8 @@ pub fn ratios_table(results: &Results) -> String {
         let mut row = vec![bytes(size)];
         for &what in &peers {
             let time = results.time_us(size, what).map(|time| figure(time.median, time.median));
-            let ratio = results.ratio((size, What::Taffrail), (size, what));
-            row.extend([time.unwrap_or("-".into()), ratio.map_or("-".into(), times)]);
+            let ratio = results.ratio_cell((size, What::Taffrail), (size, what));
+            row.extend([time.unwrap_or("-".into()), ratio]);
         }
         rows.push(row);
     }
@@ -47,6 +47,7 @@ fn split(results: &Results) -> (Vec<What>, Vec<What>) {
 mod tests {
     use super::*;
     use crate::peers;
+    use crate::settled::Taken;
 
     #[test]
     fn sizes_run_down_and_what_is_missing_is_a_dash() {
@@ -78,6 +79,16 @@ mod tests {
                 "4 KiB         -                 -",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_of_processors_that_moved_has_a_mark() {
+        let mut results = Results::default();
+        results.begin_round();
+        results.add_time(8, What::Taffrail, Taken { figure: Ok(0.1), stayed: false });
+        results.add_time(8, What::Peer("Open MPI"), Ok(0.2));
+        assert!(times_table(&results).contains("*0.100 (0.100-0.100)"));
+        assert!(ratios_table(&results).contains("*0.50 (0.50-0.50)"));
     }
 
     #[test]
