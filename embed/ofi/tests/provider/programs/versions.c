@@ -1,6 +1,7 @@
 // Two processes, the other one with the provider in the folder that is the argument. Each sends to the
 // other, and is told that it is refused.
 #include "common.h"
+#include <poll.h>
 #include <sys/wait.h>
 
 static struct world w;
@@ -8,6 +9,8 @@ static struct fid_ep *ep;
 
 static void refused(int from, int to) {
     char in[8], out[8] = {0}, byte = 0;
+    struct pollfd go = {.fd = from, .events = POLLIN};
+    struct fi_cq_tagged_entry none;
     open_world(&w, FI_THREAD_DOMAIN, FI_WAIT_NONE);
     ep = open_endpoint(&w, 0);
     fi_addr_t peer = meet(&w, ep, from, to);
@@ -18,8 +21,9 @@ static void refused(int from, int to) {
         IS(error.err, FI_ECONNRESET);
         CHECK(error.op_context == in || error.op_context == out);
     }
-    // Neither goes before the other has been told.
+    // Neither goes before the other has been told, by whoever still makes progress.
     IS(write(to, &byte, 1), 1);
+    while (poll(&go, 1, 0) == 0) IS(fi_cq_read(w.cq, &none, 1), -FI_EAGAIN);
     IS(read(from, &byte, 1), 1);
     IS(fi_close(&ep->fid), 0);
     close_world(&w);
