@@ -129,7 +129,8 @@ fn logging_is_measured_in_turn_with_everything() {
         let count = |what: &str| sent[what].as_u64().unwrap_or_else(|| panic!("{what}: {figures}"));
         assert!(count("created") > 0 && count("piggybacked") > 0, "{figures}");
         let each = count("piggybacked") as f64 / count("messages") as f64;
-        assert_eq!(sent["per_message"].as_f64(), Some(each), "{figures}");
+        // As text it has lost its last bit.
+        assert!((sent["per_message"].as_f64().unwrap() - each).abs() < 1e-9, "{figures}");
     }
     assert_eq!(document["about"]["growth"]["sender-based"].as_array().unwrap().len(), 3);
     for file in ["rows.csv", "a.svg", "a.png"] {
