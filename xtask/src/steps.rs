@@ -47,7 +47,7 @@ pub enum Step {
 }
 
 /// For how long fuzz targets run as part of the tests, all of them together.
-const FUZZ_SECONDS: u32 = 80;
+const FUZZ_SECONDS: u32 = 60;
 
 /// Runs the steps in `only`, or all.
 pub fn run(place: &Place, only: &[Step]) -> Vec<Ended> {
