@@ -13,13 +13,27 @@ pub(crate) fn of(begin: u32, words: [u64; 3], last: u32) -> u32 {
     in_software(begin, words, last)
 }
 
+/// As assembly, which unlike the intrinsics is no call where the build may be for processors without the
+/// instructions.
+///
+/// # Safety
+/// The processor has SSE 4.2.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "sse4.2")]
-fn in_hardware(begin: u32, words: [u64; 3], last: u32) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u32, _mm_crc32_u64};
-    let sum = words.iter().fold(u64::from(!begin), |sum, &word| _mm_crc32_u64(sum, word));
-    !_mm_crc32_u32(sum as u32, last)
+#[inline(always)]
+unsafe fn in_hardware(begin: u32, [a, b, c]: [u64; 3], last: u32) -> u32 {
+    let mut sum = u64::from(!begin);
+    // SAFETY: that the processor has them is the caller's promise; they read and write registers only.
+    unsafe {
+        std::arch::asm!(
+            "crc32 {sum}, {a}",
+            "crc32 {sum}, {b}",
+            "crc32 {sum}, {c}",
+            "crc32 {sum:e}, {last:e}",
+            sum = inout(reg) sum, a = in(reg) a, b = in(reg) b, c = in(reg) c, last = in(reg) last,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    !(sum as u32)
 }
 
 fn in_software(begin: u32, words: [u64; 3], last: u32) -> u32 {

@@ -143,24 +143,14 @@ impl Event {
     /// # Errors
     /// [`RecordError`], naming the record.
     pub fn decode(rank: Rank, bytes: &[u8; RECORD]) -> Result<(u64, Event), RecordError> {
-        let word = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let clock = u64::from(word(0)) | u64::from(word(4)) << 32;
-        if clock == 0 {
-            return Err(RecordError::Empty);
-        }
-        let (expected, got) = (checksum(rank, bytes), word(28));
-        if expected != got {
-            return Err(RecordError::Damaged { clock, expected, got });
-        }
-        if bytes[19] != VERSION {
-            return Err(RecordError::Version { clock, got: bytes[19] });
-        }
-        let context = u16::from_le_bytes([bytes[16], bytes[17]]);
-        let message = Name { source: word(8), context, seq: word(12) };
-        let (number, polls) = (word(20), word(24));
-        let event = match bytes[18] {
+        let words = bytes.as_chunks().0;
+        let words = [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]));
+        let clock = Event::check(rank, &words)?;
+        let [_, message, what, rest] = words;
+        let message =
+            Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
+        let (number, polls) = ((what >> 32) as u32, rest as u32);
+        let event = match kind(what) {
             1 => Event::Matched { polls, post: number, message },
             2 => Event::Cancelled { polls, post: number },
             3 => Event::Found { polls, index: number },
@@ -171,13 +161,35 @@ impl Event {
         };
         Ok((clock, event))
     }
+
+    /// The clock of a record of `rank`, as little endian words, if it is one.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[inline(always)]
+    pub(crate) fn check(rank: Rank, words: &[u64; 4]) -> Result<u64, RecordError> {
+        let [clock, message, what, rest] = *words;
+        if clock == 0 {
+            return Err(RecordError::Empty);
+        }
+        let got = (rest >> 32) as u32;
+        let expected = checksum::of(rank, [clock, message, what], rest as u32);
+        if expected != got {
+            return Err(RecordError::Damaged { clock, expected, got });
+        }
+        let version = (what >> 24) as u8;
+        if version != VERSION {
+            return Err(RecordError::Version { clock, got: version });
+        }
+        match kind(what) {
+            1..=6 => Ok(clock),
+            got => Err(RecordError::Kind { clock, got }),
+        }
+    }
 }
 
-/// Over everything but itself, and the rank, so that a record at another's place is found out.
-fn checksum(rank: Rank, bytes: &[u8; RECORD]) -> u32 {
-    let words = bytes.as_chunks::<8>().0;
-    let [a, b, c, d] = [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]));
-    checksum::of(rank, [a, b, c], d as u32)
+fn kind(what: u64) -> u8 {
+    (what >> 16) as u8
 }
 
 #[cfg(test)]
@@ -233,11 +245,11 @@ mod tests {
         assert_eq!(Event::decode(0, &[0; RECORD]), Err(RecordError::Empty));
         let mut bytes = Event::Nothing { polls: 1 }.encode(0, 9);
         bytes[18] = 7;
-        let sum = checksum(0, &bytes);
+        let sum = crc32c::crc32c_append(0, &bytes[..28]);
         bytes[28..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(Event::decode(0, &bytes), Err(RecordError::Kind { clock: 9, got: 7 }));
         bytes[19] = 2;
-        let sum = checksum(0, &bytes);
+        let sum = crc32c::crc32c_append(0, &bytes[..28]);
         bytes[28..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(Event::decode(0, &bytes), Err(RecordError::Version { clock: 9, got: 2 }));
     }

@@ -152,6 +152,18 @@ impl Words for Memory {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = at;
     }
+
+    #[inline]
+    fn fetch_to_read(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch changes nothing, and may be of any address.
+        unsafe {
+            let at: *const AtomicU64 = self.word(at);
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
 }
 
 #[cfg(test)]
