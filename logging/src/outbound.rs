@@ -6,7 +6,6 @@
 //! for once more.
 
 use crate::{Rank, Received, before};
-use std::collections::VecDeque;
 
 /// A message in the payload log; `P` says where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +45,14 @@ struct Peer<P> {
     /// What it has had from an earlier execution of ours.
     has: Received,
     /// What it may need again, in the order of sending.
-    log: VecDeque<Entry<P>>,
+    log: Vec<Entry<P>>,
 }
 
 impl<P> Outbound<P> {
     /// Of a rank among so many. `ready`: all start together and have nothing; else this rank is
     /// started again, and holds everything until its peers have said what they have.
     pub fn new(ranks: u32, ready: bool) -> Self {
-        let peer =
-            |_| Peer { ready, next: Vec::new(), has: Received::default(), log: VecDeque::new() };
+        let peer = |_| Peer { ready, next: Vec::new(), has: Received::default(), log: Vec::new() };
         Outbound { peers: (0..ranks).map(peer).collect() }
     }
 
@@ -63,7 +61,7 @@ impl<P> Outbound<P> {
     ///
     /// # Panics
     /// If there is no such rank.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, to: Rank, context: u16) -> Option<&mut u32> {
         let peer = &mut self.peers[to as usize];
         if !peer.ready || !peer.has.channels.is_empty() {
@@ -92,25 +90,27 @@ impl<P> Outbound<P> {
     ///
     /// # Panics
     /// If there is no such rank.
-    #[inline]
+    #[inline(always)]
     pub fn keep(&mut self, to: Rank, entry: Entry<P>) {
-        self.peers[to as usize].log.push_back(entry);
+        self.peers[to as usize].log.push(entry);
     }
 
-    /// How many messages the log has in memory for `peer`.
+    /// How many messages for `peer` the log has.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[inline(always)]
     pub fn entries(&self, peer: Rank) -> usize {
         self.peers[peer as usize].log.len()
     }
 
-    /// Takes the oldest messages for `peer` out of the log, so many at the most. The caller keeps them:
-    /// what is [to be transmitted first](Self::restarted) begins with those of them that are lacking.
+    /// Takes all messages for `peer` out of the log. The caller keeps them: what is [to be transmitted
+    /// first](Self::restarted) begins with those of them that are lacking.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn take_oldest(&mut self, peer: Rank, most: usize) -> impl Iterator<Item = Entry<P>> {
-        let log = &mut self.peers[peer as usize].log;
-        let most = most.min(log.len());
-        log.drain(..most)
+    pub fn take(&mut self, peer: Rank) -> impl Iterator<Item = Entry<P>> {
+        self.peers[peer as usize].log.drain(..)
     }
 
     /// `peer` is gone, and will be started again: everything to it is held until it has said what it
@@ -133,16 +133,7 @@ impl<P> Outbound<P> {
     /// (*no-early-discard*: only this drops anything).
     pub fn collect(&mut self, peer: Rank, committed: &Received) -> Vec<Entry<P>> {
         let log = &mut self.peers[peer as usize].log;
-        let mut dropped = Vec::new();
-        let mut kept = VecDeque::with_capacity(log.len());
-        for entry in log.drain(..) {
-            match committed.covers(entry.context, entry.seq) {
-                true => dropped.push(entry),
-                false => kept.push_back(entry),
-            }
-        }
-        *log = kept;
-        dropped
+        log.extract_if(.., |entry| committed.covers(entry.context, entry.seq)).collect()
     }
 
     /// The log of messages to `peer`, in the order of sending.

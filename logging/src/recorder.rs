@@ -91,6 +91,12 @@ impl Recorder {
         self.next(Event::Claimed { polls, message })
     }
 
+    /// Whether polls have found nothing since the last event.
+    #[inline(always)]
+    pub fn has_polled(&self) -> bool {
+        self.polls > 0
+    }
+
     /// A message is about to be sent. What it may depend on and is in no event yet: that polls have
     /// found nothing.
     #[inline]

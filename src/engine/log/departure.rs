@@ -44,8 +44,15 @@ impl Log {
     }
 
     /// A message is about to be sent.
-    #[inline]
+    #[inline(always)]
     fn before_send(&mut self) {
+        if self.recorder.has_polled() {
+            self.write_polls();
+        }
+    }
+
+    #[inline(never)]
+    fn write_polls(&mut self) {
         if let Some(event) = self.recorder.before_send() {
             self.write(event);
         }
@@ -78,7 +85,7 @@ impl Endpoint {
     }
 
     /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leaves_the_set(&mut self, to: Rank) -> bool {
         match &mut self.core.log {
             None => false,
@@ -96,11 +103,20 @@ impl Endpoint {
     /// As [`send`](Self::send), to a rank of another set.
     #[inline(never)]
     pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
-        if self.send_short::<false>(&to, data) || self.send_short_behind(&to, data) {
+        if self.send_short::<false>(&to, data) {
+            Ok(())
+        } else {
+            self.send_logged_slowly(&to, data)
+        }
+    }
+
+    #[inline(never)]
+    fn send_logged_slowly(&mut self, to: &Dest, data: &[u8]) -> Result<(), Error> {
+        if self.send_short_behind(to, data) {
             return Ok(());
         }
-        self.log_and_send(&to, &[data], data.len(), None)?;
-        self.listen(&to, data.len())
+        self.log_and_send(to, &[data], data.len(), None)?;
+        self.listen(to, data.len())
     }
 
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
@@ -111,7 +127,7 @@ impl Endpoint {
         let Endpoint { line, core, .. } = self;
         let Some(log) = &mut core.log else { return false };
         if !(BEHIND || log.departs_freely)
-            || log.pages.is_due()
+            || log.fills_page(to.rank)
             || data.len() > line.caps().inline
             || !log.tape.has_room(data.len())
             || !core.peers[to.rank as usize].queue.is_empty()
@@ -129,7 +145,10 @@ impl Endpoint {
         let mut kept = Kept::new(to.tag, data.len(), false, false, context ^ to.context);
         kept.at = log.tape.write_short(line, data);
         log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
-        log.pages.count();
+        if log.fills_page(to.rank) {
+            // If there is no room, the next message says so.
+            let _ = log.write_page(line, to.rank);
+        }
         true
     }
 
@@ -154,8 +173,8 @@ impl Endpoint {
                 remedy: "below an MPI this is the sender's rank, of which there are 16383 at the most",
             });
         };
-        if log.pages.is_due() {
-            log.write_page(line)?;
+        if log.fills_page(to.rank) {
+            log.write_page(line, to.rank)?;
         }
         log.tape.prepare(line, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
@@ -217,7 +236,6 @@ impl Endpoint {
             sent = if goes_on { usize::MAX } else { sent };
         }
         log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
-        log.pages.count();
         if let Some(send) = sync {
             log.note_sync(&core.requests, (to.rank, to.context, seq), send);
         }

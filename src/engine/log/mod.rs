@@ -128,7 +128,7 @@ impl Log {
             causal,
             frame: Vec::new(),
             tape: Tape::new(segment, setting.memory),
-            pages: Pages::new(setting.sets.len(), setting.memory),
+            pages: vec![Vec::new(); setting.sets.len()],
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
             several: FxHashMap::default(),

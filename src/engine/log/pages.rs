@@ -1,5 +1,5 @@
-//! The table of what was sent, as far as it is long ago: in pages on the tape, which leave memory as
-//! what was sent does.
+//! The table of what was sent: in pages on the tape, which leave memory as what was sent does, but for the
+//! last messages to each peer.
 //!
 //! ```text
 //!  0       2       4               8               16              24              32
@@ -16,27 +16,19 @@ use super::departure::Leaving;
 use super::tape::Kept;
 use crate::engine::peer::Queued;
 use crate::{Endpoint, Error, Rank};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use taffrail_fabric::Fabric;
 use taffrail_logging::{Entry, Received, Ticket};
 
 /// Entries of a page.
-const ENTRIES: usize = 512;
+const ENTRIES: usize = 128;
 /// Bytes of an entry.
 const ENTRY: usize = 32;
 /// Bytes of a page.
 const PAGE: usize = ENTRIES * ENTRY;
 
-/// The pages of all peers, and when there are to be more.
-pub(super) struct Pages {
-    /// Where the pages of each peer are, in the order of sending.
-    of: Vec<VecDeque<u64>>,
-    /// Entries in memory.
-    loose: usize,
-    /// Entries that may be in memory.
-    most: usize,
-}
+/// Where the pages of each peer are, in the order of sending.
+pub(super) type Pages = Vec<Vec<u64>>;
 
 /// A page whose messages are to be sent again, as far as its peer lacks them.
 pub(crate) struct Again {
@@ -45,56 +37,34 @@ pub(crate) struct Again {
     ticket: Ticket,
 }
 
-impl Pages {
-    /// For so many ranks, with `memory` bytes for the log: a 64th of it may be loose entries.
-    pub(super) fn new(ranks: usize, memory: usize) -> Self {
-        let most = (memory / 64 / ENTRY).max(2 * ENTRIES);
-        Pages { of: vec![VecDeque::new(); ranks], loose: 0, most }
-    }
-
-    /// One more entry is in memory.
-    #[inline]
-    pub(super) fn count(&mut self) {
-        self.loose += 1;
-    }
-
-    /// Whether a page is to be written before there are more entries.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        self.loose >= self.most
-    }
-}
-
 impl Log {
-    /// Writes a page, of the peer with the most entries in memory.
+    /// Whether what was sent to a peer fills a page, which is to be written before there is more.
+    #[inline(always)]
+    pub(super) fn fills_page(&self, rank: Rank) -> bool {
+        self.outbound.entries(rank) >= ENTRIES
+    }
+
+    /// Writes what was sent to a peer as a page.
     ///
     /// # Errors
     /// [`Error::Memory`] when the log is full.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_page(&mut self, fabric: &mut impl Fabric) -> Result<(), Error> {
-        let ranks = 0..self.links.len() as Rank;
-        let Some(longest) = ranks.max_by_key(|&rank| self.outbound.entries(rank)) else {
-            return Ok(());
-        };
-        if self.outbound.entries(longest) < ENTRIES {
-            // Many peers with a few entries each: these stay.
-            self.pages.most += ENTRIES;
-            return Ok(());
-        }
+    pub(super) fn write_page(&mut self, fabric: &mut impl Fabric, rank: Rank) -> Result<(), Error> {
         self.tape.prepare(fabric, PAGE, PAGE)?;
-        let bytes: Vec<u8> = self.outbound.take_oldest(longest, ENTRIES).flat_map(encode).collect();
+        let mut bytes = Vec::with_capacity(PAGE);
+        self.outbound.take(rank).for_each(|entry| bytes.extend_from_slice(&encode(entry)));
+        debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
         let at = self.tape.begin_whole(PAGE);
         self.tape.write(fabric, &bytes);
-        self.pages.of[longest as usize].push_back(at);
-        self.pages.loose -= ENTRIES;
+        self.pages[rank as usize].push(at);
         Ok(())
     }
 
     /// All pages of a peer, to be sent again.
     pub(super) fn again(&self, rank: Rank, has: &Received, ticket: &Ticket) -> Vec<Again> {
         let has = Arc::new(has.clone());
-        let pages = self.pages.of[rank as usize].iter();
+        let pages = self.pages[rank as usize].iter();
         pages.map(|&at| Again { at, has: has.clone(), ticket: ticket.clone() }).collect()
     }
 
