@@ -143,23 +143,28 @@ impl Event {
     /// # Errors
     /// [`RecordError`], naming the record.
     pub fn decode(rank: Rank, bytes: &[u8; RECORD]) -> Result<(u64, Event), RecordError> {
-        let words = bytes.as_chunks().0;
-        let words = [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]));
+        let words = words(bytes);
         let clock = Event::check(rank, &words)?;
-        let [_, message, what, rest] = words;
+        let event = Event::parse(&words);
+        event.map(|event| (clock, event)).ok_or(RecordError::Kind { clock, got: kind(words[2]) })
+    }
+
+    /// The event of a record, as little endian words, that was [checked](Self::check).
+    #[inline]
+    pub(crate) fn parse(words: &[u64; 4]) -> Option<Event> {
+        let [_, message, what, rest] = *words;
         let message =
             Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
         let (number, polls) = ((what >> 32) as u32, rest as u32);
-        let event = match kind(what) {
+        Some(match kind(what) {
             1 => Event::Matched { polls, post: number, message },
             2 => Event::Cancelled { polls, post: number },
             3 => Event::Found { polls, index: number },
             4 => Event::Probed { polls, message },
             5 => Event::Claimed { polls, message },
             6 => Event::Nothing { polls },
-            got => return Err(RecordError::Kind { clock, got }),
-        };
-        Ok((clock, event))
+            _ => return None,
+        })
     }
 
     /// The clock of a record of `rank`, as little endian words, if it is one.
@@ -186,6 +191,13 @@ impl Event {
             got => Err(RecordError::Kind { clock, got }),
         }
     }
+}
+
+/// The little endian words of a record.
+#[inline]
+pub(crate) fn words(record: &[u8; RECORD]) -> [u64; 4] {
+    let words = record.as_chunks().0;
+    [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]))
 }
 
 fn kind(what: u64) -> u8 {

@@ -18,7 +18,7 @@ use taffrail_logging::Clocked;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header, left,
-    read_events, told,
+    packed_header, read_events, told,
 };
 
 /// Where events are kept.
@@ -142,7 +142,7 @@ impl Keeper {
         shape.lay_out(&Memory::map(ring.as_fd(), shape.bytes())?);
         let store = match self.keeping {
             Keeping::Disk(_) | Keeping::Node { .. } => None,
-            Keeping::Process => Some(new_store(Owner { rank, job: self.job })?),
+            Keeping::Process => Some(new_store(&packed_header(Owner { rank, job: self.job }))?),
         };
         Ok(Held { set, ring, store })
     }
@@ -270,7 +270,7 @@ impl Keeper {
     /// What a new copy of the events of a rank begins with.
     fn known(&mut self, rank: u32, copies: u32) -> Result<OwnedFd, KeeperError> {
         if !self.begun {
-            return Ok(new_store(Owner { rank, job: self.job })?);
+            return Ok(new_store(&file_header(Owner { rank, job: self.job }))?);
         }
         match self.fetch_file(rank) {
             Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
@@ -338,13 +338,12 @@ impl Keeper {
     }
 }
 
-/// An event file of no events.
-fn new_store(owner: Owner) -> Result<OwnedFd, MemoryError> {
-    let header = file_header(owner);
+/// Memory of no events, with this header.
+fn new_store(header: &[u8]) -> Result<OwnedFd, MemoryError> {
     let os = |call| move |errno| MemoryError::Os { call, bytes: header.len(), errno };
     let flags = MemfdFlags::CLOEXEC;
     let file =
         rustix::fs::memfd_create("taffrail-event-store", flags).map_err(os("memfd_create"))?;
-    rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, &header, 0)).map_err(os("pwrite"))?;
+    rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, header, 0)).map_err(os("pwrite"))?;
     Ok(file)
 }

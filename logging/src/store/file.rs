@@ -5,6 +5,7 @@
 
 mod scan;
 
+use super::packed::BlockError;
 use crate::event::{RECORD, RecordError};
 use crate::{Clocked, Rank};
 use rustix::io::Errno;
@@ -69,6 +70,16 @@ pub enum FileError {
         what: RecordError,
         /// Why it is not the torn end of the file.
         behind: Behind,
+    },
+    /// Damaged memory of events.
+    #[error("event store {file}, the block that begins with record {clock}: {what}")]
+    Block {
+        /// The store.
+        file: String,
+        /// The clock that its first record should have.
+        clock: u64,
+        /// What is wrong with it.
+        what: BlockError,
     },
     /// A whole record, of another place.
     #[error("event file {file}, record {clock}: found record {got} in its place")]

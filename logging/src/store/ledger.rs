@@ -3,6 +3,7 @@
 use super::disk::Write;
 use super::file::{EventFile, FileError};
 use super::memory::Memory;
+use super::packed::{PackedFile, pack};
 use super::ring::{RingError, RingReader};
 use crate::Rank;
 use crate::event::RECORD;
@@ -58,11 +59,38 @@ pub enum CopyError {
     File(#[from] FileError),
 }
 
+/// Where the events of a rank are kept.
+#[derive(Debug)]
+pub(super) enum Store {
+    /// One after the other.
+    Plain(EventFile),
+    /// In blocks, in memory that outlives the logger.
+    Packed(PackedFile),
+}
+
+impl Store {
+    fn records(&self) -> u64 {
+        match self {
+            Store::Plain(file) => file.records(),
+            Store::Packed(file) => file.records(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Store::Plain(file) => file.name(),
+            Store::Packed(file) => file.name(),
+        }
+    }
+}
+
 /// The events of one rank.
 #[derive(Debug)]
 pub(super) struct Ledger {
     ring: RingReader<Memory>,
-    file: EventFile,
+    store: Store,
+    /// The block that is to be written, of a store of blocks.
+    block: Vec<u8>,
     /// Records that were read and follow those of the file.
     pending: Vec<u8>,
     /// So many bytes of these may be written.
@@ -74,25 +102,30 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`].
-    pub fn new(mut ring: RingReader<Memory>, mut file: EventFile) -> Result<Self, LedgerError> {
-        let (rank, have, promised) = (ring.shape().rank, file.records(), ring.promised());
+    pub fn new(mut ring: RingReader<Memory>, mut store: Store) -> Result<Self, LedgerError> {
+        let (rank, have, promised) = (ring.shape().rank, store.records(), ring.promised());
         let written = ring.written()?;
-        let name = || file.name().to_owned();
+        let name = || store.name().to_owned();
         if have < promised {
             return Err(LedgerError::Lost { rank, promised, have, file: name() });
         }
-        if ring.is_new()? {
-            // The rank is told to go on behind them.
-            file.sync()?;
-            ring.keep(have);
-        } else if have > written {
+        let is_new = ring.is_new()?;
+        if !is_new && have > written {
             return Err(LedgerError::Behind { rank, written, have, file: name() });
-        } else {
+        }
+        match &mut store {
+            // The rank is told to go on behind them.
+            Store::Plain(file) if is_new => {
+                file.sync()?;
+                ring.keep(have);
+            }
             // The logger before us was killed before it said that they are stable, and perhaps before
             // they were. They are still in the ring.
-            file.go_back(promised);
+            Store::Plain(file) => file.go_back(promised),
+            // What is in memory stays there.
+            Store::Packed(_) => ring.keep(have),
         }
-        Ok(Ledger { ring, file, pending: Vec::new(), due: 0 })
+        Ok(Ledger { ring, store, block: Vec::new(), pending: Vec::new(), due: 0 })
     }
 
     /// Whose events these are.
@@ -107,17 +140,17 @@ impl Ledger {
 
     /// What errors call the file.
     pub fn name(&self) -> &str {
-        self.file.name()
+        self.store.name()
     }
 
     /// The clock of the last event that is kept.
     pub fn kept(&self) -> u64 {
-        self.file.records()
+        self.store.records()
     }
 
     /// The clock of the last event that was read.
     pub fn seen(&self) -> u64 {
-        self.file.records() + (self.pending.len() / RECORD) as u64
+        self.store.records() + (self.pending.len() / RECORD) as u64
     }
 
     /// Reads what is in the ring, up to this clock.
@@ -128,6 +161,10 @@ impl Ledger {
     /// All that was read may be written.
     pub fn release(&mut self) {
         self.due = self.pending.len();
+        if let Store::Packed(_) = self.store {
+            self.block.clear();
+            pack(self.rank(), &self.pending, &mut self.block);
+        }
     }
 
     /// What was read since the last release is not wanted.
@@ -137,9 +174,13 @@ impl Ledger {
 
     /// What is to be written, if anything.
     pub fn write(&self) -> Option<Write<'_>> {
-        let bytes = &self.pending[..self.due];
-        let write = Write { file: self.file.file(), at: self.file.end(), bytes };
-        (!bytes.is_empty()).then_some(write)
+        let write = match &self.store {
+            Store::Plain(file) => {
+                Write { file: file.file(), at: file.end(), bytes: &self.pending[..self.due] }
+            }
+            Store::Packed(file) => Write { file: file.file(), at: file.end(), bytes: &self.block },
+        };
+        (self.due > 0).then_some(write)
     }
 
     /// What was to be written will stay: it is stable.
@@ -149,8 +190,12 @@ impl Ledger {
             self.pending.len(),
             "nothing is read while something is written"
         );
-        self.file.grown((self.due / RECORD) as u64);
-        self.ring.keep(self.file.records());
+        let records = (self.due / RECORD) as u64;
+        match &mut self.store {
+            Store::Plain(file) => file.grown(records),
+            Store::Packed(file) => file.grown(records, self.block.len() as u64),
+        }
+        self.ring.keep(self.store.records());
         self.pending.clear();
         self.due = 0;
     }
@@ -163,6 +208,9 @@ impl Ledger {
     pub fn copy(&self, into: &File) -> Result<u64, CopyError> {
         let mut more = Vec::new();
         self.ring.read(self.kept(), self.ring.written()?, &mut more)?;
-        Ok(self.file.copy(&more, into)?)
+        Ok(match &self.store {
+            Store::Plain(file) => file.copy(&more, into)?,
+            Store::Packed(file) => file.copy(&more, into)?,
+        })
     }
 }

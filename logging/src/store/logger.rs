@@ -4,8 +4,9 @@ use super::cuts::{CutFile, CutFileError, cut_file_name};
 use super::disk::{CommitError, Disk, Write};
 use super::file::{End, EventFile, FileError, Owner};
 use super::group::Group;
-use super::ledger::{CopyError, Ledger, LedgerError};
+use super::ledger::{CopyError, Ledger, LedgerError, Store};
 use super::memory::Memory;
+use super::packed::PackedFile;
 use super::ring::{Durability, RingError, RingReader};
 use crate::{Rank, Set};
 use std::fs::File;
@@ -117,8 +118,15 @@ impl Logger {
         };
         let place = self.expect_new(owner.rank, set)?;
         let name = format!("the store of rank {}", owner.rank);
-        let (file, cut) = EventFile::open(store, name, owner, End::Torn)?;
-        let ledger = Ledger::new(ring, file)?;
+        // Where an event is stable as soon as it is in the ring, its memory outlives the logger.
+        let (store, cut) = if ring.shape().durability == Durability::Process {
+            let (file, cut) = PackedFile::open(store, name, owner)?;
+            (Store::Packed(file), cut)
+        } else {
+            let (file, cut) = EventFile::open(store, name, owner, End::Torn)?;
+            (Store::Plain(file), cut)
+        };
+        let ledger = Ledger::new(ring, store)?;
         let kept = ledger.kept();
         let place = place.unwrap_or_else(|| {
             self.groups.push(Group::new(set, None));
@@ -155,7 +163,7 @@ impl Logger {
             let file = cut_file_name(folder, &set);
             return Err(CutFileError::Missing { file, rank, records }.into());
         }
-        let ledger = Ledger::new(ring, file)?;
+        let ledger = Ledger::new(ring, Store::Plain(file))?;
         let kept = ledger.kept();
         let cuts = match group.complete(owner.rank) {
             Some(ranks) if set.members > 1 && group.cuts().is_none() => {

@@ -22,6 +22,8 @@ mod memory;
 #[cfg(all(test, loom))]
 mod model;
 mod moment;
+#[cfg(not(loom))]
+mod packed;
 mod ring;
 #[cfg(not(loom))]
 mod spill;
@@ -39,6 +41,8 @@ pub use ledger::{CopyError, LedgerError};
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory};
+#[cfg(not(loom))]
+pub use packed::{BlockError, packed_header};
 pub use ring::{
     Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
     left, told,

@@ -1,6 +1,9 @@
 use super::*;
 use crate::Event;
-use crate::store::{Durability, RingShape, RingWriter, create_memory, file_header, read_events};
+use crate::store::packed::pack;
+use crate::store::{
+    Durability, RingShape, RingWriter, create_memory, file_header, packed_header, read_events,
+};
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -28,7 +31,12 @@ impl Held {
         let mut held = Held { durability, capacity, rings, stores, folder };
         for rank in 0..ranks {
             let store = tempfile::tempfile().unwrap();
-            store.write_all_at(&file_header(Owner { rank, job: JOB }), 0).unwrap();
+            let owner = Owner { rank, job: JOB };
+            let header = match durability {
+                Durability::Process => packed_header(owner),
+                Durability::Disk | Durability::Node { .. } => file_header(owner),
+            };
+            store.write_all_at(&header, 0).unwrap();
             held.stores.push(store);
         }
         held.new_rings(ranks);
@@ -167,6 +175,29 @@ fn what_a_logger_has_written_before_it_was_killed_is_written_again() {
     file.write_all_at(&[0; 16], 40).unwrap();
     logger.turn();
     assert_eq!((writer.stable(), copied(&logger, 0)), (Ok(2), 2));
+}
+
+/// All that the ring has room for, and part of what follows; not announced, so that the rank waits.
+#[test]
+fn what_a_logger_has_stored_before_it_was_killed_gives_the_ring_room() {
+    let held = Held::new(Durability::Process, 1, 8);
+    drop(held.logger().unwrap());
+    let mut writer = held.writer(0);
+    push(&mut writer, 8);
+    let records: Vec<u8> = (1..=8).flat_map(|clock| event(clock).encode(0, clock)).collect();
+    let mut block = Vec::new();
+    pack(0, &records, &mut block);
+    let torn = block.clone();
+    block.extend_from_slice(&torn[..9]);
+    held.stores[0].write_all_at(&block, 32).unwrap();
+    assert!(writer.push(&event(0)).is_err());
+    let mut logger = Logger::new(Disk::Memory);
+    assert_eq!(held.serve(&mut logger, 0).unwrap(), Served { kept: 8, cut: 9 });
+    assert!(!logger.turn().busy);
+    push(&mut writer, 8);
+    assert_eq!(copied(&logger, 0), 16, "also what is in the ring");
+    logger.turn();
+    assert_eq!(copied(&logger, 0), 16);
 }
 
 #[test]

@@ -1,0 +1,402 @@
+//! Events kept in memory: packed, since of what it takes to keep one new memory is the most
+//! (`docs/logging.md`, section 9, has the bytes).
+//!
+//! Most events are much like the one before: the next receive has got the next message of a channel. So a
+//! packed event says only what is not as expected. Each block, which is what the logger takes out of a ring
+//! at once, begins with no expectations, so that a logger which takes over needs to know none.
+
+use super::file::{FileError, Owner, file_header};
+use crate::event::{RECORD, words};
+use crate::{Event, Name, Rank};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"TAFFPACK");
+const VERSION: u32 = 1;
+/// Bytes before the first block.
+const HEADER: usize = 32;
+/// Bytes of a block before its events.
+const HEAD: usize = 24;
+
+/// In the first byte of an event: polls follow, of which there are else none.
+const POLLS: u8 = 1 << 3;
+/// A number follows; else it is one more than the last of its kind.
+const NUMBER: u8 = 1 << 4;
+/// A source and a context follow; else they are those of the last message.
+const CHANNEL: u8 = 1 << 5;
+/// The number of the message follows; else it is the next of its channel.
+const SEQ: u8 = 1 << 6;
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// It is another one.
+    #[error("it begins with record {got}")]
+    Misplaced {
+        /// The clock of its first record.
+        got: u64,
+    },
+    /// Its bytes are not what was written.
+    #[error("its checksum is {got:#010x}, its bytes make {expected:#010x}")]
+    Damaged {
+        /// The checksum of its bytes.
+        expected: u32,
+        /// What it says.
+        got: u32,
+    },
+    /// Its bytes are no events, or more or fewer than it says.
+    #[error("its bytes are not {count} events")]
+    Events {
+        /// How many it says there are.
+        count: u32,
+    },
+}
+
+/// What an event is expected to be.
+#[derive(Default)]
+struct Expected {
+    /// The number of the next receive.
+    post: u32,
+    /// What is found next.
+    index: u32,
+    /// Of the last message.
+    channel: Option<(Rank, u16)>,
+    /// The number of the next message of that channel.
+    seq: u32,
+    /// The same, of all others.
+    seqs: FxHashMap<(Rank, u16), u32>,
+}
+
+impl Expected {
+    fn pack(&mut self, event: &Event, into: &mut Vec<u8>) {
+        let at = into.len();
+        into.push(0);
+        let (kind, polls, number, message) = match *event {
+            Event::Matched { polls, post, message } => (1, polls, Some(post), Some(message)),
+            Event::Cancelled { polls, post } => (2, polls, Some(post), None),
+            Event::Found { polls, index } => (3, polls, Some(index), None),
+            Event::Probed { polls, message } => (4, polls, None, Some(message)),
+            Event::Claimed { polls, message } => (5, polls, None, Some(message)),
+            Event::Nothing { polls } => (6, polls, None, None),
+        };
+        let mut first = kind;
+        if polls != 0 {
+            first |= POLLS;
+            put(into, polls);
+        }
+        if let Some(number) = number {
+            let next = self.number(kind);
+            if number != *next {
+                first |= NUMBER;
+                put(into, zigzag(number.wrapping_sub(*next)));
+            }
+            *next = number.wrapping_add(1);
+        }
+        if let Some(Name { source, context, seq }) = message {
+            if self.channel != Some((source, context)) {
+                first |= CHANNEL;
+                put(into, source);
+                put(into, u32::from(context));
+                self.turn_to(source, context);
+            }
+            if seq != self.seq {
+                first |= SEQ;
+                put(into, zigzag(seq.wrapping_sub(self.seq)));
+            }
+            self.seq = seq.wrapping_add(1);
+        }
+        into[at] = first;
+    }
+
+    /// The next event, of which the bytes are taken.
+    fn unpack(&mut self, bytes: &mut &[u8]) -> Option<Event> {
+        let (&first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let kind = first & 7;
+        let mut given = |flag| if first & flag != 0 { get(bytes).map(Some) } else { Some(None) };
+        let polls = given(POLLS)?.unwrap_or(0);
+        let number = given(NUMBER)?.map_or(0, unzigzag);
+        let (source, context) = (given(CHANNEL)?, given(CHANNEL)?);
+        let seq = given(SEQ)?.map_or(0, unzigzag);
+        let mut number = || {
+            let next = self.number(kind);
+            let number = next.wrapping_add(number);
+            *next = number.wrapping_add(1);
+            number
+        };
+        Some(match kind {
+            1 => {
+                let post = number();
+                Event::Matched { polls, post, message: self.message(source, context, seq)? }
+            }
+            2 => Event::Cancelled { polls, post: number() },
+            3 => Event::Found { polls, index: number() },
+            4 => Event::Probed { polls, message: self.message(source, context, seq)? },
+            5 => Event::Claimed { polls, message: self.message(source, context, seq)? },
+            6 => Event::Nothing { polls },
+            _ => return None,
+        })
+    }
+
+    /// The next number of an event of this kind.
+    fn number(&mut self, kind: u8) -> &mut u32 {
+        if kind == 3 { &mut self.index } else { &mut self.post }
+    }
+
+    fn message(&mut self, source: Option<u32>, context: Option<u32>, seq: u32) -> Option<Name> {
+        if let (Some(source), Some(context)) = (source, context) {
+            self.turn_to(source, context.try_into().ok()?);
+        }
+        let (source, context) = self.channel?;
+        let seq = self.seq.wrapping_add(seq);
+        self.seq = seq.wrapping_add(1);
+        Some(Name { source, context, seq })
+    }
+
+    fn turn_to(&mut self, source: Rank, context: u16) {
+        if let Some(last) = self.channel.replace((source, context)) {
+            self.seqs.insert(last, self.seq);
+        }
+        self.seq = self.seqs.get(&(source, context)).copied().unwrap_or_default();
+    }
+}
+
+/// The block of these records of `rank`, appended. They were [checked](Event::check).
+///
+/// # Panics
+/// If they are no whole records.
+pub(super) fn pack(rank: Rank, records: &[u8], into: &mut Vec<u8>) {
+    let (records, []) = records.as_chunks::<RECORD>() else { unreachable!("whole records") };
+    let Some(first) = records.first() else { return };
+    let [clock, ..] = words(first);
+    let begin = into.len();
+    into.resize(begin + HEAD, 0);
+    let mut expected = Expected::default();
+    for record in records {
+        let event = Event::parse(&words(record)).expect("it was checked");
+        expected.pack(&event, into);
+    }
+    let len = (into.len() - begin - HEAD) as u32;
+    let block = &mut into[begin..];
+    block[..4].copy_from_slice(&len.to_le_bytes());
+    block[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
+    block[8..16].copy_from_slice(&clock.to_le_bytes());
+    let sum = checksum(rank, block);
+    block[16..20].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Tells of the events of a block, the first of which is to be at `clock`. Returns how many they are.
+///
+/// # Errors
+/// [`BlockError`], and what was told is not to be believed.
+///
+/// # Panics
+/// If the block is not as long as it says.
+pub(super) fn unpack(
+    rank: Rank,
+    clock: u64,
+    block: &[u8],
+    mut each: impl FnMut(Event),
+) -> Result<u64, BlockError> {
+    assert_eq!(Some(block.len()), block_len(block), "the whole block");
+    let (expected, got) = (checksum(rank, block), word(block, 16));
+    if expected != got {
+        return Err(BlockError::Damaged { expected, got });
+    }
+    let got = u64::from(word(block, 8)) | u64::from(word(block, 12)) << 32;
+    if got != clock {
+        return Err(BlockError::Misplaced { got });
+    }
+    let (count, mut bytes, mut expected) = (word(block, 4), &block[HEAD..], Expected::default());
+    for _ in 0..count {
+        each(expected.unpack(&mut bytes).ok_or(BlockError::Events { count })?);
+    }
+    if bytes.is_empty() { Ok(u64::from(count)) } else { Err(BlockError::Events { count }) }
+}
+
+/// The bytes of the block that begins like this; `None` when not even its head is there.
+fn block_len(bytes: &[u8]) -> Option<usize> {
+    (bytes.len() >= HEAD).then(|| HEAD + word(bytes, 0) as usize)
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Over all of a block but itself, and the rank.
+fn checksum(rank: Rank, block: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(rank, &block[..16]), &block[20..])
+}
+
+/// Seven bits a byte, the lowest first; the highest bit says that there is more.
+fn put(into: &mut Vec<u8>, mut value: u32) {
+    while value >= 128 {
+        into.push(value as u8 | 128);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+fn get(bytes: &mut &[u8]) -> Option<u32> {
+    let mut value = 0;
+    for shift in (0..32).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 127) << shift;
+        if byte < 128 {
+            return value.try_into().ok();
+        }
+    }
+    None
+}
+
+/// Small numbers for those that are near 0 on either side.
+fn zigzag(value: u32) -> u32 {
+    value << 1 ^ ((value as i32) >> 31) as u32
+}
+
+fn unzigzag(value: u32) -> u32 {
+    value >> 1 ^ 0_u32.wrapping_sub(value & 1)
+}
+
+/// The first bytes of a store.
+pub fn packed_header(owner: Owner) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..16].copy_from_slice(&owner.rank.to_le_bytes());
+    bytes[16..24].copy_from_slice(&owner.job.to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[..28]);
+    bytes[28..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// The memory that the blocks of a rank are appended to.
+#[derive(Debug)]
+pub(super) struct PackedFile {
+    file: File,
+    name: String,
+    owner: Owner,
+    records: u64,
+    end: u64,
+}
+
+impl PackedFile {
+    /// Goes through a store, and cuts off what the logger before was still writing when it was killed.
+    /// Returns how many bytes that were.
+    ///
+    /// # Errors
+    /// [`FileError`]; the store is left as it is.
+    pub(super) fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
+        let mut store = PackedFile { file, name, owner, records: 0, end: HEADER as u64 };
+        store.check_header()?;
+        let len = store.file.metadata().map_err(store.os("fstat"))?.len();
+        while let Some(block) = store.block(store.end, len)? {
+            let clock = store.records + 1;
+            let count = unpack(owner.rank, clock, &block, drop);
+            store.records += count.map_err(|what| store.damaged(clock, what))?;
+            store.end += block.len() as u64;
+        }
+        let cut = len - store.end;
+        if cut > 0 {
+            store.file.set_len(store.end).map_err(store.os("ftruncate"))?;
+        }
+        Ok((store, cut))
+    }
+
+    fn check_header(&self) -> Result<(), FileError> {
+        let mut bytes = [0; HEADER];
+        self.file.read_exact_at(&mut bytes, 0).map_err(self.os("pread of the header"))?;
+        let header = packed_header(self.owner);
+        let fields = ["magic number", "version and rank", "job", "checksum"];
+        for (k, field) in fields.into_iter().enumerate() {
+            let word = |of: &[u8; HEADER]| u64::from_le_bytes(of.as_chunks().0[k]);
+            let (expected, got) = (word(&header), word(&bytes));
+            if got != expected {
+                return Err(FileError::Header { file: self.name.clone(), field, expected, got });
+            }
+        }
+        Ok(())
+    }
+
+    /// The block at this place, if all of it is there.
+    fn block(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, FileError> {
+        let mut block = vec![0; HEAD];
+        if len - at < HEAD as u64 {
+            return Ok(None);
+        }
+        self.file.read_exact_at(&mut block, at).map_err(self.os("pread"))?;
+        let whole = HEAD + word(&block, 0) as usize;
+        if len - at < whole as u64 {
+            return Ok(None);
+        }
+        block.resize(whole, 0);
+        self.file.read_exact_at(&mut block[HEAD..], at + HEAD as u64).map_err(self.os("pread"))?;
+        Ok(Some(block))
+    }
+
+    /// How many records there are, which is the clock of the last one.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What errors call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file, to write at [`end`](Self::end).
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where the next block goes.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// A block of so many records and bytes was written at the end.
+    pub(super) fn grown(&mut self, records: u64, bytes: u64) {
+        self.records += records;
+        self.end += bytes;
+    }
+
+    /// Copies all events in the format of an event file, then `more` records that are to follow.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn copy(&self, more: &[u8], into: &File) -> Result<u64, FileError> {
+        let header = file_header(self.owner);
+        let write =
+            |bytes: &[u8], at| into.write_all_at(bytes, at).map_err(self.os("pwrite of a copy"));
+        write(&header, 0)?;
+        let (mut from, mut to, mut clock) = (HEADER as u64, header.len() as u64, 1);
+        while let Some(block) = self.block(from, self.end)? {
+            let mut records = Vec::new();
+            let each = |event: Event| {
+                let clock = clock + (records.len() / RECORD) as u64;
+                records.extend_from_slice(&event.encode(self.owner.rank, clock));
+            };
+            let count = unpack(self.owner.rank, clock, &block, each);
+            clock += count.map_err(|what| self.damaged(clock, what))?;
+            write(&records, to)?;
+            from += block.len() as u64;
+            to += records.len() as u64;
+        }
+        write(more, to)?;
+        Ok(to + more.len() as u64)
+    }
+
+    fn damaged(&self, clock: u64, what: BlockError) -> FileError {
+        FileError::Block { file: self.name.clone(), clock, what }
+    }
+
+    fn os(&self, call: &'static str) -> impl FnOnce(std::io::Error) -> FileError + use<> {
+        let file = self.name.clone();
+        move |error| FileError::Os { file, call, error }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use super::*;
+use crate::store::read_events;
+use proptest::prelude::*;
+use std::io::{Read, Seek};
+
+const OWNER: Owner = Owner { rank: 5, job: 77 };
+
+/// Events, many of which are as expected.
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let small = || prop_oneof![4 => 0..3_u32, 1 => any::<u32>()];
+    let context = prop_oneof![4 => 0..2_u16, 1 => any::<u16>()];
+    let step = (0..7_u8, (small(), small(), small()), (small(), context));
+    prop::collection::vec(step, 0..60).prop_map(|steps| {
+        let (mut post, mut index, mut seqs) = (0_u32, 0_u32, FxHashMap::default());
+        let event = |(kind, (polls, number, seq), (source, context)): (u8, _, (u32, u16))| {
+            let (number, seq): (u32, u32) = (number, seq);
+            let next: &mut u32 = seqs.entry((source, context)).or_default();
+            *next = next.wrapping_add(seq);
+            let message = Name { source, context, seq: *next };
+            post = post.wrapping_add(number);
+            index = index.wrapping_add(number);
+            match kind {
+                0 | 1 => Event::Matched { polls, post, message },
+                2 => Event::Cancelled { polls, post },
+                3 => Event::Found { polls, index },
+                4 => Event::Probed { polls, message },
+                5 => Event::Claimed { polls, message },
+                _ => Event::Nothing { polls },
+            }
+        };
+        steps.into_iter().map(event).collect()
+    })
+}
+
+fn records(from: u64, events: &[Event]) -> Vec<u8> {
+    (from..).zip(events).flat_map(|(clock, event)| event.encode(OWNER.rank, clock)).collect()
+}
+
+/// A store with these blocks.
+fn store(blocks: &[Vec<Event>]) -> (File, Vec<u64>) {
+    let file = tempfile::tempfile().unwrap();
+    let (mut bytes, mut clock, mut ends) = (packed_header(OWNER).to_vec(), 1, Vec::new());
+    for block in blocks {
+        pack(OWNER.rank, &records(clock, block), &mut bytes);
+        clock += block.len() as u64;
+        ends.push(bytes.len() as u64);
+    }
+    file.write_all_at(&bytes, 0).unwrap();
+    (file, ends)
+}
+
+fn open(file: &File) -> Result<(PackedFile, u64), FileError> {
+    PackedFile::open(file.try_clone().unwrap(), "the store".into(), OWNER)
+}
+
+/// What is handed to a rank that is started again.
+fn copied(store: &PackedFile, more: &[u8]) -> Vec<Event> {
+    let mut copy = tempfile::tempfile().unwrap();
+    let len = store.copy(more, &copy).unwrap();
+    let mut bytes = Vec::new();
+    copy.rewind().unwrap();
+    copy.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, len);
+    let events = read_events(OWNER, "the copy", &bytes).unwrap();
+    events.into_iter().map(|clocked| clocked.event).collect()
+}
+
+proptest! {
+    #[test]
+    fn what_was_packed_is_unpacked(blocks in prop::collection::vec(events(), 0..5), more in events()) {
+        let (file, _) = store(&blocks);
+        let (store, cut) = open(&file).unwrap();
+        let mut all = blocks.concat();
+        prop_assert_eq!((store.records(), cut), (all.len() as u64, 0));
+        let more_records = records(store.records() + 1, &more);
+        all.extend(more);
+        prop_assert_eq!(copied(&store, &more_records), all);
+    }
+
+    #[test]
+    fn a_store_that_is_cut_off_anywhere_has_its_whole_blocks(
+        blocks in prop::collection::vec(events(), 1..5), at in any::<prop::sample::Index>(),
+    ) {
+        let (file, ends) = store(&blocks);
+        let len = file.metadata().unwrap().len();
+        let at = HEADER as u64 + at.index((len - HEADER as u64 + 1) as usize) as u64;
+        file.set_len(at).unwrap();
+        let (store, cut) = open(&file).unwrap();
+        let whole = ends.iter().take_while(|&&end| end <= at).count();
+        prop_assert_eq!(copied(&store, &[]), blocks[..whole].concat());
+        prop_assert_eq!(file.metadata().unwrap().len(), at - cut);
+    }
+
+    #[test]
+    fn no_flipped_bit_is_believed(
+        blocks in prop::collection::vec(events(), 1..4), at in any::<prop::sample::Index>(), bit in 0..8_u8,
+    ) {
+        let (file, _) = store(&blocks);
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        file.write_all_at(&bytes, 0).unwrap();
+        // A block that seems to be longer than the store seems to be one that was being written.
+        if let Ok((store, cut)) = open(&file) {
+            let all = blocks.concat();
+            prop_assert!(cut > 0 && all.starts_with(&copied(&store, &[])));
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_too_much_for_it(count: u32, bytes: Vec<u8>) {
+        let mut block = vec![0; HEAD];
+        block[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        block[4..8].copy_from_slice(&count.to_le_bytes());
+        block[8] = 1;
+        block.extend(bytes);
+        let sum = checksum(OWNER.rank, &block);
+        block[16..20].copy_from_slice(&sum.to_le_bytes());
+        let mut events = 0;
+        match unpack(OWNER.rank, 1, &block, |_| events += 1) {
+            Ok(all) => prop_assert_eq!((all, events), (u64::from(count), count)),
+            Err(error) => prop_assert_eq!(error, BlockError::Events { count }),
+        }
+    }
+}
+
+#[test]
+fn a_receive_from_one_of_two_takes_three_bytes() {
+    let message = |n| Name { source: n % 2, context: 1, seq: n / 2 };
+    let events: Vec<Event> =
+        (0..1000).map(|n| Event::Matched { polls: 0, post: n, message: message(n) }).collect();
+    let mut bytes = Vec::new();
+    pack(OWNER.rank, &records(1, &events), &mut bytes);
+    assert_eq!(bytes.len(), HEAD + 3 * 1000);
+}
+
+#[test]
+fn the_store_of_another_is_refused() {
+    let (file, _) = store(&[]);
+    let theirs = Owner { rank: 6, ..OWNER };
+    let error = PackedFile::open(file, "the store".into(), theirs).unwrap_err();
+    assert!(error.to_string().contains("rank"), "{error}");
+}
