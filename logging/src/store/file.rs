@@ -144,9 +144,14 @@ impl std::fmt::Display for Behind {
 
 /// The first bytes of a file.
 pub fn file_header(owner: Owner) -> [u8; FILE_HEADER] {
+    header(MAGIC, VERSION, owner)
+}
+
+/// The first bytes of whatever has the events of a rank.
+pub(super) fn header(magic: u64, version: u32, owner: Owner) -> [u8; FILE_HEADER] {
     let mut bytes = [0; FILE_HEADER];
-    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[..8].copy_from_slice(&magic.to_le_bytes());
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
     bytes[12..16].copy_from_slice(&owner.rank.to_le_bytes());
     bytes[16..24].copy_from_slice(&owner.job.to_le_bytes());
     let sum = crc32c::crc32c(&bytes[..28]);

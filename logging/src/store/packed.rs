@@ -5,7 +5,7 @@
 //! packed event says only what is not as expected. Each block, which is what the logger takes out of a ring
 //! at once, begins with no expectations, so that a logger which takes over needs to know none.
 
-use super::file::{FileError, Owner, file_header};
+use super::file::{FILE_HEADER, FileError, Owner, file_header, header};
 use crate::event::{RECORD, words};
 use crate::{Event, Name, Rank};
 use rustc_hash::FxHashMap;
@@ -14,8 +14,6 @@ use std::os::unix::fs::FileExt;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFPACK");
 const VERSION: u32 = 1;
-/// Bytes before the first block.
-const HEADER: usize = 32;
 /// Bytes of a block before its events.
 const HEAD: usize = 24;
 
@@ -261,15 +259,8 @@ fn unzigzag(value: u32) -> u32 {
 }
 
 /// The first bytes of a store.
-pub fn packed_header(owner: Owner) -> [u8; HEADER] {
-    let mut bytes = [0; HEADER];
-    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[12..16].copy_from_slice(&owner.rank.to_le_bytes());
-    bytes[16..24].copy_from_slice(&owner.job.to_le_bytes());
-    let sum = crc32c::crc32c(&bytes[..28]);
-    bytes[28..].copy_from_slice(&sum.to_le_bytes());
-    bytes
+pub fn packed_header(owner: Owner) -> [u8; FILE_HEADER] {
+    header(MAGIC, VERSION, owner)
 }
 
 /// The memory that the blocks of a rank are appended to.
@@ -289,7 +280,7 @@ impl PackedFile {
     /// # Errors
     /// [`FileError`]; the store is left as it is.
     pub(super) fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
-        let mut store = PackedFile { file, name, owner, records: 0, end: HEADER as u64 };
+        let mut store = PackedFile { file, name, owner, records: 0, end: FILE_HEADER as u64 };
         store.check_header()?;
         let len = store.file.metadata().map_err(store.os("fstat"))?.len();
         while let Some(block) = store.block(store.end, len)? {
@@ -306,12 +297,12 @@ impl PackedFile {
     }
 
     fn check_header(&self) -> Result<(), FileError> {
-        let mut bytes = [0; HEADER];
+        let mut bytes = [0; FILE_HEADER];
         self.file.read_exact_at(&mut bytes, 0).map_err(self.os("pread of the header"))?;
         let header = packed_header(self.owner);
         let fields = ["magic number", "version and rank", "job", "checksum"];
         for (k, field) in fields.into_iter().enumerate() {
-            let word = |of: &[u8; HEADER]| u64::from_le_bytes(of.as_chunks().0[k]);
+            let word = |of: &[u8; FILE_HEADER]| u64::from_le_bytes(of.as_chunks().0[k]);
             let (expected, got) = (word(&header), word(&bytes));
             if got != expected {
                 return Err(FileError::Header { file: self.name.clone(), field, expected, got });
@@ -371,7 +362,7 @@ impl PackedFile {
         let write =
             |bytes: &[u8], at| into.write_all_at(bytes, at).map_err(self.os("pwrite of a copy"));
         write(&header, 0)?;
-        let (mut from, mut to, mut clock) = (HEADER as u64, header.len() as u64, 1);
+        let (mut from, mut to, mut clock) = (FILE_HEADER as u64, header.len() as u64, 1);
         while let Some(block) = self.block(from, self.end)? {
             let mut records = Vec::new();
             let each = |event: Event| {

@@ -83,7 +83,7 @@ proptest! {
     ) {
         let (file, ends) = store(&blocks);
         let len = file.metadata().unwrap().len();
-        let at = HEADER as u64 + at.index((len - HEADER as u64 + 1) as usize) as u64;
+        let at = FILE_HEADER as u64 + at.index((len - FILE_HEADER as u64 + 1) as usize) as u64;
         file.set_len(at).unwrap();
         let (store, cut) = open(&file).unwrap();
         let whole = ends.iter().take_while(|&&end| end <= at).count();
@@ -107,6 +107,11 @@ proptest! {
             prop_assert!(cut > 0 && all.starts_with(&copied(&store, &[])));
         }
     }
+}
+
+proptest! {
+    // Each takes a microsecond.
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
     fn no_bytes_are_too_much_for_it(count: u32, bytes: Vec<u8>) {
