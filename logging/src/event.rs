@@ -111,31 +111,51 @@ impl Event {
     /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock:
     /// whoever writes a record in place writes them last.
     pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
-        let mut bytes = [0; RECORD];
-        for (k, word) in self.words(rank, clock).into_iter().enumerate() {
-            bytes[8 * k..8 * k + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        bytes(self.words(rank, clock))
     }
 
     /// The record, as little endian words. Nothing of it goes through memory on the way.
     #[inline(always)]
     pub(crate) fn words(&self, rank: Rank, clock: u64) -> [u64; 4] {
+        let (kind, polls, number, message) = self.parts();
         let none = Name { source: 0, context: 0, seq: 0 };
-        let (kind, number, polls, name) = match *self {
-            Event::Matched { polls, post, message } => (1, post, polls, message),
-            Event::Cancelled { polls, post } => (2, post, polls, none),
-            Event::Found { polls, index } => (3, index, polls, none),
-            Event::Probed { polls, message } => (4, 0, polls, message),
-            Event::Claimed { polls, message } => (5, 0, polls, message),
-            Event::Nothing { polls } => (6, 0, polls, none),
-        };
+        let (number, name) = (number.unwrap_or(0), message.unwrap_or(none));
         let Name { source, context, seq } = name;
         let message = u64::from(source) | u64::from(seq) << 32;
-        let what =
-            u64::from(context) | kind << 16 | u64::from(VERSION) << 24 | u64::from(number) << 32;
+        let what = u64::from(context)
+            | u64::from(kind) << 16
+            | u64::from(VERSION) << 24
+            | u64::from(number) << 32;
         let check = checksum::of(rank, [clock, message, what], polls);
         [clock, message, what, u64::from(polls) | u64::from(check) << 32]
+    }
+
+    /// Its kind and its polls; its number and its message, where its kind has them.
+    #[inline(always)]
+    pub(crate) fn parts(&self) -> (u8, u32, Option<u32>, Option<Name>) {
+        match *self {
+            Event::Matched { polls, post, message } => (1, polls, Some(post), Some(message)),
+            Event::Cancelled { polls, post } => (2, polls, Some(post), None),
+            Event::Found { polls, index } => (3, polls, Some(index), None),
+            Event::Probed { polls, message } => (4, polls, None, Some(message)),
+            Event::Claimed { polls, message } => (5, polls, None, Some(message)),
+            Event::Nothing { polls } => (6, polls, None, None),
+        }
+    }
+
+    /// The event of these [parts](Self::parts), if there is such a kind. What its kind does not have does
+    /// not matter.
+    #[inline]
+    pub(crate) fn of_parts(kind: u8, polls: u32, number: u32, message: Name) -> Option<Event> {
+        Some(match kind {
+            1 => Event::Matched { polls, post: number, message },
+            2 => Event::Cancelled { polls, post: number },
+            3 => Event::Found { polls, index: number },
+            4 => Event::Probed { polls, message },
+            5 => Event::Claimed { polls, message },
+            6 => Event::Nothing { polls },
+            _ => return None,
+        })
     }
 
     /// The clock and the event of a record of `rank`.
@@ -145,26 +165,17 @@ impl Event {
     pub fn decode(rank: Rank, bytes: &[u8; RECORD]) -> Result<(u64, Event), RecordError> {
         let words = words(bytes);
         let clock = Event::check(rank, &words)?;
-        let event = Event::parse(&words);
-        event.map(|event| (clock, event)).ok_or(RecordError::Kind { clock, got: kind(words[2]) })
+        Ok((clock, Event::parse(&words).expect("it was checked")))
     }
 
-    /// The event of a record, as little endian words, that was [checked](Self::check).
+    /// The event of a record, as little endian words, that was [checked](Self::check); `None`: of no kind
+    /// that there is.
     #[inline]
     pub(crate) fn parse(words: &[u64; 4]) -> Option<Event> {
         let [_, message, what, rest] = *words;
         let message =
             Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
-        let (number, polls) = ((what >> 32) as u32, rest as u32);
-        Some(match kind(what) {
-            1 => Event::Matched { polls, post: number, message },
-            2 => Event::Cancelled { polls, post: number },
-            3 => Event::Found { polls, index: number },
-            4 => Event::Probed { polls, message },
-            5 => Event::Claimed { polls, message },
-            6 => Event::Nothing { polls },
-            _ => return None,
-        })
+        Event::of_parts(kind(what), rest as u32, (what >> 32) as u32, message)
     }
 
     /// The clock of a record of `rank`, as little endian words, if it is one.
@@ -186,10 +197,8 @@ impl Event {
         if version != VERSION {
             return Err(RecordError::Version { clock, got: version });
         }
-        match kind(what) {
-            1..=6 => Ok(clock),
-            got => Err(RecordError::Kind { clock, got }),
-        }
+        let event = Event::parse(words);
+        event.map(|_| clock).ok_or(RecordError::Kind { clock, got: kind(what) })
     }
 }
 
@@ -198,6 +207,16 @@ impl Event {
 pub(crate) fn words(record: &[u8; RECORD]) -> [u64; 4] {
     let words = record.as_chunks().0;
     [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]))
+}
+
+/// The record of little endian words.
+#[inline]
+pub(crate) fn bytes(words: [u64; 4]) -> [u8; RECORD] {
+    let mut record = [0; RECORD];
+    for (bytes, word) in record.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    record
 }
 
 fn kind(what: u64) -> u8 {

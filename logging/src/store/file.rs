@@ -10,6 +10,7 @@ use crate::event::{RECORD, RecordError};
 use crate::{Clocked, Rank};
 use rustix::io::Errno;
 use scan::Scan;
+pub(super) use scan::check_header;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::os::unix::fs::FileExt;

@@ -3,7 +3,7 @@
 use super::disk::Write;
 use super::file::{EventFile, FileError};
 use super::memory::Memory;
-use super::packed::{PackedFile, pack};
+use super::packed::PackedFile;
 use super::ring::{RingError, RingReader};
 use crate::Rank;
 use crate::event::RECORD;
@@ -89,8 +89,6 @@ impl Store {
 pub(super) struct Ledger {
     ring: RingReader<Memory>,
     store: Store,
-    /// The block that is to be written, of a store of blocks.
-    block: Vec<u8>,
     /// Records that were read and follow those of the file.
     pending: Vec<u8>,
     /// So many bytes of these may be written.
@@ -125,7 +123,7 @@ impl Ledger {
             // What is in memory stays there.
             Store::Packed(_) => ring.keep(have),
         }
-        Ok(Ledger { ring, store, block: Vec::new(), pending: Vec::new(), due: 0 })
+        Ok(Ledger { ring, store, pending: Vec::new(), due: 0 })
     }
 
     /// Whose events these are.
@@ -161,9 +159,8 @@ impl Ledger {
     /// All that was read may be written.
     pub fn release(&mut self) {
         self.due = self.pending.len();
-        if let Store::Packed(_) = self.store {
-            self.block.clear();
-            pack(self.rank(), &self.pending, &mut self.block);
+        if let Store::Packed(file) = &mut self.store {
+            file.prepare(&self.pending);
         }
     }
 
@@ -178,7 +175,7 @@ impl Ledger {
             Store::Plain(file) => {
                 Write { file: file.file(), at: file.end(), bytes: &self.pending[..self.due] }
             }
-            Store::Packed(file) => Write { file: file.file(), at: file.end(), bytes: &self.block },
+            Store::Packed(file) => Write { file: file.file(), at: file.end(), bytes: file.block() },
         };
         (self.due > 0).then_some(write)
     }
@@ -193,7 +190,7 @@ impl Ledger {
         let records = (self.due / RECORD) as u64;
         match &mut self.store {
             Store::Plain(file) => file.grown(records),
-            Store::Packed(file) => file.grown(records, self.block.len() as u64),
+            Store::Packed(file) => file.grown(records),
         }
         self.ring.keep(self.store.records());
         self.pending.clear();

@@ -5,7 +5,7 @@
 //! packed event says only what is not as expected. Each block, which is what the logger takes out of a ring
 //! at once, begins with no expectations, so that a logger which takes over needs to know none.
 
-use super::file::{FILE_HEADER, FileError, Owner, file_header, header};
+use super::file::{FILE_HEADER, FileError, Owner, check_header, file_header, header};
 use crate::event::{RECORD, words};
 use crate::{Event, Name, Rank};
 use rustc_hash::FxHashMap;
@@ -70,14 +70,7 @@ impl Expected {
     fn pack(&mut self, event: &Event, into: &mut Vec<u8>) {
         let at = into.len();
         into.push(0);
-        let (kind, polls, number, message) = match *event {
-            Event::Matched { polls, post, message } => (1, polls, Some(post), Some(message)),
-            Event::Cancelled { polls, post } => (2, polls, Some(post), None),
-            Event::Found { polls, index } => (3, polls, Some(index), None),
-            Event::Probed { polls, message } => (4, polls, None, Some(message)),
-            Event::Claimed { polls, message } => (5, polls, None, Some(message)),
-            Event::Nothing { polls } => (6, polls, None, None),
-        };
+        let (kind, polls, number, message) = event.parts();
         let mut first = kind;
         if polls != 0 {
             first |= POLLS;
@@ -117,24 +110,17 @@ impl Expected {
         let number = given(NUMBER)?.map_or(0, unzigzag);
         let (source, context) = (given(CHANNEL)?, given(CHANNEL)?);
         let seq = given(SEQ)?.map_or(0, unzigzag);
-        let mut number = || {
+        let mut of_kind = 0;
+        if matches!(kind, 1..=3) {
             let next = self.number(kind);
-            let number = next.wrapping_add(number);
-            *next = number.wrapping_add(1);
-            number
-        };
-        Some(match kind {
-            1 => {
-                let post = number();
-                Event::Matched { polls, post, message: self.message(source, context, seq)? }
-            }
-            2 => Event::Cancelled { polls, post: number() },
-            3 => Event::Found { polls, index: number() },
-            4 => Event::Probed { polls, message: self.message(source, context, seq)? },
-            5 => Event::Claimed { polls, message: self.message(source, context, seq)? },
-            6 => Event::Nothing { polls },
-            _ => return None,
-        })
+            of_kind = next.wrapping_add(number);
+            *next = of_kind.wrapping_add(1);
+        }
+        let mut message = Name { source: 0, context: 0, seq: 0 };
+        if matches!(kind, 1 | 4 | 5) {
+            message = self.message(source, context, seq)?;
+        }
+        Event::of_parts(kind, polls, of_kind, message)
     }
 
     /// The next number of an event of this kind.
@@ -197,7 +183,7 @@ pub(super) fn unpack(
     block: &[u8],
     mut each: impl FnMut(Event),
 ) -> Result<u64, BlockError> {
-    assert_eq!(Some(block.len()), block_len(block), "the whole block");
+    assert_eq!(block.len(), block_len(block), "the whole block");
     let (expected, got) = (checksum(rank, block), word(block, 16));
     if expected != got {
         return Err(BlockError::Damaged { expected, got });
@@ -213,9 +199,9 @@ pub(super) fn unpack(
     if bytes.is_empty() { Ok(u64::from(count)) } else { Err(BlockError::Events { count }) }
 }
 
-/// The bytes of the block that begins like this; `None` when not even its head is there.
-fn block_len(bytes: &[u8]) -> Option<usize> {
-    (bytes.len() >= HEAD).then(|| HEAD + word(bytes, 0) as usize)
+/// The bytes of the block with this head.
+fn block_len(head: &[u8]) -> usize {
+    HEAD + word(head, 0) as usize
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -271,6 +257,8 @@ pub(super) struct PackedFile {
     owner: Owner,
     records: u64,
     end: u64,
+    /// What is to be written next.
+    block: Vec<u8>,
 }
 
 impl PackedFile {
@@ -280,10 +268,12 @@ impl PackedFile {
     /// # Errors
     /// [`FileError`]; the store is left as it is.
     pub(super) fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
-        let mut store = PackedFile { file, name, owner, records: 0, end: FILE_HEADER as u64 };
-        store.check_header()?;
+        let (records, end) = (0, FILE_HEADER as u64);
+        let mut store = PackedFile { file, name, owner, records, end, block: Vec::new() };
         let len = store.file.metadata().map_err(store.os("fstat"))?.len();
-        while let Some(block) = store.block(store.end, len)? {
+        let read = |at, into: &mut [u8]| store.file.read_exact_at(into, at);
+        check_header(&store.name, len, read, packed_header(owner))?;
+        while let Some(block) = store.read(store.end, len)? {
             let clock = store.records + 1;
             let count = unpack(owner.rank, clock, &block, drop);
             store.records += count.map_err(|what| store.damaged(clock, what))?;
@@ -296,29 +286,14 @@ impl PackedFile {
         Ok((store, cut))
     }
 
-    fn check_header(&self) -> Result<(), FileError> {
-        let mut bytes = [0; FILE_HEADER];
-        self.file.read_exact_at(&mut bytes, 0).map_err(self.os("pread of the header"))?;
-        let header = packed_header(self.owner);
-        let fields = ["magic number", "version and rank", "job", "checksum"];
-        for (k, field) in fields.into_iter().enumerate() {
-            let word = |of: &[u8; FILE_HEADER]| u64::from_le_bytes(of.as_chunks().0[k]);
-            let (expected, got) = (word(&header), word(&bytes));
-            if got != expected {
-                return Err(FileError::Header { file: self.name.clone(), field, expected, got });
-            }
-        }
-        Ok(())
-    }
-
     /// The block at this place, if all of it is there.
-    fn block(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, FileError> {
+    fn read(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, FileError> {
         let mut block = vec![0; HEAD];
         if len - at < HEAD as u64 {
             return Ok(None);
         }
         self.file.read_exact_at(&mut block, at).map_err(self.os("pread"))?;
-        let whole = HEAD + word(&block, 0) as usize;
+        let whole = block_len(&block);
         if len - at < whole as u64 {
             return Ok(None);
         }
@@ -347,10 +322,21 @@ impl PackedFile {
         self.end
     }
 
-    /// A block of so many records and bytes was written at the end.
-    pub(super) fn grown(&mut self, records: u64, bytes: u64) {
+    /// Packs the records that are to be written next.
+    pub(super) fn prepare(&mut self, records: &[u8]) {
+        self.block.clear();
+        pack(self.owner.rank, records, &mut self.block);
+    }
+
+    /// What is to be written.
+    pub(super) fn block(&self) -> &[u8] {
+        &self.block
+    }
+
+    /// The block, of so many records, was written at the end.
+    pub(super) fn grown(&mut self, records: u64) {
         self.records += records;
-        self.end += bytes;
+        self.end += self.block.len() as u64;
     }
 
     /// Copies all events in the format of an event file, then `more` records that are to follow.
@@ -363,7 +349,7 @@ impl PackedFile {
             |bytes: &[u8], at| into.write_all_at(bytes, at).map_err(self.os("pwrite of a copy"));
         write(&header, 0)?;
         let (mut from, mut to, mut clock) = (FILE_HEADER as u64, header.len() as u64, 1);
-        while let Some(block) = self.block(from, self.end)? {
+        while let Some(block) = self.read(from, self.end)? {
             let mut records = Vec::new();
             let each = |event: Event| {
                 let clock = clock + (records.len() / RECORD) as u64;

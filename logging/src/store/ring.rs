@@ -21,7 +21,7 @@ pub use shape::{Durability, MOST_COPIES, RingShape};
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use crate::causal::Counters;
-use crate::event::RECORD;
+use crate::event::{RECORD, bytes};
 use shape::{LEFT, LINE, SENT, STABLE, TAKEN, WORDS, WRITTEN};
 
 /// Memory seen as atomic words, numbered from 0.
@@ -332,15 +332,6 @@ impl<W: Words> RingReader<W> {
     fn own(&self, word: usize) -> &AtomicU64 {
         self.memory.word(word + LINE * self.copy as usize)
     }
-}
-
-#[inline]
-fn bytes(words: [u64; WORDS]) -> [u8; RECORD] {
-    let mut record = [0; RECORD];
-    for (bytes, word) in record.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *bytes = word.to_le_bytes();
-    }
-    record
 }
 
 #[cfg(all(test, not(loom)))]

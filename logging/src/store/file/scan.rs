@@ -20,7 +20,7 @@ impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
     /// Tells of all records that are to be believed, and returns how many that are. What is behind
     /// them, if anything is, may be cut off.
     pub fn events(&self, mut each: impl FnMut(Clocked)) -> Result<u64, FileError> {
-        self.header()?;
+        check_header(self.name, self.len, &self.read, file_header(self.owner))?;
         let most = match self.end {
             End::Cut { clock, .. } => offset(clock),
             End::Torn | End::Whole => u64::MAX,
@@ -52,26 +52,6 @@ impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
             }
             _ => Ok(clock - 1),
         }
-    }
-
-    fn header(&self) -> Result<(), FileError> {
-        let wrong = |field, expected, got| {
-            Err(FileError::Header { file: self.name.into(), field, expected, got })
-        };
-        if self.len < FILE_HEADER as u64 {
-            return wrong("length in bytes, at least", FILE_HEADER as u64, self.len);
-        }
-        let mut got = [0; FILE_HEADER];
-        self.get(0, &mut got)?;
-        let expected = file_header(self.owner);
-        let fields = [("magic", 0..8), ("version", 8..12), ("rank", 12..16), ("job", 16..24)];
-        for (field, at) in fields.into_iter().chain([("zeros", 24..28), ("checksum", 28..32)]) {
-            let (expected, got) = (number(&expected[at.clone()]), number(&got[at]));
-            if expected != got {
-                return wrong(field, expected, got);
-            }
-        }
-        Ok(())
     }
 
     /// A record is not good. Only an end that was being written may be so: nothing good is behind it,
@@ -109,6 +89,34 @@ impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
         let os = |error| FileError::Os { file: self.name.into(), call: "pread", error };
         (self.read)(at, into).map_err(os)
     }
+}
+
+/// Whether a file of this length begins with this header, field by field.
+///
+/// # Errors
+/// [`FileError::Header`] naming the field that does not; [`FileError::Os`].
+pub fn check_header(
+    name: &str,
+    len: u64,
+    read: impl FnOnce(u64, &mut [u8]) -> IoResult<()>,
+    expected: [u8; FILE_HEADER],
+) -> Result<(), FileError> {
+    let wrong =
+        |field, expected, got| Err(FileError::Header { file: name.into(), field, expected, got });
+    if len < FILE_HEADER as u64 {
+        return wrong("length in bytes, at least", FILE_HEADER as u64, len);
+    }
+    let mut got = [0; FILE_HEADER];
+    let os = |error| FileError::Os { file: name.into(), call: "pread", error };
+    read(0, &mut got).map_err(os)?;
+    let fields = [("magic", 0..8), ("version", 8..12), ("rank", 12..16), ("job", 16..24)];
+    for (field, at) in fields.into_iter().chain([("zeros", 24..28), ("checksum", 28..32)]) {
+        let (expected, got) = (number(&expected[at.clone()]), number(&got[at]));
+        if expected != got {
+            return wrong(field, expected, got);
+        }
+    }
+    Ok(())
 }
 
 fn number(bytes: &[u8]) -> u64 {
