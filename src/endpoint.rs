@@ -3,6 +3,7 @@
 //! Each call is thin; what it does is in `engine/`.
 
 mod active;
+mod checkpoint;
 mod joining;
 mod looking;
 mod memory;

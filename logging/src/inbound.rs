@@ -20,12 +20,39 @@ pub struct Inbound {
     incarnations: Vec<u32>,
     /// Messages that were counted, and perhaps matched, and whose last byte is not here.
     parts: BTreeSet<Name>,
+    /// Messages that were counted and not received when the checkpoint was taken that this rank goes on
+    /// from: they come again.
+    to_come: BTreeSet<Name>,
 }
 
 impl Inbound {
     /// Of a rank among so many, which are all in their first incarnation as far as it knows.
     pub fn new(ranks: u32) -> Self {
-        Inbound { incarnations: vec![0; ranks as usize], parts: BTreeSet::new() }
+        Inbound { incarnations: vec![0; ranks as usize], parts: BTreeSet::new(), to_come: BTreeSet::new() }
+    }
+
+    /// A message that a checkpoint counts as sent and does not have: nobody had received it then. It comes
+    /// again, and is then a message like any other.
+    pub fn lies_ahead(&mut self, message: Name) {
+        self.to_come.insert(message);
+    }
+
+    /// A message that was counted before is here. Whether it is one that [lay ahead](Self::lies_ahead).
+    #[inline]
+    pub fn has_come(&mut self, message: Name) -> bool {
+        !self.to_come.is_empty() && self.to_come.remove(&message)
+    }
+
+    /// Whether a message still lies ahead.
+    #[inline]
+    pub fn is_to_come(&self, message: Name) -> bool {
+        self.to_come.contains(&message)
+    }
+
+    /// Whether all that lay ahead has come.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.to_come.is_empty()
     }
 
     /// A connection with `peer` has been made.
@@ -71,7 +98,7 @@ impl Inbound {
     pub fn missing(&self, source: Rank) -> impl Iterator<Item = Name> {
         let first = Name { source, context: 0, seq: 0 };
         let last = Name { source, context: u16::MAX, seq: u32::MAX };
-        self.parts.range(first..=last).copied()
+        self.parts.range(first..=last).chain(self.to_come.range(first..=last)).copied()
     }
 }
 
@@ -101,5 +128,17 @@ mod tests {
         assert!(!inbound.is_whole(name(1, 9)), "it was whole already");
         assert_eq!(inbound.missing(1).count(), 0);
         assert_eq!(inbound.missing(2).count(), 1);
+    }
+
+    #[test]
+    fn what_lies_ahead_comes_once() {
+        let mut inbound = Inbound::new(2);
+        let name = |seq| Name { source: 1, context: 0, seq };
+        inbound.lies_ahead(name(3));
+        inbound.began(name(5));
+        assert!(inbound.is_to_come(name(3)) && !inbound.lacks(name(3)) && !inbound.is_complete());
+        assert_eq!(inbound.missing(1).collect::<Vec<_>>(), [name(5), name(3)]);
+        assert!(!inbound.has_come(name(5)) && inbound.has_come(name(3)));
+        assert!(!inbound.has_come(name(3)) && inbound.is_complete());
     }
 }

@@ -15,6 +15,7 @@
 //! - [`Causal`]: in place of the gate, events that travel with the messages that depend on them.
 //! - [`Cut`]: which events of the members of a set are stable together.
 //! - [`Restart`]: what two ranks tell each other when one of them has started again.
+//! - [`Position`]: where a rank is when it takes a checkpoint.
 //!
 //! Inputs and outputs are plain values: the engine, the simulator and the tests drive the same code.
 //!
@@ -24,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod causal;
+mod checkpoint;
 mod checksum;
 mod cut;
 pub mod event;
@@ -37,6 +39,7 @@ mod restart;
 pub mod store;
 
 pub use causal::{Causal, CausalError, Determinant};
+pub use checkpoint::{Position, PositionError, Side};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};

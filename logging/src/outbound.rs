@@ -2,8 +2,8 @@
 //!
 //! Appendix A of MPICH-V2, `send` and the rules for RESTART1 and RESTART2, with two differences.
 //! Numbers are those of channels instead of the sender's clock. And a message that its receiver has
-//! already is not transmitted, but it is logged: without a checkpoint of the receiver, it may be asked
-//! for once more.
+//! already is not transmitted, but it is logged: until a checkpoint of the receiver covers it, it may be
+//! asked for once more.
 
 use crate::{Rank, Received, before};
 
@@ -54,6 +54,23 @@ impl<P> Outbound<P> {
     pub fn new(ranks: u32, ready: bool) -> Self {
         let peer = |_| Peer { ready, next: Vec::new(), has: Received::default(), log: Vec::new() };
         Outbound { peers: (0..ranks).map(peer).collect() }
+    }
+
+    /// The next number of each context in use to `peer`.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn numbers(&self, peer: Rank) -> &[(u16, u32)] {
+        &self.peers[peer as usize].next
+    }
+
+    /// Goes on from a checkpoint: these are the next numbers to `peer`. What was logged for it is
+    /// [kept](Self::keep) again.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn go_on(&mut self, peer: Rank, next: Vec<(u16, u32)>) {
+        self.peers[peer as usize].next = next;
     }
 
     /// The next number to `to`, to be counted up when it is used; if nothing stands in the way of a

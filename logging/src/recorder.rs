@@ -33,6 +33,17 @@ impl Recorder {
         Recorder { clock, ..Recorder::default() }
     }
 
+    /// The recorder of a rank that goes on from a checkpoint: so many receives were posted before, and its
+    /// last logged event is `clock`.
+    pub fn going_on(clock: u64, posts: u32) -> Self {
+        Recorder { clock, posts, polls: 0 }
+    }
+
+    /// How many receives were posted.
+    pub fn posts(&self) -> u32 {
+        self.posts
+    }
+
     /// The clock of the last event: whatever leaves now depends on all events up to it.
     #[inline]
     pub fn clock(&self) -> u64 {

@@ -1,8 +1,9 @@
-//! What two ranks tell each other when one of them has started again.
+//! What two ranks tell each other when one of them has started again, and when one has a checkpoint.
 //!
 //! The restarted rank tells every other what it has of it (RESTART1), and each answers with what it
 //! has of the restarted one (RESTART2). Either is enough to know what to send again. Where both have
-//! restarted, both tell and both answer, which does no harm. The bytes are shown in
+//! restarted, both tell and both answer, which does no harm. What a committed checkpoint has of a rank is
+//! told in the same form (COMMITTED): it will not be asked for again. The bytes are shown in
 //! `docs/logging.md`, section 4.
 
 /// What a rank has of one sender: everything before the expected number of each context, but for what
@@ -22,12 +23,14 @@ pub enum Turn {
     First,
     /// RESTART2: the answer.
     Second,
+    /// COMMITTED: what a checkpoint covers, which is there from now on.
+    Committed,
 }
 
 /// A message of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// Which of the two it is.
+    /// Which of them it is.
     pub turn: Turn,
     /// The incarnation of the rank that sends it.
     pub incarnation: u32,
@@ -46,8 +49,8 @@ pub enum RestartError {
         /// How many there are.
         got: usize,
     },
-    /// Neither RESTART1 nor RESTART2.
-    #[error("a restart message says it is RESTART{got}, there are RESTART1 and RESTART2")]
+    /// None of RESTART1, RESTART2 and COMMITTED.
+    #[error("a restart message says it is of kind {got}, there are 1 to 3")]
     Turn {
         /// What it says.
         got: u8,
@@ -65,6 +68,7 @@ impl Restart {
         let turn = match self.turn {
             Turn::First => 1_u32,
             Turn::Second => 2,
+            Turn::Committed => 3,
         };
         for word in [turn, self.incarnation, channels.len() as u32, missing.len() as u32] {
             bytes.extend_from_slice(&word.to_le_bytes());
@@ -87,6 +91,7 @@ impl Restart {
         let turn = match word(0) {
             1 => Turn::First,
             2 => Turn::Second,
+            3 => Turn::Committed,
             other => return Err(RestartError::Turn { got: other.min(255) as u8 }),
         };
         let (channels, missing) = (word(2) as usize, word(3) as usize);
@@ -111,9 +116,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(
-            first: bool, incarnation: u32, channels: Vec<(u16, u32)>, missing: Vec<(u16, u32)>,
+            turn in prop::sample::select(vec![Turn::First, Turn::Second, Turn::Committed]), incarnation: u32, channels: Vec<(u16, u32)>, missing: Vec<(u16, u32)>,
         ) {
-            let turn = if first { Turn::First } else { Turn::Second };
             let restart = Restart { turn, incarnation, received: Received { channels, missing } };
             prop_assert_eq!(Restart::decode(&restart.encode()), Ok(restart));
         }
