@@ -147,7 +147,7 @@ impl Endpoint {
             core.immediate = Immediate::OPEN;
         }
         if let Some(logging) = &logging {
-            let log = Log::open(logging, job.rank(), line.caps().max_message)?;
+            let log = Log::open(logging, job.rank(), &line)?;
             core.log = Some(Box::new(log));
         }
         let mut endpoint = Endpoint {
@@ -186,7 +186,9 @@ impl Endpoint {
             line,
         };
         endpoint.heartbeat.beat(0);
+        endpoint.resume()?;
         endpoint.begin_exchange();
+        endpoint.await_what_lies_ahead();
         Ok(endpoint)
     }
 
@@ -208,6 +210,7 @@ impl Endpoint {
             job: digest(job.id()),
             outbox_max: settings.outbox + logging.map_or(0, |logging| logging.memory),
             reserve: logging.map_or(0, |logging| logging.reserve),
+            outbox: logging.and_then(Logging::log_memory).transpose()?,
             patience: settings.patience,
             costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
         })

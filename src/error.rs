@@ -81,6 +81,12 @@ pub enum Error {
         /// What to do instead.
         remedy: &'static str,
     },
+    /// A checkpoint was to be taken, and something is under way that it cannot hold.
+    #[error("no checkpoint can be taken: {what}; wait for it, or receive it, before")]
+    Pending {
+        /// What is under way.
+        what: String,
+    },
     /// A program that was started again does something else than before.
     #[error(
         "the replay has come to {call}, and the log says {log}: the program is not determined by its \

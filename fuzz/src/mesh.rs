@@ -16,6 +16,7 @@ pub fn lines(n: u32) -> Vec<Line> {
         job: [1, 2],
         outbox_max: 0,
         reserve: 0,
+        outbox: None,
         patience: Duration::from_secs(20),
         costs: Costs::default(),
     };

@@ -2,6 +2,7 @@
 //! killed if their messages are logged, and ends them.
 
 mod cpus;
+mod estate;
 mod failures;
 mod guard;
 mod heartbeat;

@@ -7,7 +7,7 @@
 //! outlive it; what a checkpoint of their receivers covers is dropped from there (*no-early-discard*).
 //! `docs/logging.md`, section 14, shows the bytes.
 
-use crate::{Rank, Received};
+use crate::Received;
 
 /// Where a rank is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Position {
     /// [`PositionError`] when they are not those of one.
     pub fn decode(bytes: &[u8], ranks: u32) -> Result<Position, PositionError> {
         let mut rest = Rest { bytes, at: 0 };
-        let clock = u64::from_le_bytes(rest.array()?);
+        let clock = Position::clock(rest.array()?);
         let [posts, serial, got, _] = rest.words()?;
         if got != ranks {
             return Err(PositionError::Ranks { expected: ranks, got });
@@ -106,12 +106,9 @@ impl Position {
         }
     }
 
-    /// Where it is with a rank.
-    ///
-    /// # Panics
-    /// If there is no such rank.
-    pub fn with(&self, rank: Rank) -> &Side {
-        &self.sides[rank as usize]
+    /// The clock of a position that begins with these bytes.
+    pub fn clock(front: [u8; 8]) -> u64 {
+        u64::from_le_bytes(front)
     }
 }
 

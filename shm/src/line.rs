@@ -209,6 +209,11 @@ impl Line {
         self.fork_guard.is_parent()
     }
 
+    /// How many segments the memory that messages leave from can have.
+    pub fn most_segments(&self) -> usize {
+        self.outbox.limit() / SEGMENT
+    }
+
     /// Bytes of shared memory that this process provides: inbox, outbox, allocations.
     pub fn footprint(&self) -> usize {
         self.inbox.len() + self.outbox.len() + self.regions.allocated()

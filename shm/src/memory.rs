@@ -48,12 +48,25 @@ impl Shared {
     /// # Errors
     /// [`MemoryError::Short`], saying what ran out, what was needed, what there is and what to do.
     pub fn create(name: &str, len: usize, limit: usize, seal: Seal) -> Result<Self, MemoryError> {
+        Shared::create_in(new_file(name, len)?, len, limit, seal)
+    }
+
+    /// As [`create`](Self::create), in a file that somebody else has made: an empty memfd that may be
+    /// sealed.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_in(
+        file: OwnedFd,
+        len: usize,
+        limit: usize,
+        seal: Seal,
+    ) -> Result<Self, MemoryError> {
         let len = round_up(len.max(1));
         let limit = match seal {
             Seal::Fixed => len,
             Seal::Growing => round_up(limit).max(len),
         };
-        let file = new_file(name, len)?;
         let space = Space::map(file.as_fd(), limit, ProtFlags::READ | ProtFlags::WRITE)
             .map_err(|errno| no_address_space(limit as u64, errno))?;
         let mut shared = Shared { file, space, len: 0, future_write: false };

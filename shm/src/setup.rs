@@ -14,6 +14,7 @@ use crate::socket::{Callers, Hello, Link, Listener, Offer, Peer, SetupError, Ter
 use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
+use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,10 @@ pub struct Config {
     pub outbox_max: usize,
     /// Bytes for segments that are kept, had from the beginning: they count in `outbox_max`.
     pub reserve: usize,
+    /// The file to be the outbox, so that it can outlive the process: an empty memfd that may be sealed.
+    /// Segment `k` ([`SegmentId`](taffrail_fabric::SegmentId)) is `max_message` bytes long and begins at so
+    /// many times `k`. `None`: one that nobody else has.
+    pub outbox: Option<Arc<OwnedFd>>,
     /// How long to wait for peers.
     pub patience: Duration,
     /// What bytes cost here.
@@ -97,7 +102,16 @@ impl Setup {
         let share = OUTBOXES / ranks as usize / SEGMENT * SEGMENT;
         let start = share.clamp(2 * SEGMENT, limit.min(4 << 20));
         let kept = config.reserve.min(limit - start) / SEGMENT * SEGMENT;
-        let outbox = Shared::create("taffrail-outbox", start + kept, limit, Seal::Growing)?;
+        let outbox = match &config.outbox {
+            None => Shared::create("taffrail-outbox", start + kept, limit, Seal::Growing)?,
+            Some(file) => {
+                let file = file.try_clone().map_err(|error| SetupError::Os {
+                    call: "dup",
+                    errno: Errno::from_io_error(&error).unwrap_or(Errno::MFILE),
+                })?;
+                Shared::create_in(file, start + kept, limit, Seal::Growing)?
+            }
+        };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let doorbell = rustix::event::eventfd(0, flags)
             .map_err(|errno| SetupError::Os { call: "eventfd", errno })?;

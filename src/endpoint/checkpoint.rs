@@ -22,12 +22,12 @@ impl Endpoint {
     /// has other members, or with causal logging, [`Error::Memory`] when there is no room for it; what was
     /// taken before is what counts then.
     pub fn checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
-        let _ = state;
-        Ok(false)
+        self.check_process()?;
+        if self.core.log.is_some() { self.take_checkpoint(state) } else { Ok(false) }
     }
 
     /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
     pub fn restored(&mut self) -> Option<Vec<u8>> {
-        None
+        self.core.log.as_mut().and_then(|log| log.take_restored())
     }
 }

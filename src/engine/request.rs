@@ -294,6 +294,16 @@ impl Requests {
         self.serial != 0
     }
 
+    /// The number of the last whose end was to be told.
+    pub(crate) fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Begins behind this number.
+    pub(crate) fn count_from(&mut self, serial: u32) {
+        self.serial = serial;
+    }
+
     /// Whether that of the operation with this number was. Numbers begin anew after the last.
     pub(crate) fn has_reported(&self, serial: u32) -> bool {
         // In as many bits as the numbers have.

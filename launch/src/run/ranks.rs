@@ -24,7 +24,7 @@ pub struct Rank {
 }
 
 /// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
-const OURS: [&str; 11] = [
+const OURS: [&str; 14] = [
     "TAFFRAIL_JOB",
     "TAFFRAIL_LOGGING",
     "TAFFRAIL_EVENTS",
@@ -36,6 +36,9 @@ const OURS: [&str; 11] = [
     "TAFFRAIL_LOG_MEMORY",
     "TAFFRAIL_HEARTBEAT",
     "TAFFRAIL_OVER",
+    "TAFFRAIL_VAULT",
+    "TAFFRAIL_LOG_FILES",
+    "TAFFRAIL_FORMER_FILES",
 ];
 
 /// What a process is given beside what all have.
@@ -49,6 +52,22 @@ pub struct Outfit {
 impl Outfit {
     pub fn set(&mut self, name: &'static str, value: impl ToString) {
         self.variables.push((name, value.to_string()));
+    }
+
+    /// Lets the process have a descriptor. Returns its number, there as here.
+    pub fn inherit(&mut self, file: &impl AsFd) -> Result<i32, Failure> {
+        let file = file.as_fd().try_clone_to_owned().map_err(|e| {
+            Failure::new(format!("a rank cannot be given what it needs: {}", in_words(&e)))
+        })?;
+        let number = file.as_raw_fd();
+        self.inherited.push(file);
+        Ok(number)
+    }
+
+    /// The names of what is set.
+    #[cfg(test)]
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.variables.iter().map(|(name, _)| *name)
     }
 }
 

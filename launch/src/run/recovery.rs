@@ -1,12 +1,14 @@
 //! What is kept of a job whose ranks are started again: their sets and lives, and their events.
 
+use super::estate::Estate;
 use super::failures::{Events, Logged, Plan};
 use super::guard::Guard;
 use super::logger::Logger;
 use super::tally::Tally;
-use super::{Failure, in_words, ranks};
+use super::{Args, Failure, ranks};
 use std::os::fd::{AsRawFd, OwnedFd};
 use taffrail_logging::causal::Counters;
+use taffrail_logging::store::{Owner, Summary};
 
 /// How long a rank waits for the others, in seconds.
 const PATIENCE: &str = "TAFFRAIL_CONNECT_TIMEOUT";
@@ -22,6 +24,8 @@ pub struct Recovery {
     pub logger: Logger,
     /// Of each rank.
     lives: Vec<Life>,
+    /// Of each rank that can take checkpoints.
+    estates: Vec<Option<Estate>>,
     /// Restarts of sets so far.
     restarts: u32,
     pub tally: Tally,
@@ -37,21 +41,28 @@ struct Life {
 }
 
 impl Recovery {
-    /// For a job of so many ranks, if its messages are logged. `job` is its digest.
+    /// For the ranks of a job, if its messages are logged. `job` is its digest.
     pub fn new(
         plan: Plan,
-        ranks: u32,
+        args: &Args,
         job: u64,
         guard: &Guard,
     ) -> Result<Option<Recovery>, Failure> {
         let Some(logged) = plan.logging else { return Ok(None) };
+        let ranks = args.ranks;
         // Where nothing waits for events, those of a rank may depend on others of any rank: all are
         // stable together.
         let together =
             if logged.causal { vec![0; ranks as usize] } else { logged.sets.all().to_vec() };
         let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
         let lives = vec![Life::default(); ranks as usize];
-        Ok(Some(Recovery { logged, logger, lives, restarts: 0, tally: Tally::default() }))
+        // Members of a larger set fall back together, and would have to agree on where to.
+        let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
+        let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
+        let estate = |rank| Estate::of(args, Owner { rank, job });
+        let estates =
+            (0..ranks).map(|rank| takes_checkpoints(rank).then(|| estate(rank))?).collect();
+        Ok(Some(Recovery { logged, logger, lives, estates, restarts: 0, tally: Tally::default() }))
     }
 
     /// How many restarts of sets there may still be.
@@ -86,13 +97,19 @@ impl Recovery {
         Ok(self.logged.causal.then_some(all))
     }
 
-    /// All members of a set have ended and are about to be started again.
-    pub fn begin_again(&mut self, set: usize) {
+    /// All members of a set have ended and are about to be started again. The checkpoint that it goes on
+    /// from, if it has only one member and that has one.
+    pub fn begin_again(&mut self, set: usize) -> Result<Option<Summary>, Failure> {
         self.restarts += 1;
+        let mut last = None;
         for rank in self.logged.sets.members(set) {
             let life = &mut self.lives[rank];
             *life = Life { incarnation: life.incarnation + 1, generation: self.restarts };
+            if let Some(estate) = &mut self.estates[rank] {
+                last = estate.begin_again()?;
+            }
         }
+        Ok(last)
     }
 
     /// Which life of a rank this is.
@@ -116,14 +133,8 @@ impl Recovery {
         outfit.set("TAFFRAIL_GENERATIONS", list(self.lives.iter().map(|life| life.generation)));
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
-            let ring = self.logger.ring(member).try_clone_to_owned().map_err(|e| {
-                Failure::new(format!(
-                    "cannot hand the event ring of rank {member} to rank {rank}: {}",
-                    in_words(&e)
-                ))
-            })?;
-            rings.push(format!("{member}:{}", ring.as_raw_fd()));
-            outfit.inherited.push(ring);
+            let ring = outfit.inherit(&self.logger.ring(member))?;
+            rings.push(format!("{member}:{ring}"));
         }
         outfit.set("TAFFRAIL_RINGS", rings.join(","));
         if let Some(replay) = replay {
@@ -132,6 +143,9 @@ impl Recovery {
         }
         if let Some(bytes) = self.logged.memory {
             outfit.set("TAFFRAIL_LOG_MEMORY", bytes);
+        }
+        if let Some(estate) = &self.estates[rank] {
+            estate.hand_over(&mut outfit)?;
         }
         if std::env::var_os(PATIENCE).is_none() {
             let is_first = life.incarnation == 0;

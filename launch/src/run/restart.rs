@@ -130,8 +130,11 @@ impl Job<'_> {
             replays.push((rank, file));
             events += count;
         }
+        let mut checkpoints = Vec::new();
         for &set in &sets {
-            recovery.begin_again(set);
+            let last = recovery.begin_again(set)?;
+            events -= last.map_or(0, |last| last.clock);
+            checkpoints.extend(last);
         }
         for &rank in &all {
             self.server.restarted(rank);
@@ -149,13 +152,19 @@ impl Job<'_> {
         recovery.tally.restarts.push(noticed.elapsed());
         recovery.tally.successors += all.len() as u32;
         recovery.tally.events += events;
+        recovery.tally.checkpoints += checkpoints.len() as u32;
         let running = self.ranks.iter().filter(|rank| rank.runs()).map(ranks::Rank::pid);
         self.guard.replace_if_dead(running.chain(recovery.logger.pids()))?;
         let what = match all[..] {
             [rank] => format!("it as incarnation {}", recovery.incarnation(rank)),
             _ => format!("ranks {}", spans(&all)),
         };
-        say(&format!("{how}; restarting {what} ({events} events to replay)"));
+        let from = match checkpoints[..] {
+            [] => String::new(),
+            [last] => format!(" from checkpoint {}", last.number),
+            ref several => format!(", {} from checkpoints", several.len()),
+        };
+        say(&format!("{how}; restarting {what}{from} ({events} events to replay)"));
         Ok(())
     }
 

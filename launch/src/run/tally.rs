@@ -9,7 +9,9 @@ pub struct Tally {
     pub failures: u32,
     /// Processes that took the place of others.
     pub successors: u32,
-    /// Events that were handed to them.
+    /// Of these, those that went on from a checkpoint.
+    pub checkpoints: u32,
+    /// Events that they had to replay.
     pub events: u64,
     /// For each restart: from when the launcher saw the first death until all successors ran.
     pub restarts: Vec<Duration>,
@@ -23,7 +25,10 @@ impl Tally {
         }
         let mut parts = vec![
             count(self.failures.into(), "failure"),
-            format!("{} processes started again", self.successors),
+            match self.checkpoints {
+                0 => format!("{} processes started again", self.successors),
+                some => format!("{} processes started again, {some} from checkpoints", self.successors),
+            },
         ];
         let mut times = self.restarts.clone();
         times.sort_unstable();
@@ -61,7 +66,7 @@ mod tests {
     fn what_has_happened_is_told_in_one_line() {
         assert_eq!(Tally::default().text(0), None);
         let restarts = [3, 1, 9].map(Duration::from_millis).to_vec();
-        let tally = Tally { failures: 3, successors: 4, events: 17, restarts };
+        let mut tally = Tally { failures: 3, successors: 4, checkpoints: 0, events: 17, restarts };
         let told = tally.text(1).unwrap();
         assert_eq!(
             told,
@@ -69,5 +74,8 @@ mod tests {
              ran: median 3.0 ms, maximum 9.0 ms; 17 events handed out for replay; event logger \
              started again 1 time"
         );
+        tally.checkpoints = 2;
+        let told = tally.text(0).unwrap();
+        assert!(told.starts_with("3 failures; 4 processes started again, 2 from checkpoints; "));
     }
 }

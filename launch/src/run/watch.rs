@@ -43,7 +43,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         keyboard: Keyboard::new(),
         signals,
         on_failure: plan.on_failure,
-        recovery: Recovery::new(plan, args.ranks, digest, &guard)?,
+        recovery: Recovery::new(plan, args, digest, &guard)?,
         guard,
         programs: args.failures.log().then(|| Programs::new(args.ranks)),
         heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),

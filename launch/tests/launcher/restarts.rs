@@ -2,6 +2,7 @@
 
 mod apps;
 mod causal;
+mod checkpoints;
 mod ends;
 mod farewells;
 mod heartbeats;

@@ -49,13 +49,26 @@ pub enum MemoryError {
 /// [`MemoryError::Os`].
 pub fn create_memory(name: &str, bytes: usize) -> Result<OwnedFd, MemoryError> {
     let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = rustix::fs::memfd_create(name, flags).map_err(os("memfd_create"))?;
+    let file = empty_memory(name)?;
     let allocate = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64);
     rustix::io::retry_on_intr(allocate).map_err(os("fallocate"))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, seals).map_err(os("fcntl(F_ADD_SEALS)"))?;
     Ok(file)
+}
+
+/// A file without a name, and without anything in it, that may be sealed. `name` is only seen in
+/// `/proc/PID/maps`.
+///
+/// # Errors
+/// [`MemoryError::Os`].
+pub fn empty_memory(name: &str) -> Result<OwnedFd, MemoryError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let made = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        other => other,
+    };
+    made.map_err(|errno| MemoryError::Os { call: "memfd_create", bytes: 0, errno })
 }
 
 /// Memory made by [`create_memory`], mapped.

@@ -1,5 +1,6 @@
 //! Where events are kept: the ring that a rank writes them to, the files that the event logger empties
-//! it into, and the logger between the two.
+//! it into, and the logger between the two. And what else outlives a rank that is killed: its checkpoints,
+//! and where its payload log is.
 //!
 //! `docs/logging.md`, sections 8 to 10, has the formats and what each durability promises. The memory
 //! of rings and stores belongs to somebody who outlives the logger, so that a logger that was killed
@@ -24,10 +25,14 @@ mod model;
 mod moment;
 #[cfg(not(loom))]
 mod packed;
+#[cfg(not(loom))]
+mod places;
 mod ring;
 #[cfg(not(loom))]
 mod spill;
 mod sync;
+#[cfg(not(loom))]
+mod vault;
 
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
@@ -40,12 +45,16 @@ pub use ledger::{CopyError, LedgerError};
 #[cfg(not(loom))]
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
-pub use memory::{Memory, MemoryError, create_memory};
+pub use memory::{Memory, MemoryError, create_memory, empty_memory};
 #[cfg(not(loom))]
 pub use packed::{BlockError, packed_header};
+#[cfg(not(loom))]
+pub use places::{Left, Place, Places};
 pub use ring::{
     Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
     left, told,
 };
 #[cfg(not(loom))]
 pub use spill::Spill;
+#[cfg(not(loom))]
+pub use vault::{Committed, Summary, Vault, VaultError};

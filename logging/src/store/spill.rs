@@ -1,7 +1,8 @@
 //! Where a payload log goes that is larger than the memory given to it: a file without a name, written
 //! through io_uring while the rank goes on.
 //!
-//! It dies with its rank, as the log does, so nothing is synced. Where io_uring is refused, writes are
+//! It dies with its rank, as the log does, or is handed to the next process by whoever made it, so nothing
+//! is synced. Where io_uring is refused, writes are
 //! plain ones.
 
 #![allow(unsafe_code)]
@@ -9,7 +10,7 @@
 use super::file::errno;
 use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -56,6 +57,14 @@ impl Spill {
     /// # Errors
     /// Those of the operating system: the folder is not there, or cannot be written.
     pub fn create(folder: &Path) -> Result<Spill> {
+        Spill::file_in(folder).map(Spill::to)
+    }
+
+    /// Such a file, for somebody else to [write to](Self::to).
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn file_in(folder: &Path) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
@@ -69,8 +78,13 @@ impl Spill {
             }
             Err(errno) => return Err(errno.into()),
         };
+        Ok(file.into())
+    }
+
+    /// Writes to this file.
+    pub fn to(file: File) -> Spill {
         let ring = IoUring::new(AT_ONCE as u32).ok().map(|ring| Ring(Box::new(ring)));
-        Ok(Spill { file: file.into(), ring, under_way: vec![None; AT_ONCE] })
+        Spill { file, ring, under_way: vec![None; AT_ONCE] }
     }
 
     /// Begins to write bytes, and returns the number of the write, or none if as many as can be are
@@ -138,6 +152,17 @@ impl Spill {
     /// Those of the operating system.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, at)
+    }
+}
+
+impl Spill {
+    /// Gives the room of some bytes back to the file system.
+    ///
+    /// # Errors
+    /// Those of the operating system: the file system does not do that.
+    pub fn forget(&self, at: u64, len: u64) -> Result<()> {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, punch, at, len)?)
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) fn patient_line(seats: u32, patience: Duration) -> Line {
         job: [0, 0],
         outbox_max: 0,
         reserve: 0,
+        outbox: None,
         patience,
         costs: Costs::default(),
     });

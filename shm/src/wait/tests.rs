@@ -64,6 +64,7 @@ fn a_peer_cannot_make_a_wait_block() {
             job: [4, std::process::id().into()],
             outbox_max: 1 << 20,
             reserve: 0,
+            outbox: None,
             patience: Duration::from_secs(20),
             costs: Costs::default(),
         })

@@ -18,6 +18,7 @@ fn setup(seat: &Seat<'_>, open: bool) -> Setup {
         job: [1, 2],
         outbox_max: 64 << 20,
         reserve: 0,
+        outbox: None,
         patience: Duration::from_secs(20),
         costs: Costs::default(),
     })

@@ -25,6 +25,7 @@ fn line(seats: u32) -> Line {
         job: [0, 0],
         outbox_max: 1 << 20,
         reserve: 0,
+        outbox: None,
         patience: PATIENCE,
         costs: Costs::default(),
     });

@@ -41,6 +41,7 @@ pub fn setup(rank: u32, ranks: u32, incarnation: u32, generations: Vec<u32>, job
         job: [7, 7],
         outbox_max: 16 << 20,
         reserve: 0,
+        outbox: None,
         patience: PATIENCE,
         costs: Costs::default(),
     })

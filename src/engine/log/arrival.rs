@@ -73,14 +73,18 @@ impl Core {
     /// As [`arrive`](Self::arrive), of a message that the replay, if there is one, does not know.
     fn arrive_free(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         let arrival = self.matcher.arrive(env);
-        if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
-            log.matched(&mut self.requests.get(*request).note, name(env));
-        }
         self.judge(arrival, env)
     }
 
     /// What becomes of a message that the matcher has seen.
-    fn judge(&self, arrival: Arrival<u32>, env: &Envelope) -> Result<Verdict, Fault> {
+    fn judge(&mut self, arrival: Arrival<u32>, env: &Envelope) -> Result<Verdict, Fault> {
+        let arrival = match arrival {
+            Arrival::Old { .. } => self.arrive_late(env).unwrap_or(arrival),
+            _ => arrival,
+        };
+        if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
+            log.matched(&mut self.requests.get(*request).note, name(env));
+        }
         let lacks = |log: &Log| log.inbound.lacks(name(env));
         match arrival {
             Arrival::Matched(request) => Ok(Verdict::Request(request)),
@@ -98,11 +102,16 @@ impl Core {
     #[inline(never)]
     fn arrive_in_replay(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
         let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
-        if env.seq == self.matcher.expected(env.source, env.context)
+        let is_next = env.seq == self.matcher.expected(env.source, env.context);
+        if (is_next || log.inbound.is_to_come(name(env)))
             && let Some(whom) = log.replay.arrived(name(env))
         {
             // By the log it is of one receive or claim.
-            self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
+            if is_next {
+                self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
+            } else {
+                log.inbound.has_come(name(env));
+            }
             let awaited = match whom {
                 Reserved::Post(_) => log.awaited.remove(&name(env)),
                 Reserved::Claim => None,
@@ -156,8 +165,13 @@ impl Core {
         if self.peers[env.source as usize].fault.is_some() {
             return Ok(());
         }
-        let verdict = self.judge(arrival, env)?;
-        self.eager_unmatched(verdict, env, payload, 0, None)
+        match self.judge(arrival, env)? {
+            Verdict::Request(request) => {
+                self.deliver(request, env, payload, 0);
+                Ok(())
+            }
+            verdict => self.eager_unmatched(verdict, env, payload, 0, None),
+        }
     }
 
     /// A whole message that no receive gets now. `sync` names its send, if that wants to know.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use std::path::PathBuf;
-use taffrail_fabric::{Fabric, MemoryError, SegmentId};
+use taffrail_fabric::MemoryError;
 use taffrail_logging::store::Spill;
 
 /// Segments in a file, and those on their way there.
@@ -10,10 +10,28 @@ use taffrail_logging::store::Spill;
 pub(super) struct Cold {
     spill: Option<Spill>,
     /// Segments that are being written: the number of the write, and theirs.
-    writes: Vec<(usize, u32)>,
+    writes: Vec<(usize, u64)>,
 }
 
 impl Cold {
+    /// In this file, or, if none is given, in one that is made when it is needed.
+    pub(super) fn new(spill: Option<Spill>) -> Cold {
+        Cold { spill, writes: Vec::new() }
+    }
+
+    /// Whether a segment is being written.
+    pub(super) fn writes(&self, number: u64) -> bool {
+        self.writes.iter().any(|(_, under_way)| *under_way == number)
+    }
+
+    /// A segment is not needed any more.
+    pub(super) fn forget(&self, number: u64, size: usize) {
+        let Some(spill) = &self.spill else { return };
+        if let Err(error) = spill.forget(number * size as u64, size as u64) {
+            tracing::debug!(%error, "the file of sent messages keeps room that it does not need");
+        }
+    }
+
     /// How many segments are being written.
     pub(super) fn under_way(&self) -> usize {
         self.writes.len()
@@ -23,7 +41,7 @@ impl Cold {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no file, or it takes nothing.
-    pub(super) fn begin(&mut self, number: u32, bytes: &[u8]) -> Result<bool, Error> {
+    pub(super) fn begin(&mut self, number: u64, bytes: &[u8]) -> Result<bool, Error> {
         let spill = match &mut self.spill {
             Some(spill) => spill,
             none => {
@@ -35,7 +53,7 @@ impl Cold {
                 none.insert(spill)
             }
         };
-        let at = u64::from(number) * bytes.len() as u64;
+        let at = number * bytes.len() as u64;
         // SAFETY: a kept segment is not written again, and it is given back only in `reap`, when the
         // write is over.
         let begun = unsafe { spill.begin(at, bytes) };
@@ -48,44 +66,30 @@ impl Cold {
         }
     }
 
-    /// Gives back the segments that are in the file; waits for one if `wait`.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] when a write has failed: its segment stays in memory, and is lost to others.
-    pub(super) fn reap(
-        &mut self,
-        fabric: &mut impl Fabric,
-        segments: &mut [Option<SegmentId>],
-        wait: bool,
-    ) -> Result<(), Error> {
-        let Some(spill) = &mut self.spill else { return Ok(()) };
+    /// The numbers of segments that are in the file by now; waits for one if `wait`. And the error of a
+    /// write that has failed, if one has: its segment stays in memory, and is lost to others.
+    pub(super) fn reap(&mut self, wait: bool) -> (Vec<u64>, Result<(), Error>) {
+        let mut written = Vec::new();
+        let Some(spill) = &mut self.spill else { return (written, Ok(())) };
         let mut result = Ok(());
         for (write, ended) in spill.finished(wait) {
             let Some(at) = self.writes.iter().position(|(w, _)| *w == write) else { continue };
             let (_, number) = self.writes.swap_remove(at);
             match ended {
-                Ok(()) => {
-                    if let Some(segment) = segments[number as usize].take() {
-                        fabric.give_back_segment(segment);
-                    }
-                }
+                Ok(()) => written.push(number),
                 Err(error) => result = Err(refused("writing to its file", &error)),
             }
         }
-        result
+        (written, result)
     }
 
-    /// Reads a segment.
+    /// Reads bytes of the tape from a place on.
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.
-    pub(super) fn read(&self, number: u32, size: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; size];
+    pub(super) fn read(&self, place: u64, into: &mut [u8]) -> Result<(), Error> {
         let spill = self.spill.as_ref().expect("what is not in memory is in the file");
-        spill
-            .read(u64::from(number) * size as u64, &mut bytes)
-            .map_err(|error| refused("reading its file", &error))?;
-        Ok(bytes)
+        spill.read(place, into).map_err(|error| refused("reading its file", &error))
     }
 }
 
@@ -94,7 +98,7 @@ fn folder() -> PathBuf {
     std::env::var_os("TAFFRAIL_SPILL").map_or_else(std::env::temp_dir, PathBuf::from)
 }
 
-fn refused(what: &str, error: &std::io::Error) -> Error {
+pub(super) fn refused(what: &str, error: &std::io::Error) -> Error {
     Error::Memory(MemoryError::Short {
         what: "the log of sent messages",
         need: 0,

@@ -45,7 +45,7 @@ impl Log {
 
     /// A message is about to be sent.
     #[inline(always)]
-    fn before_send(&mut self) {
+    pub(super) fn before_send(&mut self) {
         if self.recorder.has_polled() {
             self.write_polls();
         }

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The event rings of the set, and its gate.
 pub(crate) struct Events {
     me: Rank,
+    /// Digest of the job's identity.
+    job: u64,
     ring: RingWriter<Memory>,
     /// Our place in the set.
     place: usize,
@@ -66,7 +68,13 @@ impl Events {
         }
         let waits = shape.durability != Durability::Process && !setting.causal;
         let gate = waits.then(|| Gate::new(setting.rings.len()));
-        Ok((Events { me, ring, place, fellows, gate, heartbeat: Heartbeat::from_env()? }, former))
+        let (job, heartbeat) = (shape.job, Heartbeat::from_env()?);
+        Ok((Events { me, job, ring, place, fellows, gate, heartbeat }, former))
+    }
+
+    /// Whose events these are.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { rank: self.me, job: self.job }
     }
 
     /// Whether anything may have to wait for its events.

@@ -10,15 +10,19 @@
 //! - [`pages`]: the table of what has left, on the tape as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
+//! - [`checkpoint`]: from where a rank goes on, and what others need not keep then; [`former`]: what the
+//!   process before has left;
 //! - [`events`]: where events are written, and which are stable;
 //! - [`causal`]: events that travel with the messages that depend on them.
 
 mod arrival;
 pub(crate) mod calls;
 mod causal;
+mod checkpoint;
 mod cold;
 mod departure;
 mod events;
+mod former;
 mod notes;
 mod pages;
 mod peers;
@@ -34,13 +38,20 @@ pub(crate) use tape::Kept;
 
 use super::peer::Landing;
 use crate::{Error, Rank};
+use checkpoint::Kit;
 use events::Events;
+use former::Former;
 use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
 use several::Several;
-use taffrail_logging::{Answer, Causal, Clocked, Inbound, Name, Outbound, Recorder, Replay};
+use taffrail_fabric::Fabric;
+use taffrail_logging::store::Vault;
+use taffrail_logging::{
+    Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Recorder, Replay,
+};
 use taffrail_matching::MessageId;
+use taffrail_shm::Line;
 use tape::Tape;
 
 /// What is logged of this rank, and what is replayed to it.
@@ -80,6 +91,12 @@ pub(crate) struct Log {
     links: Vec<Link>,
     /// The requests of synchronous messages.
     syncs: FxHashMap<(Rank, u16, u32), u64>,
+    /// Where checkpoints are kept, if this rank can take any.
+    vault: Option<Vault>,
+    /// What this process goes on from, until it does.
+    going_on: Option<(Position, Former)>,
+    /// The state of the program there, until it asks for it.
+    restored: Option<Vec<u8>>,
     /// The program is over.
     leaving: bool,
 }
@@ -100,15 +117,20 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Setup`] when events or rings are not what they should be.
-    pub(crate) fn open(setting: &Setting, me: Rank, segment: usize) -> Result<Log, Error> {
+    pub(crate) fn open(setting: &Setting, me: Rank, line: &Line) -> Result<Log, Error> {
+        let segment = line.caps().max_message;
         let (events, former) = Events::open(setting, me)?;
         let causal = setting.causal.then(|| causal::open(setting, me, &events, &former));
-        let replay = Replay::new(0, former.into_iter().map(|e| (e.clock, e.event)))
-            .map_err(|error| Error::Setup(error.to_string()))?;
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
+        let Kit { vault, files, going_on, state: restored } =
+            Kit::open(setting, events.owner(), segment, line.most_segments())?;
+        let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
+        let behind = former.into_iter().skip_while(|e| e.clock <= clock);
+        let replay = Replay::new(clock, behind.map(|e| (e.clock, e.event)))
+            .map_err(|error| Error::Setup(error.to_string()))?;
         let first = setting.incarnation == 0;
         if !first {
-            let events = replay.clock();
+            let events = replay.clock() - clock;
             tracing::info!(incarnation = setting.incarnation, events, "started again: replaying");
         }
         Ok(Log {
@@ -127,7 +149,10 @@ impl Log {
             events,
             causal,
             frame: Vec::new(),
-            tape: Tape::new(segment, setting.memory),
+            tape: Tape::new(segment, setting.memory, files),
+            vault,
+            going_on,
+            restored,
             pages: vec![Vec::new(); setting.sets.len()],
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),

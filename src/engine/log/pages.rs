@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A page has [`ENTRIES`] entries, in the order of sending, in the byte order of the machine: it is read
-//! by the process that wrote it, and by no other.
+//! by the process that wrote it, and by the next of the same rank.
 
 use super::Log;
 use super::departure::Leaving;
@@ -53,7 +53,7 @@ impl Log {
     pub(super) fn write_page(&mut self, fabric: &mut impl Fabric, rank: Rank) -> Result<(), Error> {
         self.tape.prepare(fabric, PAGE, PAGE)?;
         let mut bytes = Vec::with_capacity(PAGE);
-        self.outbound.take(rank).for_each(|entry| bytes.extend_from_slice(&encode(entry)));
+        self.outbound.take(rank).for_each(|entry| bytes.extend_from_slice(&encode(&entry)));
         debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
         let at = self.tape.begin_whole(PAGE);
         self.tape.write(fabric, &bytes);
@@ -72,14 +72,94 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
-    fn read_page(&mut self, fabric: &mut impl Fabric, page: &Again) -> Result<Vec<Leaving>, Error> {
-        self.tape.bring_back(fabric, page.at)?;
-        let range = self.tape.range(page.at, PAGE, PAGE);
-        let bytes = fabric.read_segment(range.segment, range.at, range.len);
-        let entries = bytes.as_chunks::<ENTRY>().0.iter().map(decode);
-        let lacking = entries.filter(|entry| !page.has.covers(entry.context, entry.seq));
+    fn read_page(&mut self, fabric: &impl Fabric, page: &Again) -> Result<Vec<Leaving>, Error> {
+        let mut bytes = [0; PAGE];
+        self.tape.read(fabric, page.at, &mut bytes)?;
+        let lacking =
+            entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), &entry)).collect())
     }
+
+    /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
+    /// messages do.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when a page cannot be read from the file.
+    pub(super) fn drop_covered(
+        &mut self,
+        fabric: &mut impl Fabric,
+        rank: Rank,
+        committed: &Received,
+    ) -> Result<(), Error> {
+        let mut bytes = [0; PAGE];
+        let mut stay = Vec::new();
+        for at in std::mem::take(&mut self.pages[rank as usize]) {
+            self.tape.read(fabric, at, &mut bytes)?;
+            if entries(&bytes).all(|entry| committed.covers(entry.context, entry.seq)) {
+                for Entry { payload: kept, .. } in entries(&bytes) {
+                    self.tape.release(fabric, kept.at, kept.bytes());
+                }
+                self.tape.release(fabric, at, PAGE);
+            } else {
+                stay.push(at);
+            }
+        }
+        self.pages[rank as usize] = stay;
+        for Entry { payload: kept, .. } in self.outbound.collect(rank, committed) {
+            self.tape.release(fabric, kept.at, kept.bytes());
+        }
+        self.tape.release_empty(fabric);
+        Ok(())
+    }
+
+    /// Where the log for a peer is: the places of its pages, then the entries of no page.
+    ///
+    /// ```text
+    ///  0               8               16
+    ///  +---------------+---------------+---      ---+---------------------+---
+    ///  | pages         | place of one  | ...        | entry, as in a page | ...
+    ///  +---------------+---------------+---      ---+---------------------+---
+    /// ```
+    pub(super) fn table(&self, rank: Rank) -> Vec<u8> {
+        let pages = &self.pages[rank as usize];
+        let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE);
+        bytes.extend_from_slice(&(pages.len() as u64).to_ne_bytes());
+        pages.iter().for_each(|at| bytes.extend_from_slice(&at.to_ne_bytes()));
+        for entry in self.outbound.log(rank) {
+            bytes.extend_from_slice(&encode(entry));
+        }
+        bytes
+    }
+}
+
+/// The messages of a [table](Log::table), in the order of sending. `page` reads a page at its place; of one
+/// that is not there any more nobody will ask.
+///
+/// # Errors
+/// Those of `page`; `None` in the place of an error when this is no table.
+pub(super) fn messages<E>(
+    table: &[u8],
+    mut page: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
+) -> Option<Result<Vec<Entry<Kept>>, E>> {
+    let (count, rest) = table.split_first_chunk::<8>()?;
+    let places = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(8)?;
+    let (places, last) = rest.split_at_checked(places)?;
+    let mut all = Vec::new();
+    let mut bytes = [0; PAGE];
+    for place in places.as_chunks::<8>().0 {
+        match page(u64::from_ne_bytes(*place), &mut bytes) {
+            Ok(true) => all.extend(entries(&bytes)),
+            Ok(false) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    let (last, []) = last.as_chunks::<ENTRY>() else { return None };
+    all.extend(last.iter().map(decode));
+    Some(Ok(all))
+}
+
+fn entries(page: &[u8]) -> impl Iterator<Item = Entry<Kept>> {
+    page.as_chunks::<ENTRY>().0.iter().map(decode)
 }
 
 impl Endpoint {
@@ -100,7 +180,7 @@ impl Endpoint {
     }
 }
 
-fn encode(entry: Entry<Kept>) -> [u8; ENTRY] {
+fn encode(entry: &Entry<Kept>) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
     bytes[..2].copy_from_slice(&entry.context.to_ne_bytes());
     bytes[4..8].copy_from_slice(&entry.seq.to_ne_bytes());
@@ -128,7 +208,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read(context: u16, seq: u32, words: [u64; 3]) {
             let entry = Entry { context, seq, payload: Kept::from_words(words) };
-            prop_assert_eq!(decode(&encode(entry.clone())), entry);
+            prop_assert_eq!(decode(&encode(&entry)), entry);
         }
     }
 }

@@ -124,8 +124,11 @@ impl Endpoint {
         self.post_small(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
     }
 
-    /// A peer says what it has of us.
+    /// A peer says what it has of us, or what its checkpoint has.
     pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
+        if restart.turn == Turn::Committed {
+            return self.collect(rank, &restart.received);
+        }
         let answers = restart.turn == Turn::First;
         if answers {
             self.tell(rank, Turn::Second);

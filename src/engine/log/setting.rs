@@ -1,8 +1,10 @@
 //! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
 
+use super::former::LogFiles;
 use crate::{Error, Rank};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the payload log that are kept in memory, unless it is said otherwise.
@@ -31,9 +33,29 @@ pub(crate) struct Setting {
     pub(crate) memory: usize,
     /// Bytes of that which are there from the beginning: new memory is several times slower.
     pub(crate) reserve: usize,
+    /// What outlives the processes of this rank, so that it can take checkpoints.
+    pub(crate) estate: Option<Estate>,
+}
+
+/// Files of a rank that its launcher holds.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    /// Its checkpoints.
+    pub(crate) vault: OwnedFd,
+    /// Where this process is to log.
+    pub(crate) own: LogFiles,
+    /// Where the process has logged that has taken the last checkpoint.
+    pub(crate) former: Option<LogFiles>,
 }
 
 impl Setting {
+    /// The file for the memory that messages leave from, if its launcher holds it.
+    pub(crate) fn log_memory(&self) -> Option<Result<Arc<OwnedFd>, Error>> {
+        let estate = self.estate.as_ref()?;
+        let file = estate.own.memory.try_clone();
+        Some(file.map(Arc::new).map_err(|error| Error::Setup(error.to_string())))
+    }
+
     /// From the environment; `None` when nothing is logged. The descriptors are taken once in a
     /// process.
     ///
@@ -104,7 +126,29 @@ impl Setting {
         }
         let replay = number("TAFFRAIL_REPLAY")?
             .map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
+        let fd = |name: &'static str, fd: RawFd| open(fd).map_err(|why| wrong(name, &why));
+        let log_files = |name: &'static str| -> Result<Option<LogFiles>, Error> {
+            let Some(text) = look(name) else { return Ok(None) };
+            match numbers(&text, ',').as_deref() {
+                Some(&[memory, places, spill]) => Ok(Some(LogFiles {
+                    memory: fd(name, memory)?,
+                    places: fd(name, places)?,
+                    spill: fd(name, spill)?,
+                })),
+                _ => Err(wrong(name, "three descriptors: memory, places, file")),
+            }
+        };
+        let vault = number("TAFFRAIL_VAULT")?.map(|vault| fd("TAFFRAIL_VAULT", vault as RawFd));
+        let estate = match (vault.transpose()?, log_files("TAFFRAIL_LOG_FILES")?) {
+            (Some(vault), Some(own)) => {
+                Some(Estate { vault, own, former: log_files("TAFFRAIL_FORMER_FILES")? })
+            }
+            (None, None) => None,
+            (Some(_), None) => return Err(wrong("TAFFRAIL_LOG_FILES", "it, with TAFFRAIL_VAULT")),
+            (None, Some(_)) => return Err(wrong("TAFFRAIL_VAULT", "it, with TAFFRAIL_LOG_FILES")),
+        };
         Ok(Setting {
+            estate,
             causal,
             all_events: choice("TAFFRAIL_EVENTS", "nondeterministic", "all")?,
             sets,
@@ -155,7 +199,7 @@ mod tests {
         ]);
         all.extend(env.iter().copied());
         let open = |fd| match fd {
-            11 | 12 => Ok(std::fs::File::open("/dev/null").unwrap().into()),
+            11..=18 => Ok(std::fs::File::open("/dev/null").unwrap().into()),
             _ => Err("an open one".to_owned()),
         };
         Setting::from_lookup(|name| all.get(name).map(|s| s.to_string()), open, 1, 3)
@@ -171,6 +215,11 @@ mod tests {
         assert!(read(&[("TAFFRAIL_LOGGING", "causal")]).unwrap().causal);
         let again = read(&[("TAFFRAIL_INCARNATION", "3"), ("TAFFRAIL_REPLAY", "12")]).unwrap();
         assert!(again.replay.is_some() && again.incarnation == 3 && !again.all_events);
+        assert!(again.estate.is_none());
+        let files = [("TAFFRAIL_VAULT", "13"), ("TAFFRAIL_LOG_FILES", "14,15,16")];
+        assert!(read(&files).unwrap().estate.unwrap().former.is_none());
+        let former = [&files[..], &[("TAFFRAIL_FORMER_FILES", "16,17,18")]].concat();
+        assert!(read(&former).unwrap().estate.unwrap().former.is_some());
     }
 
     #[test]
@@ -181,11 +230,14 @@ mod tests {
             ("TAFFRAIL_SETS", "0,0,x"),
             ("TAFFRAIL_GENERATIONS", ""),
             ("TAFFRAIL_RINGS", "1:12"),
-            ("TAFFRAIL_RINGS", "0:11,1:13"),
+            ("TAFFRAIL_RINGS", "0:11,1:19"),
             ("TAFFRAIL_REPLAY", "9"),
             ("TAFFRAIL_EVENTS", "some"),
             ("TAFFRAIL_LOG_MEMORY", "much"),
             ("TAFFRAIL_INCARNATION", "-1"),
+            ("TAFFRAIL_VAULT", "x"),
+            ("TAFFRAIL_LOG_FILES", "14,15"),
+            ("TAFFRAIL_LOG_FILES", "14,15,9"),
         ] {
             match read(&[(name, value)]).unwrap_err() {
                 Error::Setting { name: said, got, .. } => assert_eq!((said, &*got), (name, value)),

@@ -3,12 +3,14 @@
 //!
 //! A place on the tape is its number of the segment times the length of a segment, plus the offset.
 //! When the memory given to it is used up, the segments written longest ago go to a file, and come back
-//! when they are to be sent again.
+//! when they are to be sent again. A segment whose messages nobody will ask for any more is given up, and
+//! its memory is what is written next.
 
-use super::cold::Cold;
+use super::cold::{self, Cold};
 use crate::Error;
 use std::collections::VecDeque;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
+use taffrail_logging::store::{Places, Spill};
 
 /// A message on the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,31 +97,60 @@ const LINE: usize = 64;
 
 /// The payload log.
 pub(crate) struct Tape {
-    /// All segments, in their order; none in the place of those that are in the file only.
-    segments: Vec<Option<SegmentId>>,
+    /// The segments from the first on that is not given up.
+    segments: VecDeque<Held>,
+    /// The number of that one.
+    first: u64,
     /// The numbers of those in memory, the first to leave it first.
-    resident: VecDeque<u32>,
+    resident: VecDeque<u64>,
     /// Segments to be used next.
     ahead: VecDeque<SegmentId>,
     cold: Cold,
+    /// Where the next process of this rank finds them, if it may need them.
+    places: Option<Places>,
     /// Bytes of a segment.
     size: usize,
-    /// Bytes of the last segment in use.
+    /// The last segment in use, its bytes in use, and how many messages are in it.
+    last: Option<SegmentId>,
     fill: usize,
+    live: u32,
     /// Segments that may be had.
     most: usize,
 }
 
+/// A segment of the tape.
+#[derive(Default)]
+struct Held {
+    /// Where it is in memory, if it is.
+    segment: Option<SegmentId>,
+    /// The file has it.
+    in_file: bool,
+    /// Messages of which it has a part and that may be asked for; of the last segment this is elsewhere.
+    live: u32,
+}
+
+impl Held {
+    fn is_given_up(&self) -> bool {
+        self.live == 0 && self.segment.is_none() && !self.in_file
+    }
+}
+
 impl Tape {
-    /// An empty tape of segments of so many bytes, that takes `memory` bytes at most.
-    pub(crate) fn new(size: usize, memory: usize) -> Self {
+    /// An empty tape of segments of so many bytes, that takes `memory` bytes at most. `files`: for the next
+    /// process of the rank, where the segments are written down, and the file that they go to.
+    pub(crate) fn new(size: usize, memory: usize, files: Option<(Places, Spill)>) -> Self {
+        let (places, spill) = files.unzip();
         Tape {
-            segments: Vec::new(),
+            segments: VecDeque::new(),
+            first: 0,
             resident: VecDeque::new(),
             ahead: VecDeque::new(),
-            cold: Cold::default(),
+            cold: Cold::new(spill),
+            places,
             size,
+            last: None,
             fill: size,
+            live: 0,
             most: (memory / size).max(4),
         }
     }
@@ -161,9 +192,10 @@ impl Tape {
     pub(crate) fn write_short(&mut self, fabric: &mut impl Fabric, bytes: &[u8]) -> u64 {
         self.fill = self.fill.next_multiple_of(8);
         let at = self.place();
-        if let Some(&Some(segment)) = self.segments.last() {
+        if let Some(segment) = self.last {
             fabric.write_segment(segment, self.fill, bytes);
             self.fill += bytes.len();
+            self.live += 1;
         }
         at
     }
@@ -196,7 +228,7 @@ impl Tape {
         // A quarter of the memory is being written out when all of it is in use.
         let early = self.most - self.most / 4;
         if self.in_memory() >= early {
-            self.cold.reap(fabric, &mut self.segments, false)?;
+            self.reap(fabric, false)?;
             self.cool_down(fabric)?;
         }
         while self.in_memory() + self.cold.under_way() >= self.most {
@@ -205,7 +237,7 @@ impl Tape {
             if self.cold.under_way() == 0 {
                 return Err(self.full());
             }
-            self.cold.reap(fabric, &mut self.segments, true)?;
+            self.reap(fabric, true)?;
         }
         Ok(fabric.keep_segment()?)
     }
@@ -217,11 +249,11 @@ impl Tape {
         let batch = (self.most / 8).max(1);
         while self.cold.under_way() < batch && self.resident.len() > 1 {
             let Some(number) = self.resident.pop_front() else { break };
-            if number as usize + 1 == self.segments.len() {
+            if number == self.number() {
                 stay.push_back(number);
                 continue;
             }
-            let Some(segment) = self.segments[number as usize] else { continue };
+            let Some(segment) = self.held(number).segment else { continue };
             let bytes = fabric.read_segment(segment, 0, self.size);
             match self.cold.begin(number, bytes) {
                 Ok(true) => {}
@@ -257,13 +289,33 @@ impl Tape {
     /// # Errors
     /// [`Error::Memory`] when there is no room, or the file cannot be read.
     pub(crate) fn bring_back(&mut self, fabric: &mut impl Fabric, place: u64) -> Result<(), Error> {
-        let number = (place / self.size as u64) as usize;
-        if self.segments[number].is_none() {
+        let number = place / self.size as u64;
+        if self.held(number).segment.is_none() {
             let segment = self.segment(fabric)?;
-            let bytes = self.cold.read(number as u32, self.size)?;
+            let mut bytes = vec![0; self.size];
+            self.cold.read(number * self.size as u64, &mut bytes)?;
             fabric.write_segment(segment, 0, &bytes);
-            self.segments[number] = Some(segment);
-            self.resident.push_back(number as u32);
+            self.is_at(number, segment);
+            self.held(number).segment = Some(segment);
+            self.resident.push_back(number);
+        }
+        Ok(())
+    }
+
+    /// Reads bytes that are in one segment, from wherever it is.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the file cannot be read.
+    pub(crate) fn read(
+        &mut self,
+        fabric: &impl Fabric,
+        place: u64,
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        let at = (place % self.size as u64) as usize;
+        match self.held(place / self.size as u64).segment {
+            Some(segment) => into.copy_from_slice(fabric.read_segment(segment, at, into.len())),
+            None => self.cold.read(place, into)?,
         }
         Ok(())
     }
@@ -276,6 +328,7 @@ impl Tape {
         if self.fill + len.max(1) > self.size {
             self.open();
         }
+        self.live += 1;
         self.place()
     }
 
@@ -285,6 +338,7 @@ impl Tape {
         if self.fill + len > self.size {
             self.open();
         }
+        self.live += 1;
         self.place()
     }
 
@@ -295,9 +349,32 @@ impl Tape {
             self.open();
             self.fill = LINE - PREFIX;
         }
+        self.live += 1;
         let at = self.place();
         self.write(fabric, &(len as u64).to_le_bytes());
         at
+    }
+
+    /// Writes a message that was on another tape, for which [there is room](Self::prepare). Returns it as it
+    /// is here.
+    pub(crate) fn write_again(
+        &mut self,
+        fabric: &mut impl Fabric,
+        kept: &Kept,
+        bytes: &[u8],
+        is_short: bool,
+    ) -> Kept {
+        let at = match kept.prefix() {
+            0 if is_short => self.begin_short(bytes.len()),
+            0 => self.begin_whole(bytes.len()),
+            _ => self.begin_pieces(fabric, bytes.len()),
+        };
+        let mut left = bytes;
+        while !left.is_empty() {
+            let written = self.write(fabric, left);
+            left = &left[written..];
+        }
+        Kept { at, ..*kept }
     }
 
     /// Adds bytes, as many as the segment has room for; if it has none, in the next. Returns how many.
@@ -305,9 +382,10 @@ impl Tape {
     pub(crate) fn write(&mut self, fabric: &mut impl Fabric, bytes: &[u8]) -> usize {
         if self.fill == self.size && !bytes.is_empty() {
             self.open();
+            self.live += 1;
         }
         let now = bytes.len().min(self.size - self.fill);
-        if let Some(&Some(segment)) = self.segments.last() {
+        if let Some(segment) = self.last {
             fabric.write_segment(segment, self.fill, &bytes[..now]);
             self.fill += now;
         }
@@ -323,22 +401,129 @@ impl Tape {
     #[inline]
     pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> Range {
         let at = (place % self.size as u64) as usize;
-        let segment = self.segments[(place / self.size as u64) as usize];
+        let number = place / self.size as u64;
+        let segment = self.segments[(number - self.first) as usize].segment;
         let segment = segment.expect("it was brought back before");
         Range { segment, at, len: len.min(most).min(self.size - at) }
     }
 
+    /// The number of the last segment, if there is one.
+    #[inline]
+    fn number(&self) -> u64 {
+        (self.first + self.segments.len() as u64).wrapping_sub(1)
+    }
+
     #[inline]
     fn place(&self) -> u64 {
-        (self.segments.len() as u64 - 1) * self.size as u64 + self.fill as u64
+        self.number() * self.size as u64 + self.fill as u64
+    }
+
+    fn held(&mut self, number: u64) -> &mut Held {
+        &mut self.segments[(number - self.first) as usize]
     }
 
     #[cold]
     fn open(&mut self) {
         let next = self.ahead.pop_front().expect("room was made before");
-        self.resident.push_back(self.segments.len() as u32);
-        self.segments.push(Some(next));
+        if let Some(before) = self.segments.back_mut() {
+            before.live = std::mem::take(&mut self.live);
+        }
+        self.segments.push_back(Held { segment: Some(next), ..Held::default() });
+        self.resident.push_back(self.number());
+        self.is_at(self.number(), next);
+        self.last = Some(next);
         self.fill = 0;
+    }
+
+    /// Writes down where a segment is (*places*).
+    fn is_at(&self, number: u64, segment: SegmentId) {
+        if let Some(places) = &self.places {
+            places.takes(segment.0, number);
+        }
+    }
+
+    /// Gives a segment of the memory back.
+    fn give_back(&self, fabric: &mut impl Fabric, segment: SegmentId) {
+        if let Some(places) = &self.places {
+            places.leaves(segment.0);
+        }
+        fabric.give_back_segment(segment);
+    }
+
+    /// Gives back what is in the file by now; waits for one if `wait`.
+    fn reap(&mut self, fabric: &mut impl Fabric, wait: bool) -> Result<(), Error> {
+        let (written, result) = self.cold.reap(wait);
+        for number in written {
+            if let Some(places) = &self.places {
+                places.in_file(number, true).map_err(|error| cold::refused("noting it", &error))?;
+            }
+            let held = self.held(number);
+            held.in_file = true;
+            let (segment, is_needed) = (held.segment.take(), held.live > 0);
+            if let Some(segment) = segment {
+                self.give_back(fabric, segment);
+            }
+            if !is_needed {
+                self.give_up(fabric, number);
+            }
+        }
+        result
+    }
+}
+
+/// What is given up.
+impl Tape {
+    /// A message will not be asked for any more: what was written from a place on.
+    pub(crate) fn release(&mut self, fabric: &mut impl Fabric, place: u64, bytes: usize) {
+        let size = self.size as u64;
+        for number in place / size..=(place + bytes.max(1) as u64 - 1) / size {
+            if number == self.number() {
+                self.live -= 1;
+                continue;
+            }
+            let held = self.held(number);
+            held.live -= 1;
+            if held.live == 0 {
+                self.give_up(fabric, number);
+            }
+        }
+    }
+
+    /// Gives up segments that nothing was left of when the next was begun.
+    pub(crate) fn release_empty(&mut self, fabric: &mut impl Fabric) {
+        let last = self.number();
+        let empty = |(number, held): &(u64, &Held)| {
+            *number != last && held.live == 0 && !held.is_given_up()
+        };
+        let all: Vec<u64> =
+            (self.first..).zip(&self.segments).filter(empty).map(|(number, _)| number).collect();
+        all.into_iter().for_each(|number| self.give_up(fabric, number));
+    }
+
+    fn give_up(&mut self, fabric: &mut impl Fabric, number: u64) {
+        // One that is being written to the file is read until then.
+        if self.cold.writes(number) {
+            return;
+        }
+        let held = self.held(number);
+        let (segment, in_file) = (held.segment.take(), std::mem::take(&mut held.in_file));
+        if let Some(segment) = segment {
+            self.give_back(fabric, segment);
+            match self.resident.front() == Some(&number) {
+                true => _ = self.resident.pop_front(),
+                false => self.resident.retain(|other| *other != number),
+            }
+        }
+        if in_file {
+            // If that cannot be written down it is found by whoever needs nothing of it.
+            let noted = self.places.as_ref().map_or(Ok(()), |places| places.in_file(number, false));
+            noted.unwrap_or_else(|error| tracing::debug!(%error, "a place stays written down"));
+            self.cold.forget(number, self.size);
+        }
+        while self.segments.len() > 1 && self.segments[0].is_given_up() {
+            self.segments.pop_front();
+            self.first += 1;
+        }
     }
 }
 

@@ -60,7 +60,7 @@ proptest! {
         segments in 12usize..40,
     ) {
         let mut fabric = mesh(1, Manners::Good).remove(0);
-        let mut tape = Tape::new(SIZE, segments * SIZE);
+        let mut tape = Tape::new(SIZE, segments * SIZE, None);
         let mut kept: Vec<Kept> = Vec::new();
         for (k, &len) in lens.iter().enumerate() {
             kept.push(keep(&mut tape, &mut fabric, &bytes(k, len)));
@@ -77,10 +77,66 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What is released makes room; what is not stays as it was, in memory or in the file.
+    #[test]
+    fn what_was_not_released_is_read(
+        steps in prop::collection::vec(
+            (prop_oneof![0..300usize, 0..20_000usize, 0..300_000usize], 0..6u8, any::<u16>()), 1..90,
+        ),
+        segments in 12usize..40,
+    ) {
+        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut tape = Tape::new(SIZE, segments * SIZE, None);
+        let mut kept: Vec<(usize, usize, Kept)> = Vec::new();
+        for (k, (len, released, which)) in steps.into_iter().enumerate() {
+            kept.push((k, len, keep(&mut tape, &mut fabric, &bytes(k, len))));
+            for _ in 0..released.min(2) {
+                // Mostly the oldest, as collection does.
+                let at = if released > 4 { which as usize % kept.len().max(1) } else { 0 };
+                if at < kept.len() {
+                    let (_, _, kept) = kept.remove(at);
+                    tape.release(&mut fabric, kept.at, kept.bytes());
+                }
+            }
+            tape.release_empty(&mut fabric);
+            prop_assert!(tape.in_memory() <= segments);
+            for &(k, len, ref kept) in kept.iter().skip(which as usize % 7).step_by(7) {
+                prop_assert!(read(&mut tape, &mut fabric, kept) == bytes(k, len), "message {}", k);
+            }
+        }
+        for (_, _, kept) in kept.drain(..) {
+            tape.release(&mut fabric, kept.at, kept.bytes());
+        }
+        tape.reap(&mut fabric, true).unwrap();
+        tape.release_empty(&mut fabric);
+        prop_assert_eq!(tape.live, 0);
+        let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
+        prop_assert!(left <= 1 + tape.cold.under_way(), "the last, and what is being written");
+    }
+}
+
+#[test]
+fn a_log_that_is_collected_goes_round_in_the_same_memory() {
+    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut tape = Tape::new(SIZE, 100 * SIZE, None);
+    let mut kept = VecDeque::new();
+    for k in 0..2000 {
+        kept.push_back(keep(&mut tape, &mut fabric, &bytes(k, 10_000)));
+        if kept.len() > 12 {
+            let first = kept.pop_front().unwrap();
+            tape.release(&mut fabric, first.at, first.bytes());
+        }
+        assert!(tape.segments.len() <= 4 && tape.in_memory() <= 6, "message {k}");
+    }
+}
+
 #[test]
 fn the_first_message_may_be_empty() {
     let mut fabric = mesh(1, Manners::Good).remove(0);
-    let mut tape = Tape::new(SIZE, 4 * SIZE);
+    let mut tape = Tape::new(SIZE, 4 * SIZE, None);
     let kept = keep(&mut tape, &mut fabric, &[]);
     assert_eq!((kept.at, read(&mut tape, &mut fabric, &kept)), (0, Vec::new()));
 }
@@ -88,7 +144,7 @@ fn the_first_message_may_be_empty() {
 #[test]
 fn a_message_that_is_too_long_for_the_log_is_refused_and_nothing_is_lost() {
     let mut fabric = mesh(1, Manners::Good).remove(0);
-    let mut tape = Tape::new(SIZE, 4 * SIZE);
+    let mut tape = Tape::new(SIZE, 4 * SIZE, None);
     let kept = keep(&mut tape, &mut fabric, &[7; SIZE]);
     let error = tape.prepare(&mut fabric, 9 * SIZE, PIECE).unwrap_err();
     assert!(error.to_string().contains("--log-memory"), "{error}");

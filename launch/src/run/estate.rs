@@ -1,0 +1,159 @@
+//! What outlives the processes of a rank, so that the next can go on from a checkpoint: files that the
+//! launcher holds. Only the ranks read and write them, but for whose the last checkpoint is.
+
+use super::ranks::Outfit;
+use super::{Args, Failure, in_words, say};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use taffrail_logging::store::{Owner, Spill, Summary, Vault, empty_memory};
+
+/// Of one rank, which is a set by itself.
+pub struct Estate {
+    owner: Owner,
+    /// Its checkpoints.
+    vault: File,
+    /// Where its messages are logged.
+    own: Log,
+    /// The log of the process that took the last checkpoint, if that is not the present one.
+    former: Option<Log>,
+    spill: PathBuf,
+}
+
+/// The files of the log of one process.
+struct Log {
+    incarnation: u32,
+    memory: OwnedFd,
+    places: OwnedFd,
+    spill: OwnedFd,
+}
+
+impl Log {
+    fn new(incarnation: u32, spill: &Path) -> Result<Log, Failure> {
+        let memory = |name| empty_memory(name).map_err(|e| Failure::new(e.to_string()));
+        let file = Spill::file_in(spill).map_err(|e| {
+            let folder = spill.display();
+            Failure::new(format!("no file can be made in {folder} (TAFFRAIL_SPILL): {}", in_words(&e)))
+        })?;
+        Ok(Log {
+            incarnation,
+            memory: memory("taffrail-outbox")?,
+            places: memory("taffrail-places")?,
+            spill: file.into(),
+        })
+    }
+
+    fn hand_over(&self, variable: &'static str, outfit: &mut Outfit) -> Result<(), Failure> {
+        let mut numbers = Vec::new();
+        for file in [&self.memory, &self.places, &self.spill] {
+            numbers.push(outfit.inherit(file)?.to_string());
+        }
+        outfit.set(variable, numbers.join(","));
+        Ok(())
+    }
+}
+
+impl Estate {
+    /// Of a rank that is about to be started for the first time. None if it has to do without: a line says
+    /// why it cannot take checkpoints then.
+    pub fn of(args: &Args, owner: Owner) -> Option<Estate> {
+        let given = args.environment.iter().rev().find(|(name, _)| *name == "TAFFRAIL_SPILL");
+        let given = given.map(|(_, folder)| folder.into());
+        let spill = given.or_else(|| std::env::var_os("TAFFRAIL_SPILL"));
+        let spill = spill.map_or_else(std::env::temp_dir, PathBuf::from);
+        let made = Log::new(0, &spill).and_then(|own| {
+            let vault = empty_memory("taffrail-checkpoints");
+            Ok((own, vault.map_err(|e| Failure::new(e.to_string()))?))
+        });
+        match made {
+            Ok((own, vault)) => {
+                Some(Estate { owner, vault: vault.into(), own, former: None, spill })
+            }
+            Err(Failure { why, .. }) => {
+                say(&format!("rank {} can take no checkpoints: {why}", owner.rank));
+                None
+            }
+        }
+    }
+
+    /// The present process has ended, and another one will be started. What that goes on from.
+    pub fn begin_again(&mut self) -> Result<Option<Summary>, Failure> {
+        let last = self.vault.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(|file| {
+            let vault = Vault::open(file, self.owner).and_then(|vault| vault.summary());
+            vault.map_err(|e| Failure::new(e.to_string()))
+        })?;
+        let next = Log::new(self.own.incarnation + 1, &self.spill)?;
+        let before = std::mem::replace(&mut self.own, next);
+        let whose = last.map(|last| last.incarnation);
+        let logs = self.former.take().into_iter().chain([before]);
+        self.former = logs.into_iter().find(|log| Some(log.incarnation) == whose);
+        Ok(last)
+    }
+
+    /// Hands all of it to the process that is about to be started.
+    pub fn hand_over(&self, outfit: &mut Outfit) -> Result<(), Failure> {
+        let vault = outfit.inherit(&self.vault)?;
+        outfit.set("TAFFRAIL_VAULT", vault);
+        self.own.hand_over("TAFFRAIL_LOG_FILES", outfit)?;
+        match &self.former {
+            Some(former) => former.hand_over("TAFFRAIL_FORMER_FILES", outfit),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::IoSlice;
+
+    fn estate() -> Estate {
+        let (owner, spill) = (Owner { rank: 2, job: 9 }, std::env::temp_dir());
+        let vault = empty_memory("test").unwrap().into();
+        Estate { owner, vault, own: Log::new(0, &spill).unwrap(), former: None, spill }
+    }
+
+    fn take(estate: &Estate, clock: u64) {
+        let mut vault = Vault::open(estate.vault.try_clone().unwrap(), estate.owner).unwrap();
+        let state = [IoSlice::new(b"state")];
+        vault.commit(estate.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
+    }
+
+    fn kept(estate: &Estate) -> (u32, Option<u32>) {
+        (estate.own.incarnation, estate.former.as_ref().map(|log| log.incarnation))
+    }
+
+    #[test]
+    fn the_log_stays_that_the_last_checkpoint_refers_to() {
+        let mut estate = estate();
+        assert_eq!(estate.begin_again().unwrap(), None);
+        assert_eq!(kept(&estate), (1, None));
+        take(&estate, 17);
+        let first = Summary { number: 1, incarnation: 1, clock: 17 };
+        assert_eq!(estate.begin_again().unwrap(), Some(first));
+        assert_eq!(kept(&estate), (2, Some(1)));
+        // Killed before it had one of its own.
+        assert_eq!(estate.begin_again().unwrap(), Some(first));
+        assert_eq!(kept(&estate), (3, Some(1)));
+        take(&estate, 20);
+        let second = Summary { number: 2, incarnation: 3, clock: 20 };
+        assert_eq!(estate.begin_again().unwrap(), Some(second));
+        assert_eq!(kept(&estate), (4, Some(3)));
+    }
+
+    #[test]
+    fn a_process_is_told_of_its_files() {
+        let mut estate = estate();
+        let names = |estate: &Estate| {
+            let mut outfit = Outfit::default();
+            estate.hand_over(&mut outfit).unwrap();
+            let names: Vec<_> = outfit.names().collect();
+            (names, outfit.inherited.len())
+        };
+        assert_eq!(names(&estate), (vec!["TAFFRAIL_VAULT", "TAFFRAIL_LOG_FILES"], 4));
+        take(&estate, 1);
+        estate.begin_again().unwrap();
+        let all = vec!["TAFFRAIL_VAULT", "TAFFRAIL_LOG_FILES", "TAFFRAIL_FORMER_FILES"];
+        assert_eq!(names(&estate), (all, 7));
+    }
+}

@@ -1,0 +1,276 @@
+//! Checkpoints: taken, gone on from, and what others drop because of them (`docs/logging.md`, section 14;
+//! MPICH-V2, section 4.6).
+
+use super::former::Former;
+use super::setting::{Estate, Setting};
+use super::{Log, calls, cold, pages};
+use crate::engine::kind;
+use crate::engine::peer::Queued;
+use crate::engine::core::Core;
+use crate::engine::request::{ANY, Slot, Stage};
+use crate::{Endpoint, Error, Rank, explain};
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use taffrail_fabric::{Fabric, Head};
+use taffrail_logging::store::{Committed, Owner, Places, Spill, Vault};
+use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
+use taffrail_matching::{Arrival, Envelope};
+
+/// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
+/// them in one frame.
+const MOST_MISSING: usize = 8192;
+
+/// What a rank has for checkpoints.
+#[derive(Default)]
+pub(super) struct Kit {
+    /// Where they are kept.
+    pub(super) vault: Option<Vault>,
+    /// The files of the log of this process.
+    pub(super) files: Option<(Places, Spill)>,
+    /// Where the process before was when it took its last, and what it has left.
+    pub(super) going_on: Option<(Position, Former)>,
+    /// The state of its program then.
+    pub(super) state: Option<Vec<u8>>,
+}
+
+impl Kit {
+    /// Of a rank to which the launcher has given the files for it; else there is nothing.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when a checkpoint is damaged, or there is no memory.
+    pub(super) fn open(
+        setting: &Setting,
+        owner: Owner,
+        segment: usize,
+        segments: usize,
+    ) -> Result<Kit, Error> {
+        let Some(Estate { vault, own, former }) = &setting.estate else { return Ok(Kit::default()) };
+        let not_set_up = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
+        let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(|e| not_set_up(&e));
+        let vault = Vault::open(open(vault)?, owner).map_err(|e| not_set_up(&e))?;
+        let places = Places::begin(open(&own.places)?, segments).map_err(|e| not_set_up(&e))?;
+        let files = Some((places, Spill::to(open(&own.spill)?)));
+        let last = vault.last().map_err(|e| not_set_up(&e))?;
+        let Some(Committed { number, incarnation, position, state }) = last else {
+            return Ok(Kit { vault: Some(vault), files, ..Kit::default() });
+        };
+        let ranks = setting.sets.len() as u32;
+        let position = Position::decode(&position, ranks).map_err(|e| not_set_up(&e))?;
+        let former = former.as_ref().ok_or_else(|| {
+            not_set_up(&format!("the log of incarnation {incarnation} was not handed over"))
+        })?;
+        let former = Former::open(former, segment)?;
+        tracing::info!(number, incarnation, clock = position.clock, "going on from a checkpoint");
+        Ok(Kit { vault: Some(vault), files, going_on: Some((position, former)), state: Some(state) })
+    }
+}
+
+impl Log {
+    /// What this rank goes on from, if it goes on from a checkpoint: once.
+    pub(crate) fn take_restored(&mut self) -> Option<Vec<u8>> {
+        self.restored.take()
+    }
+
+    /// Whether all messages are here that were here when the checkpoint was taken.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.inbound.is_complete()
+    }
+}
+
+impl Endpoint {
+    /// As [`checkpoint`](Self::checkpoint), where messages are logged.
+    pub(crate) fn take_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
+        let log = self.log();
+        if log.vault.is_none() {
+            return Err(Error::NotLogged {
+                what: "a checkpoint of a rank whose set has other members, or with causal logging,",
+                remedy: "start the job with --logging pessimistic --sets rank",
+            });
+        }
+        if log.replaying {
+            return Ok(false);
+        }
+        self.check_nothing_is_under_way()?;
+        let position = self.position()?;
+        let log = self.log();
+        let incarnation = log.incarnation;
+        let vault = log.vault.as_mut().expect("just seen");
+        let number = vault.commit(incarnation, &position.encode(), state);
+        let number = number.map_err(|error| cold::refused("writing a checkpoint", &error))?;
+        tracing::debug!(number, clock = position.clock, "checkpoint taken");
+        for (rank, side) in (0..).zip(position.sides) {
+            let log = self.log();
+            if !log.is_fellow(rank) && !log.links[rank as usize].away {
+                let restart = Restart { turn: Turn::Committed, incarnation, received: side.received };
+                let head = Head { kind: kind::RESTART, ..Head::default() };
+                self.post_small(rank, head, &restart.encode());
+            }
+        }
+        Ok(true)
+    }
+
+    /// # Errors
+    /// [`Error::Pending`], which names what is.
+    fn check_nothing_is_under_way(&mut self) -> Result<(), Error> {
+        let me = self.rank();
+        let requests = &self.core.requests;
+        let is_own = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.detached);
+        let open = requests.under_way().find(|(_, slot)| !is_own(slot));
+        let what = match open.or_else(|| requests.over().next()) {
+            Some((_, slot)) if slot.stage.is_over() => {
+                Some("an operation is over and its result was not taken".to_owned())
+            }
+            Some((_, slot)) => {
+                let what = match slot.stage {
+                    Stage::Posted | Stage::Arriving | Stage::Cleared | Stage::Reading => "a receive",
+                    _ => "a send, get or put",
+                };
+                let peer = match slot.peer {
+                    ANY => "any rank".to_owned(),
+                    rank => format!("rank {rank}"),
+                };
+                Some(format!("{what} with {peer}"))
+            }
+            None if self.core.matcher.claimed().next().is_some() => {
+                Some("a message is claimed and not received".to_owned())
+            }
+            None if self.core.matcher.unexpected_from(me).next().is_some() => {
+                Some("a message of this rank to itself is not received".to_owned())
+            }
+            None if !self.loans.is_empty() => Some("a loan is out".to_owned()),
+            None => None,
+        };
+        what.map_or(Ok(()), |what| Err(Error::Pending { what }))
+    }
+
+    /// Where this rank is.
+    fn position(&mut self) -> Result<Position, Error> {
+        let log = self.log();
+        log.before_send();
+        let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
+        let serial = self.core.requests.serial();
+        let sides = (0..self.size()).map(|rank| self.side(rank)).collect::<Result<_, _>>()?;
+        Ok(Position { clock, posts, serial, sides })
+    }
+
+    fn side(&mut self, rank: Rank) -> Result<Side, Error> {
+        let channels: Vec<(u16, u32)> = self.core.matcher.channels(rank).collect();
+        let log = self.core.log.as_ref().expect("only called when messages are logged");
+        if rank == log.me {
+            let next = channels.iter().map(|&(c, _)| (c, *self.channels.next(rank, c))).collect();
+            let received = Received { channels, missing: Vec::new() };
+            return Ok(Side { received, next, log: Vec::new() });
+        }
+        let unreceived = self.core.matcher.unexpected_from(rank);
+        let missing: Vec<(u16, u32)> =
+            unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq)).collect();
+        if missing.len() + channels.len() > MOST_MISSING {
+            let what = format!("{} messages of rank {rank} were not received", missing.len());
+            return Err(Error::Pending { what });
+        }
+        let next = log.outbound.numbers(rank).to_vec();
+        Ok(Side { received: Received { channels, missing }, next, log: log.table(rank) })
+    }
+
+    /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with
+    /// the others.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it
+    /// does not fit.
+    pub(crate) fn resume(&mut self) -> Result<(), Error> {
+        let Some(log) = &mut self.core.log else { return Ok(()) };
+        let Some((position, former)) = log.going_on.take() else { return Ok(()) };
+        log.recorder = Recorder::going_on(log.replay.clock(), position.posts);
+        self.core.requests.count_from(position.serial);
+        for (rank, side) in (0..).zip(position.sides) {
+            let Received { channels, missing } = side.received;
+            for (context, seq) in channels {
+                self.core.matcher.set_expected(rank, context, seq);
+            }
+            let Some(log) = &mut self.core.log else { return Ok(()) };
+            for (context, seq) in missing {
+                log.inbound.lies_ahead(Name { source: rank, context, seq });
+            }
+            if rank == log.me {
+                for (context, seq) in side.next {
+                    *self.channels.next(rank, context) = seq;
+                }
+                continue;
+            }
+            log.outbound.go_on(rank, side.next);
+            self.log_again(rank, &side.log, &former)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what the process before has logged for a peer, as far as it may be asked for.
+    fn log_again(&mut self, rank: Rank, table: &[u8], former: &Former) -> Result<(), Error> {
+        let Endpoint { line, core, piece, .. } = self;
+        let Some(log) = &mut core.log else { return Ok(()) };
+        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
+        let entries = pages::messages(table, |at, into| former.read(at, into));
+        let entries = entries.ok_or_else(damaged)??;
+        let mut bytes = Vec::new();
+        for Entry { context, seq, payload: kept } in entries {
+            bytes.resize(kept.len(), 0);
+            if !former.read(kept.at + kept.prefix() as u64, &mut bytes)? {
+                continue;
+            }
+            if log.fills_page(rank) {
+                log.write_page(line, rank)?;
+            }
+            log.tape.prepare(line, bytes.len(), *piece)?;
+            let is_short = bytes.len() <= line.caps().inline;
+            let payload = log.tape.write_again(line, &kept, &bytes, is_short);
+            log.outbound.keep(rank, Entry { context, seq, payload });
+        }
+        Ok(())
+    }
+
+    /// Waits for what was here when the checkpoint was taken: the program may have seen it already.
+    pub(crate) fn await_what_lies_ahead(&mut self) {
+        if self.core.log.as_ref().is_some_and(|log| !log.is_complete()) {
+            self.wait_until(|endpoint| endpoint.core.log.as_ref().is_none_or(|log| log.is_complete()));
+        }
+    }
+
+    /// A peer has a checkpoint, and will not ask again for what that covers.
+    pub(super) fn collect(&mut self, rank: Rank, committed: &Received) {
+        let peer = &self.core.peers[rank as usize];
+        let waits = peer.queue.iter().any(|queued| !matches!(queued, Queued::Small { .. }));
+        // What is on its way is read from where it is. Next time.
+        let is_sent = |slot: &Slot| {
+            slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())
+        };
+        if waits || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
+            return;
+        }
+        let Endpoint { line, core, .. } = self;
+        let Some(log) = &mut core.log else { return };
+        if let Err(error) = log.drop_covered(line, rank, committed) {
+            explain::warn(&format!(
+                "rank {}: what rank {rank} does not need any more stays in the log: {error}",
+                log.me
+            ));
+        }
+    }
+}
+
+impl Core {
+    /// A message that was counted before has come. If it lay ahead of the checkpoint that this rank goes on
+    /// from, it is matched like any other.
+    #[cold]
+    pub(super) fn arrive_late(&mut self, env: &Envelope) -> Option<Arrival<u32>> {
+        let log = self.log.as_mut()?;
+        if !log.inbound.has_come(calls::name(env)) {
+            return None;
+        }
+        let next = self.matcher.expected(env.source, env.context);
+        self.matcher.set_expected(env.source, env.context, env.seq);
+        let arrival = self.matcher.arrive(env);
+        self.matcher.set_expected(env.source, env.context, next);
+        Some(arrival)
+    }
+}
