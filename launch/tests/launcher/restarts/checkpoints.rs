@@ -29,6 +29,8 @@ struct Known {
     round: u64,
     /// All that it has seen, folded into a number.
     seen: u64,
+    /// A late message was here when the checkpoint was taken.
+    is_late_here: bool,
     /// What was sent to each rank, and what has come from each, folded: late messages and others.
     sent: Vec<u64>,
     got: Vec<u64>,
@@ -48,19 +50,21 @@ fn place(rank: u32, tag: u64) -> usize {
 impl Known {
     fn new(ranks: u32) -> Known {
         let none = vec![0; 2 * ranks as usize];
-        Known { round: 0, seen: 0, sent: none.clone(), got: none }
+        Known { round: 0, seen: 0, is_late_here: false, sent: none.clone(), got: none }
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let words = [&[self.round, self.seen][..], &self.sent, &self.got].concat();
+        let own = [self.round, self.seen, self.is_late_here.into()];
+        let words = [&own[..], &self.sent, &self.got].concat();
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
     fn from_bytes(bytes: &[u8]) -> Known {
         let words: Vec<u64> =
             bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-        let (sent, got) = words[2..].split_at((words.len() - 2) / 2);
-        Known { round: words[0], seen: words[1], sent: sent.into(), got: got.into() }
+        let (sent, got) = words[3..].split_at((words.len() - 3) / 2);
+        let is_late_here = words[2] == 1;
+        Known { round: words[0], seen: words[1], is_late_here, sent: sent.into(), got: got.into() }
     }
 }
 
@@ -168,12 +172,25 @@ impl Rank {
         self.known.round += 1;
     }
 
+    fn late(&mut self) -> bool {
+        let before = (self.endpoint.rank() + self.endpoint.size() - 1) % self.endpoint.size();
+        self.endpoint.probe(Pattern::new(before, LATE)).unwrap().is_some()
+    }
+
     fn checkpoint(&mut self) -> bool {
+        self.known.is_late_here = self.late();
         let state = self.known.to_bytes();
         let (front, rest) = state.split_at(16);
         let taken = self.endpoint.checkpoint(&[IoSlice::new(front), IoSlice::new(rest)]).unwrap();
         self.at(4);
         taken
+    }
+
+    /// What had been seen before the checkpoint is there, also for who goes on from it.
+    fn after_checkpoint(&mut self) {
+        let is_here = self.late();
+        assert!(is_here || !self.known.is_late_here, "a message that was seen is not there any more");
+        fold(&mut self.known.seen, is_here);
     }
 
     /// Tells the others what was sent to them, and compares.
@@ -215,12 +232,16 @@ fn a_rank_with_checkpoints() {
     let death = Death { round: first + random.u64(0..ROUNDS / 2), place: random.u64(0..5) };
     let death = (incarnation < 6).then_some(death);
     let mut rank = Rank { endpoint, known, death, into: vec![0; LONG] };
+    if restored.is_some() {
+        rank.after_checkpoint();
+    }
     let mut taken = 0;
     while rank.known.round < ROUNDS {
         rank.round();
         // Each at another time.
         if (rank.known.round + u64::from(rank.endpoint.rank())).is_multiple_of(every) {
             taken += u64::from(rank.checkpoint());
+            rank.after_checkpoint();
         }
     }
     rank.settle();
