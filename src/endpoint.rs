@@ -188,7 +188,6 @@ impl Endpoint {
         endpoint.heartbeat.beat(0);
         endpoint.resume()?;
         endpoint.begin_exchange();
-        endpoint.await_what_lies_ahead();
         Ok(endpoint)
     }
 

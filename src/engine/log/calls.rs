@@ -291,6 +291,7 @@ impl Endpoint {
     pub(crate) fn probe_logged(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
         match self.log().ask() {
             Answer::Free => {
+                self.await_what_lies_ahead();
                 let found = self.look_logged(from)?;
                 let found = found.map(|envelope| (name(&envelope), status(&envelope)));
                 Ok(self.saw(found, |log, name| log.recorder.probed(name)))
@@ -312,6 +313,7 @@ impl Endpoint {
     pub(crate) fn claim_logged(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
         match self.log().ask() {
             Answer::Free => {
+                self.await_what_lies_ahead();
                 self.look_logged(from)?;
                 let claimed = self.core.matcher.claim(&posting(from));
                 let found = claimed.map(|(id, envelope)| (name(&envelope), (id, envelope)));

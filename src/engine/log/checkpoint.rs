@@ -9,6 +9,7 @@ use crate::engine::peer::Queued;
 use crate::engine::core::Core;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::{Endpoint, Error, Rank, explain};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -92,6 +93,7 @@ impl Endpoint {
             return Ok(false);
         }
         self.check_nothing_is_under_way()?;
+        self.collect_what_waits();
         let position = self.position()?;
         let log = self.log();
         let incarnation = log.incarnation;
@@ -148,6 +150,11 @@ impl Endpoint {
     fn position(&mut self) -> Result<Position, Error> {
         let log = self.log();
         log.before_send();
+        // Whoever goes on from here writes its next event behind these.
+        self.wait_until(|endpoint| {
+            endpoint.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
+        });
+        let log = self.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
         let serial = self.core.requests.serial();
         let sides = (0..self.size()).map(|rank| self.side(rank)).collect::<Result<_, _>>()?;
@@ -163,8 +170,11 @@ impl Endpoint {
             return Ok(Side { received, next, log: Vec::new() });
         }
         let unreceived = self.core.matcher.unexpected_from(rank);
-        let missing: Vec<(u16, u32)> =
-            unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq)).collect();
+        let unreceived = unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq));
+        // Some of it may still lie ahead of the checkpoint that this process went on from.
+        let absent = log.inbound.missing(rank).map(|name| (name.context, name.seq));
+        let missing = BTreeSet::from_iter(unreceived.chain(absent));
+        let missing: Vec<(u16, u32)> = missing.into_iter().collect();
         if missing.len() + channels.len() > MOST_MISSING {
             let what = format!("{} messages of rank {rank} were not received", missing.len());
             return Err(Error::Pending { what });
@@ -229,27 +239,40 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Waits for what was here when the checkpoint was taken: the program may have seen it already.
-    pub(crate) fn await_what_lies_ahead(&mut self) {
+    /// Waits for what was here when the checkpoint was taken, before the program looks for messages: it may
+    /// have seen them already. It cannot wait for them before anything else, since they may depend on
+    /// what it is about to send again.
+    #[inline]
+    pub(super) fn await_what_lies_ahead(&mut self) {
         if self.core.log.as_ref().is_some_and(|log| !log.is_complete()) {
             self.wait_until(|endpoint| endpoint.core.log.as_ref().is_none_or(|log| log.is_complete()));
         }
     }
 
+    /// Drops what could not be dropped when it was told.
+    fn collect_what_waits(&mut self) {
+        for rank in 0..self.size() {
+            if let Some(committed) = self.log().links[rank as usize].committed.take() {
+                self.collect(rank, committed);
+            }
+        }
+    }
+
     /// A peer has a checkpoint, and will not ask again for what that covers.
-    pub(super) fn collect(&mut self, rank: Rank, committed: &Received) {
+    pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
         let peer = &self.core.peers[rank as usize];
         let waits = peer.queue.iter().any(|queued| !matches!(queued, Queued::Small { .. }));
-        // What is on its way is read from where it is. Next time.
+        // What is on its way is read from where it is.
         let is_sent = |slot: &Slot| {
             slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())
         };
         if waits || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
+            self.log().links[rank as usize].committed = Some(committed);
             return;
         }
         let Endpoint { line, core, .. } = self;
         let Some(log) = &mut core.log else { return };
-        if let Err(error) = log.drop_covered(line, rank, committed) {
+        if let Err(error) = log.drop_covered(line, rank, &committed) {
             explain::warn(&format!(
                 "rank {}: what rank {rank} does not need any more stays in the log: {error}",
                 log.me

@@ -130,6 +130,11 @@ impl Events {
         self.ring.stable().unwrap_or(0)
     }
 
+    /// Whether all that this rank has written is stable.
+    pub(crate) fn are_all_stable(&self) -> bool {
+        self.gate.is_none() || self.stable() >= self.written()
+    }
+
     /// What a message that is sent now has to wait for.
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {

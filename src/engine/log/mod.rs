@@ -48,7 +48,7 @@ use several::Several;
 use taffrail_fabric::Fabric;
 use taffrail_logging::store::Vault;
 use taffrail_logging::{
-    Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Recorder, Replay,
+    Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
 };
 use taffrail_matching::MessageId;
 use taffrail_shm::Line;
@@ -102,7 +102,7 @@ pub(crate) struct Log {
 }
 
 /// The connection with a peer.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Link {
     /// It died, and has not come back.
     away: bool,
@@ -110,6 +110,8 @@ struct Link {
     is_first: bool,
     /// It is of our set.
     fellow: bool,
+    /// What its last checkpoint covers, if that is still to be dropped.
+    committed: Option<Received>,
 }
 
 impl Log {

@@ -127,7 +127,7 @@ impl Endpoint {
     /// A peer says what it has of us, or what its checkpoint has.
     pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
         if restart.turn == Turn::Committed {
-            return self.collect(rank, &restart.received);
+            return self.collect(rank, restart.received);
         }
         let answers = restart.turn == Turn::First;
         if answers {
