@@ -72,4 +72,20 @@ pub enum Broken {
     DeadStillBelieved,
     /// The records of a set's members are downloaded while some of them are not stable.
     DownloadsUnstable,
+    /// When a peer has a checkpoint, all that was logged for it is dropped.
+    CollectsAll,
+    /// A checkpoint is told before it is there.
+    ToldBeforeCommitted,
+    /// A checkpoint covers messages that nobody had received.
+    UnreceivedIsCovered,
+    /// Probes of a rank that goes on from a checkpoint are answered before all is there that was there then.
+    ProbesBeforeAllIsHere,
+    /// A rank that goes on from a checkpoint makes no call at all before that: two may wait for each other.
+    NoCallsBeforeAllIsHere,
+    /// A checkpoint is taken while events before it are not stable.
+    CheckpointBeforeStable,
+    /// What polls have not found before a checkpoint is counted after it.
+    PollsAcrossCheckpoint,
+    /// A checkpoint does not keep the log.
+    LogNotInCheckpoint,
 }

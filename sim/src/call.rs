@@ -124,6 +124,12 @@ impl Program {
         Program { port, future }
     }
 
+    /// Goes on to where it was when it had been told all this, which is all that its state depends on.
+    pub fn go_on_from(&mut self, told: &[Outcome]) -> Next {
+        let first = self.go_on(None);
+        told.iter().fold(first, |_, outcome| self.go_on(Some(outcome.clone())))
+    }
+
     /// Goes on to the next call; with the outcome of the one before, but for the first.
     pub fn go_on(&mut self, outcome: Option<Outcome>) -> Next {
         self.port.outcome.set(outcome);

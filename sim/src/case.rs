@@ -40,6 +40,8 @@ pub struct Case {
     pub all_events: bool,
     /// Whether events travel with messages, in place of the gate.
     pub causal: bool,
+    /// How many checkpoints ranks may take that are a set by themselves.
+    pub checkpoints: u32,
     /// What fails, at which step, and its number.
     pub faults: Vec<(usize, usize, Fault)>,
     /// What is wrong on purpose.
@@ -55,6 +57,8 @@ pub struct Less {
     pub ranks: Option<u32>,
     /// So many rounds.
     pub rounds: Option<u32>,
+    /// So many checkpoints at the most.
+    pub checkpoints: Option<u32>,
 }
 
 impl Case {
@@ -77,6 +81,9 @@ impl Case {
         let faults = faults.into_iter().enumerate().map(|(k, (step, fault))| (step, k, fault));
         let faults = faults.filter(|(_, k, _)| !less.without.contains(k)).collect();
         let causal = fastrand::Rng::with_seed(seed ^ 0xca05a1).u8(0..3) == 0;
+        let alone = sets.iter().any(|set| set.len() == 1);
+        let most = if alone && !causal { checkpoints(seed) } else { 0 };
+        let checkpoints = less.checkpoints.unwrap_or(most).min(most);
         Case {
             seed,
             workload,
@@ -87,6 +94,7 @@ impl Case {
             durability,
             all_events,
             causal,
+            checkpoints,
             faults,
             broken,
         }
@@ -123,6 +131,12 @@ fn sets(random: &mut fastrand::Rng, ranks: u32, nodes: bool) -> Vec<Vec<Rank>> {
     }
     sets.retain(|set| !set.is_empty());
     sets
+}
+
+/// How many checkpoints are taken: none in three of eight jobs. It has its own chance, so that all else is as
+/// it was without checkpoints.
+fn checkpoints(seed: u64) -> u32 {
+    [0, 0, 0, 100, 1, 3, 10, 1000][fastrand::Rng::with_seed(seed ^ 0xc4ec).usize(0..8)]
 }
 
 /// Several faults, each soon after the one before or at any time.
@@ -163,6 +177,9 @@ impl fmt::Display for Case {
         if self.causal {
             let rings = if self.loses_rings() { "lost" } else { "kept" };
             write!(f, ", causal (rings of who dies are {rings})")?;
+        }
+        if self.checkpoints > 0 {
+            write!(f, ", {} checkpoints at the most", self.checkpoints)?;
         }
         if let Some(broken) = self.broken {
             write!(f, ", broken: {broken:?}")?;

@@ -33,6 +33,29 @@ pub struct Counts {
     pub steps: usize,
     /// Faults that found something to break.
     pub faults: usize,
+    /// Checkpoints that were taken.
+    pub checkpoints: usize,
+    /// Ranks that went on from one.
+    pub restored: usize,
+    /// Messages that have left logs since a checkpoint covers them.
+    pub collected: usize,
+}
+
+impl Counts {
+    fn of(ended: &Ended) -> Self {
+        let Ended { steps, faults, checkpoints, restored, collected, .. } = *ended;
+        Counts { runs: 1, steps, faults, checkpoints, restored, collected }
+    }
+
+    /// Adds what others have run.
+    pub fn add(&mut self, other: &Counts) {
+        self.runs += other.runs;
+        self.steps += other.steps;
+        self.faults += other.faults;
+        self.checkpoints += other.checkpoints;
+        self.restored += other.restored;
+        self.collected += other.collected;
+    }
 }
 
 /// Which job, for its results.
@@ -75,7 +98,7 @@ fn results(case: &Case) -> Result<Vec<u64>, Violation> {
     if let Some(known) = RESULTS.with_borrow(|results| results.get(&job).cloned()) {
         return Ok(known);
     }
-    let calm = Case { faults: Vec::new(), broken: None, ..case.clone() };
+    let calm = Case { faults: Vec::new(), checkpoints: 0, broken: None, ..case.clone() };
     let results = run(&calm, false).0?.results;
     RESULTS.with_borrow_mut(|known| known.insert(job, results.clone()));
     Ok(results)
@@ -92,9 +115,7 @@ pub fn check_all(
     let mut counts = Counts::default();
     for seed in seeds {
         let ended = check(seed, &Less::default(), broken)?;
-        counts.runs += 1;
-        counts.steps += ended.steps;
-        counts.faults += ended.faults;
+        counts.add(&Counts::of(&ended));
     }
     Ok(counts)
 }
@@ -122,18 +143,21 @@ impl Failure {
         let fewer_ranks = (2..case.ranks).map(|ranks| Less { ranks: Some(ranks), ..less.clone() });
         let fewer_rounds =
             (1..case.rounds).map(|rounds| Less { rounds: Some(rounds), ..less.clone() });
-        fewer_faults.chain(fewer_ranks).chain(fewer_rounds).collect()
+        let fewer_checkpoints = (0..case.checkpoints.min(8))
+            .map(|checkpoints| Less { checkpoints: Some(checkpoints), ..less.clone() });
+        fewer_faults.chain(fewer_ranks).chain(fewer_rounds).chain(fewer_checkpoints).collect()
     }
 
     /// The command that runs it again.
     pub fn command(&self) -> String {
-        let Less { without, ranks, rounds } = &self.less;
+        let Less { without, ranks, rounds, checkpoints } = &self.less;
         let mut line = format!("cargo xtask sim --seed {}", self.seed);
         if !without.is_empty() {
             let numbers: Vec<String> = without.iter().map(usize::to_string).collect();
             line += &format!(" --without {}", numbers.join(","));
         }
-        for (option, value) in [("ranks", ranks), ("rounds", rounds)] {
+        for (option, value) in [("ranks", ranks), ("rounds", rounds), ("checkpoints", checkpoints)]
+        {
             if let Some(value) = value {
                 line += &format!(" --{option} {value}");
             }

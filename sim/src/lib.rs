@@ -3,7 +3,8 @@
 //! The real match engine and the real state machines of message logging, put together as an engine
 //! does it ([`wiring`]), run programs over a simulated network and a simulated event logger. Chance
 //! decides who does the next step, which connection brings something, when events become stable, and
-//! what fails when: ranks and sets, also during recovery, connections, the event logger. After every
+//! what fails when: ranks and sets, also during recovery, connections, the event logger; and when a rank
+//! that is a set by itself takes a checkpoint. After every
 //! step the invariants of `docs/logging.md` are checked ([`oracle`]); no run may hang; and the results
 //! are those of a run without failures.
 //!

@@ -32,6 +32,9 @@ struct Arguments {
     /// With --seed: with so many rounds.
     #[arg(long, requires = "seed")]
     rounds: Option<u32>,
+    /// With --seed: with so many checkpoints at the most.
+    #[arg(long, requires = "seed")]
+    checkpoints: Option<u32>,
     /// What is wrong on purpose.
     #[arg(long, value_enum)]
     broken: Option<Broken>,
@@ -53,8 +56,13 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
-    let Arguments { without, ranks, rounds, broken, .. } = arguments;
-    let less = Less { without: without.clone(), ranks: *ranks, rounds: *rounds };
+    let Arguments { without, ranks, rounds, checkpoints, broken, .. } = arguments;
+    let less = Less {
+        without: without.clone(),
+        ranks: *ranks,
+        rounds: *rounds,
+        checkpoints: *checkpoints,
+    };
     let ended = check(seed, &less, *broken).map_err(Box::new)?;
     let case = Case::new(seed, &less, *broken);
     println!("seed {seed}: {case}");
@@ -80,17 +88,18 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
     });
     let mut all = Counts::default();
     for counts in counts {
-        let counts = counts.map_err(Box::new)?;
-        all.runs += counts.runs;
-        all.steps += counts.steps;
-        all.faults += counts.faults;
+        all.add(&counts.map_err(Box::new)?);
     }
     let took = start.elapsed().as_secs_f64();
     println!(
-        "{} runs, {} steps, {} faults, in {took:.1} s: {:.0} seeds/s; nothing violated",
+        "{} runs, {} steps, {} faults, {} checkpoints, {} ranks went on from one, {} messages left logs, \
+         in {took:.1} s: {:.0} seeds/s; nothing violated",
         all.runs,
         all.steps,
         all.faults,
+        all.checkpoints,
+        all.restored,
+        all.collected,
         all.runs as f64 / took
     );
     Ok(())

@@ -7,6 +7,9 @@ use crate::wiring::{CONTEXTS, Content, Wiring};
 use std::collections::BTreeSet;
 
 mod causal;
+mod checkpoint;
+
+use checkpoint::Kept;
 use taffrail_logging::{Name, Rank};
 use taffrail_matching::{Envelope, Posting};
 
@@ -78,6 +81,9 @@ struct Known {
     postings: Vec<Posting>,
     /// Of each event, what it may depend on.
     events: Vec<[u64; MOST]>,
+    /// Its last checkpoint that is not there yet, and the one that is.
+    taken: Option<Kept>,
+    committed: Option<Kept>,
 }
 
 /// Knows everything.
@@ -129,6 +135,7 @@ impl Oracle {
         known.received.clear();
         known.postings.clear();
         known.past = Past::default();
+        known.taken = None;
         for to in 0..self.ranks.len() as u32 {
             for context in CONTEXTS {
                 self.channel(rank, to, context).sent.clear();
@@ -136,11 +143,13 @@ impl Oracle {
         }
     }
 
-    /// A rank starts again, with its events up to this clock.
+    /// A rank starts again, with its events up to this clock, and from its checkpoint if it has one.
     ///
     /// # Errors
     /// What is violated.
     pub fn starts(&mut self, rank: Rank, clock: u64, wiring: &Wiring, logger: &Logger) -> Checked {
+        self.goes_on(rank);
+        self.keeps_all(rank, wiring)?;
         let Known { past, events, .. } = &mut self.ranks[rank as usize];
         past.clocks[rank as usize] = clock;
         match clock.checked_sub(1) {
@@ -358,7 +367,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Nothing that a rank has sent out of its set has left its log: there are no checkpoints.
+    /// Nothing that a rank has sent out of its set has left its log, but for what a checkpoint of its
+    /// receiver covers.
     ///
     /// # Errors
     /// What is violated.
@@ -368,11 +378,21 @@ impl Oracle {
                 continue;
             }
             let sent = CONTEXTS.map(|context| self.channel(rank, to, context).sent.len());
-            let (sent, kept) = (sent.iter().sum::<usize>(), wiring.log_to(to).count());
-            if sent != kept {
+            let (count, kept) = (sent.iter().sum::<usize>(), wiring.log_to(to).count());
+            if count == kept {
+                continue;
+            }
+            let log: BTreeSet<_> = wiring.log_to(to).collect();
+            let channels = CONTEXTS.into_iter().zip(sent);
+            let mut all = channels.flat_map(|(context, len)| {
+                (0..len as u32).map(move |seq| Name { source: rank, context, seq })
+            });
+            let lacks = all
+                .find(|name| !log.contains(&(name.context, name.seq)) && !self.covers(to, *name));
+            if let Some(name) = lacks {
                 let text = format!(
-                    "rank {rank} has sent {sent} messages to {to} since it started, none is covered \
-                     by a checkpoint, and its log has {kept}"
+                    "rank {rank} has sent {name:?} to {to}, no checkpoint of {to} covers it, and it is \
+                     not in the log"
                 );
                 return violation("no-early-discard", text);
             }

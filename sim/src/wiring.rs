@@ -7,21 +7,24 @@
 //! - `calls`: what the program asks, and what chance decides of it;
 //! - `arrival`: what comes from a peer;
 //! - `departure`: what leaves for a peer, and when it may;
-//! - `causal`: events that go before it, in place of the gate.
+//! - `causal`: events that go before it, in place of the gate;
+//! - `checkpoint`: where a rank goes on that starts again.
 
 mod arrival;
 mod calls;
 mod causal;
+mod checkpoint;
 mod departure;
 
 use crate::broken::Broken;
 use crate::call::{Body, Req};
+pub use checkpoint::Checkpoint;
 use departure::Line;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use taffrail_logging::{
-    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, Rank, Received,
-    Recorder, Replay, ReplayError, Restart,
+    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, PositionError,
+    Rank, Received, Recorder, Replay, ReplayError, Restart,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
 
@@ -121,6 +124,9 @@ pub enum Trouble {
     /// Determinants are not what they should be.
     #[error(transparent)]
     Causal(#[from] CausalError),
+    /// A checkpoint is not one of this job.
+    #[error(transparent)]
+    Checkpoint(#[from] PositionError),
 }
 
 /// Who a rank is.
@@ -157,6 +163,10 @@ pub struct Wiring {
     gate: Gate,
     causal: Option<Causal>,
     requests: Vec<Request>,
+    /// How many of them the program was told the end of.
+    handed: usize,
+    /// How many messages have left the log.
+    collected: usize,
     /// Messages that have come and were not handed over, whole or not.
     stored: BTreeMap<Name, Stored>,
     lines: Vec<Line>,
@@ -206,7 +216,7 @@ impl Stored {
 impl Wiring {
     /// A rank that starts: for the first time, connected with all others, or again, with the events
     /// that are left and no connection. In causal logging `stable` of them are stable, and survivors hold
-    /// these determinants.
+    /// these determinants. With a checkpoint it goes on from there, and what was before is not replayed.
     ///
     /// # Errors
     /// When the events are not those of one execution.
@@ -215,13 +225,19 @@ impl Wiring {
         mut events: Vec<(u64, Event)>,
         stable: u64,
         held: &[Vec<u8>],
+        checkpoint: Option<&Checkpoint>,
     ) -> Result<Self, Trouble> {
         let first = who.incarnation == 0;
         let causal =
             if who.causal { Some(causal::open(&who, &mut events, stable, held)?) } else { None };
         let unstable = causal.iter().flat_map(|causal| causal.held_of(who.me));
         let unstable = unstable.map(|d| Clocked { clock: d.clock, event: d.event() }).collect();
-        let replay = Replay::new(0, events)?;
+        let after = match checkpoint {
+            Some(checkpoint) => checkpoint.position(who.ranks)?.clock,
+            None => 0,
+        };
+        let events = events.into_iter().filter(|(clock, _)| *clock > after);
+        let replay = Replay::new(after, events)?;
         let mut outbound = Outbound::new(who.ranks, first);
         for &fellow in who.set.iter().filter(|_| !first) {
             // It has started again with us and has nothing: what we send to it just waits for it.
@@ -231,7 +247,7 @@ impl Wiring {
         let place = who.set.iter().position(|&rank| rank == who.me).expect("it is in its own set");
         let mut gate = Gate::new(who.set.len());
         gate.stable(place, replay.clock());
-        Ok(Wiring {
+        let mut wiring = Wiring {
             place,
             matcher: Matcher::with_seed(7),
             recorder: Recorder::after(replay.clock()),
@@ -242,12 +258,18 @@ impl Wiring {
             gate,
             causal,
             requests: Vec::new(),
+            handed: 0,
+            collected: 0,
             stored: BTreeMap::new(),
             lines: (0..who.ranks).map(|_| Line::new(first)).collect(),
             unstable,
             to_write: Vec::new(),
             who,
-        })
+        };
+        if let Some(checkpoint) = checkpoint {
+            wiring.go_on_from(checkpoint)?;
+        }
+        Ok(wiring)
     }
 
     /// A member of the set has written its events up to this clock. Looked up before every call.
@@ -300,7 +322,8 @@ impl Wiring {
     pub fn report(&self) -> String {
         let waits = self.requests.iter().enumerate().filter(|(_, request)| match request.state {
             State::Has(name) => self.stored.get(&name).is_none_or(|stored| !stored.is_whole()),
-            _ => true,
+            State::Waits(_) => true,
+            State::Cancelled => false,
         });
         let waits: Vec<String> =
             waits.map(|(req, Request { state, .. })| format!("{req}: {state:?}")).collect();
@@ -310,11 +333,14 @@ impl Wiring {
                 format!("{peer}: ready {ready}, {line}")
             })
             .collect();
+        let ahead = (0..self.who.ranks).flat_map(|peer| self.inbound.missing(peer));
+        let ahead: Vec<String> = ahead.map(|name| format!("{name:?}")).collect();
         format!(
-            "requests not over [{}], {} messages stored, replay over: {}, lines [{}]",
+            "requests not over [{}], {} messages stored, replay over: {}, to come again [{}], lines [{}]",
             waits.join(", "),
             self.stored.len(),
             self.replay.is_over(),
+            ahead.join(", "),
             lines.join("; ")
         )
     }

@@ -160,7 +160,14 @@ async fn prober(api: Api, place: Place) -> u64 {
                 None => state = mix(state, 1),
             }
         };
-        let message = api.recv(from(source, tag)).await;
+        // What a probe has seen can be claimed, whatever has happened since.
+        let message = match state % 2 {
+            0 => api.recv(from(source, tag)).await,
+            _ => {
+                let req = api.claim(from(source, tag)).await;
+                api.wait(req.expect("a probe has seen it")).await
+            }
+        };
         state = mix(mix(state, message.words[1]), source.into());
         sum = sum.wrapping_add(message.words[0]);
         api.send(source, 1, 0, [message.words[0], state, 0]).await;

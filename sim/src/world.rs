@@ -1,16 +1,18 @@
 //! One run: who does the next step is chance, and so is when something fails.
 
+mod checkpoint;
 mod faults;
 mod recovery;
 mod steps;
 
-use crate::call::{Call, Next, Program};
+use crate::call::{Call, Next, Outcome, Program};
 use crate::case::Case;
 use crate::logger::{Durability, Logger};
 use crate::network::Network;
 use crate::oracle::{Checked, Oracle, Violation, violation};
 use crate::wiring::{Frame, Identity, Trouble, Wiring};
 use crate::workload::Place;
+use checkpoint::Saved;
 use steps::Step;
 use taffrail_logging::Rank;
 
@@ -23,6 +25,12 @@ pub struct Ended {
     pub steps: usize,
     /// Faults that found something to break.
     pub faults: usize,
+    /// Checkpoints that were taken.
+    pub checkpoints: usize,
+    /// Ranks that went on from one.
+    pub restored: usize,
+    /// Messages that have left logs since a checkpoint covers them.
+    pub collected: usize,
 }
 
 struct Live {
@@ -33,6 +41,10 @@ struct Live {
     /// It was made and waits for something to arrive.
     waits: bool,
     result: Option<u64>,
+    /// What the program was told, which is its state.
+    told: Vec<Outcome>,
+    /// It has called since its last checkpoint.
+    has_called: bool,
 }
 
 /// Steps after the last fault, after which a run is taken not to end.
@@ -51,9 +63,15 @@ pub struct World<'a> {
     /// What survivors hold of the events of the dead, where these are lost; none of who was not asked
     /// since the last has died.
     answers: Vec<Option<Vec<u8>>>,
+    /// The last checkpoint of each rank: what is there, and what is being stored.
+    saved: Vec<Option<Saved>>,
+    storing: Vec<Option<Saved>>,
     faults: usize,
+    checkpoints: usize,
+    restored: usize,
+    collected: usize,
     /// How unlikely each kind of step is, so that runs differ.
-    reluctance: [u8; 12],
+    reluctance: [u8; 13],
     trace: Option<Vec<String>>,
 }
 
@@ -67,7 +85,12 @@ pub fn run(case: &Case, traced: bool) -> (Result<Ended, Violation>, Vec<String>)
 impl<'a> World<'a> {
     fn new(case: &'a Case, traced: bool) -> Self {
         let mut random = fastrand::Rng::with_seed(case.seed ^ 0x5eed);
-        let reluctance = std::array::from_fn(|_| [0, 0, 0, 128, 200, 235][random.usize(0..6)]);
+        let mut reluctance = [0; 13];
+        for kind in &mut reluctance[..12] {
+            *kind = [0, 0, 0, 128, 200, 235][random.usize(0..6)];
+        }
+        // Checkpoints take no chance from what is as it was without them.
+        reluctance[12] = [128, 200, 235, 250][(case.seed % 4) as usize];
         World {
             case,
             ranks: (0..case.ranks).map(|_| None).collect(),
@@ -77,7 +100,12 @@ impl<'a> World<'a> {
             logger: Logger::new(case),
             oracle: Oracle::new(case),
             answers: vec![None; case.ranks as usize],
+            saved: (0..case.ranks).map(|_| None).collect(),
+            storing: (0..case.ranks).map(|_| None).collect(),
             faults: 0,
+            checkpoints: 0,
+            restored: 0,
+            collected: 0,
             reluctance,
             random,
             trace: traced.then(Vec::new),
@@ -117,7 +145,14 @@ impl<'a> World<'a> {
             }
         }
         let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
-        Ok(Ended { results, steps: step, faults: self.faults })
+        Ok(Ended {
+            results,
+            steps: step,
+            faults: self.faults,
+            checkpoints: self.checkpoints,
+            restored: self.restored,
+            collected: self.collected,
+        })
     }
 
     fn is_over(&self) -> bool {
@@ -178,6 +213,8 @@ impl<'a> World<'a> {
                 }
                 Ok(())
             }
+            Step::Checkpoint(rank) => self.checkpoint(rank),
+            Step::Commit(rank) => self.commit(rank),
             Step::Ask(rank) => {
                 self.ask(rank);
                 Ok(())
@@ -248,17 +285,22 @@ impl<'a> World<'a> {
         }
         let (events, held) = (self.logger.download(rank), self.held());
         self.say(|| format!("      rank {rank} starts with {events:?}"));
-        let wiring = Wiring::start(who, events, self.logger.stable(rank), &held)
+        let saved = self.saved[rank as usize].as_ref();
+        let checkpoint = saved.map(|saved| &saved.wiring);
+        let wiring = Wiring::start(who, events, self.logger.stable(rank), &held, checkpoint)
             .or_else(|trouble| self.trouble(rank, trouble))?;
         self.oracle.starts(rank, wiring.clock(), &wiring, &self.logger)?;
         let place =
             Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
         let mut program = case.workload.start(place);
-        let (call, result) = match program.go_on(None) {
+        let told = self.went_on(rank);
+        let (call, result) = match program.go_on_from(&told) {
             Next::Call(call) => (Some(call), None),
             Next::End(result) => (None, Some(result)),
         };
-        self.ranks[rank as usize] = Some(Live { wiring, program, call, waits: false, result });
+        let (waits, has_called) = (false, true);
+        let live = Live { wiring, program, call, waits, result, told, has_called };
+        self.ranks[rank as usize] = Some(live);
         self.is_back(rank)
     }
 
@@ -280,6 +322,8 @@ impl<'a> World<'a> {
         self.say(|| format!("      {call:x?} -> {outcome:x?}"));
         self.oracle.called(rank, &call, &outcome)?;
         let live = self.live(rank);
+        live.has_called = true;
+        live.told.push(outcome.clone());
         match live.program.go_on(Some(outcome)) {
             Next::Call(next) => live.call = Some(next),
             Next::End(result) => live.result = Some(result),
@@ -362,7 +406,10 @@ impl<'a> World<'a> {
         }
         self.write_events(to)?;
         self.hear_if_immediate();
-        self.live(to).waits = false;
+        let live = self.live(to);
+        live.waits = false;
+        let collected = live.wiring.take_collected();
+        self.collected += collected;
         if let Some(live) = &self.ranks[to as usize] {
             self.oracle.keeps_all(to, &live.wiring)?;
         }

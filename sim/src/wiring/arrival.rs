@@ -1,6 +1,6 @@
 //! What comes from peers.
 
-use super::{CONTEXTS, Frame, Piece, Stored, Trouble, Wiring};
+use super::{Frame, Piece, Stored, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::Req;
 use taffrail_logging::{Meeting, Name, Rank, Received, Reserved, Restart, Turn};
@@ -28,7 +28,7 @@ impl Wiring {
         // the connection was lost.
         let line = &self.lines[peer as usize];
         if line.is_first || meeting == Meeting::Known {
-            self.tell(peer, Turn::First);
+            self.tell_what_is_here(peer, Turn::First);
         }
         true
     }
@@ -70,9 +70,12 @@ impl Wiring {
 
     /// A peer says what it has of us.
     fn told(&mut self, peer: Rank, restart: Restart) {
+        if restart.turn == Turn::Committed {
+            return self.collect(peer, restart.received);
+        }
         let answers = restart.turn == Turn::First;
         if answers {
-            self.tell(peer, Turn::Second);
+            self.tell_what_is_here(peer, Turn::Second);
         }
         // Where both have started again, its RESTART1 has said it all already.
         if answers || !self.outbound.is_ready(peer) {
@@ -80,14 +83,16 @@ impl Wiring {
         }
     }
 
-    fn tell(&mut self, peer: Rank, turn: Turn) {
-        let channels = CONTEXTS.map(|context| (context, self.matcher.expected(peer, context)));
+    fn tell_what_is_here(&mut self, peer: Rank, turn: Turn) {
         let mut missing: Vec<_> =
             self.inbound.missing(peer).map(|name| (name.context, name.seq)).collect();
         if self.is(Broken::MissingNotTold) {
             missing.clear();
         }
-        let received = Received { channels: channels.to_vec(), missing };
+        self.tell(peer, turn, Received { channels: self.channels(peer), missing });
+    }
+
+    pub(super) fn tell(&mut self, peer: Rank, turn: Turn, received: Received) {
         let restart = Restart { turn, incarnation: self.who.incarnation, received };
         self.lines[peer as usize].tell(restart.encode());
     }
@@ -121,8 +126,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// The first piece of a message that was not here before: counts it, and finds out who gets it.
-    /// Whether it is wanted.
+    /// The first piece of a message that was not here before: counts it, if a checkpoint has not, and finds
+    /// out who gets it. Whether it is wanted.
     fn begins(&mut self, name: Name, piece: &Piece) -> Result<bool, Trouble> {
         let Name { source, context, seq } = name;
         let pieces = piece.body.pieces;
@@ -130,7 +135,11 @@ impl Wiring {
         let envelope =
             Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: Data::NONE };
         let expected = self.matcher.expected(source, context);
-        if expected != seq && self.is(Broken::DuplicatesDelivered) {
+        let again = self.inbound.has_come(name);
+        if again {
+            // A message like any other now, as if it were the next of its channel.
+            self.matcher.set_expected(source, context, seq);
+        } else if expected != seq && self.is(Broken::DuplicatesDelivered) {
             self.matcher.set_expected(source, context, seq);
         } else if taffrail_logging::before(seq, expected) {
             return Ok(false);
@@ -144,6 +153,9 @@ impl Wiring {
                 self.matcher.set_expected(source, context, seq.wrapping_add(1));
             }
             _ => self.arrives(&envelope),
+        }
+        if again {
+            self.matcher.set_expected(source, context, expected);
         }
         Ok(true)
     }

@@ -13,6 +13,17 @@ impl Wiring {
     /// # Errors
     /// When the program does not do what its log says it did.
     pub fn call(&mut self, call: &Call, chance: usize) -> Result<Option<Outcome>, Trouble> {
+        if self.waits_wrongly() {
+            return Ok(None);
+        }
+        let outcome = self.outcome(call, chance)?;
+        if let Some(outcome) = &outcome {
+            self.count_handed(outcome);
+        }
+        Ok(outcome)
+    }
+
+    fn outcome(&mut self, call: &Call, chance: usize) -> Result<Option<Outcome>, Trouble> {
         let outcome = match call {
             Call::Compute => Outcome::Done,
             Call::Send { to, context, tag, body } => {
@@ -125,6 +136,9 @@ impl Wiring {
             None => self.replay.poll(),
         };
         let outcome = match (answer, call) {
+            (Answer::Free, Call::Probe(_) | Call::Claim(_)) if self.waits_to_look() => {
+                return Ok(None);
+            }
             (Answer::Free, _) => return Ok(self.free_poll(call, chance)),
             (Answer::Nothing, Call::Test(_) | Call::Probe(_) | Call::Claim(_)) => {
                 return Ok(Some(Outcome::Nothing));

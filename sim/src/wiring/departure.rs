@@ -48,6 +48,11 @@ impl Line {
         self.push(Leaving::Restart(bytes));
     }
 
+    /// Whether a message waits to leave.
+    pub(super) fn has_messages(&self) -> bool {
+        self.queue.iter().any(|leaving| matches!(leaving, Leaving::Message { .. }))
+    }
+
     pub(super) fn push(&mut self, leaving: Leaving) {
         self.queue.push_back(leaving);
     }

@@ -53,6 +53,7 @@ impl World<'_> {
             if self.ranks[member as usize].take().is_some() {
                 self.faults += 1;
             }
+            self.storing[member as usize] = None;
             self.network.died(member);
         }
         if self.case.causal {

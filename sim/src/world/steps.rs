@@ -16,6 +16,9 @@ pub(super) enum Step {
     GiveUp(Rank, Rank),
     /// Two ranks connect.
     Connect(Rank, Rank),
+    /// A rank takes a checkpoint; it is there.
+    Checkpoint(Rank),
+    Commit(Rank),
     /// A survivor says what it holds.
     Ask(Rank),
     /// A rank starts again.
@@ -42,6 +45,12 @@ impl World<'_> {
                 }
                 continue;
             };
+            if self.may_take(rank) {
+                steps.push(Step::Checkpoint(rank));
+            }
+            if self.storing[rank as usize].is_some() {
+                steps.push(Step::Commit(rank));
+            }
             if self.is_to_answer(rank) {
                 steps.push(Step::Ask(rank));
             }
@@ -103,6 +112,7 @@ impl World<'_> {
                 Step::StartLogger => 8,
                 Step::WriteAgain(_) => 9,
                 Step::Stray => 10,
+                Step::Checkpoint(_) | Step::Commit(_) => 12,
             };
             if self.random.u8(..) >= self.reluctance[kind] {
                 break;
