@@ -150,19 +150,23 @@ fn ranks_that_are_killed_tell_what_they_went_through() {
     assert_eq!(whole.len(), 3);
     let logged = ["--logging", "pessimistic", "--sets", "rank"];
     let kill = ["--kill", "1@1000,2@2000,1@end,0@end"];
-    let parts = lives(&[&logged[..], &kill].concat());
-    let of: Vec<_> = parts.iter().map(|l| (l["rank"].as_u64(), l["killed"] == true)).collect();
-    let expected = [(0, true), (0, false), (1, true), (1, true), (1, false), (2, true), (2, false)];
-    assert_eq!(of, expected.map(|(rank, killed)| (Some(rank), killed)), "{parts:?}");
-    for pair in parts.windows(2).filter(|pair| pair[0]["killed"] == true) {
-        let at = |life: usize, what: &str| pair[life][what].as_u64().unwrap();
-        let order = [at(0, "begun_ns"), at(0, "ready_ns"), at(0, "over_ns")];
-        let after = [at(1, "begun_ns"), at(1, "ready_ns"), at(1, "caught_up_ns")];
-        assert!([order, after].concat().is_sorted(), "{pair:?}");
+    // Checkpoints at the kills' iterations, too.
+    for checkpoints in [&[][..], &["--checkpoint-every", "500"]] {
+        let parts = lives(&[&logged[..], &kill, checkpoints].concat());
+        let of: Vec<_> = parts.iter().map(|l| (l["rank"].as_u64(), l["killed"] == true)).collect();
+        let expected =
+            [(0, true), (0, false), (1, true), (1, true), (1, false), (2, true), (2, false)];
+        assert_eq!(of, expected.map(|(rank, killed)| (Some(rank), killed)), "{parts:?}");
+        for pair in parts.windows(2).filter(|pair| pair[0]["killed"] == true) {
+            let at = |life: usize, what: &str| pair[life][what].as_u64().unwrap();
+            let order = [at(0, "begun_ns"), at(0, "ready_ns"), at(0, "over_ns")];
+            let after = [at(1, "begun_ns"), at(1, "ready_ns"), at(1, "caught_up_ns")];
+            assert!([order, after].concat().is_sorted(), "{pair:?}");
+        }
+        // Rank 0 was killed when it knew the answer, and got to know it again.
+        let answers = [&parts[0], &parts[1], &whole[0]].map(|life| life["checksum"].clone());
+        assert!(answers[0].is_string() && answers.iter().all(|a| *a == answers[0]), "{answers:?}");
     }
-    // Rank 0 was killed when it knew the answer, and got to know it again.
-    let answers = [&parts[0], &parts[1], &whole[0]].map(|life| life["checksum"].clone());
-    assert!(answers[0].is_string() && answers.iter().all(|a| *a == answers[0]), "{answers:?}");
 
     let output = perf(folder.path(), &[&ring[..], &kill].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -264,6 +268,7 @@ fn what_makes_no_sense_is_refused() {
         (&["netpipe", "--sets", "rank"], "--sets needs --logging pessimistic"),
         (&["rate", "--pairs", "1,2", "--logging", "pessimistic"], "one number of --pairs"),
         (&["overcommit", "--cpus", "100000"], "--cpus 100000"),
+        (&["determinants", "ring", "--checkpoint-every", "9"], "causal logging, which makes"),
     ] {
         let output = perf(folder.path(), arguments);
         let said = String::from_utf8_lossy(&output.stderr);
