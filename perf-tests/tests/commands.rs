@@ -92,6 +92,19 @@ fn ranks_whose_messages_are_logged_are_started_too() {
 }
 
 #[test]
+fn checkpoints_change_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["netpipe", "-n", "7", "-p", "0", "-l", "16384", "-u", "131072"];
+    let logged = ["--logging", "pessimistic", "--sets", "rank", "--checkpoint-every", "100000"];
+    for mode in ["-2", "-S", "-z", "--loan"] {
+        let text = succeeds(folder.path(), &[&sizes[..], &["-i", mode], &logged].concat());
+        let passed = text.lines().filter(|line| line.ends_with("Integrity check passed"));
+        assert_eq!(passed.count(), 7, "{mode}: {text}");
+    }
+    succeeds(folder.path(), &[&sizes[..], &["-s"], &logged].concat());
+}
+
+#[test]
 fn a_log_takes_memory_and_a_set_none() {
     let folder = tempfile::tempdir().unwrap();
     for (sets, least, most) in [("node", 0.0, 0.05), ("rank", 1.0, 1.1)] {
@@ -265,6 +278,7 @@ fn what_makes_no_sense_is_refused() {
         (&["netpipe", "-l", "9", "-u", "8"][..], "-l 9 is above -u 8"),
         (&["netpipe", "-n", "0"], "0"),
         (&["netpipe", "--loan", "--alloc"], "cannot be used with"),
+        (&["netpipe", "-a", "--checkpoint-every", "9"], "cannot be used with"),
         (&["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"], "no/such/folder: "),
         (&["faults", "ring", "--kill", "1@0"], "expected a rank, @ and a number of iterations"),
         (&["netpipe", "--sets", "rank"], "--sets needs --logging pessimistic"),
