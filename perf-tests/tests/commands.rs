@@ -122,15 +122,18 @@ fn logging_is_measured_in_turn_with_everything() {
     let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
     let arguments = [&["logging", "--rounds", "1", "--sizes", "8,65536"][..], &files].concat();
     let text = succeeds(folder.path(), &arguments);
-    for line in
-        ["8 B, elided, relative to no logging", "64 KiB, sender-based, of the rate of stores"]
-    {
+    for line in [
+        "8 B, elided, relative to no logging",
+        "64 KiB, collected, relative to no logging",
+        "64 KiB, sender-based, of the rate of stores",
+    ] {
         assert!(text.lines().any(|l| l.contains(line) && l.contains(" got ")), "{line}: {text}");
     }
     let document = json(&folder.path().join("rows.json"));
     let rows = document["rows"].as_array().unwrap();
     let of = |what: &str| rows.iter().filter(|row| row["what"] == what).count();
-    for what in ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"] {
+    let both = ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"];
+    for what in both.into_iter().chain(["reserved", "collected"]) {
         assert_eq!(of(what), 2, "{what}: {document}");
     }
     for what in ["no logging", "durability process", "durability node", "durability disk", "causal"]
