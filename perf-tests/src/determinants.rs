@@ -49,6 +49,11 @@ pub struct Row {
 impl Determinants {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        if self.app.checkpoint_every > 0 {
+            let reason = "--checkpoint-every: causal logging, which makes determinants, has no \
+                          checkpoints; leave it out";
+            return Err(Error::Usage(reason.into()));
+        }
         let least = if crate::launching::in_a_job() { 1 } else { self.app.ranks_to_start()? };
         match Session::start_logged(least, Placement::Free, &self.app.failures)? {
             Session::Done(code) => Ok(code),
@@ -63,7 +68,7 @@ impl Determinants {
         collectives::barrier(endpoint)?;
         let before = endpoint.determinants().unwrap_or_default();
         let begin = Instant::now();
-        app::run(name, endpoint, size, iterations, |_| {})?;
+        app::run(name, endpoint, size, iterations, 0, |_| {})?;
         let seconds = begin.elapsed().as_secs_f64();
         let after = endpoint.determinants().unwrap_or_default();
         let mut sums = [

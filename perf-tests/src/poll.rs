@@ -1,7 +1,7 @@
 //! The `poll` command: whether peers that say nothing cost anything.
 
 use crate::limits::beside;
-use crate::netpipe::{Buffers, Mode, measure};
+use crate::netpipe::{Buffers, Checkpoints, Mode, measure};
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
 use crate::plot::{Curve, Panel, Scale};
@@ -63,8 +63,9 @@ impl Poll {
         let handover = member.handover()?;
         let mut parts = Vec::new();
         if let Some(mut pair) = Pair::of(&mut member.endpoint, 0, 1) {
-            let mut buffers = Buffers::one(SIZE);
-            parts = measure(&mut pair, Mode::default(), &mut buffers, MESSAGES)?.parts;
+            let (mut buffers, mut never) = (Buffers::one(SIZE), Checkpoints::every(None));
+            let times = measure(&mut pair, Mode::default(), &mut buffers, &mut never, MESSAGES)?;
+            parts = times.parts;
         }
         if member.reports() {
             machine::warn_if_busy(handover.as_ref());

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+const ALL: [&str; 6] = ["ring", "wave2d", "jacobi3d", "cg", "phases", "irregular"];
+
 fn app(arguments: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_taffrail-perf"))
         .arg("app")
@@ -87,8 +89,20 @@ fn logging_changes_no_checksum() {
 }
 
 #[test]
+fn checkpoints_change_no_checksum() {
+    for name in ALL {
+        let arguments = format!("{name} -n 3 --size 16 --iterations 10");
+        let (plain, _) = checksum(&arguments);
+        for logging in ["", " --logging pessimistic --sets rank"] {
+            let (taken, said) = checksum(&format!("{arguments} --checkpoint-every 3{logging}"));
+            assert_eq!(taken, plain, "{name}{logging}: {said}");
+        }
+    }
+}
+
+#[test]
 fn checksums_depend_on_size_and_iterations() {
-    for name in ["ring", "wave2d", "jacobi3d", "cg", "phases", "irregular"] {
+    for name in ALL {
         let checksums = [(6, 2), (7, 2), (6, 3)].map(|(size, iterations)| {
             checksum(&format!("{name} -n 2 --size {size} --iterations {iterations}")).0
         });

@@ -92,6 +92,19 @@ fn ranks_whose_messages_are_logged_are_started_too() {
 }
 
 #[test]
+fn checkpoints_change_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["netpipe", "-n", "7", "-p", "0", "-l", "16384", "-u", "131072"];
+    let logged = ["--logging", "pessimistic", "--sets", "rank", "--checkpoint-every", "100000"];
+    for mode in ["-2", "-S", "-z", "--loan"] {
+        let text = succeeds(folder.path(), &[&sizes[..], &["-i", mode], &logged].concat());
+        let passed = text.lines().filter(|line| line.ends_with("Integrity check passed"));
+        assert_eq!(passed.count(), 7, "{mode}: {text}");
+    }
+    succeeds(folder.path(), &[&sizes[..], &["-s"], &logged].concat());
+}
+
+#[test]
 fn a_log_takes_memory_and_a_set_none() {
     let folder = tempfile::tempdir().unwrap();
     for (sets, least, most) in [("node", 0.0, 0.05), ("rank", 1.0, 1.1)] {
@@ -109,15 +122,18 @@ fn logging_is_measured_in_turn_with_everything() {
     let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
     let arguments = [&["logging", "--rounds", "1", "--sizes", "8,65536"][..], &files].concat();
     let text = succeeds(folder.path(), &arguments);
-    for line in
-        ["8 B, elided, relative to no logging", "64 KiB, sender-based, of the rate of stores"]
-    {
+    for line in [
+        "8 B, elided, relative to no logging",
+        "64 KiB, collected, relative to no logging",
+        "64 KiB, sender-based, of the rate of stores",
+    ] {
         assert!(text.lines().any(|l| l.contains(line) && l.contains(" got ")), "{line}: {text}");
     }
     let document = json(&folder.path().join("rows.json"));
     let rows = document["rows"].as_array().unwrap();
     let of = |what: &str| rows.iter().filter(|row| row["what"] == what).count();
-    for what in ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"] {
+    let both = ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"];
+    for what in both.into_iter().chain(["reserved", "collected"]) {
         assert_eq!(of(what), 2, "{what}: {document}");
     }
     for what in ["no logging", "durability process", "durability node", "durability disk", "causal"]
@@ -150,19 +166,23 @@ fn ranks_that_are_killed_tell_what_they_went_through() {
     assert_eq!(whole.len(), 3);
     let logged = ["--logging", "pessimistic", "--sets", "rank"];
     let kill = ["--kill", "1@1000,2@2000,1@end,0@end"];
-    let parts = lives(&[&logged[..], &kill].concat());
-    let of: Vec<_> = parts.iter().map(|l| (l["rank"].as_u64(), l["killed"] == true)).collect();
-    let expected = [(0, true), (0, false), (1, true), (1, true), (1, false), (2, true), (2, false)];
-    assert_eq!(of, expected.map(|(rank, killed)| (Some(rank), killed)), "{parts:?}");
-    for pair in parts.windows(2).filter(|pair| pair[0]["killed"] == true) {
-        let at = |life: usize, what: &str| pair[life][what].as_u64().unwrap();
-        let order = [at(0, "begun_ns"), at(0, "ready_ns"), at(0, "over_ns")];
-        let after = [at(1, "begun_ns"), at(1, "ready_ns"), at(1, "caught_up_ns")];
-        assert!([order, after].concat().is_sorted(), "{pair:?}");
+    // Checkpoints at the kills' iterations, too.
+    for checkpoints in [&[][..], &["--checkpoint-every", "500"]] {
+        let parts = lives(&[&logged[..], &kill, checkpoints].concat());
+        let of: Vec<_> = parts.iter().map(|l| (l["rank"].as_u64(), l["killed"] == true)).collect();
+        let expected =
+            [(0, true), (0, false), (1, true), (1, true), (1, false), (2, true), (2, false)];
+        assert_eq!(of, expected.map(|(rank, killed)| (Some(rank), killed)), "{parts:?}");
+        for pair in parts.windows(2).filter(|pair| pair[0]["killed"] == true) {
+            let at = |life: usize, what: &str| pair[life][what].as_u64().unwrap();
+            let order = [at(0, "begun_ns"), at(0, "ready_ns"), at(0, "over_ns")];
+            let after = [at(1, "begun_ns"), at(1, "ready_ns"), at(1, "caught_up_ns")];
+            assert!([order, after].concat().is_sorted(), "{pair:?}");
+        }
+        // Rank 0 was killed when it knew the answer, and got to know it again.
+        let answers = [&parts[0], &parts[1], &whole[0]].map(|life| life["checksum"].clone());
+        assert!(answers[0].is_string() && answers.iter().all(|a| *a == answers[0]), "{answers:?}");
     }
-    // Rank 0 was killed when it knew the answer, and got to know it again.
-    let answers = [&parts[0], &parts[1], &whole[0]].map(|life| life["checksum"].clone());
-    assert!(answers[0].is_string() && answers.iter().all(|a| *a == answers[0]), "{answers:?}");
 
     let output = perf(folder.path(), &[&ring[..], &kill].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -173,14 +193,16 @@ fn ranks_that_are_killed_tell_what_they_went_through() {
 fn recovery_measures_all_kills() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
-    let few = ["recovery", "--rounds", "1", "--sizes", "262144,1048576", "--faults", "0,2"];
+    let few = ["recovery", "--rounds", "1", "--sizes", "262144,1048576", "--faults", "2"];
     let text = succeeds(folder.path(), &[&few[..], &files].concat());
     assert!(text.contains("1 MiB, re-execution relative to execution"), "{text}");
     let document = json(&folder.path().join("rows.json"));
     let rows = document["rows"].as_array().unwrap();
     let faults: Vec<_> = rows.iter().map(|row| row["faults"].as_u64().unwrap()).collect();
-    assert_eq!(faults, [1, 1, 0, 2, 0, 2], "{document}");
-    assert_eq!(document["about"]["started_ms"].as_array().unwrap().len(), 6, "{document}");
+    assert_eq!(faults, [1, 1, 2, 2, 2, 2], "{document}");
+    let with_checkpoints = rows.iter().filter(|row| row["checkpoint_every"].is_u64());
+    assert_eq!(with_checkpoints.count(), 2, "{document}");
+    assert_eq!(document["about"]["started_ms"].as_array().unwrap().len(), 10, "{document}");
     for file in ["rows.csv", "a.svg", "a.png"] {
         assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
     }
@@ -259,11 +281,13 @@ fn what_makes_no_sense_is_refused() {
         (&["netpipe", "-l", "9", "-u", "8"][..], "-l 9 is above -u 8"),
         (&["netpipe", "-n", "0"], "0"),
         (&["netpipe", "--loan", "--alloc"], "cannot be used with"),
+        (&["netpipe", "-a", "--checkpoint-every", "9"], "cannot be used with"),
         (&["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"], "no/such/folder: "),
         (&["faults", "ring", "--kill", "1@0"], "expected a rank, @ and a number of iterations"),
         (&["netpipe", "--sets", "rank"], "--sets needs --logging pessimistic"),
         (&["rate", "--pairs", "1,2", "--logging", "pessimistic"], "one number of --pairs"),
         (&["overcommit", "--cpus", "100000"], "--cpus 100000"),
+        (&["determinants", "ring", "--checkpoint-every", "9"], "causal logging, which makes"),
     ] {
         let output = perf(folder.path(), arguments);
         let said = String::from_utf8_lossy(&output.stderr);

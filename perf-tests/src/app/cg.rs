@@ -130,6 +130,10 @@ impl Application for Heat {
         let cells = (first..).zip(&self.temperature);
         cells.map(|(cell, t)| share(cell, t.to_bits())).fold(0, u64::wrapping_add)
     }
+
+    fn state(&mut self) -> Vec<&mut [u8]> {
+        vec![bytemuck::cast_slice_mut(&mut self.temperature)]
+    }
 }
 
 /// The scalar product over all ranks, added in their order.

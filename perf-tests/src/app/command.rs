@@ -26,6 +26,10 @@ pub struct App {
     /// How many iterations to do [default: what takes about two seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: Option<u32>,
+    /// Take a checkpoint of each rank whenever so many iterations are done, from which it goes on if it
+    /// is killed; 0: never. Where messages are logged, each rank has to be its own set (--sets rank)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub checkpoint_every: u32,
     /// Tell of each tenth of the iterations, on standard error
     #[arg(long)]
     pub verbose: bool,
@@ -53,7 +57,8 @@ impl App {
         let (size, iterations) = (self.size(), self.iterations());
         let reports = member.reports();
         let begin = Instant::now();
-        let checksum = run(self.name, &mut member.endpoint, size, iterations, |done| {
+        let every = self.checkpoint_every;
+        let checksum = run(self.name, &mut member.endpoint, size, iterations, every, |done| {
             if reports && self.verbose && ends_a_tenth(done, iterations) {
                 eprintln!("iteration {done} of {iterations}");
             }

@@ -112,6 +112,10 @@ impl Application for Irregular {
     fn digest(&self) -> u64 {
         self.digest
     }
+
+    fn state(&mut self) -> Vec<&mut [u8]> {
+        vec![bytemuck::bytes_of_mut(&mut self.digest)]
+    }
 }
 
 /// The answers that came so far.

@@ -6,6 +6,7 @@
 //! ends with the same checksum, whatever happened on the way.
 
 pub mod cg;
+mod checkpoint;
 mod checksum;
 mod command;
 mod grid;
@@ -33,6 +34,10 @@ pub trait Application {
 
     /// This rank's share of the checksum; the shares are added.
     fn digest(&self) -> u64;
+
+    /// All that changes from one iteration to the next, where it is in memory: what a checkpoint keeps,
+    /// and what is put back from it. Always pieces of the same lengths.
+    fn state(&mut self) -> Vec<&mut [u8]>;
 }
 
 /// Which of the ranks this one is.
@@ -123,20 +128,35 @@ impl Name {
 /// Runs an application from the first iteration to the last; its checksum on rank 0. Calls
 /// `after` with the number of iterations done, after each. Collective.
 ///
+/// Whenever `checkpoint_every` iterations are done, if that is not 0, each rank takes a checkpoint; after
+/// `after`. A process that was started from one goes on there, and calls `after` with the iterations that
+/// are done already first. So there must be nothing to communicate before.
+///
 /// # Errors
-/// Those of [`Name::make`] and [`Application::step`].
+/// Those of [`Name::make`], [`Application::step`] and [`Endpoint::checkpoint`].
 pub fn run(
     name: Name,
     endpoint: &mut Endpoint,
     size: u32,
     iterations: u32,
+    checkpoint_every: u32,
     mut after: impl FnMut(u32),
 ) -> Result<u64, Error> {
     let place = Place { rank: endpoint.rank(), ranks: endpoint.size() };
     let mut application = name.make(place, size)?;
-    for iteration in 0..iterations {
-        application.step(endpoint, iteration)?;
-        after(iteration + 1);
+    let mut done = 0;
+    if let Some(taken) = endpoint.restored() {
+        done = checkpoint::restore(&mut *application, &taken)?;
+        after(done);
+    }
+    while done < iterations {
+        application.step(endpoint, done)?;
+        done += 1;
+        after(done);
+        // No number above 0 is a multiple of 0.
+        if done.is_multiple_of(checkpoint_every) {
+            checkpoint::take(endpoint, &mut *application, done)?;
+        }
     }
     let mut digest = [application.digest()];
     collectives::reduce(endpoint, 0, &mut digest, collectives::sum)?;
@@ -152,7 +172,7 @@ mod tests {
     fn an_application_whose_peer_has_left_ends_with_an_error() {
         for name in Name::ALL {
             let ends = on_ranks(2, |place, endpoint| match place.rank {
-                0 => Some(run(name, endpoint, 8, 100_000, |_| {})),
+                0 => Some(run(name, endpoint, 8, 100_000, 1000, |_| {})),
                 _ => None,
             });
             let error = ends[0].as_ref().unwrap().as_ref().unwrap_err();

@@ -100,6 +100,10 @@ impl Application for Phases {
         let piles = self.rows.iter().flatten().copied();
         share(u64::from(self.place.rank), shares(0, piles))
     }
+
+    fn state(&mut self) -> Vec<&mut [u8]> {
+        self.rows.iter_mut().map(|row| bytemuck::cast_slice_mut(row)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ impl Application for Ring {
     fn digest(&self) -> u64 {
         share(u64::from(self.rank), shares(0, self.token.iter().map(|&byte| u64::from(byte))))
     }
+
+    fn state(&mut self) -> Vec<&mut [u8]> {
+        vec![&mut self.token]
+    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,10 @@ impl Application for Wave2d {
     fn digest(&self) -> u64 {
         self.block.digest(&self.now)
     }
+
+    fn state(&mut self) -> Vec<&mut [u8]> {
+        [&mut self.before, &mut self.now].map(|cells| bytemuck::cast_slice_mut(cells)).into()
+    }
 }
 
 #[cfg(test)]

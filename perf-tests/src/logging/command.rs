@@ -2,7 +2,7 @@
 
 use super::causal::{self, Figures};
 use super::results::{Results, What, rows};
-use super::table::{any_source_table, costs_table, limits_table};
+use super::table::{any_source_table, collected_table, costs_table, limits_table};
 use super::targets::judge;
 use crate::limits::{self, Handover};
 use crate::outputs::Outputs;
@@ -23,11 +23,24 @@ use std::process::ExitCode;
 const SHORT: usize = 8;
 
 /// How messages are logged, each as arguments of a measurement.
-const WAYS: [(What, &[&str]); 4] = [
+const WAYS: [(What, &[&str]); 5] = [
     (What::Plain, &[]),
     (What::Elided, &["--logging", "pessimistic", "--sets", "node"]),
     (What::SenderBased, &["--logging", "pessimistic", "--sets", "rank"]),
     (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"]),
+    (What::Collected, &COLLECTED),
+];
+
+/// As reserved, with a checkpoint of each rank whenever it has sent 4 MiB.
+const COLLECTED: [&str; 8] = [
+    "--logging",
+    "pessimistic",
+    "--sets",
+    "rank",
+    "--log-memory",
+    "1G",
+    "--checkpoint-every",
+    "4194304",
 ];
 
 /// Events are in the memory of two event loggers before anything depends on them.
@@ -53,8 +66,10 @@ const FRESH_STREAM: usize = 64 << 20;
 
 /// What logging messages costs, beside the same without and the machine's limits, measured in turn
 ///
-/// Nothing of a log is freed meanwhile: it only grows. Every figure is half a round trip. Event
-/// files of the durability `disk` are in a folder made where temporary files are (TMPDIR).
+/// Nothing of a log is freed meanwhile, it only grows; but where it is `collected`, each rank takes a
+/// checkpoint whenever it has sent 4 MiB, and what was logged for it is dropped. Every figure is half
+/// a round trip. Event files of the durability `disk` are in a folder made where temporary files are
+/// (TMPDIR).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Logging {
     /// How often to measure everything; medians over the rounds are shown
@@ -143,6 +158,10 @@ impl Logging {
             "of stores, in fresh memory (sender-based) or in memory that is there (reserved)."
         );
         print!("{}", costs_table(results));
+        println!(
+            "\nCollected: as reserved, with a checkpoint of each rank whenever it sent 4 MiB."
+        );
+        print!("{}", collected_table(results));
         println!(
             "\nFrom any source, each reception an event; with durability node two copies of each:"
         );

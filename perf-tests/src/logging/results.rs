@@ -23,6 +23,8 @@ pub enum What {
     SenderBased,
     /// The same, in memory that is there from the beginning.
     Reserved,
+    /// The same, where checkpoints let each rank drop what it has logged for the other.
+    Collected,
     /// Receives from any source; nothing is logged.
     AnySource,
     /// The same, where each rank is its own set and events survive killed processes.
@@ -46,6 +48,7 @@ impl Named for What {
             What::Elided => "elided",
             What::SenderBased => "sender-based",
             What::Reserved => "reserved",
+            What::Collected => "collected",
             What::AnySource => "any source, no logging",
             What::AnySourceProcess => "any source, durability process",
             What::AnySourceNode => "any source, durability node",

@@ -46,6 +46,20 @@ pub fn costs_table(results: &Results) -> String {
     align(&rows)
 }
 
+/// Half a round trip of each size where checkpoints let logs shrink: relative to no logging, and to the
+/// same log without checkpoints.
+pub fn collected_table(results: &Results) -> String {
+    let headings = ["size", "collected us", "ratio", "to reserved"];
+    let mut rows = vec![headings.map(String::from).to_vec()];
+    for size in results.sizes() {
+        let Some(time) = results.time_us(size, What::Collected) else { continue };
+        let ratio = |to| results.ratio((size, What::Collected), (size, to));
+        let ratios = [What::Plain, What::Reserved].map(|to| ratio(to).map_or("-".into(), times));
+        rows.push([bytes(size), spread(time)].into_iter().chain(ratios).collect());
+    }
+    align(&rows)
+}
+
 /// The ping-pong of receives from any source, each of which is an event where events are logged.
 pub fn any_source_table(results: &Results) -> String {
     let mut rows = vec![["", "time us", "ratio"].map(String::from).to_vec()];
@@ -75,6 +89,7 @@ mod tests {
                 for what in [What::Plain, What::Elided, What::SenderBased, What::Reserved] {
                     results.add_time(size, what, Ok(us * 2.0 * factor));
                 }
+                results.add_time(size, What::Collected, Ok(us * 2.5 * factor));
             }
             results.add_time(8, What::AnySource, Ok(0.2 * factor));
             results.add_time(8, What::AnySourceProcess, Ok(0.3 * factor));
@@ -86,7 +101,8 @@ mod tests {
     #[test]
     fn all_tables_fit_a_terminal_of_120_columns() {
         let results = measured();
-        for table in [limits_table(&results), costs_table(&results), any_source_table(&results)] {
+        let tables = [limits_table, costs_table, collected_table, any_source_table];
+        for table in tables.map(|table| table(&results)) {
             let widest = table.lines().map(str::len).max().unwrap();
             assert!((40..=120).contains(&widest), "{widest}:\n{table}");
         }
@@ -99,6 +115,8 @@ mod tests {
         let words: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(words[..2], ["4", "MiB"], "{text}");
         assert_eq!(words[words.len() - 3..], ["1.00", "(1.00-1.00)", "0.50"], "{text}");
+        let text = collected_table(&measured());
+        assert!(text.ends_with("1.25 (1.25-1.25)  1.25 (1.25-1.25)\n"), "{text}");
         let text = any_source_table(&measured());
         assert!(text.contains("durability process") && text.contains("1.50 (1.50-1.50)"), "{text}");
         assert!(!text.contains("disk"), "{text}");

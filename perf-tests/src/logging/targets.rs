@@ -21,11 +21,16 @@ const LONG: usize = 64 << 10;
 /// At which rate they are to be sent, relative to that at which they can be stored.
 const OF_THE_LIMIT: f64 = 0.85;
 
+/// What a log with checkpoints may cost at any size, relative to no logging.
+const COLLECTED: f64 = 1.15;
+
 /// Every target, judged; those of sizes that were left out are left out.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let sizes = results.sizes();
     let mut verdicts = Vec::new();
-    for (what, size, bound, to) in TIMES.into_iter().filter(|(_, size, ..)| sizes.contains(size)) {
+    let collected = sizes.iter().map(|&size| (What::Collected, size, COLLECTED, What::Plain));
+    let times = TIMES.into_iter().filter(|(_, size, ..)| sizes.contains(size));
+    for (what, size, bound, to) in times.chain(collected) {
         verdicts.push(Verdict {
             target: format!("{}, {}, relative to {}", bytes(size), what.name(), to.name()),
             unit: "x",
@@ -55,6 +60,9 @@ mod tests {
         results.begin_round();
         results.add_time(8, What::Plain, Ok(0.2));
         results.add_time(8, What::SenderBased, Ok(0.21));
+        results.add_time(8, What::Collected, Ok(0.22));
+        results.add_time(4096, What::Plain, Ok(1.0));
+        results.add_time(4096, What::Collected, Ok(1.16));
         for (size, us) in [(4096, 9.0), (65536, 90.0), (1 << 20, 110.0)] {
             results.add_time(size, What::StoredFresh, Ok(85.0));
             results.add_time(size, What::SenderBased, Ok(us));
@@ -68,6 +76,9 @@ mod tests {
         assert_eq!(said("64 KiB, sender-based, of the rate"), Some(true));
         assert_eq!(said("1 MiB, sender-based, of the rate"), Some(false));
         assert_eq!(said("1 MiB, sender-based, relative to Open MPI"), None);
+        assert_eq!(said("8 B, collected, relative to no logging"), Some(true));
+        assert_eq!(said("4 KiB, collected, relative to no logging"), Some(false));
+        assert_eq!(said("64 KiB, collected, relative to no logging"), None);
         assert!(!verdicts.iter().any(|v| v.target.starts_with("4 KiB, sender-based, of the rate")));
         assert!(!verdicts.iter().any(|v| v.target.contains("256 KiB")));
     }

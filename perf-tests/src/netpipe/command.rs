@@ -61,6 +61,11 @@ pub struct Netpipe {
     #[arg(long, help_heading = "Beyond NetPIPE",
           conflicts_with_all = ["alloc", "invalidate", "preposted", "bidirectional", "synchronous"])]
     pub loan: bool,
+    /// Take a checkpoint of a rank whenever messages of so many bytes have gone in one direction; each
+    /// counts at least 64 [default: never]
+    #[arg(long, value_name = "BYTES", help_heading = "Beyond NetPIPE",
+          conflicts_with = "preposted", value_parser = clap::value_parser!(u64).range(1..))]
+    pub checkpoint_every: Option<u64>,
     /// NetPIPE's output file: bytes, Mbps and seconds
     #[arg(short = 'o', value_name = "FILE", default_value = "np.out", help_heading = "Output")]
     pub output: PathBuf,
@@ -106,6 +111,10 @@ impl Netpipe {
     }
 
     fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
+        if member.endpoint.restored().is_some() {
+            let reason = "`netpipe` does not go on from a checkpoint: it measures what they cost";
+            return Err(Error::Usage(reason.into()));
+        }
         let before = member.handover()?;
         if member.reports() {
             machine::announce(before.as_ref());
@@ -134,7 +143,8 @@ impl Netpipe {
         let sizes = Sizes::new(self.lower, self.upper, self.perturbation);
         let bar = progress::bar(pair.transmits(), sizes.clone().count() as u64);
         let mut last_size = self.lower.max(1);
-        let mut seconds = self.estimate(pair, last_size)?;
+        let mut checkpoints = Checkpoints::every(self.checkpoint_every);
+        let mut seconds = self.estimate(pair, last_size, &mut checkpoints)?;
         let mut rows = Vec::new();
         for (index, Point { size, step }) in sizes.enumerate() {
             // What takes this long once takes much longer in three trials.
@@ -145,7 +155,7 @@ impl Netpipe {
             let times = pair.agree(wanted as f64)? as u64;
             bar.set_message(format!("{size} bytes"));
             let mut buffers = self.buffers(pair.endpoint, size)?;
-            let trials = run::measure(pair, mode, &mut buffers, times)?;
+            let trials = run::measure(pair, mode, &mut buffers, &mut checkpoints, times)?;
             // A clock too coarse for a few messages may say 0.
             seconds = pair.agree(trials.least().max(1e-9))?;
             last_size = size;
@@ -174,9 +184,14 @@ impl Netpipe {
         }
     }
 
-    fn estimate(&self, pair: &mut Pair<'_>, size: usize) -> Result<f64, Error> {
+    fn estimate(
+        &self,
+        pair: &mut Pair<'_>,
+        size: usize,
+        checkpoints: &mut Checkpoints,
+    ) -> Result<f64, Error> {
         let mut buffers = self.buffers(pair.endpoint, size)?;
-        run::estimate(pair, self.mode(), &mut buffers)
+        run::estimate(pair, self.mode(), &mut buffers, checkpoints)
     }
 
     fn buffers(&self, endpoint: &mut Endpoint, size: usize) -> Result<Buffers, Error> {

@@ -1,6 +1,6 @@
 //! Measuring one size.
 
-use super::{Buffers, TRIALS};
+use super::{Buffers, Checkpoints, TRIALS};
 use crate::Error;
 use crate::pair::{DATA, Pair, Role};
 use std::time::Instant;
@@ -51,9 +51,10 @@ pub fn measure(
     pair: &mut Pair<'_>,
     mode: Mode,
     buffers: &mut Buffers,
+    checkpoints: &mut Checkpoints,
     repetitions: u64,
 ) -> Result<Trials, Error> {
-    let mut line = Line::new(pair, mode, buffers);
+    let mut line = Line::new(pair, mode, buffers, checkpoints);
     let mut times = Trials::default();
     for _ in 0..if mode.integrity { 1 } else { TRIALS } {
         line.buffers.sweep();
@@ -72,11 +73,16 @@ pub fn measure(
 }
 
 /// A short ping-pong's time in seconds a message, to start the schedule from.
-pub fn estimate(pair: &mut Pair<'_>, mode: Mode, buffers: &mut Buffers) -> Result<f64, Error> {
+pub fn estimate(
+    pair: &mut Pair<'_>,
+    mode: Mode,
+    buffers: &mut Buffers,
+    checkpoints: &mut Checkpoints,
+) -> Result<f64, Error> {
     const MESSAGES: u64 = 100;
     let ping_pong = Mode { streaming: false, bidirectional: false, integrity: false, ..mode };
     let mut times = Trials::default();
-    Line::new(pair, ping_pong, buffers).trial(MESSAGES, &mut times)?;
+    Line::new(pair, ping_pong, buffers, checkpoints).trial(MESSAGES, &mut times)?;
     pair.agree(times.least())
 }
 
@@ -84,6 +90,7 @@ struct Line<'l, 'e> {
     pair: &'l mut Pair<'e>,
     mode: Mode,
     buffers: &'l mut Buffers,
+    checkpoints: &'l mut Checkpoints,
     dest: Dest,
     pattern: Pattern,
     posted: Option<Request>,
@@ -93,13 +100,19 @@ struct Line<'l, 'e> {
 }
 
 impl<'l, 'e> Line<'l, 'e> {
-    fn new(pair: &'l mut Pair<'e>, mode: Mode, buffers: &'l mut Buffers) -> Self {
+    fn new(
+        pair: &'l mut Pair<'e>,
+        mode: Mode,
+        buffers: &'l mut Buffers,
+        checkpoints: &'l mut Checkpoints,
+    ) -> Self {
         let dest = Dest::new(pair.peer, DATA);
         let pattern = match mode.any_source {
             true => Pattern::any_source(DATA),
             false => Pattern::new(pair.peer, DATA),
         };
-        Line { pair, mode, buffers, dest, pattern, posted: None, sent: 0, received: 0 }
+        let (posted, sent, received) = (None, 0, 0);
+        Line { pair, mode, buffers, checkpoints, dest, pattern, posted, sent, received }
     }
 
     fn trial(&mut self, repetitions: u64, times: &mut Trials) -> Result<(), Error> {
@@ -109,6 +122,7 @@ impl<'l, 'e> Line<'l, 'e> {
         }
         self.pair.meet()?;
         let hops = if self.mode.streaming || self.mode.bidirectional { 1.0 } else { 2.0 };
+        let size = self.buffers.size();
         let start = Instant::now();
         let mut part_start = start;
         let parts = PARTS.min(repetitions);
@@ -117,11 +131,16 @@ impl<'l, 'e> Line<'l, 'e> {
             let until = repetitions * part / parts;
             let messages = until - done;
             while done < until {
-                done += 1;
-                match transmits {
-                    true => self.transmit()?,
-                    false => self.answer(done < repetitions)?,
+                // So that no message is slower for checkpoints that are not taken.
+                let block = self.checkpoints.due_in(size).min(until - done);
+                for _ in 0..block {
+                    done += 1;
+                    match transmits {
+                        true => self.transmit()?,
+                        false => self.answer(done < repetitions)?,
+                    }
                 }
+                self.checkpoints.after(block, size, self.pair.endpoint)?;
             }
             let now = Instant::now();
             times.parts.push((now - part_start).as_secs_f64() / (messages as f64 * hops));

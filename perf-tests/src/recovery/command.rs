@@ -1,7 +1,7 @@
 //! The `recovery` command.
 
 use super::life::{Cost, Life};
-use super::results::{APPLICATIONS, Experiment, Results};
+use super::results::{APPLICATIONS, Experiment, OnTheWay, Results, Row};
 use super::table::{again_table, faults_table, started_line};
 use super::targets::judge;
 use crate::machine::{self, Machine};
@@ -21,12 +21,13 @@ const RING_BYTES: u32 = 256 << 20;
 /// Iterations of the ring at the most.
 const RING_ITERATIONS: u32 = 150_000;
 
-/// What failures cost: ranks are killed with SIGKILL, started again from the beginning, and replayed
+/// What failures cost: ranks are killed with SIGKILL, started again, and replayed
 ///
 /// As figures 10 and 11 of Bouteiller et al., MPICH-V2 (SC'03): the time to execute a token ring again,
 /// of which one rank is killed when its work is done, relative to the time of that work; and the time
-/// of applications while more and more of their ranks are killed on the way. There are three ranks,
-/// each its own set. Every answer is compared with that of a run without faults.
+/// of applications while more and more of their ranks are killed on the way, from the beginning and
+/// with checkpoints. There are three ranks, each its own set. Every answer is compared with that of a
+/// run without faults.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Recovery {
     /// How often to measure everything; medians over the rounds are shown
@@ -68,8 +69,11 @@ impl Recovery {
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
         machine::announce(handover.as_ref());
         let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
-        let on_the_way = (0..APPLICATIONS.len())
-            .flat_map(|app| self.faults.iter().map(move |&n| Experiment::OnTheWay(app, n)));
+        let series = (0..APPLICATIONS.len()).flat_map(|app| [(app, false), (app, true)]);
+        let on_the_way = series.flat_map(|(app, checkpoints)| {
+            let of = move |&faults| Experiment::OnTheWay(OnTheWay { app, checkpoints, faults });
+            self.faults.iter().map(of)
+        });
         let experiments: Vec<Experiment> = at_the_end.chain(on_the_way).collect();
         let bar = progress::bar(true, u64::from(self.rounds) * experiments.len() as u64);
         let mut results = Results::default();
@@ -101,11 +105,15 @@ impl Recovery {
         println!("from SIGKILL to that begin.");
         print!("{}", again_table(&results));
         println!(
-            "\nApplications of {RANKS} ranks that are killed on the way, in turn. Ratio: the whole"
+            "\nApplications of {RANKS} ranks that are killed on the way, in turn. Every: iterations"
         );
         println!(
-            "without what started processes, relative to no faults. Again, started: all together."
+            "from one checkpoint to the next. Ratio: the whole without what started processes,"
         );
+        println!(
+            "relative to no faults and no checkpoints; to same: to no faults and as many checkpoints."
+        );
+        println!("Again, started: all together.");
         print!("{}", faults_table(&results));
         let started_ms = results.started_ms();
         println!("\n{}", started_line(&started_ms));
@@ -122,23 +130,27 @@ impl Recovery {
 
 /// The arguments of `taffrail-perf`, separated by blanks, and how many ranks they kill.
 fn command(experiment: Experiment, round: u32) -> (String, usize) {
-    let (name, size, iterations, kills) = match experiment {
+    let (name, size, iterations, every, kills) = match experiment {
         Experiment::AtTheEnd(size) => {
             let iterations = (RING_BYTES / size).min(RING_ITERATIONS);
-            ("ring", size, iterations, vec![format!("{}@end", round % RANKS)])
+            ("ring", size, iterations, None, vec![format!("{}@end", round % RANKS)])
         }
-        Experiment::OnTheWay(app, faults) => {
-            let (_, name, size, iterations) = APPLICATIONS[app];
+        Experiment::OnTheWay(what) => {
+            let (OnTheWay { faults, .. }, every) = (what, what.checkpoint_every());
+            let (_, name, size, iterations) = APPLICATIONS[what.app];
             let at =
                 |fault: u32| u64::from(iterations) * u64::from(fault + 1) / u64::from(faults + 1);
             let kill = |fault| format!("{}@{}", (fault + round) % RANKS, at(fault).max(1));
-            (name, size, iterations, (0..faults).map(kill).collect())
+            (name, size, iterations, every, (0..faults).map(kill).collect())
         }
     };
     let mut arguments = format!(
         "faults {name} -n {RANKS} --size {size} --iterations {iterations} --logging pessimistic \
          --sets rank"
     );
+    if let Some(every) = every {
+        arguments += &format!(" --checkpoint-every {every}");
+    }
     if !kills.is_empty() {
         arguments += &format!(" --kill {}", kills.join(","));
     }
@@ -153,7 +165,7 @@ fn measure(arguments: &str, kills: usize) -> Result<Cost, String> {
 
 fn panels(results: &Results) -> [Panel; 2] {
     let rows = results.rows();
-    let curve = |name: String, of: &dyn Fn(&super::results::Row) -> Option<(f64, f64)>| Curve {
+    let curve = |name: String, of: &dyn Fn(&Row) -> Option<(f64, f64)>| Curve {
         name,
         points: rows.iter().filter_map(of).collect(),
     };
@@ -163,17 +175,16 @@ fn panels(results: &Results) -> [Panel; 2] {
             (row.figure == "re-execution").then_some((f64::from(row.size), ms.median))
         })
     });
-    let faults = APPLICATIONS.map(|(_, name, size, _)| {
-        curve(
-            format!(
-                "{name}, {}",
-                if name == "ring" { bytes(size as usize) } else { size.to_string() }
-            ),
-            &|row| {
-                let shown = row.figure == "faults" && row.application == name;
+    let faults = APPLICATIONS.iter().flat_map(|&(_, name, size, _)| {
+        let size = if name == "ring" { bytes(size as usize) } else { size.to_string() };
+        [("", false), (", checkpoints", true)].map(|(more, checkpoints)| {
+            curve(format!("{name}, {size}{more}"), &|row| {
+                let shown = row.figure == "faults"
+                    && row.application == name
+                    && row.checkpoint_every.is_some() == checkpoints;
                 shown.then_some((f64::from(row.faults), row.time_ms.median))
-            },
-        )
+            })
+        })
     });
     let panel = |title: &str, x: &str, x_scale, curves: Vec<Curve>| Panel {
         title: title.into(),
@@ -184,21 +195,23 @@ fn panels(results: &Results) -> [Panel; 2] {
     };
     [
         panel("A ring, and one rank of it again", "bytes of the token", Scale::Log, again.into()),
-        panel("Ranks killed on the way", "faults", Scale::FromZero, faults.into()),
+        panel("Ranks killed on the way", "faults", Scale::FromZero, faults.collect()),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::results::tests::on_the_way;
     use super::*;
 
     #[test]
     fn kills_are_spread_over_the_run_and_the_ranks() {
-        let (arguments, kills) = command(Experiment::OnTheWay(1, 4), 1);
-        assert_eq!(kills, 4);
+        let (arguments, kills) = command(on_the_way(1, false, 4), 1);
+        assert!(kills == 4 && !arguments.contains("--checkpoint-every"), "{arguments}");
         assert!(arguments.ends_with(" --kill 1@100,2@200,0@300,1@400"), "{arguments}");
-        let (arguments, kills) = command(Experiment::OnTheWay(0, 0), 1);
+        let (arguments, kills) = command(on_the_way(0, true, 0), 1);
         assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
+        assert!(arguments.ends_with(" --checkpoint-every 7500"), "{arguments}");
         let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5);
         assert!(kills == 1 && arguments.ends_with(" --kill 2@end"), "{arguments}");
         assert!(arguments.contains(" --iterations 256 "), "{arguments}");

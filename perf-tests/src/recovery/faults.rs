@@ -18,7 +18,8 @@ pub struct Faults {
     #[expect(missing_docs, reason = "documented at its type")]
     pub app: App,
     /// Kill a rank when it has done so many iterations, or all (`end`). Each of several of one rank
-    /// is for another of its processes, in their order
+    /// is for another of its processes, in their order. With --checkpoint-every, before it takes the
+    /// checkpoint of that iteration: it goes on from the one before
     #[arg(
         long,
         value_name = "RANK@ITERATION,..",
@@ -109,12 +110,14 @@ impl Faults {
         };
         let mut failed = None;
         let (size, iterations) = (self.app.size(), self.app.iterations());
-        let endpoint = &mut member.endpoint;
-        let checksum = app::run(self.app.name, endpoint, size, iterations, |done| {
-            if caught_up == Some(Some(done)) {
-                life.caught_up_ns = Some(now_ns());
+        let (endpoint, every) = (&mut member.endpoint, self.app.checkpoint_every);
+        let checksum = app::run(self.app.name, endpoint, size, iterations, every, |done| {
+            // Whoever goes on from a checkpoint may be beyond a point without having come by it.
+            let reached = |point: Option<Option<u32>>| point.flatten().is_some_and(|at| done >= at);
+            if reached(caught_up) {
+                life.caught_up_ns.get_or_insert_with(now_ns);
             }
-            if dies == Some(Some(done)) {
+            if reached(dies) && failed.is_none() {
                 failed = self.die(&mut life).err();
             }
         })?;

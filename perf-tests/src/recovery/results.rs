@@ -11,10 +11,31 @@ use std::collections::BTreeMap;
 pub enum Experiment {
     /// A token ring of which one rank is killed when its work is done; by the token's bytes.
     AtTheEnd(u32),
-    /// An application, by its place in [`APPLICATIONS`], of which so many ranks are killed on the
-    /// way.
-    OnTheWay(usize, u32),
+    /// An application of which ranks are killed on the way.
+    OnTheWay(OnTheWay),
 }
+
+/// An application of which ranks are killed on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OnTheWay {
+    /// Its place in [`APPLICATIONS`].
+    pub app: usize,
+    /// Whether ranks take checkpoints.
+    pub checkpoints: bool,
+    /// How many are killed.
+    pub faults: u32,
+}
+
+impl OnTheWay {
+    /// Iterations from one checkpoint to the next, if there are any.
+    pub fn checkpoint_every(self) -> Option<u32> {
+        let (.., iterations) = APPLICATIONS[self.app];
+        self.checkpoints.then_some(iterations / CHECKPOINTS)
+    }
+}
+
+/// Checkpoints that each rank takes in a run that has any.
+const CHECKPOINTS: u32 = 20;
 
 /// What runs while ranks are killed on the way: an application that does little but communicate, and
 /// one that computes as well. With its size and iterations.
@@ -39,6 +60,8 @@ pub struct Row {
     pub application: &'static str,
     /// Its size.
     pub size: u32,
+    /// Iterations from one checkpoint to the next, if there are any.
+    pub checkpoint_every: Option<u32>,
     /// Ranks killed.
     pub faults: u32,
     /// Milliseconds: of `re-execution` the work until the rank was killed, of `faults` the whole run.
@@ -49,8 +72,10 @@ pub struct Row {
     /// From SIGKILL to that begin, in milliseconds; of all together.
     pub started_ms: Spread,
     /// Of `re-execution`: relative to the work. Of `faults`: the run, without starting processes,
-    /// relative to that without faults in the same round.
+    /// relative to that without faults and without checkpoints in the same round.
     pub ratio: Option<Spread>,
+    /// Of `faults`: the same relative to that without faults and with as many checkpoints.
+    pub ratio_to_same: Option<Spread>,
     /// The time in each round that has one.
     pub rounds_ms: Vec<f64>,
 }
@@ -78,7 +103,7 @@ impl Results {
     pub fn checksum(&self, experiment: Experiment) -> Option<&str> {
         let same = |other: &Experiment| match (experiment, *other) {
             (Experiment::AtTheEnd(size), Experiment::AtTheEnd(of)) => size == of,
-            (Experiment::OnTheWay(app, _), Experiment::OnTheWay(of, _)) => app == of,
+            (Experiment::OnTheWay(what), Experiment::OnTheWay(of)) => what.app == of.app,
             _ => false,
         };
         let costs = self.costs.iter().filter(|(other, _)| same(other)).flat_map(|(_, costs)| costs);
@@ -103,17 +128,22 @@ impl Results {
             Experiment::AtTheEnd(_) => {
                 self.spread(of, |cost| Some(cost.again_ms.first()? / cost.original_ms?))
             }
-            Experiment::OnTheWay(app, _) => {
-                let costs = self.costs.get(&of)?.iter();
-                let none = self.costs.get(&Experiment::OnTheWay(app, 0))?.iter();
-                let both = costs.zip(none).filter_map(|(cost, none)| {
-                    let cost = cost.as_ref()?;
-                    let working = cost.whole_ms - cost.started_ms.iter().sum::<f64>();
-                    Some(working / none.as_ref()?.whole_ms)
-                });
-                spread(both.collect())
+            Experiment::OnTheWay(what) => {
+                self.ratio_to(what, OnTheWay { checkpoints: false, faults: 0, ..what })
             }
         }
+    }
+
+    /// A run, without starting processes, relative to another in the same round.
+    fn ratio_to(&self, of: OnTheWay, to: OnTheWay) -> Option<Spread> {
+        let costs = self.costs.get(&Experiment::OnTheWay(of))?.iter();
+        let others = self.costs.get(&Experiment::OnTheWay(to))?.iter();
+        let both = costs.zip(others).filter_map(|(cost, other)| {
+            let cost = cost.as_ref()?;
+            let working = cost.whole_ms - cost.started_ms.iter().sum::<f64>();
+            Some(working / other.as_ref()?.whole_ms)
+        });
+        spread(both.collect())
     }
 
     /// From SIGKILL until the process that takes the place of the killed one runs, in milliseconds:
@@ -136,23 +166,28 @@ impl Results {
             Experiment::AtTheEnd(_) => cost.original_ms,
             Experiment::OnTheWay(..) => Some(cost.whole_ms),
         };
-        let (figure, application, size, faults) = match of {
-            Experiment::AtTheEnd(size) => ("re-execution", "ring", size, 1),
-            Experiment::OnTheWay(app, faults) => {
-                let (_, name, size, _) = APPLICATIONS[app];
-                ("faults", name, size, faults)
-            }
-        };
-        Some(Row {
-            figure,
-            application,
-            size,
-            faults,
+        let row = Row {
+            figure: "re-execution",
+            application: "ring",
+            size: 0,
+            checkpoint_every: None,
+            faults: 1,
             time_ms: self.spread(of, time_ms)?,
             again_ms: self.spread(of, |cost| Some(cost.again_ms.iter().sum()))?,
             started_ms: self.spread(of, |cost| Some(cost.started_ms.iter().sum()))?,
             ratio: self.ratio(of),
+            ratio_to_same: None,
             rounds_ms: self.costs[&of].iter().flatten().filter_map(time_ms).collect(),
+        };
+        Some(match of {
+            Experiment::AtTheEnd(size) => Row { size, ..row },
+            Experiment::OnTheWay(what) => {
+                let (_, application, size, _) = APPLICATIONS[what.app];
+                let (figure, faults) = ("faults", what.faults);
+                let checkpoint_every = what.checkpoint_every();
+                let ratio_to_same = self.ratio_to(what, OnTheWay { faults: 0, ..what });
+                Row { figure, application, size, checkpoint_every, faults, ratio_to_same, ..row }
+            }
         })
     }
 }
@@ -176,13 +211,17 @@ pub mod tests {
         }
     }
 
+    pub fn on_the_way(app: usize, checkpoints: bool, faults: u32) -> Experiment {
+        Experiment::OnTheWay(OnTheWay { app, checkpoints, faults })
+    }
+
     #[test]
     fn faults_are_compared_with_the_same_round_without_and_without_starting_processes() {
         let mut results = Results::default();
-        let ten = Experiment::OnTheWay(0, 10);
+        let ten = on_the_way(0, false, 10);
         for slow in [1.0, 3.0] {
             results.begin_round();
-            results.add(Experiment::OnTheWay(0, 0), Ok(cost(100.0 * slow, &[], &[])));
+            results.add(on_the_way(0, false, 0), Ok(cost(100.0 * slow, &[], &[])));
             let (whole, started) = (170.0 * slow, [5.0 * slow, 15.0 * slow]);
             results.add(ten, Ok(cost(whole, &[10.0, 20.0], &started)));
         }
@@ -192,6 +231,25 @@ pub mod tests {
         let row = results.row(ten).unwrap();
         assert_eq!((row.again_ms.median, row.started_ms.median), (30.0, 40.0));
         assert_eq!((row.figure, row.application, row.faults), ("faults", "ring", 10));
+        assert_eq!((row.checkpoint_every, row.ratio_to_same), (None, row.ratio));
+    }
+
+    #[test]
+    fn checkpoints_are_no_part_of_what_faults_are_compared_with() {
+        let mut results = Results::default();
+        results.begin_round();
+        for (of, whole) in [
+            (on_the_way(1, false, 0), 100.0),
+            (on_the_way(1, true, 0), 125.0),
+            (on_the_way(1, true, 10), 150.0),
+        ] {
+            results.add(of, Ok(cost(whole, &[], &[])));
+        }
+        let row = results.row(on_the_way(1, true, 10)).unwrap();
+        let ratios = [row.ratio, row.ratio_to_same].map(|ratio| ratio.unwrap().median);
+        assert_eq!((row.checkpoint_every, ratios), (Some(25), [1.5, 1.2]));
+        assert_eq!(results.ratio(on_the_way(1, true, 0)).unwrap().median, 1.25);
+        assert_eq!(results.checksum(on_the_way(1, true, 3)), Some("ab"));
     }
 
     #[test]

@@ -8,33 +8,37 @@ use crate::table::{align, bytes, spread, times};
 /// Re-execution against execution, by the size of the token.
 pub fn again_table(results: &Results) -> String {
     let headings = ["size", "work ms", "again ms", "ratio", "started ms"];
-    table(results, "re-execution", headings, |row| {
-        [bytes(row.size as usize), spread(row.time_ms), spread(row.again_ms)]
+    table(results, "re-execution", &headings, |row| {
+        let [time, again, started] = [row.time_ms, row.again_ms, row.started_ms].map(spread);
+        vec![bytes(row.size as usize), time, again, ratio(row.ratio), started]
     })
 }
 
 /// Runs with more and more faults.
 pub fn faults_table(results: &Results) -> String {
-    let headings = ["faults", "whole ms", "again ms", "ratio", "started ms"];
-    table(results, "faults", headings, |row| {
+    let headings = ["faults", "every", "whole ms", "again ms", "ratio", "to same", "started ms"];
+    table(results, "faults", &headings, |row| {
         let name = format!("{}, {:2}", row.application, row.faults);
-        [name, spread(row.time_ms), spread(row.again_ms)]
+        let every = row.checkpoint_every.map_or("-".into(), |every| every.to_string());
+        let [time, again, started] = [row.time_ms, row.again_ms, row.started_ms].map(spread);
+        vec![name, every, time, again, ratio(row.ratio), ratio(row.ratio_to_same), started]
     })
 }
 
 fn table(
     results: &Results,
     figure: &str,
-    headings: [&str; 5],
-    first: impl Fn(&Row) -> [String; 3],
+    headings: &[&str],
+    cells: impl Fn(&Row) -> Vec<String>,
 ) -> String {
-    let mut rows = vec![headings.map(String::from).to_vec()];
-    for row in results.rows().iter().filter(|row| row.figure == figure) {
-        let mut cells = first(row).to_vec();
-        cells.extend([row.ratio.map_or("-".into(), times), spread(row.started_ms)]);
-        rows.push(cells);
-    }
-    align(&rows)
+    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let rows = results.rows();
+    let rows = rows.iter().filter(|row| row.figure == figure).map(cells);
+    align(&[headings].into_iter().chain(rows).collect::<Vec<_>>())
+}
+
+fn ratio(ratio: Option<Spread>) -> String {
+    ratio.map_or("-".into(), times)
 }
 
 /// How long it takes until the next process runs, in words.
@@ -50,7 +54,7 @@ pub fn started_line(started_ms: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::results::Experiment;
-    use super::super::results::tests::cost;
+    use super::super::results::tests::{cost, on_the_way};
     use super::*;
 
     #[test]
@@ -60,17 +64,17 @@ mod tests {
             results.begin_round();
             results
                 .add(Experiment::AtTheEnd(1), Ok(cost(9000.0 * slow, &[2000.0], &[14.0 * slow])));
-            for faults in [0, 10] {
+            for (checkpoints, faults) in [(false, 0), (false, 10), (true, 0), (true, 10)] {
                 let started = vec![14.0; faults];
                 let cost = cost(9000.0 * slow, &[2000.0; 10][..faults], &started);
-                results.add(Experiment::OnTheWay(1, faults as u32), Ok(cost));
+                results.add(on_the_way(1, checkpoints, faults as u32), Ok(cost));
             }
         }
-        for (table, lines) in [(again_table(&results), 2), (faults_table(&results), 3)] {
+        for (table, lines) in [(again_table(&results), 2), (faults_table(&results), 5)] {
             assert_eq!(table.lines().count(), lines, "{table}");
             assert!(table.lines().all(|line| line.len() <= 120), "{table}");
         }
         let line = started_line(&results.started_ms());
-        assert!(line.contains("median 14.00 ms") && line.ends_with("of 22 kills"), "{line}");
+        assert!(line.contains("median 14.00 ms") && line.ends_with("of 42 kills"), "{line}");
     }
 }

@@ -1,13 +1,13 @@
 //! What failures may cost, and whether they do not cost more.
 
-use super::results::{APPLICATIONS, Experiment, Results};
+use super::results::{APPLICATIONS, Experiment, OnTheWay, Results};
 use crate::stats::median;
 use crate::table::bytes;
 use crate::verdict::{Bound, Verdict};
 
 /// A re-execution takes at most this part of the time of what is executed again.
 const AGAIN: f64 = 0.5;
-/// The faults of a run, and how many times its time without faults it may take then.
+/// The faults of a run with checkpoints, and how many times its time without both it may take then.
 const FAULTS: (u32, f64) = (10, 1.5);
 /// Milliseconds from SIGKILL until the next process runs.
 const STARTED_MS: f64 = 50.0;
@@ -28,12 +28,15 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
                     format!("{}, re-execution relative to execution", bytes(size as usize));
                 verdicts.push(ratio(of, target, AGAIN));
             }
-            Experiment::OnTheWay(app, faults) if faults == FAULTS.0 => {
+            Experiment::OnTheWay(OnTheWay { app, checkpoints: true, faults })
+                if faults == FAULTS.0 =>
+            {
                 let (_, name, ..) = APPLICATIONS[app];
-                let target = format!("{name}, {faults} faults, relative to none");
+                let target =
+                    format!("{name}, {faults} faults with checkpoints, relative to neither");
                 verdicts.push(ratio(of, target, FAULTS.1));
             }
-            Experiment::OnTheWay(..) => {}
+            Experiment::OnTheWay(_) => {}
         }
     }
     let started = results.started_ms();
@@ -50,7 +53,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::cost;
+    use super::super::results::tests::{cost, on_the_way};
     use super::*;
 
     #[test]
@@ -59,14 +62,16 @@ mod tests {
         results.begin_round();
         results.add(Experiment::AtTheEnd(1), Ok(cost(100.0, &[25.0], &[4.0])));
         results.add(Experiment::AtTheEnd(1 << 20), Ok(cost(100.0, &[26.0], &[60.0])));
-        for (faults, whole) in [(0, 100.0), (9, 500.0), (10, 149.0)] {
-            results.add(Experiment::OnTheWay(1, faults), Ok(cost(whole, &[], &[])));
+        for (checkpoints, faults, whole) in
+            [(false, 0, 100.0), (false, 10, 500.0), (true, 9, 500.0), (true, 10, 149.0)]
+        {
+            results.add(on_the_way(1, checkpoints, faults), Ok(cost(whole, &[], &[])));
         }
         let said: Vec<_> = judge(&results).iter().map(|v| (v.target.clone(), v.met())).collect();
         let expected = [
             ("1 B, re-execution relative to execution", Some(true)),
             ("1 MiB, re-execution relative to execution", Some(false)),
-            ("jacobi3d, 10 faults, relative to none", Some(true)),
+            ("jacobi3d, 10 faults with checkpoints, relative to neither", Some(true)),
             ("from SIGKILL to the next process, median", Some(true)),
             ("from SIGKILL to the next process, longest", Some(false)),
         ];
