@@ -28,7 +28,11 @@ pub struct Inbound {
 impl Inbound {
     /// Of a rank among so many, which are all in their first incarnation as far as it knows.
     pub fn new(ranks: u32) -> Self {
-        Inbound { incarnations: vec![0; ranks as usize], parts: BTreeSet::new(), to_come: BTreeSet::new() }
+        Inbound {
+            incarnations: vec![0; ranks as usize],
+            parts: BTreeSet::new(),
+            to_come: BTreeSet::new(),
+        }
     }
 
     /// A message that a checkpoint counts as sent and does not have: nobody had received it then. It comes

@@ -33,7 +33,10 @@ impl Log {
         let memory = |name| empty_memory(name).map_err(|e| Failure::new(e.to_string()));
         let file = Spill::file_in(spill).map_err(|e| {
             let folder = spill.display();
-            Failure::new(format!("no file can be made in {folder} (TAFFRAIL_SPILL): {}", in_words(&e)))
+            Failure::new(format!(
+                "no file can be made in {folder} (TAFFRAIL_SPILL): {}",
+                in_words(&e)
+            ))
         })?;
         Ok(Log {
             incarnation,
@@ -78,10 +81,11 @@ impl Estate {
 
     /// The present process has ended, and another one will be started. What that goes on from.
     pub fn begin_again(&mut self) -> Result<Option<Summary>, Failure> {
-        let last = self.vault.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(|file| {
-            let vault = Vault::open(file, self.owner).and_then(|vault| vault.summary());
-            vault.map_err(|e| Failure::new(e.to_string()))
-        })?;
+        let last =
+            self.vault.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(|file| {
+                let vault = Vault::open(file, self.owner).and_then(|vault| vault.summary());
+                vault.map_err(|e| Failure::new(e.to_string()))
+            })?;
         let next = Log::new(self.own.incarnation + 1, &self.spill)?;
         let before = std::mem::replace(&mut self.own, next);
         let whose = last.map(|last| last.incarnation);

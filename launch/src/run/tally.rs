@@ -27,7 +27,9 @@ impl Tally {
             count(self.failures.into(), "failure"),
             match self.checkpoints {
                 0 => format!("{} processes started again", self.successors),
-                some => format!("{} processes started again, {some} from checkpoints", self.successors),
+                some => {
+                    format!("{} processes started again, {some} from checkpoints", self.successors)
+                }
             },
         ];
         let mut times = self.restarts.clone();

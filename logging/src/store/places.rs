@@ -8,8 +8,8 @@
 
 use super::memory::{Memory, MemoryError};
 use super::ring::Words;
-use rustix::fs::SealFlags;
 use rustc_hash::FxHashMap;
+use rustix::fs::SealFlags;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;

@@ -123,9 +123,9 @@ impl Vault {
         for word in [position.len() as u64, bytes as u64] {
             front.extend_from_slice(&word.to_le_bytes());
         }
-        let body = state.iter().fold(crc32c::crc32c(position), |sum, part| {
-            crc32c::crc32c_append(sum, part)
-        });
+        let body = state
+            .iter()
+            .fold(crc32c::crc32c(position), |sum, part| crc32c::crc32c_append(sum, part));
         front.extend_from_slice(&body.to_le_bytes());
         front.extend_from_slice(&crc32c::crc32c(&front).to_le_bytes());
         front.extend_from_slice(position);

@@ -4,9 +4,9 @@
 use super::former::Former;
 use super::setting::{Estate, Setting};
 use super::{Log, calls, cold, pages};
+use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
-use crate::engine::core::Core;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::{Endpoint, Error, Rank, explain};
 use std::collections::BTreeSet;
@@ -46,7 +46,9 @@ impl Kit {
         segment: usize,
         segments: usize,
     ) -> Result<Kit, Error> {
-        let Some(Estate { vault, own, former }) = &setting.estate else { return Ok(Kit::default()) };
+        let Some(Estate { vault, own, former }) = &setting.estate else {
+            return Ok(Kit::default());
+        };
         let not_set_up = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
         let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(|e| not_set_up(&e));
         let vault = Vault::open(open(vault)?, owner).map_err(|e| not_set_up(&e))?;
@@ -63,7 +65,12 @@ impl Kit {
         })?;
         let former = Former::open(former, segment)?;
         tracing::info!(number, incarnation, clock = position.clock, "going on from a checkpoint");
-        Ok(Kit { vault: Some(vault), files, going_on: Some((position, former)), state: Some(state) })
+        Ok(Kit {
+            vault: Some(vault),
+            files,
+            going_on: Some((position, former)),
+            state: Some(state),
+        })
     }
 }
 
@@ -104,7 +111,8 @@ impl Endpoint {
         for (rank, side) in (0..).zip(position.sides) {
             let log = self.log();
             if !log.is_fellow(rank) && !log.links[rank as usize].away {
-                let restart = Restart { turn: Turn::Committed, incarnation, received: side.received };
+                let restart =
+                    Restart { turn: Turn::Committed, incarnation, received: side.received };
                 let head = Head { kind: kind::RESTART, ..Head::default() };
                 self.post_small(rank, head, &restart.encode());
             }
@@ -125,7 +133,9 @@ impl Endpoint {
             }
             Some((_, slot)) => {
                 let what = match slot.stage {
-                    Stage::Posted | Stage::Arriving | Stage::Cleared | Stage::Reading => "a receive",
+                    Stage::Posted | Stage::Arriving | Stage::Cleared | Stage::Reading => {
+                        "a receive"
+                    }
                     _ => "a send, get or put",
                 };
                 let peer = match slot.peer {
@@ -245,7 +255,9 @@ impl Endpoint {
     #[inline]
     pub(super) fn await_what_lies_ahead(&mut self) {
         if self.core.log.as_ref().is_some_and(|log| !log.is_complete()) {
-            self.wait_until(|endpoint| endpoint.core.log.as_ref().is_none_or(|log| log.is_complete()));
+            self.wait_until(|endpoint| {
+                endpoint.core.log.as_ref().is_none_or(|log| log.is_complete())
+            });
         }
     }
 

@@ -75,8 +75,7 @@ impl Log {
     fn read_page(&mut self, fabric: &impl Fabric, page: &Again) -> Result<Vec<Leaving>, Error> {
         let mut bytes = [0; PAGE];
         self.tape.read(fabric, page.at, &mut bytes)?;
-        let lacking =
-            entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
+        let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), &entry)).collect())
     }
 

@@ -24,7 +24,8 @@ fn a_rank_of_an_application() {
     let (size, iterations) = (fields[1].parse().unwrap(), fields[2].parse().unwrap());
     let mut job = Job::from_env().unwrap();
     let mut endpoint = job.endpoint().unwrap();
-    let checksum = app::run(name, &mut endpoint, size, iterations, |_| {}).unwrap();
+    let every = fields.get(3).map_or(0, |every| every.parse().unwrap());
+    let checksum = app::run(name, &mut endpoint, size, iterations, every, |_| {}).unwrap();
     if let Some(determinants) = endpoint.determinants() {
         let line = format!("rank {}: {determinants}\n", endpoint.rank());
         std::io::stderr().write_all(line.as_bytes()).unwrap();
@@ -35,7 +36,8 @@ fn a_rank_of_an_application() {
     }
 }
 
-/// A job of so many ranks that run an application.
+/// A job of so many ranks that run an application: its name, size, iterations, and, if it takes
+/// checkpoints, after how many of these.
 pub fn application(part: &str, ranks: u32, options: &[&str]) -> Command {
     let mut command = taffrail(&["run", "-n", &ranks.to_string(), "--timeout", &LIMIT.to_string()]);
     command.args(options).arg(std::env::current_exe().unwrap());

@@ -189,7 +189,10 @@ impl Rank {
     /// What had been seen before the checkpoint is there, also for who goes on from it.
     fn after_checkpoint(&mut self) {
         let is_here = self.late();
-        assert!(is_here || !self.known.is_late_here, "a message that was seen is not there any more");
+        assert!(
+            is_here || !self.known.is_late_here,
+            "a message that was seen is not there any more"
+        );
         fold(&mut self.known.seen, is_here);
     }
 
@@ -245,7 +248,11 @@ fn a_rank_with_checkpoints() {
         }
     }
     rank.settle();
-    println!("rank {} goes from {first} to {}, {taken} taken", rank.endpoint.rank(), rank.known.round);
+    println!(
+        "rank {} goes from {first} to {}, {taken} taken",
+        rank.endpoint.rank(),
+        rank.known.round
+    );
 }
 
 fn run(seed: u64, ranks: u32, every: u64, options: &[&str]) -> Ended {
@@ -316,7 +323,10 @@ fn a_rank_that_may_not() {
     let Ok(why) = std::env::var("CHECKPOINTS_REFUSED") else { return };
     let mut endpoint = Job::from_env().unwrap().endpoint().unwrap();
     let error = endpoint.checkpoint(&[]).unwrap_err();
-    assert!(matches!(error, Error::NotLogged { .. }) && error.to_string().contains(&why), "{error}");
+    assert!(
+        matches!(error, Error::NotLogged { .. }) && error.to_string().contains(&why),
+        "{error}"
+    );
 }
 
 /// Whatever is under way is named, and afterwards one can be taken.
@@ -343,7 +353,8 @@ fn a_rank_that_has_begun() {
     };
     let mut into = [0; 8];
     // SAFETY: the array outlives the request.
-    let request = unsafe { endpoint.irecv_raw(Pattern::any_source(1), into.as_mut_ptr(), 8).unwrap() };
+    let request =
+        unsafe { endpoint.irecv_raw(Pattern::any_source(1), into.as_mut_ptr(), 8).unwrap() };
     refused(&mut endpoint, "a receive with any rank");
     endpoint.send((0, 1), b"own").unwrap();
     while endpoint.progress() > 0 {}

@@ -26,6 +26,8 @@ pub struct Case {
     small_log: bool,
     causal: bool,
     kept: Kept,
+    /// Iterations from one checkpoint to the next, if there are any.
+    every: Option<u32>,
     /// Ranks that are stopped are found, and killed, by the launcher.
     heartbeat: bool,
     deeds: Vec<Deed>,
@@ -53,10 +55,11 @@ impl Case {
         let mut random = fastrand::Rng::with_seed(seed);
         let part = seed as usize % PARTS.len();
         let kept = [Kept::Process, Kept::Process, Kept::Disk, Kept::Node][random.usize(..4)];
-        Case {
+        let mut case = Case {
             part: PARTS[part],
             ranks: random.u32(2..=8),
             sets: [Sets::Node, Sets::Rank, Sets::Rank, Sets::Pairs][random.usize(..4)],
+            every: None,
             // Each event is synced before the next message leaves: many would take minutes.
             all_events: random.bool() && !(kept == Kept::Disk && part == 0),
             small_log: random.bool(),
@@ -65,7 +68,11 @@ impl Case {
             seed: random.u64(..),
             causal: random.u32(..3) == 0,
             heartbeat: random.u32(..4) == 0,
+        };
+        if matches!(case.sets, Sets::Rank) && !case.causal && random.u32(..3) > 0 {
+            case.every = Some([1, 5, 30, 300][random.usize(..4)]);
         }
+        case
     }
 
     /// Runs it. In peace it took so long.
@@ -75,7 +82,8 @@ impl Case {
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut toll = Toll::default();
-        let mut job = application(self.part, self.ranks, &options);
+        let every = self.every.map_or(String::new(), |every| format!(" {every}"));
+        let mut job = application(&format!("{}{every}", self.part), self.ranks, &options);
         let job = disturbed(&mut job, |launcher, goes_on| {
             let most = took / [1, 2, 8, 64][random.usize(..4)];
             let mut hunter = Hunter {
@@ -140,9 +148,11 @@ impl Display for Case {
         let memory = if self.small_log { ", small log" } else { "" };
         let heartbeat = if self.heartbeat { ", heartbeat" } else { "" };
         let policy = if self.causal { "causal" } else { "pessimistic" };
+        let every =
+            self.every.map_or(String::new(), |every| format!(", checkpoints every {every}"));
         write!(
             f,
-            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}{heartbeat}"
+            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}{heartbeat}{every}"
         )
     }
 }
