@@ -13,6 +13,10 @@ impl Endpoint {
     /// Each rank takes its checkpoints when it likes: nothing is agreed upon with others (MPICH-V2, section
     /// 4.6). It costs the writing of `state` to memory.
     ///
+    /// A program that takes checkpoints asks for [`restored`](Self::restored) before it communicates, and
+    /// does not use [`Job::barrier`](crate::Job::barrier) behind the first: its successor does not come by
+    /// those before it, of which the launcher keeps the count.
+    ///
     /// Returns whether it was taken. Where messages are not logged there is nobody to go on, and while a
     /// rank is being replayed it takes none: both is no error, so that a program can do the same in each
     /// case.
@@ -21,6 +25,19 @@ impl Endpoint {
     /// [`Error::Pending`] while operations are under way, [`Error::NotLogged`] where the set of this rank
     /// has other members, or with causal logging, [`Error::Memory`] when there is no room for it; what was
     /// taken before is what counts then.
+    ///
+    /// ```
+    /// use std::io::IoSlice;
+    /// # let mut jobs = taffrail::Job::local(1);
+    /// # let mut endpoint = jobs[0].endpoint()?;
+    /// let restored = endpoint.restored();
+    /// let first = restored.map_or(0, |state| u64::from_le_bytes(state.try_into().unwrap()));
+    /// for iteration in first..10 {
+    ///     // ... communicate and compute ...
+    ///     endpoint.checkpoint(&[IoSlice::new(&(iteration + 1).to_le_bytes())])?;
+    /// }
+    /// # Ok::<(), taffrail::Error>(())
+    /// ```
     pub fn checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         self.check_process()?;
         if self.core.log.is_some() { self.take_checkpoint(state) } else { Ok(false) }

@@ -170,7 +170,7 @@ fn options_are_passed_on() {
     let arguments = [&["run", "-n", "1"], &LOGGED[..], &options, &["bash", "-c", show]].concat();
     // What a launcher above has said is not said to our ranks.
     let outer =
-        [("TAFFRAIL_REPLAY", "7"), ("TAFFRAIL_INCARNATION", "9"), ("TAFFRAIL_TUNING", "off")];
+        [("TAFFRAIL_REPLAY", "7"), ("TAFFRAIL_FORMER_FILES", "9"), ("TAFFRAIL_TUNING", "off")];
     let silent = |arguments: &[&str]| {
         let mut command = taffrail(arguments);
         // How much other tests are to do is none of its business.
@@ -182,13 +182,14 @@ fn options_are_passed_on() {
     let fixed = "TAFFRAIL_CONNECT_TIMEOUT=600 TAFFRAIL_EVENTS=all TAFFRAIL_GENERATIONS=0 \
                  TAFFRAIL_INCARNATION=0 TAFFRAIL_JOB=";
     for further in [
-        " TAFFRAIL_LOGGING=pessimistic TAFFRAIL_LOG_MEMORY=65536 TAFFRAIL_OVER=",
+        " TAFFRAIL_LOGGING=pessimistic TAFFRAIL_LOG_FILES=",
+        " TAFFRAIL_LOG_MEMORY=65536 TAFFRAIL_OVER=",
         " TAFFRAIL_RINGS=0:",
     ] {
         assert!(out.contains(further), "{out}");
     }
     assert!(out.starts_with(fixed), "{out}");
-    assert!(out.ends_with(" TAFFRAIL_SETS=0 TAFFRAIL_TUNING=off "), "{out}");
+    assert!(out.contains(" TAFFRAIL_SETS=0 TAFFRAIL_TUNING=off TAFFRAIL_VAULT="), "{out}");
     let job = silent(&["run", "-n", "1", "bash", "-c", show]);
     let out = String::from_utf8(job.stdout).unwrap();
     assert!(out.starts_with("TAFFRAIL_JOB=") && out.ends_with(" TAFFRAIL_TUNING=off "), "{out}");

@@ -99,6 +99,8 @@ impl Endpoint {
         if log.replaying {
             return Ok(false);
         }
+        // What this rank has sent to itself is here then, or waits for a turn of its own.
+        self.turn();
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
         let position = self.position()?;
@@ -123,7 +125,6 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Pending`], which names what is.
     fn check_nothing_is_under_way(&mut self) -> Result<(), Error> {
-        let me = self.rank();
         let requests = &self.core.requests;
         let is_own = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.detached);
         let open = requests.under_way().find(|(_, slot)| !is_own(slot));
@@ -147,13 +148,22 @@ impl Endpoint {
             None if self.core.matcher.claimed().next().is_some() => {
                 Some("a message is claimed and not received".to_owned())
             }
-            None if self.core.matcher.unexpected_from(me).next().is_some() => {
+            None if !self.has_all_of_itself() => {
                 Some("a message of this rank to itself is not received".to_owned())
             }
             None if !self.loans.is_empty() => Some("a loan is out".to_owned()),
             None => None,
         };
         what.map_or(Ok(()), |what| Err(Error::Pending { what }))
+    }
+
+    /// Whether this rank has received all that it has sent to itself.
+    fn has_all_of_itself(&self) -> bool {
+        let me = self.rank();
+        let matcher = &self.core.matcher;
+        let mut sent = self.channels.numbers(me);
+        matcher.unexpected_from(me).next().is_none()
+            && sent.all(|(context, next)| matcher.expected(me, context) == next)
     }
 
     /// Where this rank is.
@@ -171,11 +181,11 @@ impl Endpoint {
         Ok(Position { clock, posts, serial, sides })
     }
 
-    fn side(&mut self, rank: Rank) -> Result<Side, Error> {
+    fn side(&self, rank: Rank) -> Result<Side, Error> {
         let channels: Vec<(u16, u32)> = self.core.matcher.channels(rank).collect();
         let log = self.core.log.as_ref().expect("only called when messages are logged");
         if rank == log.me {
-            let next = channels.iter().map(|&(c, _)| (c, *self.channels.next(rank, c))).collect();
+            let next = self.channels.numbers(rank).collect();
             let received = Received { channels, missing: Vec::new() };
             return Ok(Side { received, next, log: Vec::new() });
         }
