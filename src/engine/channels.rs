@@ -32,10 +32,9 @@ impl Channels {
 impl Channels {
     /// The next number of each context towards `to` that any message was sent in.
     pub(crate) fn numbers(&self, to: Rank) -> impl Iterator<Item = (u16, u32)> {
-        let of = |(context, row): (u16, &Box<[u32]>)| Some((context, *row.get(to as usize)?));
-        let user = (0..).zip(&self.user).filter_map(of);
-        let internal = (CONTEXTS..).zip(&self.internal).filter_map(of);
-        user.chain(internal).filter(|(_, next)| *next != 0)
+        let all = (0..).zip(&self.user).chain((CONTEXTS..).zip(&self.internal));
+        let numbers = all.filter_map(move |(context, row)| Some((context, *row.get(to as usize)?)));
+        numbers.filter(|(_, next)| *next != 0)
     }
 
     /// Begins again with 0 towards `to`: another process is to have its place.

@@ -11,8 +11,8 @@ use taffrail_fabric::{Fabric, Fault, PeerId};
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
 /// A rank that was started again, and to which so much was sent again that it has not received yet, takes
-/// more only once in so many turns: those who send would be done long before it is, and all that they
-/// have ever sent to it would be in its memory. Whoever waits makes so many turns in some microseconds.
+/// more only once in so many turns, or when it waits in vain: those who send would be done long before it is,
+/// and all that they have ever sent to it would be in its memory.
 const AHEAD_EVERY: u32 = 256;
 /// Bytes of messages, and of what is known of each, that are so much.
 const AHEAD: usize = 256 << 10;

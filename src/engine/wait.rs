@@ -51,6 +51,8 @@ impl Endpoint {
     pub(crate) fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
         idle.passed = idle.passed.saturating_add(1);
+        // What is waited for has not come yet, however much else has.
+        self.core.is_ahead = false;
         if idle.turns.is_multiple_of(PREPARE_EVERY) && self.core.log.is_some() {
             self.prepare_log();
         }

@@ -31,7 +31,7 @@ const WAYS: [(What, &[&str]); 5] = [
     (What::Collected, &COLLECTED),
 ];
 
-/// As reserved, with a checkpoint of each rank whenever it has sent 4 MiB.
+/// As reserved, with a checkpoint of each rank whenever it has sent 1 MiB.
 const COLLECTED: [&str; 8] = [
     "--logging",
     "pessimistic",
@@ -40,7 +40,7 @@ const COLLECTED: [&str; 8] = [
     "--log-memory",
     "1G",
     "--checkpoint-every",
-    "4194304",
+    "1048576",
 ];
 
 /// Events are in the memory of two event loggers before anything depends on them.
@@ -67,7 +67,7 @@ const FRESH_STREAM: usize = 64 << 20;
 /// What logging messages costs, beside the same without and the machine's limits, measured in turn
 ///
 /// Nothing of a log is freed meanwhile, it only grows; but where it is `collected`, each rank takes a
-/// checkpoint whenever it has sent 4 MiB, and what was logged for it is dropped. Every figure is half
+/// checkpoint whenever it has sent 1 MiB, and what was logged for it is dropped. Every figure is half
 /// a round trip. Event files of the durability `disk` are in a folder made where temporary files are
 /// (TMPDIR).
 #[derive(Clone, Debug, clap::Args)]
@@ -159,7 +159,7 @@ impl Logging {
         );
         print!("{}", costs_table(results));
         println!(
-            "\nCollected: as reserved, with a checkpoint of each rank whenever it sent 4 MiB."
+            "\nCollected: as reserved, with a checkpoint of each rank whenever it sent 1 MiB."
         );
         print!("{}", collected_table(results));
         println!(

@@ -108,7 +108,7 @@ impl Recovery {
             "\nApplications of {RANKS} ranks that are killed on the way, in turn. Every: iterations"
         );
         println!(
-            "from one checkpoint to the next. Ratio: the whole without what started processes,"
+            "from one checkpoint to the next. Ratio: the whole but for SIGKILL until connected,"
         );
         println!(
             "relative to no faults and no checkpoints; to same: to no faults and as many checkpoints."
@@ -211,7 +211,7 @@ mod tests {
         assert!(arguments.ends_with(" --kill 1@100,2@200,0@300,1@400"), "{arguments}");
         let (arguments, kills) = command(on_the_way(0, true, 0), 1);
         assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
-        assert!(arguments.ends_with(" --checkpoint-every 7500"), "{arguments}");
+        assert!(arguments.ends_with(" --checkpoint-every 3000"), "{arguments}");
         let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5);
         assert!(kills == 1 && arguments.ends_with(" --kill 2@end"), "{arguments}");
         assert!(arguments.contains(" --iterations 256 "), "{arguments}");

@@ -75,6 +75,14 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// The whole without what it took from each SIGKILL until the next process was connected with the
+    /// others.
+    pub fn working_ms(&self) -> f64 {
+        let sum = |times: &[f64]| times.iter().sum::<f64>();
+        let connected = sum(&self.again_ms) - sum(&self.replay_ms);
+        self.whole_ms - sum(&self.started_ms) - connected
+    }
+
     /// Of a job with so many kills.
     ///
     /// # Errors
@@ -152,6 +160,7 @@ mod tests {
     fn costs_follow_from_lives() {
         let cost = Cost::of(&lives(), 1).unwrap();
         assert_eq!((cost.whole_ms, cost.original_ms), (90.0, Some(40.0)));
+        assert_eq!(cost.working_ms(), 90.0 - 5.0 - 2.0);
         assert_eq!((cost.again_ms, cost.replay_ms), (vec![10.0], vec![8.0]));
         assert_eq!((cost.started_ms, &*cost.checksum), (vec![5.0], "ab"));
     }

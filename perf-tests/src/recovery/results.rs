@@ -35,7 +35,7 @@ impl OnTheWay {
 }
 
 /// Checkpoints that each rank takes in a run that has any.
-const CHECKPOINTS: u32 = 20;
+const CHECKPOINTS: u32 = 50;
 
 /// What runs while ranks are killed on the way: an application that does little but communicate, and
 /// one that computes as well. With its size and iterations.
@@ -71,8 +71,8 @@ pub struct Row {
     pub again_ms: Spread,
     /// From SIGKILL to that begin, in milliseconds; of all together.
     pub started_ms: Spread,
-    /// Of `re-execution`: relative to the work. Of `faults`: the run, without starting processes,
-    /// relative to that without faults and without checkpoints in the same round.
+    /// Of `re-execution`: relative to the work. Of `faults`: the run, without what processes took to start
+    /// (from SIGKILL until they were connected, with what their predecessors had logged taken over), relative to that without faults and without checkpoints in the same round.
     pub ratio: Option<Spread>,
     /// Of `faults`: the same relative to that without faults and with as many checkpoints.
     pub ratio_to_same: Option<Spread>,
@@ -134,14 +134,13 @@ impl Results {
         }
     }
 
-    /// A run, without starting processes, relative to another in the same round.
+    /// A run, without what processes took to start, relative to another in the same round.
     fn ratio_to(&self, of: OnTheWay, to: OnTheWay) -> Option<Spread> {
         let costs = self.costs.get(&Experiment::OnTheWay(of))?.iter();
         let others = self.costs.get(&Experiment::OnTheWay(to))?.iter();
         let both = costs.zip(others).filter_map(|(cost, other)| {
             let cost = cost.as_ref()?;
-            let working = cost.whole_ms - cost.started_ms.iter().sum::<f64>();
-            Some(working / other.as_ref()?.whole_ms)
+            Some(cost.working_ms() / other.as_ref()?.whole_ms)
         });
         spread(both.collect())
     }
@@ -247,7 +246,7 @@ pub mod tests {
         }
         let row = results.row(on_the_way(1, true, 10)).unwrap();
         let ratios = [row.ratio, row.ratio_to_same].map(|ratio| ratio.unwrap().median);
-        assert_eq!((row.checkpoint_every, ratios), (Some(25), [1.5, 1.2]));
+        assert_eq!((row.checkpoint_every, ratios), (Some(10), [1.5, 1.2]));
         assert_eq!(results.ratio(on_the_way(1, true, 0)).unwrap().median, 1.25);
         assert_eq!(results.checksum(on_the_way(1, true, 3)), Some("ab"));
     }

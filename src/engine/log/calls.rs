@@ -243,6 +243,8 @@ impl Endpoint {
                 }
                 let Some(request) = ended else {
                     self.log().found_nothing();
+                    // Whoever looks in vain waits.
+                    self.core.is_ahead = false;
                     self.log().look_is_over = true;
                     if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
                         self.prepare_log();

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the payload log that are kept in memory, unless it is said otherwise.
 const MEMORY: usize = 1 << 30;
-/// Bytes of it that are there from the beginning then. What was asked for is there from the beginning.
+/// Bytes of it that are there from the beginning then, unless others wait for this rank to be there again. What
+/// was asked for is there from the beginning.
 const RESERVE: usize = 16 << 20;
 
 /// How the messages of this rank are logged.
@@ -157,7 +158,7 @@ impl Setting {
             rings,
             replay: replay.transpose()?,
             memory: wanted.unwrap_or(MEMORY),
-            reserve: wanted.unwrap_or(RESERVE),
+            reserve: wanted.unwrap_or(if incarnation == 0 { RESERVE } else { 0 }),
         })
     }
 }
