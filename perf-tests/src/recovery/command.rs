@@ -208,7 +208,7 @@ mod tests {
     fn kills_are_spread_over_the_run_and_the_ranks() {
         let (arguments, kills) = command(on_the_way(1, false, 4), 1);
         assert!(kills == 4 && !arguments.contains("--checkpoint-every"), "{arguments}");
-        assert!(arguments.ends_with(" --kill 1@100,2@200,0@300,1@400"), "{arguments}");
+        assert!(arguments.ends_with(" --kill 1@200,2@400,0@600,1@800"), "{arguments}");
         let (arguments, kills) = command(on_the_way(0, true, 0), 1);
         assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
         assert!(arguments.ends_with(" --checkpoint-every 3000"), "{arguments}");

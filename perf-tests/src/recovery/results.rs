@@ -40,7 +40,7 @@ const CHECKPOINTS: u32 = 50;
 /// What runs while ranks are killed on the way: an application that does little but communicate, and
 /// one that computes as well. With its size and iterations.
 pub const APPLICATIONS: [(Name, &str, u32, u32); 2] =
-    [(Name::Ring, "ring", 1024, 150_000), (Name::Jacobi3d, "jacobi3d", 64, 500)];
+    [(Name::Ring, "ring", 1024, 150_000), (Name::Jacobi3d, "jacobi3d", 64, 1000)];
 
 /// What was measured of all.
 #[derive(Default)]
@@ -246,7 +246,7 @@ pub mod tests {
         }
         let row = results.row(on_the_way(1, true, 10)).unwrap();
         let ratios = [row.ratio, row.ratio_to_same].map(|ratio| ratio.unwrap().median);
-        assert_eq!((row.checkpoint_every, ratios), (Some(10), [1.5, 1.2]));
+        assert_eq!((row.checkpoint_every, ratios), (Some(20), [1.5, 1.2]));
         assert_eq!(results.ratio(on_the_way(1, true, 0)).unwrap().median, 1.25);
         assert_eq!(results.checksum(on_the_way(1, true, 3)), Some("ab"));
     }
