@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use taffrail_fabric::{Fabric, Head};
-use taffrail_logging::store::{Committed, Owner, Places, Spill, Vault};
+use taffrail_logging::store::{Committed, Owner, Places, Vault};
 use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
 use taffrail_matching::{Arrival, Envelope};
 
@@ -28,7 +28,7 @@ pub(super) struct Kit {
     /// Where they are kept.
     pub(super) vault: Option<Vault>,
     /// The files of the log of this process.
-    pub(super) files: Option<(Places, Spill)>,
+    pub(super) files: Option<(Places, File)>,
     /// Where the process before was when it took its last, and what it has left.
     pub(super) going_on: Option<(Position, Former)>,
     /// The state of its program then.
@@ -53,7 +53,7 @@ impl Kit {
         let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(|e| not_set_up(&e));
         let vault = Vault::open(open(vault)?, owner).map_err(|e| not_set_up(&e))?;
         let places = Places::begin(open(&own.places)?, segments).map_err(|e| not_set_up(&e))?;
-        let files = Some((places, Spill::to(open(&own.spill)?)));
+        let files = Some((places, open(&own.spill)?));
         let last = vault.last().map_err(|e| not_set_up(&e))?;
         let Some(Committed { number, incarnation, position, state }) = last else {
             return Ok(Kit { vault: Some(vault), files, ..Kit::default() });

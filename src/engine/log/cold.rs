@@ -1,6 +1,7 @@
 //! The part of the payload log that is in a file.
 
 use crate::Error;
+use std::fs::File;
 use std::path::PathBuf;
 use taffrail_fabric::MemoryError;
 use taffrail_logging::store::Spill;
@@ -8,6 +9,8 @@ use taffrail_logging::store::Spill;
 /// Segments in a file, and those on their way there.
 #[derive(Default)]
 pub(super) struct Cold {
+    /// The file that was given for it, until it is needed.
+    given: Option<File>,
     spill: Option<Spill>,
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u64)>,
@@ -15,8 +18,8 @@ pub(super) struct Cold {
 
 impl Cold {
     /// In this file, or, if none is given, in one that is made when it is needed.
-    pub(super) fn new(spill: Option<Spill>) -> Cold {
-        Cold { spill, writes: Vec::new() }
+    pub(super) fn new(given: Option<File>) -> Cold {
+        Cold { given, ..Cold::default() }
     }
 
     /// Whether a segment is being written.
@@ -45,11 +48,11 @@ impl Cold {
         let spill = match &mut self.spill {
             Some(spill) => spill,
             none => {
-                let folder = folder();
-                let spill = Spill::create(&folder).map_err(|error| {
-                    refused(&format!("creating a file in {}", folder.display()), &error)
-                })?;
-                tracing::info!(folder = %folder.display(), "the log of sent messages goes on in a file");
+                let spill = match self.given.take() {
+                    Some(file) => Spill::to(file),
+                    None => create()?,
+                };
+                tracing::info!("the log of sent messages goes on in a file");
                 none.insert(spill)
             }
         };
@@ -93,9 +96,12 @@ impl Cold {
     }
 }
 
-/// Where the file is.
-fn folder() -> PathBuf {
-    std::env::var_os("TAFFRAIL_SPILL").map_or_else(std::env::temp_dir, PathBuf::from)
+/// A file that is gone with this process.
+fn create() -> Result<Spill, Error> {
+    let folder = std::env::var_os("TAFFRAIL_SPILL");
+    let folder = folder.map_or_else(std::env::temp_dir, PathBuf::from);
+    Spill::create(&folder)
+        .map_err(|error| refused(&format!("creating a file in {}", folder.display()), &error))
 }
 
 pub(super) fn refused(what: &str, error: &std::io::Error) -> Error {

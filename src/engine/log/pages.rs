@@ -91,19 +91,22 @@ impl Log {
         committed: &Received,
     ) -> Result<(), Error> {
         let mut bytes = [0; PAGE];
-        let mut stay = Vec::new();
-        for at in std::mem::take(&mut self.pages[rank as usize]) {
-            self.tape.read(fabric, at, &mut bytes)?;
-            if entries(&bytes).all(|entry| committed.covers(entry.context, entry.seq)) {
-                for Entry { payload: kept, .. } in entries(&bytes) {
-                    self.tape.release(fabric, kept.at, kept.bytes());
-                }
-                self.tape.release(fabric, at, PAGE);
-            } else {
-                stay.push(at);
+        let (mut stay, mut result) = (Vec::new(), Ok(()));
+        for page in std::mem::take(&mut self.pages[rank as usize]) {
+            // What cannot be read may be asked for, so it stays.
+            result = result.and_then(|()| self.tape.read(fabric, page, &mut bytes));
+            let covered = |entry: Entry<Kept>| committed.covers(entry.context, entry.seq);
+            if result.is_err() || !entries(&bytes).all(covered) {
+                stay.push(page);
+                continue;
             }
+            for Entry { payload: kept, .. } in entries(&bytes) {
+                self.tape.release(fabric, kept.at, kept.bytes());
+            }
+            self.tape.release(fabric, page, PAGE);
         }
         self.pages[rank as usize] = stay;
+        result?;
         for Entry { payload: kept, .. } in self.outbound.collect(rank, committed) {
             self.tape.release(fabric, kept.at, kept.bytes());
         }

@@ -9,8 +9,9 @@
 use super::cold::{self, Cold};
 use crate::Error;
 use std::collections::VecDeque;
+use std::fs::File;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
-use taffrail_logging::store::{Places, Spill};
+use taffrail_logging::store::Places;
 
 /// A message on the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,14 +139,14 @@ impl Held {
 impl Tape {
     /// An empty tape of segments of so many bytes, that takes `memory` bytes at most. `files`: for the next
     /// process of the rank, where the segments are written down, and the file that they go to.
-    pub(crate) fn new(size: usize, memory: usize, files: Option<(Places, Spill)>) -> Self {
-        let (places, spill) = files.unzip();
+    pub(crate) fn new(size: usize, memory: usize, files: Option<(Places, File)>) -> Self {
+        let (places, file) = files.unzip();
         Tape {
             segments: VecDeque::new(),
             first: 0,
             resident: VecDeque::new(),
             ahead: VecDeque::new(),
-            cold: Cold::new(spill),
+            cold: Cold::new(file),
             places,
             size,
             last: None,
