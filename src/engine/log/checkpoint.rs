@@ -96,7 +96,8 @@ impl Endpoint {
                 remedy: "start the job with --logging pessimistic --sets rank",
             });
         }
-        if log.replaying {
+        // What the replay has answered too early is an event that has not happened yet.
+        if log.replaying || log.asked.is_some() {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
