@@ -209,7 +209,7 @@ impl Endpoint {
             job: digest(job.id()),
             outbox_max: settings.outbox + logging.map_or(0, |logging| logging.memory),
             reserve: logging.map_or(0, |logging| logging.reserve),
-            outbox: logging.and_then(Logging::log_memory).transpose()?,
+            outbox: logging.and_then(Logging::log_memory),
             patience: settings.patience,
             costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
         })

@@ -5,11 +5,10 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
-use taffrail_logging::store::{Left, Owner, Vault};
+use taffrail_logging::store::{Left, Owner, Vault, empty_memory};
 use taffrail_logging::{Position, Received, Side};
 
 const OWNER: Owner = Owner { rank: 1, job: 2 };
@@ -83,7 +82,7 @@ fuzz_target!(|input: Input| {
 });
 
 fn memory() -> File {
-    memfd_create("vault", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a memfd").into()
+    empty_memory("vault").expect("a memfd").into()
 }
 
 fn open(file: &File) -> Result<Vault, taffrail_logging::store::VaultError> {

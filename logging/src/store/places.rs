@@ -151,13 +151,13 @@ impl Left {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::empty_memory;
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
     fn file() -> File {
-        let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
-        rustix::fs::memfd_create("test", flags).unwrap().into()
+        empty_memory("test").unwrap().into()
     }
 
     #[derive(Clone, Debug)]

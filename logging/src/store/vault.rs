@@ -227,18 +227,14 @@ fn place(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::empty_memory;
     use super::*;
     use proptest::prelude::*;
 
     const OWNER: Owner = Owner { rank: 3, job: 77 };
 
     fn vault() -> Vault {
-        Vault::open(tempfile(), OWNER).unwrap()
-    }
-
-    fn tempfile() -> File {
-        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        file.into()
+        Vault::open(empty_memory("test").unwrap().into(), OWNER).unwrap()
     }
 
     fn again(vault: &Vault) -> Vault {

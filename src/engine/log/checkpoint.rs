@@ -1,6 +1,7 @@
 //! Checkpoints: taken, gone on from, and what others drop because of them (`docs/logging.md`, section 14;
 //! MPICH-V2, section 4.6).
 
+use super::events::not_set_up;
 use super::former::Former;
 use super::setting::{Estate, Setting};
 use super::{Log, calls, cold, pages};
@@ -49,19 +50,18 @@ impl Kit {
         let Some(Estate { vault, own, former }) = &setting.estate else {
             return Ok(Kit::default());
         };
-        let not_set_up = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
-        let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(|e| not_set_up(&e));
-        let vault = Vault::open(open(vault)?, owner).map_err(|e| not_set_up(&e))?;
-        let places = Places::begin(open(&own.places)?, segments).map_err(|e| not_set_up(&e))?;
+        let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_set_up);
+        let vault = Vault::open(open(vault)?, owner).map_err(not_set_up)?;
+        let places = Places::begin(open(&own.places)?, segments).map_err(not_set_up)?;
         let files = Some((places, open(&own.spill)?));
-        let last = vault.last().map_err(|e| not_set_up(&e))?;
+        let last = vault.last().map_err(not_set_up)?;
         let Some(Committed { number, incarnation, position, state }) = last else {
             return Ok(Kit { vault: Some(vault), files, ..Kit::default() });
         };
         let ranks = setting.sets.len() as u32;
-        let position = Position::decode(&position, ranks).map_err(|e| not_set_up(&e))?;
+        let position = Position::decode(&position, ranks).map_err(not_set_up)?;
         let former = former.as_ref().ok_or_else(|| {
-            not_set_up(&format!("the log of incarnation {incarnation} was not handed over"))
+            not_set_up(format!("the log of incarnation {incarnation} was not handed over"))
         })?;
         let former = Former::open(former, segment)?;
         tracing::info!(number, incarnation, clock = position.clock, "going on from a checkpoint");
@@ -240,7 +240,7 @@ impl Endpoint {
     fn log_again(&mut self, rank: Rank, table: &[u8], former: &Former) -> Result<(), Error> {
         let Endpoint { line, core, piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
-        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
+        let damaged = || not_set_up(format!("the checkpoint has no table for rank {rank}"));
         let entries = pages::messages(table, |at, into| former.read(at, into));
         let entries = entries.ok_or_else(damaged)??;
         let mut bytes = Vec::new();

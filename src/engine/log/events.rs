@@ -199,6 +199,6 @@ fn download(owner: Owner, file: &OwnedFd) -> Result<Vec<Clocked>, Error> {
     read_events(owner, &name, &bytes).map_err(not_set_up)
 }
 
-fn not_set_up(error: impl ToString) -> Error {
+pub(super) fn not_set_up(error: impl ToString) -> Error {
     Error::Setup(error.to_string())
 }

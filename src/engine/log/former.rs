@@ -5,6 +5,7 @@ use crate::Error;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use taffrail_logging::store::{Left, Place};
 
 /// What it has left.
@@ -21,7 +22,7 @@ pub(crate) struct Former {
 #[derive(Debug)]
 pub(crate) struct LogFiles {
     /// The memory that messages leave from.
-    pub(crate) memory: OwnedFd,
+    pub(crate) memory: Arc<OwnedFd>,
     /// Where the segments of the log are.
     pub(crate) places: OwnedFd,
     /// What there was no memory for.

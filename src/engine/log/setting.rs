@@ -51,10 +51,8 @@ pub(crate) struct Estate {
 
 impl Setting {
     /// The file for the memory that messages leave from, if its launcher holds it.
-    pub(crate) fn log_memory(&self) -> Option<Result<Arc<OwnedFd>, Error>> {
-        let estate = self.estate.as_ref()?;
-        let file = estate.own.memory.try_clone();
-        Some(file.map(Arc::new).map_err(|error| Error::Setup(error.to_string())))
+    pub(crate) fn log_memory(&self) -> Option<Arc<OwnedFd>> {
+        self.estate.as_ref().map(|estate| estate.own.memory.clone())
     }
 
     /// From the environment; `None` when nothing is logged. The descriptors are taken once in a
@@ -132,7 +130,7 @@ impl Setting {
             let Some(text) = look(name) else { return Ok(None) };
             match numbers(&text, ',').as_deref() {
                 Some(&[memory, places, spill]) => Ok(Some(LogFiles {
-                    memory: fd(name, memory)?,
+                    memory: Arc::new(fd(name, memory)?),
                     places: fd(name, places)?,
                     spill: fd(name, spill)?,
                 })),
