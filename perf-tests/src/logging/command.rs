@@ -46,6 +46,10 @@ const COLLECTED: [&str; 8] = [
 /// Events are in the memory of two event loggers before anything depends on them.
 const NODE: [&str; 4] = ["--durability", "node", "--copies", "2"];
 
+/// Events are on a disk before; in a folder that is there as long as one measurement takes, since the
+/// event files of one job are not another's.
+const DISK: [&str; 4] = ["--durability", "disk", "--log-dir", "."];
+
 /// Messages from any source, with causal logging.
 const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 
@@ -244,15 +248,11 @@ fn from_any_source(
     bar: &ProgressBar,
 ) -> Result<(), Error> {
     let (_, sender_based) = WAYS[2];
-    let folder = tempfile::tempdir()
-        .map_err(|source| Error::System { what: "making a temporary folder", source })?;
-    let log = folder.path().to_string_lossy();
-    let disk = ["--durability", "disk", "--log-dir", &log];
     for (what, way, durability, messages) in [
         (What::AnySource, &[][..], &[][..], MESSAGES),
         (What::AnySourceProcess, sender_based, &[], MESSAGES),
         (What::AnySourceNode, sender_based, &NODE, NODE_MESSAGES),
-        (What::AnySourceDisk, sender_based, &disk, DISK_MESSAGES),
+        (What::AnySourceDisk, sender_based, &DISK, DISK_MESSAGES),
         (What::AnySourceCausal, &CAUSAL, &[], MESSAGES),
     ] {
         doing(bar, what.name());
