@@ -130,6 +130,8 @@ fn logging_is_measured_in_turn_with_everything() {
         assert!(text.lines().any(|l| l.contains(line) && l.contains(" got ")), "{line}: {text}");
     }
     let document = json(&folder.path().join("rows.json"));
+    let missing = document["about"]["missing"].as_object().unwrap();
+    assert!(missing.keys().all(|what| what == "Open MPI"), "{missing:?}");
     let rows = document["rows"].as_array().unwrap();
     let of = |what: &str| rows.iter().filter(|row| row["what"] == what).count();
     let both = ["handover", "stored", "stored fresh", "no logging", "elided", "sender-based"];

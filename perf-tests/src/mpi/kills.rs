@@ -18,7 +18,7 @@ const SOURCE: &str =
     concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/halo.c"));
 
 /// Iterations by which it is found out how long one takes.
-const TRIAL: u64 = 50_000;
+const TRIAL: u64 = 100_000;
 /// At most so many times its time without a failure a run may take with one kill at half time.
 const WHOLE: f64 = 1.6;
 /// At least so many times faster than the first execution is a replay.
@@ -91,7 +91,10 @@ impl MpiKill {
             std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
             let program = Halo::new(mpi, &taffrail, &folder, between, self.size)?;
             let trial = program.run(TRIAL, None)?;
-            let iterations = (TRIAL as f64 * self.seconds as f64 * 1e3 / trial.whole_ms) as u64;
+            // An MPI may take longer to start than for the trial.
+            let (work_ms, trial_ms) =
+                (self.seconds as f64 * 1e3 - trial.met_ms, trial.whole_ms - trial.met_ms);
+            let iterations = ((TRIAL as f64 * work_ms / trial_ms) as u64).max(TRIAL);
             for round in 0..self.rounds {
                 bar.set_message(format!("{}: {iterations} iterations", mpi.launcher.version));
                 rows.push(program.round(iterations, round, &bar)?);

@@ -61,6 +61,8 @@ impl Life {
 pub struct Cost {
     /// From the first begin to the last end, in milliseconds.
     pub whole_ms: f64,
+    /// Of that, until the first processes of all ranks were connected.
+    pub met_ms: f64,
     /// The work of the first process that was killed, in milliseconds: until then.
     pub original_ms: Option<f64>,
     /// For each process that was killed, from the begin of the next to where the one before had
@@ -92,6 +94,7 @@ impl Cost {
         let ms = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
         let mut cost = Cost {
             whole_ms: 0.0,
+            met_ms: 0.0,
             original_ms: None,
             again_ms: Vec::new(),
             replay_ms: Vec::new(),
@@ -116,6 +119,9 @@ impl Cost {
         let begun = lives.iter().map(|life| life.begun_ns).min();
         let over = lives.iter().map(|life| life.over_ns).max();
         cost.whole_ms = begun.zip(over).map_or(0.0, |(begun, over)| ms(begun, over));
+        let first = lives.iter().filter(|life| life.incarnation == 0);
+        let met = first.map(|life| life.ready_ns).max();
+        cost.met_ms = begun.zip(met).map_or(0.0, |(begun, met)| ms(begun, met));
         let mut checksums = lives.iter().filter_map(|life| life.checksum.clone());
         let first = checksums.next();
         cost.checksum = first.ok_or_else(|| {
@@ -159,7 +165,7 @@ mod tests {
     #[test]
     fn costs_follow_from_lives() {
         let cost = Cost::of(&lives(), 1).unwrap();
-        assert_eq!((cost.whole_ms, cost.original_ms), (90.0, Some(40.0)));
+        assert_eq!((cost.whole_ms, cost.met_ms, cost.original_ms), (90.0, 5.0, Some(40.0)));
         assert_eq!(cost.working_ms(), 90.0 - 5.0 - 2.0);
         assert_eq!((cost.again_ms, cost.replay_ms), (vec![10.0], vec![8.0]));
         assert_eq!((cost.started_ms, &*cost.checksum), (vec![5.0], "ab"));

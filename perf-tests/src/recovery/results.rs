@@ -202,6 +202,7 @@ pub mod tests {
     pub fn cost(whole_ms: f64, again_ms: &[f64], started_ms: &[f64]) -> Cost {
         Cost {
             whole_ms,
+            met_ms: 0.0,
             original_ms: Some(whole_ms / 2.0),
             again_ms: again_ms.to_vec(),
             replay_ms: again_ms.to_vec(),
