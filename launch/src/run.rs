@@ -4,6 +4,7 @@
 mod cpus;
 mod estate;
 mod failures;
+mod files;
 mod guard;
 mod heartbeat;
 mod keyboard;
@@ -136,6 +137,7 @@ pub enum Bind {
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(mut args: Args) -> ExitCode {
+    files::raise_limit();
     args.pmix |= crate::mpi::is_open_mpi(&args.program);
     if args.pmix {
         if let Err(e) = taffrail_pmix::check() {

@@ -3,9 +3,9 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{Args, Failure, in_words, keyboard, pmix, signals};
+use super::{Args, Failure, files, in_words, keyboard, pmix, signals};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, setrlimit};
 use rustix::thread::CpuSet;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -207,6 +207,7 @@ fn before_exec(
         set.set(cpu);
         set
     });
+    let files = files::limit_given();
     let prepare = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The launcher may have died before that call; then the signal never comes.
@@ -217,6 +218,7 @@ fn before_exec(
         if let Some(place) = &place {
             rustix::thread::sched_setaffinity(None, place)?;
         }
+        setrlimit(Resource::Nofile, files)?;
         for file in &inherited {
             rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
         }

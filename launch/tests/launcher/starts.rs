@@ -23,6 +23,17 @@ fn ranks_know_the_name_of_their_job_not_of_the_one_around_it() {
     assert!(names[0] != names[1] && names[1] == names[2], "{names:?}");
 }
 
+/// The launcher has more open files than ranks may have, and ranks have the limit that it was given.
+#[test]
+fn many_ranks_need_no_higher_limit_of_open_files() {
+    let launcher = env!("CARGO_BIN_EXE_taffrail");
+    let job = "run -n 30 --logging pessimistic --sets rank --bind none bash -c 'ulimit -Sn'";
+    let few = format!("ulimit -Sn 100; exec timeout 60 {launcher} {job}");
+    let started = Instant::now();
+    let job = ended(Command::new("bash").args(["-c", &few]).output().unwrap(), started);
+    assert_eq!((job.status, job.out, &*job.err), (0, "100\n".repeat(30), ""));
+}
+
 #[test]
 fn lines_are_labelled_and_never_mixed() {
     let lines = "for i in {1..200}; do printf 'rank %s ' $PMI_RANK; echo line $i; done; \
