@@ -44,7 +44,7 @@ pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use gate::{Gate, Ticket};
 pub use inbound::{Inbound, Meeting};
-pub use outbound::{Entry, Outbound, Sending};
+pub use outbound::{Entry, Outbound, Payload, Run, Sending};
 pub use recorder::{Clocked, Recorder};
 pub use replay::{Answer, Fate, Replay, ReplayError, Reserved};
 pub use restart::{Received, Restart, RestartError, Turn};

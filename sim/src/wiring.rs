@@ -23,8 +23,8 @@ use departure::Line;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use taffrail_logging::{
-    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, PositionError,
-    Rank, Received, Recorder, Replay, ReplayError, Restart,
+    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, Payload,
+    PositionError, Rank, Received, Recorder, Replay, ReplayError, Restart, Run,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
 
@@ -84,6 +84,17 @@ pub struct Content {
     pub tag: u64,
     /// What it carries.
     pub body: Body,
+}
+
+impl Payload for Content {
+    /// Here a message is nowhere.
+    fn distance(&self, other: &Content) -> Option<u64> {
+        (self == other).then_some(0)
+    }
+
+    fn behind(&self, _: u64) -> Content {
+        *self
+    }
 }
 
 /// What must not happen, whatever fails.
@@ -315,7 +326,8 @@ impl Wiring {
 
     /// The payload log of messages to a peer.
     pub fn log_to(&self, peer: Rank) -> impl Iterator<Item = (u16, u32)> {
-        self.outbound.log(peer).map(|entry| (entry.context, entry.seq))
+        let all = self.outbound.log(peer).flat_map(Run::entries);
+        all.map(|entry| (entry.context, entry.seq))
     }
 
     /// What waits, for a report.

@@ -27,7 +27,9 @@ pub enum What {
     Collected,
     /// Receives from any source; nothing is logged.
     AnySource,
-    /// The same, where each rank is its own set and events survive killed processes.
+    /// The same, where both ranks are one set and events survive killed processes: events alone.
+    AnySourceEvents,
+    /// The same, where each rank is its own set, so that payload is logged as well.
     AnySourceProcess,
     /// The same, where two event loggers have a copy of an event before anything depends on it.
     AnySourceNode,
@@ -50,6 +52,7 @@ impl Named for What {
             What::Reserved => "reserved",
             What::Collected => "collected",
             What::AnySource => "any source, no logging",
+            What::AnySourceEvents => "any source, events alone",
             What::AnySourceProcess => "any source, durability process",
             What::AnySourceNode => "any source, durability node",
             What::AnySourceDisk => "any source, durability disk",
@@ -63,6 +66,7 @@ impl What {
     pub fn base(self) -> What {
         match self {
             What::AnySource
+            | What::AnySourceEvents
             | What::AnySourceProcess
             | What::AnySourceNode
             | What::AnySourceDisk

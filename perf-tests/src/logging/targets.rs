@@ -6,13 +6,14 @@ use crate::table::bytes;
 use crate::verdict::{Bound, Verdict};
 
 /// What, at which size, at most how many times the time of what.
-const TIMES: [(What, usize, f64, What); 7] = [
+const TIMES: [(What, usize, f64, What); 8] = [
     (What::Elided, 8, 1.02, What::Plain),
     (What::Elided, 1 << 20, 1.02, What::Plain),
     (What::SenderBased, 8, 1.10, What::Plain),
     (What::SenderBased, 4 << 10, 1.50, What::Plain),
     (What::SenderBased, 64 << 10, 0.50, What::OpenMpi),
     (What::SenderBased, 1 << 20, 0.80, What::OpenMpi),
+    (What::AnySourceEvents, 8, 1.25, What::AnySource),
     (What::AnySourceProcess, 8, 1.25, What::AnySource),
 ];
 

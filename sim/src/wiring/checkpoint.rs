@@ -8,7 +8,7 @@ use crate::broken::Broken;
 use crate::call::Outcome;
 use std::collections::BTreeSet;
 use std::fmt;
-use taffrail_logging::{Entry, Name, Position, Rank, Received, Recorder, Side, Turn};
+use taffrail_logging::{Entry, Name, Position, Rank, Received, Recorder, Run, Side, Turn};
 
 /// What outlives a rank, beside the state of its program.
 #[derive(Clone)]
@@ -79,7 +79,10 @@ impl Wiring {
             sides: sides.collect(),
         };
         let keeps = !self.is(Broken::LogNotInCheckpoint);
-        let log = |peer| self.outbound.log(peer).filter(|_| keeps).cloned().collect();
+        let log = |peer| {
+            let all = self.outbound.log(peer).flat_map(Run::entries);
+            all.filter(|_| keeps).collect()
+        };
         let logs = (0..self.who.ranks).map(log).collect();
         Some(Checkpoint { position: position.encode(), logs })
     }
@@ -124,7 +127,8 @@ impl Wiring {
             covered =
                 Received { channels: self.outbound.numbers(peer).to_vec(), missing: Vec::new() };
         }
-        self.collected += self.outbound.collect(peer, &covered).len();
+        let dropped = self.outbound.collect(peer, &covered);
+        self.collected += dropped.iter().map(|run| run.count as usize).sum::<usize>();
     }
 
     /// How many messages have left the log since this was asked.
@@ -147,7 +151,7 @@ impl Wiring {
                 self.inbound.lies_ahead(Name { source: peer, context, seq });
             }
             self.outbound.go_on(peer, side.next);
-            log.iter().for_each(|entry| self.outbound.keep(peer, entry.clone()));
+            log.iter().for_each(|entry| self.outbound.keep(peer, *entry));
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Wiring {
     pub(super) fn send_again(&mut self, peer: Rank, has: Received) {
         self.lines[peer as usize].is_first = false;
         let committed = has.clone();
-        let lacking: Vec<_> = self.outbound.restarted(peer, has).cloned().collect();
+        let lacking: Vec<_> = self.outbound.restarted(peer, has).collect();
         if self.is(Broken::DiscardedEarly) {
             self.outbound.collect(peer, &committed);
         }

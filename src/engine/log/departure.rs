@@ -28,8 +28,8 @@ pub(crate) struct Leaving {
 
 impl Leaving {
     /// A message of the log that is to be sent again.
-    pub(super) fn new(ticket: Ticket, entry: &Entry<Kept>) -> Self {
-        let Entry { context, seq, payload: kept } = *entry;
+    pub(super) fn new(ticket: Ticket, entry: Entry<Kept>) -> Self {
+        let Entry { context, seq, payload: kept } = entry;
         Leaving { ticket, context, seq, kept, sent: 0, again: true }
     }
 }

@@ -1,15 +1,16 @@
-//! The table of what was sent: in pages on the tape, which leave memory as what was sent does, but for the
-//! last messages to each peer.
+//! The table of what was sent: runs of messages that differ in little, in pages on the tape, which leave
+//! memory as what was sent does, but for the last runs to each peer.
 //!
 //! ```text
-//!  0       2       4               8               16              24              32
-//!  +-------+-------+---------------+---------------+---------------+---------------+---
-//!  |context|   0   |      seq      |      tag      |      at       | length, flags | ...
-//!  +-------+-------+---------------+---------------+---------------+---------------+---
+//!  0       2       4               8               16              24              32              40
+//!  +-------+-------+---------------+---------------+---------------+---------------+---------------+---
+//!  |context| count |      seq      |      tag      |      at       | length, flags |     step      | ...
+//!  +-------+-------+---------------+---------------+---------------+---------------+---------------+---
 //! ```
 //!
-//! A page has [`ENTRIES`] entries, in the order of sending, in the byte order of the machine: it is read
-//! by the process that wrote it, and by the next of the same rank.
+//! A run is `count` messages of which the first is at `at` and has the number `seq`; each other has the next
+//! number and is `step` behind the one before. A page has [`RUNS`] runs, in the order of sending, in the byte
+//! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
 
 use super::Log;
 use super::departure::Leaving;
@@ -18,14 +19,14 @@ use crate::engine::peer::Queued;
 use crate::{Endpoint, Error, Rank};
 use std::sync::Arc;
 use taffrail_fabric::Fabric;
-use taffrail_logging::{Entry, Received, Ticket};
+use taffrail_logging::{Entry, Received, Run, Ticket};
 
-/// Entries of a page.
-const ENTRIES: usize = 128;
-/// Bytes of an entry.
-const ENTRY: usize = 32;
+/// Runs of a page.
+const RUNS: usize = 128;
+/// Bytes of a run.
+const RUN: usize = 40;
 /// Bytes of a page.
-const PAGE: usize = ENTRIES * ENTRY;
+const PAGE: usize = RUNS * RUN;
 
 /// Where the pages of each peer are, in the order of sending.
 pub(super) type Pages = Vec<Vec<u64>>;
@@ -41,7 +42,7 @@ impl Log {
     /// Whether what was sent to a peer fills a page, which is to be written before there is more.
     #[inline(always)]
     pub(super) fn fills_page(&self, rank: Rank) -> bool {
-        self.outbound.entries(rank) >= ENTRIES
+        self.outbound.runs(rank) >= RUNS
     }
 
     /// Writes what was sent to a peer as a page.
@@ -53,7 +54,7 @@ impl Log {
     pub(super) fn write_page(&mut self, fabric: &mut impl Fabric, rank: Rank) -> Result<(), Error> {
         self.tape.prepare(fabric, PAGE, PAGE)?;
         let mut bytes = Vec::with_capacity(PAGE);
-        self.outbound.take(rank).for_each(|entry| bytes.extend_from_slice(&encode(&entry)));
+        self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
         debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
         let at = self.tape.begin_whole(PAGE);
         self.tape.write(fabric, &bytes);
@@ -76,7 +77,7 @@ impl Log {
         let mut bytes = [0; PAGE];
         self.tape.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
-        Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), &entry)).collect())
+        Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), entry)).collect())
     }
 
     /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
@@ -95,26 +96,23 @@ impl Log {
         for page in std::mem::take(&mut self.pages[rank as usize]) {
             // What cannot be read may be asked for, so it stays.
             result = result.and_then(|()| self.tape.read(fabric, page, &mut bytes));
-            let covered = |entry: Entry<Kept>| committed.covers(entry.context, entry.seq);
-            if result.is_err() || !entries(&bytes).all(covered) {
+            if result.is_err() || !runs(&bytes).all(|run| run.is_covered(committed)) {
                 stay.push(page);
                 continue;
             }
-            for Entry { payload: kept, .. } in entries(&bytes) {
-                self.tape.release(fabric, kept.at, kept.bytes());
-            }
-            self.tape.release(fabric, page, PAGE);
+            runs(&bytes).for_each(|run| self.tape.release(fabric, run));
+            self.tape.release_bytes(fabric, page, PAGE);
         }
         self.pages[rank as usize] = stay;
         result?;
-        for Entry { payload: kept, .. } in self.outbound.collect(rank, committed) {
-            self.tape.release(fabric, kept.at, kept.bytes());
+        for run in self.outbound.collect(rank, committed) {
+            self.tape.release(fabric, run);
         }
         self.tape.release_empty(fabric);
         Ok(())
     }
 
-    /// Where the log for a peer is: the places of its pages, then the entries of no page.
+    /// Where the log for a peer is: the places of its pages, then the runs of no page.
     ///
     /// ```text
     ///  0               8               16
@@ -127,8 +125,8 @@ impl Log {
         let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE);
         bytes.extend_from_slice(&(pages.len() as u64).to_ne_bytes());
         pages.iter().for_each(|at| bytes.extend_from_slice(&at.to_ne_bytes()));
-        for entry in self.outbound.log(rank) {
-            bytes.extend_from_slice(&encode(entry));
+        for run in self.outbound.log(rank) {
+            bytes.extend_from_slice(&encode(&run));
         }
         bytes
     }
@@ -155,13 +153,19 @@ pub(super) fn messages<E>(
             Err(error) => return Some(Err(error)),
         }
     }
-    let (last, []) = last.as_chunks::<ENTRY>() else { return None };
-    all.extend(last.iter().map(decode));
+    if !last.len().is_multiple_of(RUN) {
+        return None;
+    }
+    all.extend(entries(last));
     Some(Ok(all))
 }
 
 fn entries(page: &[u8]) -> impl Iterator<Item = Entry<Kept>> {
-    page.as_chunks::<ENTRY>().0.iter().map(decode)
+    runs(page).flat_map(Run::entries)
+}
+
+fn runs(page: &[u8]) -> impl Iterator<Item = Run<Kept>> {
+    page.as_chunks::<RUN>().0.iter().map(decode)
 }
 
 impl Endpoint {
@@ -182,23 +186,29 @@ impl Endpoint {
     }
 }
 
-fn encode(entry: &Entry<Kept>) -> [u8; ENTRY] {
-    let mut bytes = [0; ENTRY];
-    bytes[..2].copy_from_slice(&entry.context.to_ne_bytes());
-    bytes[4..8].copy_from_slice(&entry.seq.to_ne_bytes());
+fn encode(run: &Run<Kept>) -> [u8; RUN] {
+    let Run { first: Entry { context, seq, payload }, count, step } = run;
+    let count = u16::try_from(*count).expect("a run has few messages");
+    let mut bytes = [0; RUN];
+    bytes[..2].copy_from_slice(&context.to_ne_bytes());
+    bytes[2..4].copy_from_slice(&count.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&seq.to_ne_bytes());
+    let [tag, at, len] = payload.to_words();
     let words = bytes[8..].as_chunks_mut::<8>().0;
-    for (word, value) in words.iter_mut().zip(entry.payload.to_words()) {
+    for (word, value) in words.iter_mut().zip([tag, at, len, *step]) {
         *word = value.to_ne_bytes();
     }
     bytes
 }
 
-fn decode(bytes: &[u8; ENTRY]) -> Entry<Kept> {
+fn decode(bytes: &[u8; RUN]) -> Run<Kept> {
     let context = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let count = u16::from_ne_bytes([bytes[2], bytes[3]]);
     let seq = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
     let words = bytes[8..].as_chunks::<8>().0;
-    let payload = Kept::from_words([0, 1, 2].map(|k| u64::from_ne_bytes(words[k])));
-    Entry { context, seq, payload }
+    let [tag, at, len, step] = [0, 1, 2, 3].map(|k| u64::from_ne_bytes(words[k]));
+    let payload = Kept::from_words([tag, at, len]);
+    Run { first: Entry { context, seq, payload }, count: count.into(), step }
 }
 
 #[cfg(test)]
@@ -208,9 +218,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(context: u16, seq: u32, words: [u64; 3]) {
-            let entry = Entry { context, seq, payload: Kept::from_words(words) };
-            prop_assert_eq!(decode(&encode(&entry)), entry);
+        fn what_was_written_is_read(context: u16, count: u16, seq: u32, words: [u64; 3], step: u64) {
+            let first = Entry { context, seq, payload: Kept::from_words(words) };
+            let run = Run { first, count: count.into(), step };
+            prop_assert_eq!(decode(&encode(&run)), run);
         }
     }
 }

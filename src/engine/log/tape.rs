@@ -10,8 +10,10 @@ use super::cold::{self, Cold};
 use crate::Error;
 use std::collections::VecDeque;
 use std::fs::File;
+use std::ops::RangeInclusive;
 use taffrail_fabric::{Fabric, MemoryError, SegmentId};
 use taffrail_logging::store::Places;
+use taffrail_logging::{Payload, Run};
 
 /// A message on the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,19 @@ impl Kept {
     #[inline]
     pub(crate) fn is_sync(&self) -> bool {
         self.len & SYNC != 0
+    }
+}
+
+impl Payload for Kept {
+    #[inline(always)]
+    fn distance(&self, other: &Kept) -> Option<u64> {
+        let is_alike = (self.tag, self.len) == (other.tag, other.len);
+        is_alike.then(|| other.at.wrapping_sub(self.at))
+    }
+
+    #[inline]
+    fn behind(&self, distance: u64) -> Kept {
+        Kept { at: self.at.wrapping_add(distance), ..*self }
     }
 }
 
@@ -474,19 +489,40 @@ impl Tape {
 
 /// What is given up.
 impl Tape {
-    /// A message will not be asked for any more: what was written from a place on.
-    pub(crate) fn release(&mut self, fabric: &mut impl Fabric, place: u64, bytes: usize) {
+    /// Messages that will not be asked for any more.
+    pub(crate) fn release(&mut self, fabric: &mut impl Fabric, run: Run<Kept>) {
+        let first = run.first.payload;
+        let last = first.behind(u64::from(run.count - 1) * run.step);
+        let segments = self.segments_of(first.at, (last.at - first.at) as usize + last.bytes());
+        if segments.clone().count() == 1 {
+            return self.release_of(fabric, *segments.start(), run.count);
+        }
+        for message in run.entries() {
+            self.release_bytes(fabric, message.payload.at, message.payload.bytes());
+        }
+    }
+
+    /// What was written from a place on, as one, will not be asked for any more.
+    pub(crate) fn release_bytes(&mut self, fabric: &mut impl Fabric, place: u64, bytes: usize) {
+        self.segments_of(place, bytes).for_each(|number| self.release_of(fabric, number, 1));
+    }
+
+    /// The numbers of the segments of bytes from a place on.
+    fn segments_of(&self, place: u64, bytes: usize) -> RangeInclusive<u64> {
         let size = self.size as u64;
-        for number in place / size..=(place + bytes.max(1) as u64 - 1) / size {
-            if number == self.number() {
-                self.live -= 1;
-                continue;
-            }
-            let held = self.held(number);
-            held.live -= 1;
-            if held.live == 0 {
-                self.give_up(fabric, number);
-            }
+        place / size..=(place + bytes.max(1) as u64 - 1) / size
+    }
+
+    /// So many less of the messages of a segment may be asked for.
+    fn release_of(&mut self, fabric: &mut impl Fabric, number: u64, messages: u32) {
+        if number == self.number() {
+            self.live -= messages;
+            return;
+        }
+        let held = self.held(number);
+        held.live -= messages;
+        if held.live == 0 {
+            self.give_up(fabric, number);
         }
     }
 

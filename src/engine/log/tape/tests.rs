@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use taffrail_fabric::loopback::{Manners, mesh};
+use taffrail_logging::{Entry, Outbound, Received};
 
 const SIZE: usize = 64 << 10;
 const INLINE: usize = 200;
@@ -98,7 +99,7 @@ proptest! {
                 let at = if released > 4 { which as usize % kept.len().max(1) } else { 0 };
                 if at < kept.len() {
                     let (_, _, kept) = kept.remove(at);
-                    tape.release(&mut fabric, kept.at, kept.bytes());
+                    tape.release_bytes(&mut fabric, kept.at, kept.bytes());
                 }
             }
             tape.release_empty(&mut fabric);
@@ -108,13 +109,43 @@ proptest! {
             }
         }
         for (_, _, kept) in kept.drain(..) {
-            tape.release(&mut fabric, kept.at, kept.bytes());
+            tape.release_bytes(&mut fabric, kept.at, kept.bytes());
         }
         tape.reap(&mut fabric, true).unwrap();
         tape.release_empty(&mut fabric);
         prop_assert_eq!(tape.live, 0);
         let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
         prop_assert!(left <= 1 + tape.cold.under_way(), "the last, and what is being written");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// In whatever runs messages are released, nothing of them is left.
+    #[test]
+    fn runs_are_released_whole(
+        lens in prop::collection::vec((prop_oneof![0..300usize, 0..300_000usize], 1..130usize), 1..8),
+    ) {
+        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut tape = Tape::new(SIZE, 1 << 30, None);
+        let (mut outbound, mut k) = (Outbound::new(2, true), 0);
+        for (len, count) in lens {
+            for _ in 0..if len > 300 { count % 8 } else { count } {
+                let payload = keep(&mut tape, &mut fabric, &bytes(k, len));
+                let (seq, _) = outbound.number(1, 0);
+                outbound.keep(1, Entry { context: 0, seq, payload });
+                k += 1;
+            }
+        }
+        let committed = Received { channels: vec![(0, k as u32)], missing: Vec::new() };
+        for run in outbound.collect(1, &committed) {
+            tape.release(&mut fabric, run);
+        }
+        tape.release_empty(&mut fabric);
+        prop_assert_eq!(tape.live, 0);
+        let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
+        prop_assert!(left <= 1, "{} segments are left", left);
     }
 }
 
@@ -127,7 +158,7 @@ fn a_log_that_is_collected_goes_round_in_the_same_memory() {
         kept.push_back(keep(&mut tape, &mut fabric, &bytes(k, 10_000)));
         if kept.len() > 12 {
             let first = kept.pop_front().unwrap();
-            tape.release(&mut fabric, first.at, first.bytes());
+            tape.release_bytes(&mut fabric, first.at, first.bytes());
         }
         assert!(tape.segments.len() <= 4 && tape.in_memory() <= 6, "message {k}");
     }
