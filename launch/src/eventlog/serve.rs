@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, Logger, MOST_COPIES, Memory, Report, RingReader, RingShape, Served,
+    Disk, Durability, Logger, MOST_COPIES, Memory, Report, RingReader, RingShape, Served, Turn,
 };
 
 /// How to keep events.
@@ -85,12 +85,41 @@ enum Keeps {
 struct Pace {
     least: Duration,
     most: Duration,
+    /// From how many hundredths of a ring on it hurries, if something is in one.
+    hurries: u64,
+    /// Down to how many it may take more time.
+    delays: u64,
 }
 
 /// Ranks wait until their events are stable.
-const AWAITED: Pace = Pace { least: Duration::from_micros(50), most: Duration::from_millis(5) };
-/// Nobody waits, unless the ring becomes full.
-const UNHURRIED: Pace = Pace { least: Duration::from_millis(1), most: Duration::from_millis(10) };
+const AWAITED: Pace = Pace {
+    least: Duration::from_micros(50),
+    most: Duration::from_millis(5),
+    hurries: 0,
+    delays: 0,
+};
+/// Nobody waits, unless the ring becomes full: so each time a good part of a ring, since a logger that gets a
+/// processor takes it away from a rank.
+const UNHURRIED: Pace = Pace {
+    least: Duration::from_millis(1),
+    most: Duration::from_millis(10),
+    hurries: 40,
+    delays: 15,
+};
+
+impl Pace {
+    /// How long after this turn, before which it was so long.
+    fn next(&self, wait: Duration, turn: &Turn) -> Duration {
+        let next = match turn.percent {
+            _ if !turn.busy => 2 * wait,
+            percent if percent >= 2 * self.hurries => self.least,
+            percent if percent >= self.hurries => wait / 2,
+            percent if percent <= self.delays => 2 * wait,
+            _ => wait,
+        };
+        next.clamp(self.least, self.most)
+    }
+}
 
 impl Server {
     fn new(args: &Args) -> Result<Self, Anything> {
@@ -116,8 +145,7 @@ impl Server {
         let mut wait = pace.least;
         loop {
             match self.round() {
-                Ok(true) => wait = pace.least,
-                Ok(false) => wait = (2 * wait).min(pace.most),
+                Ok(turn) => wait = pace.next(wait, &turn),
                 // What is in the rings may still be of use to whoever reads the files.
                 Err(ChannelError::Closed) => {
                     self.logger.turn();
@@ -134,15 +162,15 @@ impl Server {
         }
     }
 
-    /// Does what was asked for, then keeps what is new. Returns whether anything was.
-    fn round(&mut self) -> Result<bool, ChannelError> {
+    /// Does what was asked for, then keeps what is new.
+    fn round(&mut self) -> Result<Turn, ChannelError> {
         self.obey()?;
         let turn = self.logger.turn();
-        for report in turn.reports {
-            self.say(Packet::Told(told(&report)), None);
+        for report in &turn.reports {
+            self.say(Packet::Told(told(report)), None);
         }
         self.flush()?;
-        Ok(turn.busy)
+        Ok(turn)
     }
 
     /// Nothing more is read while there is no room for answers.
@@ -291,4 +319,38 @@ fn backwards(packet: &Packet) -> Malformed {
 fn say(what: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(format!("taffrail eventlog: {what}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Milliseconds between turns in which so many events of each millisecond are found.
+    fn settled(pace: &Pace, mut wait: Duration, events: u64) -> u64 {
+        for _ in 0..20 {
+            let found = events * wait.as_micros() as u64 / 1000;
+            let percent = (found * 100 / (1 << 16)).min(100);
+            wait = pace.next(wait, &Turn { busy: found > 0, percent, ..Turn::default() });
+        }
+        wait.as_micros() as u64
+    }
+
+    #[test]
+    fn a_logger_that_nobody_waits_for_takes_a_good_part_of_a_ring_each_time() {
+        for begin in [UNHURRIED.least, UNHURRIED.most] {
+            assert_eq!(settled(&UNHURRIED, begin, 0), 10_000);
+            assert_eq!(settled(&UNHURRIED, begin, 100), 10_000, "next to nothing");
+            assert!((4000..=5000).contains(&settled(&UNHURRIED, begin, 4000)));
+            assert!((1000..=2500).contains(&settled(&UNHURRIED, begin, 10_000)));
+            assert_eq!(settled(&UNHURRIED, begin, 1_000_000), 1000, "it is full at once");
+        }
+    }
+
+    #[test]
+    fn a_logger_that_is_waited_for_hurries_whenever_there_is_something() {
+        let turn = |busy| Turn { busy, ..Turn::default() };
+        assert_eq!(AWAITED.next(AWAITED.most, &turn(true)), AWAITED.least);
+        assert_eq!(AWAITED.next(AWAITED.least, &turn(false)), 2 * AWAITED.least);
+        assert_eq!(AWAITED.next(AWAITED.most, &turn(false)), AWAITED.most);
+    }
 }

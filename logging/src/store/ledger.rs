@@ -151,6 +151,11 @@ impl Ledger {
         self.store.records() + (self.pending.len() / RECORD) as u64
     }
 
+    /// How full the ring was when it was read last, in hundredths; 0 once that is kept.
+    pub fn percent(&self) -> u64 {
+        (self.seen() - self.ring.taken()) * 100 / self.ring.shape().capacity
+    }
+
     /// Reads what is in the ring, up to this clock.
     pub fn read(&mut self, last: u64) -> Result<(), RingError> {
         self.ring.read(self.seen(), last, &mut self.pending)

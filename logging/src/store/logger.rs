@@ -49,6 +49,8 @@ pub enum Report {
 pub struct Turn {
     /// Whether there was something new in the rings.
     pub busy: bool,
+    /// How full the fullest ring was, in hundredths.
+    pub percent: u64,
     /// What is to be told.
     pub reports: Vec<Report>,
 }
@@ -198,7 +200,11 @@ impl Logger {
         let mut turn = Turn::default();
         for group in &mut self.groups {
             match group.look() {
-                Ok(busy) => turn.busy |= busy,
+                Ok(busy) => {
+                    turn.busy |= busy;
+                    let found = group.ledgers().iter().map(Ledger::percent).max();
+                    turn.percent = turn.percent.max(found.unwrap_or(0));
+                }
                 Err(error) => {
                     turn.reports.push(Report::Damaged { rank: error.rank(), error });
                 }
