@@ -21,6 +21,9 @@ pub(crate) use mapped::{Access, Expected, Mapped, OpenError};
 
 /// Memory is asked for in steps of this many bytes, so that a signal costs one step and not all.
 const STEP: u64 = 16 << 20;
+/// How much is left is looked up for so many bytes more than are needed: it takes half as long as to have
+/// 64 KiB.
+const LOOKED_UP: u64 = 4 << 20;
 
 /// What a file of ours may do after its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     file: OwnedFd,
     space: Space,
     len: usize,
+    /// Bytes that were left when that was last looked up, and are not in use by now.
+    left: u64,
     future_write: bool,
 }
 
@@ -69,7 +74,7 @@ impl Shared {
         };
         let space = Space::map(file.as_fd(), limit, ProtFlags::READ | ProtFlags::WRITE)
             .map_err(|errno| no_address_space(limit as u64, errno))?;
-        let mut shared = Shared { file, space, len: 0, future_write: false };
+        let mut shared = Shared { file, space, len: 0, left: 0, future_write: false };
         shared.grow(len)?;
         shared.seal(seal)?;
         Ok(shared)
@@ -98,7 +103,7 @@ impl Shared {
         let more = (new_len - self.len) as u64;
         // A fuzz target makes thousands of these in a second.
         if !cfg!(fuzzing) {
-            headroom::check(more)?;
+            self.look_for(more)?;
         }
         self.allocate(new_len).map_err(|errno| headroom::short(more, errno))?;
         // Saves page faults later; without it (before Linux 5.14) everything works, too.
@@ -111,6 +116,18 @@ impl Shared {
             )
         };
         self.len = new_len;
+        Ok(())
+    }
+
+    /// Refuses bytes that are not left.
+    fn look_for(&mut self, more: u64) -> Result<(), MemoryError> {
+        if more > self.left {
+            self.left = match headroom::check(more + LOOKED_UP) {
+                Ok(()) => more + LOOKED_UP,
+                Err(_) => headroom::check(more).map(|()| more)?,
+            };
+        }
+        self.left -= more;
         Ok(())
     }
 

@@ -43,6 +43,20 @@ fn both_sides_see_the_same_bytes() {
 }
 
 #[test]
+fn what_is_left_is_looked_up_for_many_small_steps_at_once() {
+    let mut mine = shared(PAGE, 64 << 20, Seal::Growing);
+    let steps = (LOOKED_UP as usize / PAGE) * 3;
+    let mut lookups = 0;
+    for step in 2..=steps {
+        let before = mine.left;
+        mine.grow(step * PAGE).unwrap();
+        lookups += usize::from(mine.left > before);
+    }
+    assert_eq!(lookups, 2, "and one when it was made");
+    assert!(mine.look_for(1 << 60).is_err(), "however much was left");
+}
+
+#[test]
 fn growing_moves_nothing_and_is_seen_after_a_look() {
     let mut mine = shared(PAGE, 64 * PAGE, Seal::Growing);
     let file = mine.read_only_fd().unwrap();
