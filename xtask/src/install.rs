@@ -38,9 +38,18 @@ struct Target {
     kind: Vec<String>,
 }
 
+/// How it is built.
+#[derive(Clone, Copy, Default)]
+pub struct How {
+    /// Optimised.
+    pub release: bool,
+    /// With PMIx, where that is a feature.
+    pub pmix: bool,
+}
+
 /// Builds what there is, and installs it under `prefix`.
-pub fn chore(place: &Place, prefix: &Path, release: bool) -> Outcome {
-    match install(place, prefix, release) {
+pub fn chore(place: &Place, prefix: &Path, how: How) -> Outcome {
+    match install(place, prefix, how) {
         Ok(()) => Outcome::of_check(true, ""),
         Err(e) => {
             println!("{e}");
@@ -53,7 +62,8 @@ pub fn chore(place: &Place, prefix: &Path, release: bool) -> Outcome {
 ///
 /// # Errors
 /// What could not be built, read or written.
-pub fn install(place: &Place, prefix: &Path, release: bool) -> Result<(), Error> {
+pub fn install(place: &Place, prefix: &Path, how: How) -> Result<(), Error> {
+    let How { release, pmix } = how;
     let prefix = std::path::absolute(prefix)?;
     let workspace = Workspace::read(place)?;
     let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0];
@@ -61,13 +71,15 @@ pub fn install(place: &Place, prefix: &Path, release: bool) -> Result<(), Error>
 
     let mut build = cargo(place, "build --locked");
     build.args(release.then_some("--release"));
+    build.args(pmix.then_some("--features=taffrail-perf/pmix"));
     build.args(there.iter().flat_map(|package| ["-p", &package.name]));
     must(&mut build)?;
     let c_package = workspace.package(C_LIBRARY.0);
     if c_package.is_some() {
         // With all its crate types it would be left without the optimisation at link time.
         let mut build = cargo(place, "rustc --locked --lib --crate-type staticlib");
-        must(build.args(release.then_some("--release")).args(["-p", C_LIBRARY.0]))?;
+        build.args(release.then_some("--release")).args(pmix.then_some("--features=pmix"));
+        must(build.args(["-p", C_LIBRARY.0]))?;
     }
 
     let built = workspace.target_directory.join(if release { "release" } else { "debug" });

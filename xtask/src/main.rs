@@ -37,6 +37,9 @@ enum Chore {
         /// Build them optimised.
         #[arg(long)]
         release: bool,
+        /// Have taffrail-perf and the C library join jobs whose launcher speaks PMIx, too.
+        #[arg(long)]
+        pmix: bool,
     },
     /// Writes embed/c/include/taffrail.h out of the sources of the C library.
     Header,
@@ -65,8 +68,9 @@ fn main() -> ExitCode {
     let place = place::Place::find();
     let outcomes = match Arguments::parse().chore {
         Chore::Test { only } => steps::run(&place, &only),
-        Chore::Install { prefix, release } => {
-            vec![report::timed("install", || install::chore(&place, &prefix, release))]
+        Chore::Install { prefix, release, pmix } => {
+            let how = install::How { release, pmix };
+            vec![report::timed("install", || install::chore(&place, &prefix, how))]
         }
         Chore::Header => vec![report::timed("header", || header::chore(&place))],
         Chore::Fuzz { target, seconds, input } => {

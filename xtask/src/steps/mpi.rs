@@ -22,7 +22,7 @@ const HPCC: &str = include_str!("mpi/hpccinf.txt");
 pub fn step(place: &Place) -> Outcome {
     let prefix = place.build("mpi").join("prefix");
     // As the other tests have built it already.
-    if let Err(e) = install::install(place, &prefix, false) {
+    if let Err(e) = install::install(place, &prefix, install::How::default()) {
         return Outcome::Failed(Counts::default(), format!("it cannot be installed: {e}"));
     }
     let all = Installed { place, prefix };
