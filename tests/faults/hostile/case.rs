@@ -21,6 +21,8 @@ pub struct Case {
     pub chatter: usize,
     /// Bytes of the victim's last get, which both sides may move.
     pub get: usize,
+    /// Bytes of the message that the victim announces.
+    pub long: usize,
     /// Only where the kernel moves bytes between processes (`Some(true)`), or does not.
     pub kernel: Option<bool>,
 }
@@ -48,8 +50,8 @@ impl Table {
     /// Adds a case.
     pub fn add(&mut self, name: impl ToString, seen: Seen, act: impl Fn(&mut Hostile) + 'static) {
         let name = name.to_string();
-        let (act, get) = (Box::new(act), 600_000);
-        self.0.push(Case { name, act, seen, chatter: 0, get, kernel: None });
+        let (act, get, long) = (Box::new(act), 600_000, 200_000);
+        self.0.push(Case { name, act, seen, chatter: 0, get, long, kernel: None });
     }
 
     /// The peer is cut off for what it wrote at `place`.

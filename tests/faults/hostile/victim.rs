@@ -71,7 +71,7 @@ fn suffer(endpoint: &mut Endpoint, roles: Roles, case: &Case) {
     let theirs = RemoteMemory::from_bytes(&key);
     let mut rooms = [1000, 300_000, 100, 5000, case.get].map(Room::new);
     let mut own = vec![1; OWN];
-    let (long, small) = (vec![2; 200_000], [3; 30]);
+    let (long, small) = (vec![2; case.long], [3; 30]);
     let mut ops: Vec<Op> = Vec::new();
     let mut add = |name, request: Result<Request, Error>| match request {
         Ok(request) => ops.push(Op { name, request, over: None }),
