@@ -189,6 +189,18 @@ impl Replay {
         self.reserved.remove(&name)
     }
 
+    /// What a poll answers of which only success is an event, and that by an index that `is` one of it:
+    /// [`Nothing`](Answer::Nothing), of which no event tells, unless the next poll that is logged is that.
+    pub fn poll_for(&mut self, is: impl Fn(u32) -> bool) -> Answer {
+        match self.polls.front() {
+            Some(&(0, answer @ Answer::Found(index))) if is(index) => {
+                self.polls.pop_front();
+                answer
+            }
+            _ => Answer::Nothing,
+        }
+    }
+
     /// What the next poll answers.
     pub fn poll(&mut self) -> Answer {
         let Some((nothing, answer)) = self.polls.front_mut() else {
@@ -245,6 +257,29 @@ mod tests {
         }
         assert!(replay.is_over());
         assert_eq!((replay.poll(), replay.clock()), (Answer::Free, 15));
+    }
+
+    #[test]
+    fn a_poll_that_is_logged_only_when_it_finds_something_takes_no_other_answer() {
+        let mut replay = replay(&[
+            Event::Found { polls: 0, index: 1 },
+            Event::Found { polls: 1, index: 2 },
+            Event::Found { polls: 0, index: 3 },
+            Event::Nothing { polls: 1 },
+        ])
+        .unwrap();
+        let is_even = |index: u32| index.is_multiple_of(2);
+        assert_eq!(replay.poll_for(is_even), Answer::Nothing, "the next finds another");
+        assert_eq!(replay.poll(), Answer::Found(1));
+        assert_eq!(replay.poll_for(is_even), Answer::Nothing, "the next finds nothing");
+        assert_eq!(replay.poll(), Answer::Nothing);
+        assert_eq!(replay.poll_for(is_even), Answer::Found(2));
+        assert_eq!(replay.poll(), Answer::Found(3));
+        assert_eq!(replay.poll_for(is_even), Answer::Nothing);
+        assert!(!replay.is_over(), "that was none of those that are logged");
+        assert_eq!(replay.poll(), Answer::Nothing);
+        assert!(replay.is_over());
+        assert_eq!(replay.poll_for(is_even), Answer::Nothing, "it is where it was");
     }
 
     #[test]

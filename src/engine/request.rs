@@ -7,7 +7,7 @@ use taffrail_fabric::RemoteKey;
 use taffrail_matching::PostId;
 
 /// Operations whose end is to be told are numbered up to this, and then from 1 on again.
-pub(crate) const MOST_SERIAL: u32 = u32::MAX >> 1;
+pub(crate) const MOST_SERIAL: u32 = u32::MAX >> 2;
 
 /// Stands for "no particular rank".
 pub(crate) const ANY: u32 = u32::MAX;
@@ -307,7 +307,8 @@ impl Requests {
     /// Whether that of the operation with this number was. Numbers begin anew after the last.
     pub(crate) fn has_reported(&self, serial: u32) -> bool {
         // In as many bits as the numbers have.
-        self.has_any_reported() && (self.serial.wrapping_sub(serial) << 1) as i32 >= 0
+        let behind = self.serial.wrapping_sub(serial) << MOST_SERIAL.leading_zeros();
+        self.has_any_reported() && behind as i32 >= 0
     }
 
     /// Lets the end of an operation be told.

@@ -6,9 +6,9 @@ use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
 use crate::engine::claim::Claimed;
 use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
-use crate::engine::request::{MOST_SERIAL, Stage};
-use crate::engine::wait::{Ended, PREPARE_EVERY};
-use crate::{Endpoint, Error, Over, Pattern, Request, Status};
+use crate::engine::request::Stage;
+use crate::engine::wait::Ended;
+use crate::{Endpoint, Error, Pattern, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -16,9 +16,6 @@ use taffrail_matching::{Envelope, MessageId};
 pub(crate) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
-
-/// Set in the number of an operation that was the last whose end was to be told.
-const LAST: u32 = MOST_SERIAL + 1;
 
 /// What the replay says of a receive.
 enum Told {
@@ -92,7 +89,7 @@ impl Log {
     }
 
     /// What becomes of a poll.
-    fn ask(&mut self) -> Answer {
+    pub(super) fn ask(&mut self) -> Answer {
         if let Some(answer) = self.asked.take() {
             return answer;
         }
@@ -108,12 +105,12 @@ impl Log {
         }
     }
 
-    fn found(&mut self, index: usize) {
+    pub(super) fn found(&mut self, index: usize) {
         let event = self.recorder.found(index as u32);
         self.write(event);
     }
 
-    fn found_nothing(&mut self) {
+    pub(super) fn found_nothing(&mut self) {
         if let Some(event) = self.recorder.found_nothing() {
             self.write(event);
         }
@@ -121,7 +118,7 @@ impl Log {
 }
 
 /// The error of a program that does not do again what it did.
-fn diverged(answer: Answer, call: &'static str) -> Error {
+pub(super) fn diverged(answer: Answer, call: &'static str) -> Error {
     Error::Diverged { call, log: format!("{answer:?}") }
 }
 
@@ -217,70 +214,6 @@ impl Endpoint {
             }
             other => Err(diverged(other, "a test of several requests")),
         }
-    }
-
-    /// As [`next_ended_within`](Self::next_ended_within): an event, which names the operation by its number
-    /// among those that are reported, and says whether it was the last that was over then.
-    #[inline(never)]
-    pub(crate) fn await_ended_logged(&mut self, turns: u32) -> Result<Over, Error> {
-        // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
-        // as its launcher takes to start the others.
-        if !self.core.requests.has_any_reported() {
-            return Ok(self.look_in_vain(turns));
-        }
-        match self.log().ask() {
-            Answer::Free => {
-                let mut ended = self.core.requests.ended();
-                let (mut left, mut idle) = (turns, false);
-                while left > 0 && ended.is_none() {
-                    idle = self.turn() == 0;
-                    self.end_of_any_source();
-                    ended = self.core.requests.ended();
-                    left -= 1;
-                    if left > 0 && ended.is_none() {
-                        std::hint::spin_loop();
-                    }
-                }
-                let Some(request) = ended else {
-                    self.log().found_nothing();
-                    // Whoever looks in vain waits.
-                    self.core.is_ahead = false;
-                    self.log().look_is_over = true;
-                    if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
-                        self.prepare_log();
-                    }
-                    return Ok(Over::Nothing);
-                };
-                let serial = self.core.requests.get(request.index).serial;
-                let last = self.core.requests.only_one_is_ended();
-                self.log().found(if last { serial | LAST } else { serial } as usize);
-                self.log().look_is_over = last;
-                Ok(Over::Next)
-            }
-            Answer::Nothing => Ok(self.look_in_vain(turns)),
-            // It looks more often than it did, again for as long as something else takes.
-            early @ Answer::Found(word) if !self.core.requests.has_reported(word & !LAST) => {
-                self.log().asked = Some(early);
-                Ok(self.look_in_vain(turns))
-            }
-            Answer::Found(word) => {
-                let serial = word & !LAST;
-                self.wait_until(|endpoint| endpoint.core.requests.ended_with(serial).is_some());
-                let request = self.core.requests.ended_with(serial).expect("the wait has ended");
-                self.log().look_is_over = word & LAST != 0;
-                Ok(Over::This(request))
-            }
-            other => Err(diverged(other, "a look for the end of an operation")),
-        }
-    }
-
-    /// A look that brings nothing, whatever is over.
-    fn look_in_vain(&mut self, turns: u32) -> Over {
-        if turns > 0 {
-            self.turn();
-        }
-        self.log().look_is_over = true;
-        Over::Nothing
     }
 
     /// Waits for the request that, by the replay, is over first.

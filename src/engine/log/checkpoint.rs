@@ -3,6 +3,7 @@
 
 use super::events::not_set_up;
 use super::former::Former;
+use super::looks::Shown;
 use super::setting::{Estate, Setting};
 use super::{Log, calls, cold, pages};
 use crate::engine::core::Core;
@@ -90,6 +91,8 @@ impl Endpoint {
     /// As [`checkpoint`](Self::checkpoint), where messages are logged.
     pub(crate) fn take_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         let log = self.log();
+        // Who goes on from here has been told of nothing.
+        log.shown = Shown::default();
         if log.vault.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",

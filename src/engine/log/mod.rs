@@ -5,6 +5,7 @@
 //! the requests and the fabric. From the top:
 //!
 //! - [`calls`]: what the program asks, and what chance decides of it;
+//! - [`looks`]: the same of looks for operations that are over;
 //! - [`several`]: multi-receives that are replayed;
 //! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
 //! - [`pages`]: the table of what has left, on the tape as well;
@@ -23,6 +24,7 @@ mod cold;
 mod departure;
 mod events;
 mod former;
+mod looks;
 mod notes;
 mod pages;
 mod peers;
@@ -41,6 +43,7 @@ use crate::{Error, Rank};
 use checkpoint::Kit;
 use events::Events;
 use former::Former;
+use looks::{Recheck, Shown};
 use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
@@ -69,6 +72,9 @@ pub(crate) struct Log {
     replaying: bool,
     /// The last look for the end of operations has shown all there was.
     pub(crate) look_is_over: bool,
+    /// What the last look has shown was all there was.
+    shown: Shown,
+    recheck: Recheck,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
     outbound: Outbound<Kept>,
@@ -145,6 +151,8 @@ impl Log {
             replaying: !replay.is_over(),
             replay,
             look_is_over: true,
+            shown: Shown::default(),
+            recheck: Recheck::default(),
             asked: None,
             outbound: Outbound::new(ranks, first),
             inbound: Inbound::new(ranks),

@@ -2,14 +2,19 @@
 //!
 //! A program that waits reads again and again. Between two reads it does this and that: MPICH gives the
 //! processor away each time, which takes longer than most messages are on their way. So a read that such
-//! a program makes looks several times; one of a program that computes meanwhile looks once. Which of
-//! the two it is tells the time between reads. Where messages are logged there are fewer reads in vain
-//! to be counted and made again, too.
+//! a program makes looks often; one of a program that computes meanwhile looks once. Which of the two it
+//! is tells the time between reads. Where messages are logged there are fewer reads in vain to be counted
+//! and made again, too.
+//!
+//! The first read after something was found does not look for long: if the processor is given away then,
+//! that takes no longer than the other rank does for its answer, while later the answer would wait for it.
 
 use std::time::{Duration, Instant};
 
-/// Looks of a read, where the program waits: together about a microsecond.
-const TURNS: u32 = 24;
+/// Looks of a read, where the program waits: together about two microseconds.
+const TURNS: u32 = 48;
+/// Looks of the first.
+const FIRST_TURNS: u32 = 4;
 /// Reads in vain that look so often: who waits longer has time, and may be waiting for a rank that needs
 /// this processor.
 const MOST_READS: u32 = 4;
@@ -38,7 +43,12 @@ impl Patience {
         } else if !has_started {
             return 1;
         }
-        if self.waits && self.in_vain < MOST_READS { TURNS } else { 1 }
+        match self.in_vain {
+            _ if !self.waits => 1,
+            0 => FIRST_TURNS,
+            in_vain if in_vain < MOST_READS => TURNS,
+            _ => 1,
+        }
     }
 
     #[inline(never)]
@@ -102,18 +112,18 @@ mod tests {
                 turns
             })
             .collect();
-        let (first, rest) = looked.split_at(MOST_READS as usize);
-        assert!(first.iter().all(|&turns| turns == TURNS), "{looked:?}");
+        let (often, rest) = looked.split_at(MOST_READS as usize);
+        assert_eq!(often, [FIRST_TURNS, TURNS, TURNS, TURNS]);
         assert!(rest.iter().all(|&turns| turns == 1), "{looked:?}");
         patience.found_something();
         assert_eq!(patience.turns(false), 1, "it only looks whether there is more");
-        assert_eq!(patience.turns(true), TURNS, "the next time again");
+        assert_eq!(patience.turns(true), FIRST_TURNS, "the next time again");
     }
 
     #[test]
     fn one_that_stops_waiting_is_noticed() {
         let mut patience = Patience { waits: true, ..Patience::default() };
-        assert_eq!(read(&mut patience, Duration::ZERO), TURNS, "nobody can know yet");
+        assert_eq!(read(&mut patience, Duration::ZERO), FIRST_TURNS, "nobody can know yet");
         assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
         patience.found_something();
         assert_eq!(patience.turns(true), 1);
