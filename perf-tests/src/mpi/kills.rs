@@ -3,7 +3,7 @@
 use super::installed::{Installed, Places};
 use crate::launching::must_be_alone;
 use crate::outputs::Outputs;
-use crate::peers::{compile, run};
+use crate::peers::{compile, run_within};
 use crate::recovery::{Cost, Life};
 use crate::session::About;
 use crate::stats::Spread;
@@ -13,12 +13,15 @@ use crate::{Error, cpus, limits, progress};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 const SOURCE: &str =
     concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/halo.c"));
 
 /// Iterations by which it is found out how long one takes.
 const TRIAL: u64 = 100_000;
+/// So many times longer than it should a run may take, with a kill and where processors move apart.
+const MOST_TIMES_SLOWER: u64 = 5;
 /// At most so many times its time without a failure a run may take with one kill at half time.
 const WHOLE: f64 = 1.6;
 /// At least so many times faster than the first execution is a replay.
@@ -89,7 +92,7 @@ impl MpiKill {
         for (place, mpi) in found.all.iter().enumerate() {
             let folder = folder.path().join(place.to_string());
             std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
-            let program = Halo::new(mpi, &taffrail, &folder, between, self.size)?;
+            let program = self.compile(mpi, &taffrail, &folder, between)?;
             let trial = program.run(TRIAL, None)?;
             // An MPI may take longer to start than for the trial.
             let (work_ms, trial_ms) =
@@ -111,6 +114,19 @@ impl MpiKill {
         self.outputs.write(&written, &rows, &[])?;
         Ok(ExitCode::SUCCESS)
     }
+
+    fn compile<'a>(
+        &self,
+        mpi: &'a Installed,
+        taffrail: &'a Path,
+        folder: &Path,
+        cpus: (usize, usize),
+    ) -> Result<Halo<'a>, Error> {
+        let path = compile(&mpi.mpicc, "halo", SOURCE, folder).map_err(Error::Usage)?;
+        let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
+        let patience = Duration::from_secs(60 + MOST_TIMES_SLOWER * self.seconds);
+        Ok(Halo { mpi, taffrail, path, lives, cpus, size: self.size.to_string(), patience })
+    }
 }
 
 /// The program, compiled by an MPI.
@@ -121,21 +137,10 @@ struct Halo<'a> {
     lives: PathBuf,
     cpus: [String; 2],
     size: String,
+    patience: Duration,
 }
 
-impl<'a> Halo<'a> {
-    fn new(
-        mpi: &'a Installed,
-        taffrail: &'a Path,
-        folder: &Path,
-        cpus: (usize, usize),
-        size: u64,
-    ) -> Result<Halo<'a>, Error> {
-        let path = compile(&mpi.mpicc, "halo", SOURCE, folder).map_err(Error::Usage)?;
-        let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
-        Ok(Halo { mpi, taffrail, path, lives, cpus, size: size.to_string() })
-    }
-
+impl Halo<'_> {
     /// A run without a kill, and one with a kill at half time.
     fn round(
         &self,
@@ -174,7 +179,7 @@ impl<'a> Halo<'a> {
         }
         let nothing = std::fs::write(&self.lives, "");
         nothing.map_err(Error::file(&self.lives))?;
-        run(&mut command).map_err(Error::Usage)?;
+        run_within(self.patience, &mut command).map_err(Error::Usage)?;
         Cost::of(&Life::recorded(&self.lives)?, usize::from(victim.is_some()))
     }
 }

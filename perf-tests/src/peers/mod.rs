@@ -8,7 +8,7 @@ mod ucx;
 
 pub(crate) use mpi::{compile, open_mpi};
 pub use ring::open_mpi_ring;
-pub(crate) use running::run;
+pub(crate) use running::{run, run_within};
 
 /// A transport to compare with. Its functions return why a figure is missing in words that say
 /// what to do about it.

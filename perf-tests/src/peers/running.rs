@@ -26,9 +26,14 @@ pub fn find(names: &[&str], package: &str) -> Result<PathBuf, String> {
 
 /// Runs a program to its end; its standard output. Not for long outputs: they are read at the end.
 pub fn run(command: &mut Command) -> Result<String, String> {
+    run_within(PATIENCE, command)
+}
+
+/// As [`run`], for programs of which it is known how long they may take.
+pub fn run_within(patience: Duration, command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let child = start(command)?;
-    succeed(&name, wait(child, &name)?)
+    succeed(&name, wait(child, &name, patience)?)
 }
 
 /// Runs a server and a client, pinned to a CPU each, the client again until the server is ready.
@@ -46,7 +51,7 @@ pub fn run_server_and_client(
     loop {
         std::thread::sleep(LOOK);
         let answer = start_on(second, &mut client(port))
-            .and_then(|child| wait(child, &name))
+            .and_then(|child| wait(child, &name, PATIENCE))
             .and_then(|output| succeed(&name, output));
         let gone = !matches!(server.0.try_wait(), Ok(None));
         match answer {
@@ -93,12 +98,12 @@ fn start_on(cpu: usize, command: &mut Command) -> Result<Child, String> {
     cpus::on(cpu, || start(command)).map_err(|e| e.to_string())?
 }
 
-fn wait(mut child: Child, name: &str) -> Result<Output, String> {
-    let until = Instant::now() + PATIENCE;
+fn wait(mut child: Child, name: &str, patience: Duration) -> Result<Output, String> {
+    let until = Instant::now() + patience;
     while matches!(child.try_wait(), Ok(None)) {
         if Instant::now() > until {
             drop(Ended(child));
-            return Err(format!("{name} did not end within {} s", PATIENCE.as_secs()));
+            return Err(format!("{name} did not end within {} s", patience.as_secs()));
         }
         std::thread::sleep(LOOK);
     }
