@@ -174,6 +174,10 @@ impl Replay {
 
     /// What becomes of the receive that is posted as number `post`. To be asked once.
     pub fn fate(&mut self, post: u32) -> Fate {
+        // To remove nothing from nothing would take a hash.
+        if self.fates.is_empty() {
+            return Fate::Free;
+        }
         self.fates.remove(&post).unwrap_or_default()
     }
 
@@ -186,6 +190,9 @@ impl Replay {
     /// For whom a message that arrives is kept, if it is. To be asked once: afterwards the caller
     /// keeps it.
     pub fn arrived(&mut self, name: Name) -> Option<Reserved> {
+        if self.reserved.is_empty() {
+            return None;
+        }
         self.reserved.remove(&name)
     }
 

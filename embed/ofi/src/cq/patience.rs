@@ -18,6 +18,8 @@ const FIRST_TURNS: u32 = 4;
 /// Reads in vain that look so often: who waits longer has time, and may be waiting for a rank that needs
 /// this processor.
 const MOST_READS: u32 = 4;
+/// One of so many waits is timed: what a program does changes rarely, and the clock takes as long as a look.
+const TIMED: u8 = 8;
 /// Reads that follow each other within this are all that the program does.
 const AT_ONCE: Duration = Duration::from_micros(2);
 /// Reads in vain before the processor is given away.
@@ -27,8 +29,10 @@ const YIELD_AFTER: u32 = 2000;
 pub struct Patience {
     /// Reads in vain since the last one that was not.
     in_vain: u32,
-    /// When the last of them was over.
+    /// When the last of them was over, if this wait is timed.
     over: Option<Instant>,
+    /// Waits until the next that is timed.
+    untimed: u8,
     /// The program has waited lately, and done nothing else.
     waits: bool,
 }
@@ -38,9 +42,10 @@ impl Patience {
     /// operation `has_started` since something was found, it is not waited for.
     #[inline]
     pub fn turns(&mut self, has_started: bool) -> u32 {
-        if self.in_vain > 0 {
-            self.look_at_the_clock();
-        } else if !has_started {
+        if let Some(over) = self.over.take() {
+            self.waits = over.elapsed() < AT_ONCE;
+        }
+        if self.in_vain == 0 && !has_started {
             return 1;
         }
         match self.in_vain {
@@ -51,17 +56,13 @@ impl Patience {
         }
     }
 
-    #[inline(never)]
-    fn look_at_the_clock(&mut self) {
-        if self.in_vain <= MOST_READS {
-            self.waits = self.over.is_some_and(|over| over.elapsed() < AT_ONCE);
-        }
-    }
-
     /// The read was not in vain.
     #[inline]
     pub fn found_something(&mut self) {
-        self.in_vain = 0;
+        if self.in_vain > 0 {
+            (self.in_vain, self.over) = (0, None);
+            self.untimed = self.untimed.checked_sub(1).unwrap_or(TIMED - 1);
+        }
     }
 
     /// The read was in vain. After many the processor is given to somebody who may have what is waited
@@ -69,7 +70,7 @@ impl Patience {
     #[inline]
     pub fn found_nothing(&mut self) {
         self.in_vain = self.in_vain.saturating_add(1);
-        if self.in_vain <= MOST_READS {
+        if self.untimed == 0 && self.in_vain <= MOST_READS {
             self.over = Some(Instant::now());
         } else if self.in_vain > YIELD_AFTER {
             std::thread::yield_now();
@@ -118,6 +119,22 @@ mod tests {
         patience.found_something();
         assert_eq!(patience.turns(false), 1, "it only looks whether there is more");
         assert_eq!(patience.turns(true), FIRST_TURNS, "the next time again");
+    }
+
+    #[test]
+    fn what_a_program_does_later_is_noticed_after_a_few_waits() {
+        let mut patience = Patience { waits: true, ..Patience::default() };
+        let mut wait = |pause: Duration| {
+            read(&mut patience, pause);
+            read(&mut patience, pause);
+            patience.found_something();
+            patience.waits
+        };
+        assert!(!wait(Duration::from_millis(1)), "the first is timed");
+        let waits: Vec<bool> = (0..100).map(|_| wait(Duration::ZERO)).collect();
+        let (first, rest) = waits.split_at(usize::from(TIMED) - 1);
+        assert!(!first.contains(&true), "{waits:?}");
+        assert!(rest.contains(&true), "however late this test is: {waits:?}");
     }
 
     #[test]
