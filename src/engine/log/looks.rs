@@ -1,4 +1,4 @@
-//! Looks for operations that are over: what a completion queue is told of (`docs/logging.md`, section 2).
+//! Looks for operations that are over: what a completion queue is told of (`docs/logging.md`, section 11).
 //!
 //! Which one is told is an event, and how often the program has looked in vain before is counted with it.
 //! A look right after one that has told of all there was is not counted if it finds nothing: Open MPI ends
