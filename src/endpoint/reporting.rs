@@ -135,7 +135,7 @@ impl Endpoint {
         match &self.core.log {
             None if self.core.requests.ended().is_some() => Ok(Over::Next),
             None => Ok(Over::Nothing),
-            Some(log) if log.look_is_over => Ok(Over::Nothing),
+            Some(log) if !log.shown.is_part() => Ok(Over::Nothing),
             Some(_) => self.await_ended_logged(0),
         }
     }

@@ -3,7 +3,6 @@
 
 use super::events::not_set_up;
 use super::former::Former;
-use super::looks::Shown;
 use super::setting::{Estate, Setting};
 use super::{Log, calls, cold, pages};
 use crate::engine::core::Core;
@@ -92,7 +91,7 @@ impl Endpoint {
     pub(crate) fn take_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         let log = self.log();
         // Who goes on from here has been told of nothing.
-        log.shown = Shown::default();
+        log.shown.forget_all();
         if log.vault.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",

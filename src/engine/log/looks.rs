@@ -17,16 +17,32 @@ const LAST: u32 = MOST_SERIAL + 1;
 /// Set in the number of an operation whose end was told to who had just been told of all there was.
 const AT_ONCE: u32 = LAST << 1;
 
-/// Whether the last look has told of all there was.
+/// What the last look has shown of what was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// Not of all, or it has found nothing.
+pub(crate) enum Shown {
+    /// Nothing.
     #[default]
-    Some,
-    /// Of all that was over.
+    Nothing,
+    /// Not all.
+    Part,
+    /// All.
     All,
-    /// Of all that was over then, as the replay says.
+    /// All that was over then, as the replay says.
     AllThen,
+}
+
+impl Shown {
+    /// Whether the look goes on.
+    pub(crate) fn is_part(self) -> bool {
+        self == Shown::Part
+    }
+
+    /// That all was told does not count any more.
+    pub(super) fn forget_all(&mut self) {
+        if !self.is_part() {
+            *self = Shown::Nothing;
+        }
+    }
 }
 
 /// Whether it pays to look at once after all was told: not while such looks find nothing.
@@ -61,8 +77,7 @@ impl Log {
 
     /// A look has told of an operation, perhaps the last that was over.
     fn told(&mut self, last: bool, all: Shown) {
-        self.look_is_over = last;
-        self.shown = if last { all } else { Shown::Some };
+        self.shown = if last { all } else { Shown::Part };
     }
 }
 
@@ -76,9 +91,9 @@ impl Endpoint {
         if !self.core.requests.has_any_reported() {
             return Ok(self.look_in_vain(turns));
         }
-        let shown = std::mem::take(&mut self.log().shown);
+        let shown = self.log().shown;
         let answer = match shown {
-            Shown::Some => self.log().ask(),
+            Shown::Nothing | Shown::Part => self.log().ask(),
             Shown::All if self.log().recheck.pays() => self.log().ask(),
             Shown::All => return Ok(self.look_in_vain(0)),
             Shown::AllThen => self.log().ask_again(),
@@ -125,7 +140,7 @@ impl Endpoint {
             }
             // Whoever looks in vain waits.
             self.core.is_ahead = false;
-            self.log().look_is_over = true;
+            self.log().shown = Shown::Nothing;
             if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
                 self.prepare_log();
             }
@@ -144,7 +159,7 @@ impl Endpoint {
         if turns > 0 {
             self.turn();
         }
-        self.log().look_is_over = true;
+        self.log().shown = Shown::Nothing;
         Over::Nothing
     }
 }

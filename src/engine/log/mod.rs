@@ -70,10 +70,8 @@ pub(crate) struct Log {
     replay: Replay,
     /// There is something left of the replay.
     replaying: bool,
-    /// The last look for the end of operations has shown all there was.
-    pub(crate) look_is_over: bool,
-    /// What the last look has shown was all there was.
-    shown: Shown,
+    /// What the last look for the end of operations has shown.
+    pub(crate) shown: Shown,
     recheck: Recheck,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
@@ -150,7 +148,6 @@ impl Log {
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
-            look_is_over: true,
             shown: Shown::default(),
             recheck: Recheck::default(),
             asked: None,
