@@ -108,15 +108,16 @@ pub enum RecordError {
 }
 
 impl Event {
-    /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock:
-    /// whoever writes a record in place writes them last.
+    /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock.
     pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
-        bytes(self.words(rank, clock))
+        let (told, polls) = self.told();
+        bytes(words_of(rank, clock, told, polls))
     }
 
-    /// The record, as little endian words. Nothing of it goes through memory on the way.
+    /// The words of its record that tell all but its polls, and these. Nothing goes through memory on the
+    /// way.
     #[inline(always)]
-    pub(crate) fn words(&self, rank: Rank, clock: u64) -> [u64; 4] {
+    pub(crate) fn told(&self) -> ([u64; 2], u32) {
         let (kind, polls, number, message) = self.parts();
         let none = Name { source: 0, context: 0, seq: 0 };
         let (number, name) = (number.unwrap_or(0), message.unwrap_or(none));
@@ -126,8 +127,15 @@ impl Event {
             | u64::from(kind) << 16
             | u64::from(VERSION) << 24
             | u64::from(number) << 32;
-        let check = checksum::of(rank, [clock, message, what], polls);
-        [clock, message, what, u64::from(polls) | u64::from(check) << 32]
+        ([message, what], polls)
+    }
+
+    /// The event of which these words [tell](Self::told); `None`: there is no such kind.
+    #[inline]
+    pub(crate) fn of_told([message, what]: [u64; 2], polls: u32) -> Option<Event> {
+        let message =
+            Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
+        Event::of_parts((what >> 16) as u8, polls, (what >> 32) as u32, message)
     }
 
     /// Its kind and its polls; its number and its message, where its kind has them.
@@ -163,27 +171,14 @@ impl Event {
     /// # Errors
     /// [`RecordError`], naming the record.
     pub fn decode(rank: Rank, bytes: &[u8; RECORD]) -> Result<(u64, Event), RecordError> {
-        let words = words(bytes);
-        let clock = Event::check(rank, &words)?;
-        Ok((clock, Event::parse(&words).expect("it was checked")))
+        Event::of_words(rank, &words(bytes))
     }
 
-    /// The event of a record, as little endian words, that was [checked](Self::check); `None`: of no kind
-    /// that there is.
-    #[inline]
-    pub(crate) fn parse(words: &[u64; 4]) -> Option<Event> {
-        let [_, message, what, rest] = *words;
-        let message =
-            Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
-        Event::of_parts(kind(what), rest as u32, (what >> 32) as u32, message)
-    }
-
-    /// The clock of a record of `rank`, as little endian words, if it is one.
+    /// The clock and the event of a record of `rank`, as little endian words.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
-    #[inline(always)]
-    pub(crate) fn check(rank: Rank, words: &[u64; 4]) -> Result<u64, RecordError> {
+    pub(crate) fn of_words(rank: Rank, words: &[u64; 4]) -> Result<(u64, Event), RecordError> {
         let [clock, message, what, rest] = *words;
         if clock == 0 {
             return Err(RecordError::Empty);
@@ -193,13 +188,21 @@ impl Event {
         if expected != got {
             return Err(RecordError::Damaged { clock, expected, got });
         }
-        let version = (what >> 24) as u8;
+        let (kind, version) = ((what >> 16) as u8, (what >> 24) as u8);
         if version != VERSION {
             return Err(RecordError::Version { clock, got: version });
         }
-        let event = Event::parse(words);
-        event.map(|_| clock).ok_or(RecordError::Kind { clock, got: kind(what) })
+        let event = Event::of_told([message, what], rest as u32);
+        Ok((clock, event.ok_or(RecordError::Kind { clock, got: kind })?))
     }
+}
+
+/// The words of a record: of the event of `rank` at `clock` of which so much is [told](Event::told).
+#[inline(always)]
+pub(crate) fn words_of(rank: Rank, clock: u64, told: [u64; 2], polls: u32) -> [u64; 4] {
+    let [message, what] = told;
+    let check = checksum::of(rank, [clock, message, what], polls);
+    [clock, message, what, u64::from(polls) | u64::from(check) << 32]
 }
 
 /// The little endian words of a record.
@@ -217,10 +220,6 @@ pub(crate) fn bytes(words: [u64; 4]) -> [u8; RECORD] {
         *bytes = word.to_le_bytes();
     }
     record
-}
-
-fn kind(what: u64) -> u8 {
-    (what >> 16) as u8
 }
 
 #[cfg(test)]

@@ -346,8 +346,8 @@ fn a_damaged_ring_is_told_and_not_handed_out() {
     assert!(soon(|| written(&keeper, 0) == CAPACITY));
     kill(&mut writer);
     let memory = Memory::map(keeper.ring(0), keeper.shape(0).bytes()).unwrap();
-    let third = 48 + 4 * 2 + 1;
-    memory.word(third).fetch_xor(1 << 17, std::sync::atomic::Ordering::Relaxed);
+    // The code of the third event.
+    memory.word(48).fetch_xor(1 << 33, std::sync::atomic::Ordering::Relaxed);
     keeper.start().unwrap();
     let mut news = Vec::new();
     assert!(soon(|| {

@@ -1,12 +1,12 @@
 //! The events of one rank: the ring they come from, and the file they go to.
 
+use super::batch::Batch;
 use super::disk::Write;
 use super::file::{EventFile, FileError};
 use super::memory::Memory;
-use super::packed::PackedFile;
+use super::packed::{PackedFile, pack};
 use super::ring::{RingError, RingReader};
 use crate::Rank;
-use crate::event::RECORD;
 use std::fs::File;
 
 /// Why the events of a rank cannot be kept: the ring and the store contradict each other.
@@ -89,10 +89,12 @@ impl Store {
 pub(super) struct Ledger {
     ring: RingReader<Memory>,
     store: Store,
-    /// Records that were read and follow those of the file.
-    pending: Vec<u8>,
-    /// So many bytes of these may be written.
+    /// Events that were read and follow those of the file.
+    pending: Batch,
+    /// So many of these may be written.
     due: usize,
+    /// As these bytes.
+    bytes: Vec<u8>,
 }
 
 impl Ledger {
@@ -123,7 +125,7 @@ impl Ledger {
             // What is in memory stays there.
             Store::Packed(_) => ring.keep(have),
         }
-        Ok(Ledger { ring, store, pending: Vec::new(), due: 0 })
+        Ok(Ledger { ring, store, pending: Batch::default(), due: 0, bytes: Vec::new() })
     }
 
     /// Whose events these are.
@@ -148,7 +150,7 @@ impl Ledger {
 
     /// The clock of the last event that was read.
     pub fn seen(&self) -> u64 {
-        self.store.records() + (self.pending.len() / RECORD) as u64
+        self.store.records() + self.pending.len() as u64
     }
 
     /// How full the ring was when it was read last, in hundredths; 0 once that is kept.
@@ -164,8 +166,11 @@ impl Ledger {
     /// All that was read may be written.
     pub fn release(&mut self) {
         self.due = self.pending.len();
-        if let Store::Packed(file) = &mut self.store {
-            file.prepare(&self.pending);
+        self.bytes.clear();
+        let (rank, first) = (self.rank(), self.kept() + 1);
+        match self.store {
+            Store::Plain(_) => records(rank, first, &self.pending, &mut self.bytes),
+            Store::Packed(_) => pack(rank, first, &self.pending, &mut self.bytes),
         }
     }
 
@@ -176,12 +181,11 @@ impl Ledger {
 
     /// What is to be written, if anything.
     pub fn write(&self) -> Option<Write<'_>> {
-        let write = match &self.store {
-            Store::Plain(file) => {
-                Write { file: file.file(), at: file.end(), bytes: &self.pending[..self.due] }
-            }
-            Store::Packed(file) => Write { file: file.file(), at: file.end(), bytes: file.block() },
+        let (file, at) = match &self.store {
+            Store::Plain(file) => (file.file(), file.end()),
+            Store::Packed(file) => (file.file(), file.end()),
         };
+        let write = Write { file, at, bytes: &self.bytes };
         (self.due > 0).then_some(write)
     }
 
@@ -192,10 +196,10 @@ impl Ledger {
             self.pending.len(),
             "nothing is read while something is written"
         );
-        let records = (self.due / RECORD) as u64;
+        let records = self.due as u64;
         match &mut self.store {
             Store::Plain(file) => file.grown(records),
-            Store::Packed(file) => file.grown(records),
+            Store::Packed(file) => file.grown(records, &self.bytes),
         }
         self.ring.keep(self.store.records());
         self.pending.clear();
@@ -208,11 +212,18 @@ impl Ledger {
     /// # Errors
     /// [`CopyError`].
     pub fn copy(&self, into: &File) -> Result<u64, CopyError> {
-        let mut more = Vec::new();
-        self.ring.read(self.kept(), self.ring.written()?, &mut more)?;
+        let (mut events, mut more) = (Batch::default(), Vec::new());
+        self.ring.read(self.kept(), self.ring.written()?, &mut events)?;
+        records(self.rank(), self.kept() + 1, &events, &mut more);
         Ok(match &self.store {
             Store::Plain(file) => file.copy(&more, into)?,
             Store::Packed(file) => file.copy(&more, into)?,
         })
     }
+}
+
+/// The records of these events, the first of which is at `clock`, appended.
+fn records(rank: Rank, clock: u64, batch: &Batch, into: &mut Vec<u8>) {
+    let records = (clock..).zip(batch.events()).map(|(clock, event)| event.encode(rank, clock));
+    records.for_each(|record| into.extend_from_slice(&record));
 }

@@ -6,6 +6,7 @@
 //! of rings and stores belongs to somebody who outlives the logger, so that a logger that was killed
 //! is replaced by another that goes on where it stopped.
 
+mod batch;
 #[cfg(not(loom))]
 mod cuts;
 #[cfg(not(loom))]
@@ -34,6 +35,7 @@ mod sync;
 #[cfg(not(loom))]
 mod vault;
 
+pub use batch::Batch;
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
 #[cfg(not(loom))]

@@ -2,11 +2,13 @@
 //! (`docs/logging.md`, section 9, has the bytes).
 //!
 //! Most events are much like the one before: the next receive has got the next message of a channel. So a
-//! packed event says only what is not as expected. Each block, which is what the logger takes out of a ring
-//! at once, begins with no expectations, so that a logger which takes over needs to know none.
+//! packed event says only what is not as expected, and that of most is a byte which was in the ring.
+//! Each block, which is what the logger takes out of a ring at once, begins with no expectations, so that a
+//! logger which takes over needs to know none.
 
+use super::batch::{Batch, Expected, Says};
 use super::file::{FILE_HEADER, FileError, Owner, check_header, file_header, header};
-use crate::event::{RECORD, words};
+use crate::event::RECORD;
 use crate::{Event, Name, Rank};
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -17,7 +19,9 @@ const VERSION: u32 = 1;
 /// Bytes of a block before its events.
 const HEAD: usize = 24;
 
-/// In the first byte of an event: polls follow, of which there are else none.
+/// In the first byte of an event: it is told, else it is as expected after the one before.
+const TOLD: u8 = 1 << 7;
+/// In the first byte of an event that is told: polls follow, of which there are else none.
 const POLLS: u8 = 1 << 3;
 /// A number follows; else it is one more than the last of its kind.
 const NUMBER: u8 = 1 << 4;
@@ -51,9 +55,9 @@ pub enum BlockError {
     },
 }
 
-/// What an event is expected to be.
+/// What an event that is told is expected to be.
 #[derive(Default)]
-struct Expected {
+struct Known {
     /// The number of the next receive.
     post: u32,
     /// What is found next.
@@ -66,23 +70,22 @@ struct Expected {
     seqs: FxHashMap<(Rank, u16), u32>,
 }
 
-impl Expected {
+impl Known {
     fn pack(&mut self, event: &Event, into: &mut Vec<u8>) {
         let at = into.len();
         into.push(0);
         let (kind, polls, number, message) = event.parts();
-        let mut first = kind;
+        let mut first = TOLD | kind;
         if polls != 0 {
             first |= POLLS;
             put(into, polls);
         }
         if let Some(number) = number {
-            let next = self.number(kind);
-            if number != *next {
+            let next = *self.number(kind);
+            if number != next {
                 first |= NUMBER;
-                put(into, zigzag(number.wrapping_sub(*next)));
+                put(into, zigzag(number.wrapping_sub(next)));
             }
-            *next = number.wrapping_add(1);
         }
         if let Some(Name { source, context, seq }) = message {
             if self.channel != Some((source, context)) {
@@ -95,32 +98,41 @@ impl Expected {
                 first |= SEQ;
                 put(into, zigzag(seq.wrapping_sub(self.seq)));
             }
-            self.seq = seq.wrapping_add(1);
         }
         into[at] = first;
+        self.follow(event);
     }
 
-    /// The next event, of which the bytes are taken.
-    fn unpack(&mut self, bytes: &mut &[u8]) -> Option<Event> {
-        let (&first, rest) = bytes.split_first()?;
-        *bytes = rest;
+    /// The event that is told by this first byte, of which the other bytes are taken.
+    fn unpack(&mut self, first: u8, bytes: &mut &[u8]) -> Option<Event> {
         let kind = first & 7;
         let mut given = |flag| if first & flag != 0 { get(bytes).map(Some) } else { Some(None) };
         let polls = given(POLLS)?.unwrap_or(0);
         let number = given(NUMBER)?.map_or(0, unzigzag);
         let (source, context) = (given(CHANNEL)?, given(CHANNEL)?);
         let seq = given(SEQ)?.map_or(0, unzigzag);
-        let mut of_kind = 0;
-        if matches!(kind, 1..=3) {
-            let next = self.number(kind);
-            of_kind = next.wrapping_add(number);
-            *next = of_kind.wrapping_add(1);
-        }
+        let number = if matches!(kind, 1..=3) { self.number(kind).wrapping_add(number) } else { 0 };
         let mut message = Name { source: 0, context: 0, seq: 0 };
         if matches!(kind, 1 | 4 | 5) {
             message = self.message(source, context, seq)?;
         }
-        Event::of_parts(kind, polls, of_kind, message)
+        let event = Event::of_parts(kind, polls, number, message)?;
+        self.follow(&event);
+        Some(event)
+    }
+
+    /// This event was the last.
+    fn follow(&mut self, event: &Event) {
+        let (kind, _, number, message) = event.parts();
+        if let Some(number) = number {
+            *self.number(kind) = number.wrapping_add(1);
+        }
+        if let Some(Name { source, context, seq }) = message {
+            if self.channel != Some((source, context)) {
+                self.turn_to(source, context);
+            }
+            self.seq = seq.wrapping_add(1);
+        }
     }
 
     /// The next number of an event of this kind.
@@ -133,9 +145,7 @@ impl Expected {
             self.turn_to(source, context.try_into().ok()?);
         }
         let (source, context) = self.channel?;
-        let seq = self.seq.wrapping_add(seq);
-        self.seq = seq.wrapping_add(1);
-        Some(Name { source, context, seq })
+        Some(Name { source, context, seq: self.seq.wrapping_add(seq) })
     }
 
     fn turn_to(&mut self, source: Rank, context: u16) {
@@ -146,25 +156,73 @@ impl Expected {
     }
 }
 
-/// The block of these records of `rank`, appended. They were [checked](Event::check).
-///
-/// # Panics
-/// If they are no whole records.
-pub(super) fn pack(rank: Rank, records: &[u8], into: &mut Vec<u8>) {
-    let (records, []) = records.as_chunks::<RECORD>() else { unreachable!("whole records") };
-    let Some(first) = records.first() else { return };
-    let [clock, ..] = words(first);
+/// The events of a block, one after the other.
+#[derive(Default)]
+struct Packer {
+    known: Known,
+    /// The last event, which need not be known yet.
+    last: Option<Event>,
+}
+
+impl Packer {
+    fn pack(&mut self, event: &Event, into: &mut Vec<u8>) {
+        match self.expected().says(event) {
+            says if says < TOLD => into.push(says),
+            _ => self.known().pack(event, into),
+        }
+        self.last = Some(*event);
+    }
+
+    /// Events that are each as expected after the one before.
+    fn pack_run(&mut self, run: &[Says], into: &mut Vec<u8>) {
+        if run.iter().fold(0, |all, says| all | says) < TOLD {
+            into.extend_from_slice(run);
+            self.last = self.expected().last(run).or(self.last);
+            return;
+        }
+        for &says in run {
+            let event = self.expected().event(says).expect("it is as expected");
+            self.pack(&event, into);
+        }
+    }
+
+    /// The next event, of which the bytes are taken.
+    fn unpack(&mut self, bytes: &mut &[u8]) -> Option<Event> {
+        let (&first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let event = match first {
+            says if says < TOLD => self.expected().event(says)?,
+            told => self.known().unpack(told, bytes)?,
+        };
+        self.last = Some(event);
+        Some(event)
+    }
+
+    fn expected(&self) -> Expected {
+        self.last.as_ref().map_or(Expected::NOTHING, Expected::after)
+    }
+
+    fn known(&mut self) -> &mut Known {
+        if let Some(last) = &self.last {
+            self.known.follow(last);
+        }
+        &mut self.known
+    }
+}
+
+/// The block of these events of `rank`, the first of which is at `clock`, appended.
+pub(super) fn pack(rank: Rank, clock: u64, batch: &Batch, into: &mut Vec<u8>) {
     let begin = into.len();
     into.resize(begin + HEAD, 0);
-    let mut expected = Expected::default();
-    for record in records {
-        let event = Event::parse(&words(record)).expect("it was checked");
-        expected.pack(&event, into);
+    let mut packer = Packer::default();
+    for (event, run) in batch.runs() {
+        packer.pack(event, into);
+        packer.pack_run(run, into);
     }
     let len = (into.len() - begin - HEAD) as u32;
     let block = &mut into[begin..];
     block[..4].copy_from_slice(&len.to_le_bytes());
-    block[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
+    block[4..8].copy_from_slice(&(batch.len() as u32).to_le_bytes());
     block[8..16].copy_from_slice(&clock.to_le_bytes());
     let sum = checksum(rank, block);
     block[16..20].copy_from_slice(&sum.to_le_bytes());
@@ -192,9 +250,9 @@ pub(super) fn unpack(
     if got != clock {
         return Err(BlockError::Misplaced { got });
     }
-    let (count, mut bytes, mut expected) = (word(block, 4), &block[HEAD..], Expected::default());
+    let (count, mut bytes, mut packer) = (word(block, 4), &block[HEAD..], Packer::default());
     for _ in 0..count {
-        each(expected.unpack(&mut bytes).ok_or(BlockError::Events { count })?);
+        each(packer.unpack(&mut bytes).ok_or(BlockError::Events { count })?);
     }
     if bytes.is_empty() { Ok(u64::from(count)) } else { Err(BlockError::Events { count }) }
 }
@@ -257,8 +315,6 @@ pub(super) struct PackedFile {
     owner: Owner,
     records: u64,
     end: u64,
-    /// What is to be written next.
-    block: Vec<u8>,
 }
 
 impl PackedFile {
@@ -269,7 +325,7 @@ impl PackedFile {
     /// [`FileError`]; the store is left as it is.
     pub(super) fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
         let (records, end) = (0, FILE_HEADER as u64);
-        let mut store = PackedFile { file, name, owner, records, end, block: Vec::new() };
+        let mut store = PackedFile { file, name, owner, records, end };
         let len = store.file.metadata().map_err(store.os("fstat"))?.len();
         let read = |at, into: &mut [u8]| store.file.read_exact_at(into, at);
         check_header(&store.name, len, read, packed_header(owner))?;
@@ -322,21 +378,10 @@ impl PackedFile {
         self.end
     }
 
-    /// Packs the records that are to be written next.
-    pub(super) fn prepare(&mut self, records: &[u8]) {
-        self.block.clear();
-        pack(self.owner.rank, records, &mut self.block);
-    }
-
-    /// What is to be written.
-    pub(super) fn block(&self) -> &[u8] {
-        &self.block
-    }
-
-    /// The block, of so many records, was written at the end.
-    pub(super) fn grown(&mut self, records: u64) {
+    /// The block was written at the end.
+    pub(super) fn grown(&mut self, records: u64, block: &[u8]) {
         self.records += records;
-        self.end += self.block.len() as u64;
+        self.end += block.len() as u64;
     }
 
     /// Copies all events in the format of an event file, then `more` records that are to follow.

@@ -1,28 +1,38 @@
-//! The event ring: records of one rank, written by the rank, taken out by the event logger
+//! The event ring: events of one rank, written by the rank, taken out by the event logger
 //! (`docs/logging.md`, section 8).
 //!
-//! **event-ring**, the invariant of its memory ordering. The rank stores a record, its clock last
-//! (release), then the word `written` (release). The logger loads `written` (acquire) and reads
-//! records up to there and no further, so it sees them whole. It stores `taken` (release) after it has
-//! copied them to where they are kept; the rank loads `taken` (acquire) before it writes over a record,
+//! Each event has a code. Most say that the event is as expected; the others, and the first of each group
+//! of events, that it has a record as well. So most events touch a word that the rank has at hand, and
+//! a logger gets those of a group with two lines.
+//!
+//! **event-ring**, the invariant of its memory ordering. The rank stores a record, if there is one, then
+//! the word with the code, then the word `written` (release). The logger loads `written` (acquire) and
+//! reads events up to there and no further, so it sees them whole. It stores `taken` (release) after it has
+//! copied them to where they are kept; the rank loads `taken` (acquire) before it writes over an event,
 //! so nothing is written over that is still to be copied. `stable` is stored (release) by the logger
 //! after what it promises has happened. Every word has one writer, and everything is an atomic word:
 //! whatever the other side does, there is no data race, only wrong values, and these are found out.
 //!
+//! **whole-groups**: events are understood from the first of their group on. So nothing of a group is
+//! written over before all of it is taken.
+//!
 //! **every-copy**: several loggers may each keep a copy. Each has its own `taken` and `stable`, and for
 //! the rank the least of them counts.
 
+mod code;
 mod error;
 mod shape;
 
 pub use error::{Full, RingError};
 pub use shape::{Durability, MOST_COPIES, RingShape};
 
+use super::batch::{Batch, Expected, RECORDED, Says};
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use crate::causal::Counters;
-use crate::event::{RECORD, bytes};
-use shape::{LEFT, LINE, SENT, STABLE, TAKEN, WORDS, WRITTEN};
+use crate::event::words_of;
+use code::{BITS, PER_WORD, STEP, begin, code, decode, decode_word};
+use shape::{LEFT, LINE, Layout, SENT, STABLE, TAKEN, WORDS, WRITTEN};
 
 /// Memory seen as atomic words, numbered from 0.
 pub trait Words {
@@ -48,19 +58,30 @@ pub trait Words {
     fn fetch_to_read(&self, _at: usize) {}
 }
 
-/// Records that are fetched ahead: two lines.
+/// Records that are fetched ahead where one follows the other: two lines.
 const AHEAD: u64 = 4;
-/// The same, of the logger.
-const READ_AHEAD: u64 = 16;
+/// Codes that are fetched ahead: a line.
+const CODES_AHEAD: u64 = 32;
+/// The same, of the logger, which has nothing else to do.
+const READ_AHEAD: u64 = 8 * CODES_AHEAD;
 
 /// The rank's side of a ring. There is one at a time.
 #[derive(Debug)]
 pub struct RingWriter<W> {
     memory: W,
     shape: RingShape,
+    layout: Layout,
     written: u64,
     /// The last clock that there is room for, as far as we have looked.
     room: u64,
+    /// The last clock of this group, or that there is room for: the next has a record.
+    limit: u64,
+    expected: Expected,
+    /// The word with the code of the last event, where it is, and what is in it up to that.
+    at: usize,
+    codes: u64,
+    /// What the check of the next code begins with.
+    begin: u64,
 }
 
 impl<W: Words> RingWriter<W> {
@@ -78,7 +99,13 @@ impl<W: Words> RingWriter<W> {
         check_taken(&shape, taken, written)?;
         memory.word(WRITTEN).store(written, Ordering::Release);
         memory.word(LEFT).store(0, Ordering::Release);
-        Ok(RingWriter { memory, written, room: taken + shape.capacity, shape })
+        // Whoever was killed may have begun the next.
+        let layout = shape.layout();
+        let begun = memory.word(layout.code(written + 1)).load(Ordering::Relaxed);
+        let codes = begun & ((1 << (BITS * (written % PER_WORD))) - 1);
+        let (room, limit, expected) = (layout.room(taken), written, Expected::NOTHING);
+        let (at, begin) = (layout.code(written + 1), 0);
+        Ok(RingWriter { memory, shape, layout, written, room, limit, expected, at, codes, begin })
     }
 
     /// Writes an event and returns its clock. No system call, no allocation.
@@ -88,21 +115,46 @@ impl<W: Words> RingWriter<W> {
     #[inline(always)]
     pub fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let clock = self.written + 1;
+        let mut says = self.expected.says(event);
+        if says == RECORDED || clock > self.limit {
+            // Not by reference: that would have it in memory, in parts, from where it is read whole.
+            let (told, polls) = event.told();
+            self.record(told, polls, clock)?;
+            says = RECORDED;
+        }
+        self.expected = Expected::after(event);
+        let place = self.written % PER_WORD;
+        if place == 0 {
+            // Else whatever is sent next would wait behind these stores for a line that was last used a
+            // whole ring ago.
+            self.memory.fetch(self.layout.code(clock + CODES_AHEAD));
+            (self.at, self.codes) = (self.layout.code(clock), 0);
+        }
+        self.codes |= code(self.begin, says) << (BITS * place);
+        self.begin += STEP;
+        self.memory.word(self.at).store(self.codes, Ordering::Relaxed);
+        self.memory.word(WRITTEN).store(clock, Ordering::Release);
+        self.written = clock;
+        Ok(clock)
+    }
+
+    /// Stores the record of an event. From it on those of its group may be as expected.
+    #[inline(never)]
+    fn record(&mut self, told: [u64; 2], polls: u32, clock: u64) -> Result<(), Full> {
         if clock > self.room && !self.look_for_room() {
             return Err(Full);
         }
-        let record = event.words(self.shape.rank, clock);
-        let slot = self.memory.four(self.shape.place(clock));
-        slot[1].store(record[1], Ordering::Relaxed);
-        slot[2].store(record[2], Ordering::Relaxed);
-        slot[3].store(record[3], Ordering::Relaxed);
-        slot[0].store(record[0], Ordering::Release);
-        self.memory.word(WRITTEN).store(clock, Ordering::Release);
-        // Else whatever is sent next would wait behind these stores for a line that was last used a
-        // whole ring ago.
-        self.memory.fetch(self.shape.place(clock + AHEAD));
-        self.written = clock;
-        Ok(clock)
+        let RingWriter { memory, shape, layout, .. } = self;
+        let record = words_of(shape.rank, clock, told, polls);
+        let slot = memory.four(layout.record(clock));
+        for (word, value) in slot.into_iter().zip(record) {
+            word.store(value, Ordering::Relaxed);
+        }
+        memory.fetch(layout.record(clock + AHEAD));
+        memory.fetch(layout.record(clock + layout.group()));
+        self.begin = begin(shape.rank, layout, clock);
+        self.limit = self.room.min(layout.begin_of_group(clock - 1) + layout.group());
+        Ok(())
     }
 
     /// Says that this rank was done with all others: they were at these incarnations, it itself
@@ -160,7 +212,7 @@ impl<W: Words> RingWriter<W> {
     fn look_for_room(&mut self) -> bool {
         let taken = self.shape.least(&self.memory, TAKEN);
         if taken <= self.written {
-            self.room = self.room.max(taken + self.shape.capacity);
+            self.room = self.room.max(self.layout.room(taken));
         }
         self.room > self.written
     }
@@ -233,6 +285,7 @@ impl<W: Words> RingView<W> {
 pub struct RingReader<W> {
     memory: W,
     shape: RingShape,
+    layout: Layout,
     /// Which copy it keeps.
     copy: u32,
     taken: u64,
@@ -251,7 +304,7 @@ impl<W: Words> RingReader<W> {
     pub fn attach(memory: W, shape: RingShape, copy: u32) -> Result<Self, RingError> {
         shape.check(&memory)?;
         assert!(copy < shape.durability.copies(), "copy {copy} of {:?}", shape.durability);
-        let mut reader = RingReader { memory, shape, copy, taken: 0 };
+        let mut reader = RingReader { memory, layout: shape.layout(), shape, copy, taken: 0 };
         reader.taken = reader.own(TAKEN).load(Ordering::Acquire);
         reader.written()?;
         Ok(reader)
@@ -295,30 +348,90 @@ impl<W: Words> RingReader<W> {
         Ok(got)
     }
 
-    /// Appends the records after `clock`, up to `last`, to `into`. [`written`](Self::written) must have
+    /// Appends the events after `clock`, up to `last`, to `into`. [`written`](Self::written) must have
     /// said that so many are there.
     ///
     /// # Errors
-    /// [`RingError`] naming the record that is damaged. The records before it were appended.
+    /// [`RingError`] naming the event that is damaged. Those before it were appended.
     ///
     /// # Panics
     /// If `clock` is less than [`taken`](Self::taken): those may be written over.
-    pub fn read(&self, clock: u64, last: u64, into: &mut Vec<u8>) -> Result<(), RingError> {
-        assert!(clock >= self.taken, "record {clock} was taken, up to {}", self.taken);
-        let rank = self.shape.rank;
-        into.reserve((last - clock) as usize * RECORD);
-        for clock in clock + 1..=last {
-            // The rank has them in its cache, and a line takes as long as several records.
-            self.memory.fetch_to_read(self.shape.place(clock + READ_AHEAD));
-            let slot = self.memory.four(self.shape.place(clock));
-            let record = slot.map(|word| word.load(Ordering::Relaxed));
-            match Event::check(rank, &record) {
-                Ok(got) if got == clock => into.extend_from_slice(&bytes(record)),
-                Ok(got) => return Err(RingError::Misplaced { rank, clock, got }),
-                Err(what) => return Err(RingError::Record { rank, clock, what }),
+    pub fn read(&self, clock: u64, last: u64, into: &mut Batch) -> Result<(), RingError> {
+        assert!(clock >= self.taken, "event {clock} was taken, up to {}", self.taken);
+        into.reserve((last - clock) as usize);
+        let mut clock = clock;
+        if into.is_empty() && clock < last {
+            clock += 1;
+            into.push(self.event(clock)?);
+        }
+        while clock < last {
+            let at = clock + 1;
+            let (group, place) = (self.layout.group(), self.layout.place_in_group(at));
+            let codes = self.codes(at);
+            if at % PER_WORD == 1 && place + PER_WORD <= group && at + PER_WORD <= last + 1 {
+                // The rank has them in its cache.
+                self.memory.fetch_to_read(self.layout.code(at + READ_AHEAD));
+                if let Some(says) = decode_word(self.begin(at), codes) {
+                    into.extend(&says);
+                    clock += PER_WORD;
+                    continue;
+                }
             }
+            match self.says(at, codes)? {
+                RECORDED => into.push(self.record(at)?),
+                says => into.extend(&[says]),
+            }
+            clock = at;
         }
         Ok(())
+    }
+
+    /// An event, by those of its group before it; of these, some may never have been in this ring.
+    fn event(&self, clock: u64) -> Result<Event, RingError> {
+        let of = |clock: u64, expected: &Expected| {
+            let codes = self.codes(clock);
+            match self.says(clock, codes)? {
+                RECORDED => self.record(clock),
+                says => expected.event(says).ok_or(self.damaged(clock, codes)),
+            }
+        };
+        let before = self.layout.begin_of_group(clock - 1) + 1..clock;
+        let expected = before.fold(Expected::NOTHING, |expected, clock| {
+            of(clock, &expected).map_or(Expected::NOTHING, |event| Expected::after(&event))
+        });
+        of(clock, &expected)
+    }
+
+    /// What the check of the code of an event begins with.
+    #[inline]
+    fn begin(&self, clock: u64) -> u64 {
+        begin(self.shape.rank, &self.layout, clock)
+    }
+
+    /// The word with the code of an event.
+    fn codes(&self, clock: u64) -> u64 {
+        self.memory.word(self.layout.code(clock)).load(Ordering::Relaxed)
+    }
+
+    /// What the code of an event says, which is in this word.
+    fn says(&self, clock: u64, codes: u64) -> Result<Says, RingError> {
+        decode(self.begin(clock), of(clock, codes)).ok_or_else(|| self.damaged(clock, codes))
+    }
+
+    fn damaged(&self, clock: u64, codes: u64) -> RingError {
+        RingError::Code { rank: self.shape.rank, clock, got: of(clock, codes) }
+    }
+
+    fn record(&self, clock: u64) -> Result<Event, RingError> {
+        let rank = self.shape.rank;
+        self.memory.fetch_to_read(self.layout.record(clock + self.layout.group()));
+        let record = self.memory.four(self.layout.record(clock));
+        let record = record.map(|word| word.load(Ordering::Relaxed));
+        match Event::of_words(rank, &record) {
+            Ok((got, event)) if got == clock => Ok(event),
+            Ok((got, _)) => Err(RingError::Misplaced { rank, clock, got }),
+            Err(what) => Err(RingError::Record { rank, clock, what }),
+        }
     }
 
     /// The records up to this clock are kept elsewhere: they are stable, and their room is free.
@@ -332,6 +445,11 @@ impl<W: Words> RingReader<W> {
     fn own(&self, word: usize) -> &AtomicU64 {
         self.memory.word(word + LINE * self.copy as usize)
     }
+}
+
+/// The code of an event, in the word that has it.
+fn of(clock: u64, codes: u64) -> u16 {
+    (codes >> (BITS * ((clock - 1) % PER_WORD))) as u16
 }
 
 #[cfg(all(test, not(loom)))]

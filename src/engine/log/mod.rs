@@ -188,7 +188,8 @@ impl Log {
     fn write(&mut self, event: Clocked) {
         self.events.write(event);
         if let Some(causal) = &mut self.causal {
-            causal.wrote(&event);
+            // A copy: what is lent is in memory from the beginning, in parts.
+            causal.wrote(&{ event });
         }
     }
 

@@ -184,9 +184,8 @@ fn what_a_logger_has_stored_before_it_was_killed_gives_the_ring_room() {
     drop(held.logger().unwrap());
     let mut writer = held.writer(0);
     push(&mut writer, 8);
-    let records: Vec<u8> = (1..=8).flat_map(|clock| event(clock).encode(0, clock)).collect();
     let mut block = Vec::new();
-    pack(0, &records, &mut block);
+    pack(0, 1, &(1..=8).map(event).collect(), &mut block);
     let torn = block.clone();
     block.extend_from_slice(&torn[..9]);
     held.stores[0].write_all_at(&block, 32).unwrap();
@@ -246,12 +245,13 @@ fn a_damaged_ring_is_told_once_and_nothing_behind_the_damage_is_kept() {
     let mut writer = held.writer(0);
     push(&mut writer, 3);
     let ring = File::from(held.rings[0].try_clone().unwrap());
-    ring.write_all_at(&[0xff], 384 + 32 + 20).unwrap();
+    // The code of the second event.
+    ring.write_all_at(&[0xff], 384 + 2).unwrap();
     let turn = logger.turn();
     assert!(
         matches!(
             turn.reports[..],
-            [Report::Damaged { rank: 0, error: RingError::Record { clock: 2, .. } }]
+            [Report::Damaged { rank: 0, error: RingError::Code { clock: 2, .. } }]
         ),
         "{turn:?}"
     );

@@ -41,7 +41,7 @@ fn store(blocks: &[Vec<Event>]) -> (File, Vec<u64>) {
     let file = tempfile::tempfile().unwrap();
     let (mut bytes, mut clock, mut ends) = (packed_header(OWNER).to_vec(), 1, Vec::new());
     for block in blocks {
-        pack(OWNER.rank, &records(clock, block), &mut bytes);
+        pack(OWNER.rank, clock, &block.iter().copied().collect(), &mut bytes);
         clock += block.len() as u64;
         ends.push(bytes.len() as u64);
     }
@@ -136,8 +136,21 @@ fn a_receive_from_one_of_two_takes_three_bytes() {
     let events: Vec<Event> =
         (0..1000).map(|n| Event::Matched { polls: 0, post: n, message: message(n) }).collect();
     let mut bytes = Vec::new();
-    pack(OWNER.rank, &records(1, &events), &mut bytes);
+    pack(OWNER.rank, 1, &events.into_iter().collect(), &mut bytes);
     assert_eq!(bytes.len(), HEAD + 3 * 1000);
+}
+
+/// Whether the ring had a record of it, as of the first of each group, or not.
+#[test]
+fn the_next_of_its_kind_takes_a_byte() {
+    let found = |n: u32| Event::Found { polls: n % 3 * 15, index: n | (n % 2) << 31 };
+    let (mut batch, events) = (Batch::default(), (0..1000).map(found).collect::<Vec<Event>>());
+    events.iter().for_each(|event| batch.push(*event));
+    for batch in [batch, events.into_iter().collect()] {
+        let mut bytes = Vec::new();
+        pack(OWNER.rank, 1, &batch, &mut bytes);
+        assert_eq!(bytes.len(), HEAD + 1000);
+    }
 }
 
 #[test]

@@ -34,6 +34,16 @@ pub enum RingError {
         /// Its value.
         got: u64,
     },
+    /// A code is not what the rank has written.
+    #[error("event ring of rank {rank}, record {clock}: its code {got:#06x} is damaged")]
+    Code {
+        /// The rank.
+        rank: Rank,
+        /// The clock of the event.
+        clock: u64,
+        /// The code.
+        got: u16,
+    },
     /// A record is not what the rank has written.
     #[error("event ring of rank {rank}, record {clock}: {what}")]
     Record {
@@ -62,6 +72,7 @@ impl RingError {
         match *self {
             RingError::Header { rank, .. }
             | RingError::Position { rank, .. }
+            | RingError::Code { rank, .. }
             | RingError::Record { rank, .. }
             | RingError::Misplaced { rank, .. } => rank,
         }

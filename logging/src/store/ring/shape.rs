@@ -1,5 +1,6 @@
 //! What an event ring is like, and where its words lie.
 
+use super::code::PER_WORD;
 use super::{RingError, Words};
 use crate::Rank;
 use crate::event::RECORD;
@@ -8,7 +9,7 @@ use crate::store::sync::Ordering;
 /// First word of a ring.
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
 /// Version of the layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// There are at most so many copies of the records of a rank.
 pub const MOST_COPIES: u32 = 8;
@@ -24,6 +25,9 @@ pub(super) const TAKEN: usize = 32;
 pub(super) const STABLE: usize = 33;
 pub(super) const LINE: usize = 16;
 pub(super) const WORDS: usize = RECORD / 8;
+
+/// Events of a group at the most.
+const GROUP: u64 = 128;
 
 /// What events survive once they are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,65 @@ impl Durability {
     }
 }
 
+/// Where in a ring the events are, which have groups: of 128, or so that there are two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// The last place for an event: all bits of a place.
+    last: u64,
+    /// The last word with codes, from 0.
+    last_word: u64,
+    /// The bits of a place that are one in its group.
+    group: u32,
+    /// The first word with codes.
+    codes: usize,
+    /// The first word with records.
+    records: usize,
+}
+
+impl Layout {
+    /// The word with the code of this clock.
+    #[inline]
+    pub(super) fn code(&self, clock: u64) -> usize {
+        self.codes + ((clock.wrapping_sub(1) / PER_WORD) & self.last_word) as usize
+    }
+
+    /// The first word of the record of this clock.
+    #[inline]
+    pub(super) fn record(&self, clock: u64) -> usize {
+        self.records + WORDS * (clock.wrapping_sub(1) & self.last) as usize
+    }
+
+    /// Events of a group.
+    #[inline]
+    pub(super) fn group(&self) -> u64 {
+        1 << self.group
+    }
+
+    /// The place of the event of this clock in its group, from 0.
+    #[inline]
+    pub(super) fn place_in_group(&self, clock: u64) -> u64 {
+        (clock - 1) & (self.group() - 1)
+    }
+
+    /// The number of the group of this clock.
+    #[inline]
+    pub(super) fn group_of(&self, clock: u64) -> u64 {
+        (clock - 1) >> self.group
+    }
+
+    /// The clock before the first of the group of the event after this clock.
+    #[inline]
+    pub(super) fn begin_of_group(&self, clock: u64) -> u64 {
+        clock & !(self.group() - 1)
+    }
+
+    /// The last clock that there is room for when so many are taken.
+    #[inline]
+    pub(super) fn room(&self, taken: u64) -> u64 {
+        self.begin_of_group(taken) + self.last + 1
+    }
+}
+
 /// What a ring is like: both sides know it from whoever made the ring, and find it in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingShape {
@@ -72,7 +135,7 @@ pub struct RingShape {
     pub rank: Rank,
     /// Digest of the job's identity.
     pub job: u64,
-    /// How many records fit: a power of two.
+    /// How many events fit: a power of two.
     pub capacity: u64,
     /// When events are stable.
     pub durability: Durability,
@@ -89,22 +152,22 @@ impl RingShape {
     }
 
     fn words(&self) -> usize {
-        assert!(self.capacity.is_power_of_two(), "a ring of {} records", self.capacity);
-        assert!(self.capacity <= 1 << 32, "a ring of {} records", self.capacity);
+        assert!(self.capacity.is_power_of_two(), "a ring of {} events", self.capacity);
+        assert!(self.capacity <= 1 << 32, "a ring of {} events", self.capacity);
         let copies = self.durability.copies();
         assert!((1..=MOST_COPIES).contains(&copies), "{copies} copies");
-        self.records() + WORDS * self.capacity as usize
+        self.layout().records + WORDS * self.capacity as usize
     }
 
-    /// Where the first record is.
-    fn records(&self) -> usize {
-        TAKEN + LINE * self.durability.copies() as usize
-    }
-
-    /// The record of this clock.
-    #[inline]
-    pub(super) fn place(&self, clock: u64) -> usize {
-        self.records() + WORDS * (clock.wrapping_sub(1) & (self.capacity - 1)) as usize
+    /// Where in it what is.
+    pub(super) fn layout(&self) -> Layout {
+        let group = (self.capacity / 2).clamp(1, GROUP);
+        let codes = TAKEN + LINE * self.durability.copies() as usize;
+        // Those that are in the ring may begin in the midst of a word where a group is less than that.
+        let words = (self.capacity / PER_WORD).max(2);
+        let records = codes + words as usize;
+        let (last, last_word) = (self.capacity - 1, words - 1);
+        Layout { last, last_word, group: group.trailing_zeros(), codes, records }
     }
 
     /// The least of a word that each copy has.

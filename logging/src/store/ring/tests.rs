@@ -1,5 +1,8 @@
 use super::*;
+use crate::Name;
+use crate::event::RECORD;
 use crate::store::{Memory, create_memory};
+use proptest::prelude::*;
 use std::os::fd::AsFd;
 
 const SHAPE: RingShape = RingShape { rank: 2, job: 9, capacity: 4, durability: Durability::Disk };
@@ -15,9 +18,10 @@ fn event(n: u64) -> Event {
     Event::Cancelled { polls: 1, post: n as u32 }
 }
 
-fn clocks(bytes: &[u8]) -> Vec<u64> {
-    let records = bytes.as_chunks::<RECORD>().0.iter();
-    records.map(|record| Event::decode(SHAPE.rank, record).unwrap().0).collect()
+/// Which of these events were read.
+fn numbers(batch: &Batch) -> Vec<u64> {
+    let number = |got| (1..=64).find(|&n| event(n) == got).expect("one that was written");
+    batch.events().map(number).collect()
 }
 
 #[test]
@@ -30,13 +34,13 @@ fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
     }
     assert_eq!(writer.push(&event(5)), Err(Full));
     assert_eq!((writer.written(), writer.stable()), (4, Ok(0)));
-    let mut kept = Vec::new();
+    let mut kept = Batch::default();
     assert_eq!((reader.read(0, 4, &mut kept), reader.written()), (Ok(()), Ok(4)));
     assert_eq!(writer.push(&event(5)), Err(Full), "read is not kept yet");
     reader.keep(3);
     assert_eq!((writer.push(&event(5)), writer.stable()), (Ok(5), Ok(3)));
     assert_eq!(reader.read(4, 5, &mut kept), Ok(()));
-    assert_eq!(clocks(&kept), [1, 2, 3, 4, 5]);
+    assert_eq!(numbers(&kept), [1, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -65,8 +69,8 @@ fn whoever_comes_next_goes_on() {
     let mut writer = RingWriter::attach(second, SHAPE).unwrap();
     assert_eq!(writer.push(&event(2)), Ok(2));
     let reader = RingReader::attach(reading, SHAPE, 0).unwrap();
-    let mut kept = Vec::new();
-    assert_eq!((reader.read(0, 2, &mut kept), clocks(&kept)), (Ok(()), vec![1, 2]));
+    let mut kept = Batch::default();
+    assert_eq!((reader.read(0, 2, &mut kept), numbers(&kept)), (Ok(()), vec![1, 2]));
     assert_eq!((reader.written(), reader.is_new()), (Ok(2), Ok(false)));
 }
 
@@ -89,44 +93,159 @@ fn in_the_memory_of_processes_an_event_is_stable_at_once() {
     assert_eq!(writer.stable(), Ok(1));
 }
 
-/// Each bit of a record in the ring, and each word of the header and of the other side.
+/// Each bit of a code and of a record in the ring, and each word of the header and of the other side.
 #[test]
 fn damage_is_found_and_named() {
     let [writing, reading, memory] = ring(SHAPE);
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
-    writer.push(&event(1)).unwrap();
-    writer.push(&event(2)).unwrap();
+    (1..=4).for_each(|n| _ = writer.push(&event(n)).unwrap());
     let reader = RingReader::attach(reading, SHAPE, 0).unwrap();
-    for bit in 0..RECORD * 8 {
-        let word = memory.word(SHAPE.place(2) + bit / 64);
-        let good = word.fetch_xor(1 << (bit % 64), Ordering::Relaxed);
-        let mut kept = Vec::new();
-        let error = reader.read(0, 2, &mut kept).unwrap_err();
-        assert!(matches!(error, RingError::Record { rank: 2, clock: 2, .. }), "{error}");
-        assert_eq!(clocks(&kept), [1], "what is before it is good");
+    let layout = SHAPE.layout();
+    let of_record = (0..RECORD * 8).map(|bit| (layout.record(3) + bit / 64, bit % 64, 3));
+    let of_codes = (0..64).map(|bit| (layout.code(1), bit, 1 + bit as u64 / BITS));
+    for (word, bit, clock) in of_record.chain(of_codes) {
+        let word = memory.word(word);
+        let good = word.fetch_xor(1 << bit, Ordering::Relaxed);
+        let mut kept = Batch::default();
+        let error = reader.read(0, 4, &mut kept).unwrap_err();
+        let (got, is_code) = match error {
+            RingError::Record { rank: 2, clock, .. } => (clock, false),
+            RingError::Code { rank: 2, clock, .. } => (clock, true),
+            other => panic!("{other}"),
+        };
+        assert_eq!((got, is_code), (clock, std::ptr::eq(word, memory.word(layout.code(1)))));
+        assert_eq!(numbers(&kept), (1..clock).collect::<Vec<u64>>(), "what is before it is good");
         word.store(good, Ordering::Relaxed);
     }
-    assert_eq!(reader.read(0, 2, &mut Vec::new()), Ok(()));
+    assert_eq!(reader.read(0, 4, &mut Batch::default()), Ok(()));
     memory.word(WRITTEN).store(5, Ordering::Relaxed);
     let error = reader.written().unwrap_err();
     assert_eq!(error, RingError::Position { rank: 2, word: "written", least: 0, most: 4, got: 5 });
-    memory.word(STABLE).store(3, Ordering::Relaxed);
-    assert!(matches!(writer.stable(), Err(RingError::Position { word: "stable", got: 3, .. })));
+    memory.word(STABLE).store(5, Ordering::Relaxed);
+    assert!(matches!(writer.stable(), Err(RingError::Position { word: "stable", got: 5, .. })));
 }
 
+/// Neither by its code nor, where that is the same, by its record.
 #[test]
-fn a_record_of_the_round_before_is_not_taken_for_this_one() {
+fn an_event_of_the_round_before_is_not_taken_for_this_one() {
     let [writing, reading, memory] = ring(SHAPE);
     let mut writer = RingWriter::attach(writing, SHAPE).unwrap();
     let mut reader = RingReader::attach(reading, SHAPE, 0).unwrap();
-    for clock in 1..=4 {
-        writer.push(&event(clock)).unwrap();
-    }
-    reader.read(0, 4, &mut Vec::new()).unwrap();
+    (1..=4).for_each(|n| _ = writer.push(&event(n)).unwrap());
+    reader.read(0, 4, &mut Batch::default()).unwrap();
     reader.keep(4);
     memory.word(WRITTEN).store(5, Ordering::Relaxed);
-    let error = reader.read(4, 5, &mut Vec::new()).unwrap_err();
+    let error = reader.read(4, 5, &mut Batch::default()).unwrap_err();
+    assert!(matches!(error, RingError::Code { rank: 2, clock: 5, .. }), "{error}");
+    let codes = code(begin(2, &SHAPE.layout(), 5), RECORDED);
+    memory.word(SHAPE.layout().code(5)).store(codes, Ordering::Relaxed);
+    let error = reader.read(4, 5, &mut Batch::default()).unwrap_err();
     assert_eq!(error, RingError::Misplaced { rank: 2, clock: 5, got: 1 });
+}
+
+/// A rank that was killed may have stored the code of an event that it has not written.
+#[test]
+fn a_code_that_was_not_written_is_written_over() {
+    for written in 1..=7 {
+        let shape = RingShape { capacity: 8, ..SHAPE };
+        let [first, second, reading] = ring(shape);
+        let mut writer = RingWriter::attach(first, shape).unwrap();
+        (1..=written + 1).for_each(|n| _ = writer.push(&event(n)).unwrap());
+        second.word(WRITTEN).store(written, Ordering::Relaxed);
+        let mut next = RingWriter::attach(second, shape).unwrap();
+        assert_eq!(next.push(&event(20)), Ok(written + 1));
+        let (reader, mut kept) = (RingReader::attach(reading, shape, 0).unwrap(), Batch::default());
+        assert_eq!(reader.read(0, written + 1, &mut kept), Ok(()));
+        assert_eq!(numbers(&kept), (1..=written).chain([20]).collect::<Vec<u64>>());
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Writes so many events: each the next of a kind, or another one.
+    Write(usize),
+    /// Reads so many, and keeps what was read up to there.
+    Read(usize, bool),
+    /// Another logger takes over.
+    Logger,
+    /// The rank is started again.
+    Rank,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..200usize).prop_map(Step::Write),
+        4 => (1..200usize, any::<bool>()).prop_map(|(events, keeps)| Step::Read(events, keeps)),
+        1 => Just(Step::Logger),
+        1 => Just(Step::Rank),
+    ]
+}
+
+/// Events that are mostly, sometimes or never as expected.
+fn written(seed: u64) -> impl FnMut() -> Event {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (often, mut number) = ([1, 4, 50][random.usize(..3)], 0_u32);
+    move || {
+        number = number.wrapping_add(if random.u32(..often) == 0 { random.u32(..4) } else { 1 });
+        let message = Name { source: 0, context: 1, seq: number };
+        let polls = if random.u32(..often) == 0 { random.u32(..70) } else { 0 };
+        match random.u32(..often * 4) {
+            0 => Event::Probed { polls, message },
+            1 => Event::Found { polls, index: number | 1 << 31 },
+            _ => Event::Matched { polls, post: number, message },
+        }
+    }
+}
+
+proptest! {
+    /// Whoever takes over, and however much is read and kept at a time.
+    #[test]
+    fn what_is_written_is_read(
+        bits in 0..10u32, seed: u64, begin in prop_oneof![Just(0), 1..500u64], steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let shape = RingShape { capacity: 1 << bits, ..SHAPE };
+        let file = create_memory("ring", shape.bytes()).unwrap();
+        let map = || Memory::map(file.as_fd(), shape.bytes()).unwrap();
+        shape.lay_out(&map());
+        let mut reader = RingReader::attach(map(), shape, 0).unwrap();
+        reader.keep(begin);
+        let mut writer = RingWriter::attach(map(), shape).unwrap();
+        let (mut next, mut all, mut batch) = (written(seed), Vec::new(), Batch::default());
+        for step in steps {
+            match step {
+                Step::Write(events) => for _ in 0..events {
+                    let event = next();
+                    match writer.push(&event) {
+                        Ok(clock) => {
+                            all.push(event);
+                            prop_assert_eq!(clock, begin + all.len() as u64);
+                        }
+                        Err(Full) => {
+                            let free = begin + all.len() as u64 - reader.taken();
+                            prop_assert!(free > shape.capacity / 2, "of {} there are {free}", shape.capacity);
+                            break;
+                        }
+                    }
+                },
+                Step::Read(events, keeps) => {
+                    let seen = reader.taken() + batch.len() as u64;
+                    let last = reader.written().unwrap().min(seen + events as u64);
+                    prop_assert_eq!(reader.read(seen, last, &mut batch), Ok(()));
+                    let from = (reader.taken() - begin) as usize;
+                    prop_assert_eq!(batch.events().collect::<Vec<Event>>(), &all[from..from + batch.len()]);
+                    if keeps {
+                        reader.keep(last);
+                        batch.clear();
+                    }
+                }
+                Step::Logger => {
+                    reader = RingReader::attach(map(), shape, 0).unwrap();
+                    batch.clear();
+                }
+                Step::Rank => writer = RingWriter::attach(map(), shape).unwrap(),
+            }
+        }
+    }
 }
 
 #[test]

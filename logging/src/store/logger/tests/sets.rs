@@ -100,12 +100,13 @@ fn of_a_set_with_a_damaged_ring_there_are_no_more_cuts() {
     logger.turn();
     writers.iter_mut().for_each(|writer| push(writer, 2));
     let ring = File::from(held.rings[1].try_clone().unwrap());
-    ring.write_all_at(&[0xff], 384 + 2 * 32 + 20).unwrap();
+    // The code of the third event.
+    ring.write_all_at(&[0xff], 384 + 4).unwrap();
     let turn = logger.turn();
     assert!(
         matches!(
             turn.reports[..],
-            [Report::Damaged { rank: 1, error: RingError::Record { clock: 3, .. } }]
+            [Report::Damaged { rank: 1, error: RingError::Code { clock: 3, .. } }]
         ),
         "{turn:?}"
     );
