@@ -93,25 +93,31 @@ fn a_program_with_a_kill_answers_as_without() {
     if !expected.iter().any(|(mpi, _)| *mpi == "MPICH 5") {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let mut arguments = vec!["--rounds", "2", "--seconds", "1", "--json", "rows.json"];
-    arguments.extend(dirs.iter().map(String::as_str));
-    let Output { status, stdout, stderr } = perf("mpi-kill", folder.path(), &prefix, &arguments);
-    let text = String::from_utf8_lossy(&stdout);
-    assert!(status.success(), "{status}\n{text}\n{}", String::from_utf8_lossy(&stderr));
-    let document = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    let rows = document["rows"].as_array().unwrap();
-    for (mpi, _) in expected {
-        let of = rows.iter().filter(|row| row["mpi"].as_str().unwrap().starts_with(mpi)).count();
-        assert_eq!(of, 2, "a round for each rank that is killed: {document}");
-    }
-    for row in rows {
-        for figure in ["whole_ms", "killed_ms", "original_ms", "replay_ms"] {
-            assert!(row[figure].as_f64().is_some_and(|ms| ms > 0.0), "{figure}: {row}");
+    for program in ["borders", "ring"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut arguments = vec!["--rounds", "2", "--seconds", "1", "--json", "rows.json"];
+        arguments.extend(["--program", program]);
+        arguments.extend(dirs.iter().map(String::as_str));
+        let Output { status, stdout, stderr } =
+            perf("mpi-kill", folder.path(), &prefix, &arguments);
+        let text = String::from_utf8_lossy(&stdout);
+        assert!(status.success(), "{status}\n{text}\n{}", String::from_utf8_lossy(&stderr));
+        let document = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["about"]["program"], program);
+        let rows = document["rows"].as_array().unwrap();
+        for (mpi, _) in &expected {
+            let of = |row: &&serde_json::Value| row["mpi"].as_str().unwrap().starts_with(mpi);
+            let of = rows.iter().filter(of).count();
+            assert_eq!(of, 2, "a round for each rank that is killed: {document}");
         }
+        for row in rows {
+            for figure in ["whole_ms", "killed_ms", "original_ms", "replay_ms"] {
+                assert!(row[figure].as_f64().is_some_and(|ms| ms > 0.0), "{figure}: {row}");
+            }
+        }
+        assert!(text.contains("MPICH 5") && text.contains("one kill / none"), "{text}");
     }
-    assert!(text.contains("MPICH 5") && text.contains("one kill / none"), "{text}");
 }
 
 #[test]

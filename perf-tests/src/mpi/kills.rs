@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const SOURCE: &str =
-    concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/halo.c"));
+    concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/killed.c"));
 
 /// Iterations by which it is found out how long one takes.
 const TRIAL: u64 = 100_000;
@@ -26,6 +26,26 @@ const MOST_TIMES_SLOWER: u64 = 5;
 const WHOLE: f64 = 1.6;
 /// At least so many times faster than the first execution is a replay.
 const REPLAY: f64 = 1.5;
+
+/// What the ranks do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exchange {
+    /// Each gives both neighbours its border, all the time
+    Borders,
+    /// A token goes round: of two ranks one waits for the other
+    Ring,
+}
+
+impl Exchange {
+    /// What the measured program calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Exchange::Borders => "borders",
+            Exchange::Ring => "ring",
+        }
+    }
+}
 
 /// What the kill of a rank costs an MPI program that computes little: it is killed with SIGKILL when
 /// half of its work is done, started again from the beginning, and replayed
@@ -42,6 +62,9 @@ pub struct MpiKill {
     #[arg(long, value_name = "S", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
+    /// What the ranks do with each other
+    #[arg(long, value_enum, default_value_t = Exchange::Borders)]
+    pub program: Exchange,
     /// Bytes of a message
     #[arg(long, value_name = "BYTES", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -73,6 +96,7 @@ struct Row {
 struct Written {
     #[serde(flatten)]
     about: About,
+    program: Exchange,
     size: u64,
     targets: Vec<Verdict>,
 }
@@ -110,7 +134,8 @@ impl MpiKill {
         println!("\nTargets:");
         targets.iter().for_each(|verdict| println!("  {verdict}"));
         found.left_out.iter().for_each(|why| println!("left out: {why}"));
-        let written = Written { about: About::new(Some(handover)), size: self.size, targets };
+        let (about, program) = (About::new(Some(handover)), self.program);
+        let written = Written { about, program, size: self.size, targets };
         self.outputs.write(&written, &rows, &[])?;
         Ok(ExitCode::SUCCESS)
     }
@@ -121,26 +146,28 @@ impl MpiKill {
         taffrail: &'a Path,
         folder: &Path,
         cpus: (usize, usize),
-    ) -> Result<Halo<'a>, Error> {
-        let path = compile(&mpi.mpicc, "halo", SOURCE, folder).map_err(Error::Usage)?;
+    ) -> Result<Program<'a>, Error> {
+        let path = compile(&mpi.mpicc, "killed", SOURCE, folder).map_err(Error::Usage)?;
         let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
         let patience = Duration::from_secs(60 + MOST_TIMES_SLOWER * self.seconds);
-        Ok(Halo { mpi, taffrail, path, lives, cpus, size: self.size.to_string(), patience })
+        let (exchange, size) = (self.program, self.size.to_string());
+        Ok(Program { mpi, taffrail, path, lives, cpus, exchange, size, patience })
     }
 }
 
 /// The program, compiled by an MPI.
-struct Halo<'a> {
+struct Program<'a> {
     mpi: &'a Installed,
     taffrail: &'a Path,
     path: PathBuf,
     lives: PathBuf,
     cpus: [String; 2],
+    exchange: Exchange,
     size: String,
     patience: Duration,
 }
 
-impl Halo<'_> {
+impl Program<'_> {
     /// A run without a kill, and one with a kill at half time.
     fn round(
         &self,
@@ -172,7 +199,7 @@ impl Halo<'_> {
     fn run(&self, iterations: u64, victim: Option<u32>) -> Result<Cost, Error> {
         let mut command = Command::new(self.taffrail);
         command.args(["mpi", "-n", "2", "--logging", "pessimistic", "--sets", "rank"]);
-        command.arg(&self.path).args(&self.cpus);
+        command.arg(&self.path).args(&self.cpus).arg(self.exchange.name());
         command.args([&iterations.to_string(), &self.size]).arg(&self.lives);
         if let Some(rank) = victim {
             command.args([rank.to_string(), (iterations / 2).to_string()]);
