@@ -42,9 +42,14 @@ impl Log {
     pub(crate) fn received_directly(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
         if from_any || self.all_events {
-            let event = self.recorder.matched(post, message);
-            self.write(event);
+            self.log_direct(post, message);
         }
+    }
+
+    #[inline(never)]
+    fn log_direct(&mut self, post: u32, message: Name) {
+        let event = self.recorder.matched(post, message);
+        self.write(event);
     }
 
     fn fate(&mut self, request: u32, note: &mut Note) -> Told {
