@@ -8,7 +8,7 @@ use crate::engine::core::Core;
 use crate::engine::receive::{posting, status};
 use crate::engine::request::Stage;
 use crate::engine::wait::Ended;
-use crate::{Endpoint, Error, Pattern, Request, Status};
+use crate::{Endpoint, Error, Pattern, Rank, Request, Status};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -42,13 +42,16 @@ impl Log {
     pub(crate) fn received_directly(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
         if from_any || self.all_events {
-            self.log_direct(post, message);
+            let Name { source, context, seq } = message;
+            self.log_direct(post, source, context, seq);
         }
     }
 
+    /// Apart, so that messages that are not logged do not pay for it. Not given a name, which would go
+    /// through memory: stored in parts, and read whole.
     #[inline(never)]
-    fn log_direct(&mut self, post: u32, message: Name) {
-        let event = self.recorder.matched(post, message);
+    fn log_direct(&mut self, post: u32, source: Rank, context: u16, seq: u32) {
+        let event = self.recorder.matched(post, Name { source, context, seq });
         self.write(event);
     }
 
