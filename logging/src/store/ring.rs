@@ -177,7 +177,7 @@ impl<W: Words> RingWriter<W> {
         self.written
     }
 
-    /// Records that there is room for.
+    /// No more events than this are in the ring.
     pub fn capacity(&self) -> u64 {
         self.shape.capacity
     }
@@ -348,8 +348,8 @@ impl<W: Words> RingReader<W> {
         Ok(got)
     }
 
-    /// Appends the events after `clock`, up to `last`, to `into`. [`written`](Self::written) must have
-    /// said that so many are there.
+    /// Appends the events after `clock`, up to `last`, to `into`, which is empty or ends with that of
+    /// `clock`. [`written`](Self::written) must have said that so many are there.
     ///
     /// # Errors
     /// [`RingError`] naming the event that is damaged. Those before it were appended.
@@ -434,7 +434,8 @@ impl<W: Words> RingReader<W> {
         }
     }
 
-    /// The records up to this clock are kept elsewhere: they are stable, and their room is free.
+    /// The events up to this clock are kept elsewhere: they are stable, and the room of whole groups of them
+    /// is free.
     pub fn keep(&mut self, clock: u64) {
         self.own(STABLE).store(clock, Ordering::Release);
         self.own(TAKEN).store(clock, Ordering::Release);

@@ -10,6 +10,7 @@ use crate::stats::Spread;
 use crate::table::{align, times};
 use crate::verdict::{Bound, Verdict};
 use crate::{Error, cpus, limits, progress};
+use clap::ValueEnum;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -28,23 +29,13 @@ const WHOLE: f64 = 1.6;
 const REPLAY: f64 = 1.5;
 
 /// What the ranks do with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exchange {
     /// Each gives both neighbours its border, all the time
     Borders,
     /// A token goes round: of two ranks one waits for the other
     Ring,
-}
-
-impl Exchange {
-    /// What the measured program calls it.
-    fn name(self) -> &'static str {
-        match self {
-            Exchange::Borders => "borders",
-            Exchange::Ring => "ring",
-        }
-    }
 }
 
 /// What the kill of a rank costs an MPI program that computes little: it is killed with SIGKILL when
@@ -150,7 +141,8 @@ impl MpiKill {
         let path = compile(&mpi.mpicc, "killed", SOURCE, folder).map_err(Error::Usage)?;
         let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
         let patience = Duration::from_secs(60 + MOST_TIMES_SLOWER * self.seconds);
-        let (exchange, size) = (self.program, self.size.to_string());
+        let exchange = self.program.to_possible_value().expect("each has a name");
+        let (exchange, size) = (exchange.get_name().to_owned(), self.size.to_string());
         Ok(Program { mpi, taffrail, path, lives, cpus, exchange, size, patience })
     }
 }
@@ -162,7 +154,7 @@ struct Program<'a> {
     path: PathBuf,
     lives: PathBuf,
     cpus: [String; 2],
-    exchange: Exchange,
+    exchange: String,
     size: String,
     patience: Duration,
 }
@@ -199,7 +191,7 @@ impl Program<'_> {
     fn run(&self, iterations: u64, victim: Option<u32>) -> Result<Cost, Error> {
         let mut command = Command::new(self.taffrail);
         command.args(["mpi", "-n", "2", "--logging", "pessimistic", "--sets", "rank"]);
-        command.arg(&self.path).args(&self.cpus).arg(self.exchange.name());
+        command.arg(&self.path).args(&self.cpus).arg(&self.exchange);
         command.args([&iterations.to_string(), &self.size]).arg(&self.lives);
         if let Some(rank) = victim {
             command.args([rank.to_string(), (iterations / 2).to_string()]);
