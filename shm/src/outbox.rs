@@ -22,6 +22,10 @@ pub(crate) const SEGMENT: usize = 64 * 1024;
 /// A peer may hold so many times as many segments as are left, once there will not be more.
 const SHARE: usize = 3;
 
+/// The kept segments that are used again in turn are so many, where there are more: past the private cache
+/// of the processor that writes them, inside the one that it shares with the reader's (DESIGN section 3).
+const ROUND: usize = (4 << 20) / SEGMENT;
+
 /// A segment in use: who was sent what from it, last.
 #[derive(Default)]
 struct Segment {
@@ -117,12 +121,11 @@ impl Window {
     }
 
     fn next_to_keep(&mut self, consumed: &impl Fn(PeerId) -> u64) -> Option<Segment> {
-        let read = self.returning.iter().position(|segment| segment.is_free(consumed));
-        if let Some(mut segment) = read.and_then(|at| self.returning.remove(at)) {
-            segment.uses.clear();
+        let is_round = self.keeping + self.returning.len() >= ROUND;
+        if is_round && let Some(segment) = self.returned(consumed) {
             return Some(segment);
         }
-        if let Some(segment) = self.spare.pop_front() {
+        if let Some(segment) = self.spare.pop_front().or_else(|| self.returned(consumed)) {
             return Some(segment);
         }
         if self.ordinary() <= self.floor {
@@ -130,6 +133,14 @@ impl Window {
         }
         self.reclaim(consumed);
         self.free.pop_front()
+    }
+
+    /// A segment that was kept and has been read.
+    fn returned(&mut self, consumed: &impl Fn(PeerId) -> u64) -> Option<Segment> {
+        let at = self.returning.iter().position(|segment| segment.is_free(consumed))?;
+        let mut segment = self.returning.remove(at).expect("just seen");
+        segment.uses.clear();
+        Some(segment)
     }
 
     /// Segments that are there for what is not kept.
@@ -344,6 +355,28 @@ mod tests {
         assert_eq!(window.take(SEGMENT, ordinary, 9, read_to(6)), None);
         assert_eq!(window.keep(read_to(7)), Some(kept[0]));
         assert!(window.is_kept(kept[1]) && window.is_kept(kept[0]));
+    }
+
+    #[test]
+    fn what_was_kept_rests_until_as_many_were_as_a_round_has() {
+        let mut window = Window::new(2, 9);
+        window.add_spare(ROUND as u32 + 1);
+        let mut next = || {
+            let segment = window.keep(|_| 0).unwrap();
+            window.give_back(segment);
+            segment
+        };
+        let round: Vec<u32> = (0..ROUND).map(|_| next()).collect();
+        assert_eq!(round.iter().collect::<std::collections::BTreeSet<_>>().len(), ROUND);
+        assert_eq!((0..2 * ROUND).map(|_| next()).collect::<Vec<_>>(), round.repeat(2));
+        // What is read is not there, so that the last spare one is next; then nothing is left.
+        (0..ROUND).for_each(|_| {
+            let segment = window.keep(|_| 0).unwrap();
+            window.use_kept(segment, PeerId(1), 1);
+            window.give_back(segment);
+        });
+        assert!(window.keep(|_| 0).is_some_and(|segment| !round.contains(&segment)));
+        assert_eq!(window.keep(|_| 0), None);
     }
 
     #[test]

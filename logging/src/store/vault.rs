@@ -7,7 +7,7 @@
 use super::file::Owner;
 use crate::{Position, Rank};
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::os::unix::fs::FileExt;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFCKPT");
@@ -16,6 +16,8 @@ const VERSION: u32 = 1;
 const HEADER: usize = 64;
 /// The two places for checkpoints begin at one and two times this byte. Between them is nothing.
 const PLACE: u64 = 1 << 40;
+/// Parts that one call writes (Linux allows 1024).
+const PARTS: usize = 1024;
 
 /// The file.
 #[derive(Debug)]
@@ -130,13 +132,10 @@ impl Vault {
         front.extend_from_slice(&crc32c::crc32c(&front).to_le_bytes());
         front.extend_from_slice(position);
 
-        let mut at = place(number);
-        self.file.write_all_at(&front, at)?;
-        at += front.len() as u64;
-        for part in state {
-            self.file.write_all_at(part, at)?;
-            at += part.len() as u64;
-        }
+        let mut parts = Vec::with_capacity(1 + state.len());
+        parts.push(IoSlice::new(&front));
+        parts.extend(state.iter().filter(|part| !part.is_empty()));
+        write_all_at(&self.file, &mut parts, place(number))?;
         // One word, which is there or not: the call is over before its process can be killed.
         self.file.write_all_at(&number.to_le_bytes(), 0)?;
         self.last = number;
@@ -210,6 +209,21 @@ impl Vault {
     fn damaged(&self, field: &'static str, expected: u64, got: u64) -> VaultError {
         VaultError::Damaged { rank: self.owner.rank, number: self.last, field, expected, got }
     }
+}
+
+/// Writes parts, of which none is empty, behind each other; many with each call: where all is short, calls are what takes time.
+fn write_all_at(file: &File, mut parts: &mut [IoSlice<'_>], mut at: u64) -> std::io::Result<()> {
+    while !parts.is_empty() {
+        let now = &parts[..parts.len().min(PARTS)];
+        match rustix::io::retry_on_intr(|| rustix::io::pwritev(file, now, at))? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            written => {
+                at += written as u64;
+                IoSlice::advance_slices(&mut parts, written);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The number of the last checkpoint.
@@ -288,6 +302,15 @@ mod tests {
             vault.file.write_all_at(&byte, at).unwrap();
             prop_assert!(again(&vault).last().is_err());
         }
+    }
+
+    #[test]
+    fn a_state_may_have_more_parts_than_one_call_writes() {
+        let mut vault = vault();
+        let state: Vec<Vec<u8>> = (0..3 * PARTS).map(|k| vec![k as u8; k % 3]).collect();
+        let parts: Vec<_> = state.iter().map(|part| IoSlice::new(part)).collect();
+        vault.commit(1, b"position", &parts).unwrap();
+        assert_eq!(again(&vault).last().unwrap().unwrap().state, state.concat());
     }
 
     #[test]
