@@ -402,6 +402,13 @@ impl Endpoint {
         self.core.log.as_ref().and_then(|log| log.counters())
     }
 
+    /// Whether what this rank sends to some rank is kept, so that either is replayed without the other if it
+    /// is killed: there is more than one correlated set.
+    pub fn logs_payload(&self) -> bool {
+        let log = self.core.log.as_ref();
+        log.is_some_and(|log| (0..self.size()).any(|rank| !log.is_fellow(rank)))
+    }
+
     /// Refuses a buffer of another endpoint, whose regions are not ours.
     fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
         if buffer.is_of(&self.back) {

@@ -60,8 +60,9 @@ impl Cq {
         match (self.bound.get(0), self.bound.get(1)) {
             (Some(endpoint), None) => {
                 // SAFETY: an endpoint that is bound is open; the caller's promise.
-                let has_started = unsafe { std::mem::take(&mut (*endpoint).has_started) };
-                self.patience.turns(has_started)
+                let endpoint = unsafe { &mut *endpoint };
+                let has_started = std::mem::take(&mut endpoint.has_started);
+                self.patience.turns(has_started, endpoint.is_replayed_alone)
             }
             _ => 1,
         }

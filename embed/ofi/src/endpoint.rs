@@ -64,6 +64,8 @@ pub struct Endpoint {
     takes_notices: bool,
     /// What happens is logged and replayed.
     is_logged: bool,
+    /// It is replayed while the ranks that it talks to are not.
+    pub is_replayed_alone: bool,
     /// Peers that it was said of why they are refused.
     refused: Vec<Rank>,
     /// Completions tell the source.
@@ -103,7 +105,6 @@ pub unsafe extern "C" fn open(
                     collective: &unsupported::COLLECTIVE,
                 },
                 domain,
-                engine,
                 av: null_mut(),
                 tx: Side::new(info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags)),
                 rx: Side::new(info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags)),
@@ -117,6 +118,8 @@ pub unsafe extern "C" fn open(
                 directed: info.caps & FI_DIRECTED_RECV != 0,
                 takes_notices: info.caps & FI_RMA != 0 && info.caps & FI_REMOTE_WRITE != 0,
                 is_logged: settings::is_logged(),
+                is_replayed_alone: engine.logs_payload(),
+                engine,
                 refused: Vec::new(),
                 tells_source: info.caps & FI_SOURCE != 0,
                 has_started: false,

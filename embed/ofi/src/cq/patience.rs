@@ -8,6 +8,7 @@
 //!
 //! The first read after something was found does not look for long: if the processor is given away then,
 //! that takes no longer than the other rank does for its answer, while later the answer would wait for it.
+//! Not so where a rank is replayed alone: then it would be given away again, and nobody would need it.
 
 use std::time::{Duration, Instant};
 
@@ -39,9 +40,10 @@ pub struct Patience {
 
 impl Patience {
     /// How often the read that begins now is to look. Open MPI reads until there is nothing more: if no
-    /// operation `has_started` since something was found, it is not waited for.
+    /// operation `has_started` since something was found, it is not waited for. `is_replayed`: alone, if its
+    /// process is killed.
     #[inline]
-    pub fn turns(&mut self, has_started: bool) -> u32 {
+    pub fn turns(&mut self, has_started: bool, is_replayed: bool) -> u32 {
         if let Some(over) = self.over.take() {
             self.waits = over.elapsed() < AT_ONCE;
         }
@@ -50,7 +52,7 @@ impl Patience {
         }
         match self.in_vain {
             _ if !self.waits => 1,
-            0 => FIRST_TURNS,
+            0 if !is_replayed => FIRST_TURNS,
             in_vain if in_vain < MOST_READS => TURNS,
             _ => 1,
         }
@@ -85,7 +87,7 @@ mod tests {
     /// A read in vain after `pause`; how often it has looked.
     fn read(patience: &mut Patience, pause: Duration) -> u32 {
         std::thread::sleep(pause);
-        let turns = patience.turns(true);
+        let turns = patience.turns(true, false);
         patience.found_nothing();
         turns
     }
@@ -106,7 +108,7 @@ mod tests {
         let mut patience = Patience { waits: true, ..Patience::default() };
         let looked: Vec<u32> = (0..3 * MOST_READS)
             .map(|_| {
-                let turns = patience.turns(true);
+                let turns = patience.turns(true, false);
                 // As if the next read came at once, however late this test is.
                 patience.in_vain += 1;
                 patience.over = Instant::now().checked_add(Duration::from_secs(60));
@@ -117,8 +119,15 @@ mod tests {
         assert_eq!(often, [FIRST_TURNS, TURNS, TURNS, TURNS]);
         assert!(rest.iter().all(|&turns| turns == 1), "{looked:?}");
         patience.found_something();
-        assert_eq!(patience.turns(false), 1, "it only looks whether there is more");
-        assert_eq!(patience.turns(true), FIRST_TURNS, "the next time again");
+        assert_eq!(patience.turns(false, false), 1, "it only looks whether there is more");
+        assert_eq!(patience.turns(true, false), FIRST_TURNS, "the next time again");
+    }
+
+    #[test]
+    fn one_that_is_replayed_alone_is_waited_with_at_once() {
+        let mut patience = Patience { waits: true, ..Patience::default() };
+        assert_eq!(patience.turns(true, true), TURNS);
+        assert_eq!(patience.turns(false, true), 1, "it only looks whether there is more");
     }
 
     #[test]
@@ -143,6 +152,6 @@ mod tests {
         assert_eq!(read(&mut patience, Duration::ZERO), FIRST_TURNS, "nobody can know yet");
         assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
         patience.found_something();
-        assert_eq!(patience.turns(true), 1);
+        assert_eq!(patience.turns(true, false), 1);
     }
 }
