@@ -15,6 +15,6 @@ mod serve;
 pub use packet::{Packet, decode};
 
 pub use channel::ChannelError;
-pub use keeper::{Keeper, KeeperError, Keeping};
+pub use keeper::{Download, Keeper, KeeperError, Keeping};
 pub use packet::{Malformed, Told, What};
 pub use serve::{Args, Kept, eventlog};

@@ -1,7 +1,8 @@
 //! What a restarted rank is told, call by call, until it is where it was.
 
-use crate::{Event, Name};
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::{Clocked, Event, Name};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 
 /// What happened to a receive before the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -77,47 +78,58 @@ pub enum ReplayError {
 
 /// The logged events of a rank, in the form in which its next execution asks for them.
 ///
-/// Outcomes of polls come in the order of the calls, so they stand in a queue. Which message a
-/// receive gets is asked when the receive is posted, and when the message arrives, in either order:
+/// Outcomes of polls come in the order of the calls, so they are read from the log as they are asked for. Which
+/// message a receive gets is asked when the receive is posted, and when the message arrives, in either order:
 /// so these are found by both.
-#[derive(Clone, Debug, Default)]
-pub struct Replay {
-    fates: HashMap<u32, Fate>,
-    reserved: HashMap<Name, Reserved>,
+#[derive(Clone, Debug)]
+pub struct Replay<I> {
+    fates: FxHashMap<u32, Fate>,
+    reserved: FxHashMap<Name, Reserved>,
     /// The receives that were cancelled.
-    cancelled: HashSet<u32>,
-    /// Unsuccessful polls, and what the poll after them answers.
-    polls: VecDeque<(u64, Answer)>,
-    /// Unsuccessful polls after the last that found something.
-    tail: u64,
+    cancelled: FxHashSet<u32>,
+    /// What is left of the log, of which polls are the business still.
+    log: I,
+    /// Unsuccessful polls, and what the poll after them answers: `None` after the last one.
+    nothing: u64,
+    answer: Option<Answer>,
     /// The last event.
     clock: u64,
 }
 
-impl Replay {
-    /// From events in the order of their clocks, the first with clock `after + 1`.
+impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
+    /// From events in the order of their clocks, the first with clock `after + 1`. They are gone through
+    /// twice, the second time as polls are asked for.
     ///
     /// # Errors
     /// [`ReplayError`] when they are not the events of one execution, one after the other.
     pub fn new(
         after: u64,
-        events: impl IntoIterator<Item = (u64, Event)>,
-    ) -> Result<Replay, ReplayError> {
-        let mut replay = Replay { clock: after, ..Replay::default() };
-        for (clock, event) in events {
+        events: impl IntoIterator<IntoIter = I>,
+    ) -> Result<Replay<I>, ReplayError> {
+        let log = events.into_iter();
+        let mut replay = Replay {
+            fates: FxHashMap::default(),
+            reserved: FxHashMap::default(),
+            cancelled: FxHashSet::default(),
+            log: log.clone(),
+            nothing: 0,
+            answer: None,
+            clock: after,
+        };
+        for Clocked { clock, event } in log {
             if clock != replay.clock + 1 {
                 return Err(ReplayError::Gap { after: replay.clock, got: clock });
             }
             replay.clock = clock;
             replay.take_in(clock, event)?;
         }
+        replay.go_on();
         Ok(replay)
     }
 
     fn take_in(&mut self, clock: u64, event: Event) -> Result<(), ReplayError> {
         match event {
-            Event::Matched { polls, post, message } => {
-                self.tail += u64::from(polls);
+            Event::Matched { post, message, .. } => {
                 self.reserve(clock, message, Reserved::Post(post))?;
                 match self.fates.entry(post).or_default() {
                     Fate::Messages(messages) => messages.push_back(message),
@@ -127,28 +139,17 @@ impl Replay {
                     free => *free = Fate::Messages([message].into()),
                 }
             }
-            Event::Cancelled { polls, post } => {
-                self.tail += u64::from(polls);
+            Event::Cancelled { post, .. } => {
                 if !self.cancelled.insert(post) {
                     return Err(ReplayError::Fate { clock, post });
                 }
                 // A multi-receive may have got messages before.
                 self.fates.entry(post).or_insert(Fate::Cancelled);
             }
-            Event::Found { polls, index } => self.found(polls, Answer::Found(index)),
-            Event::Probed { polls, message } => self.found(polls, Answer::Probed(message)),
-            Event::Claimed { polls, message } => {
-                self.reserve(clock, message, Reserved::Claim)?;
-                self.found(polls, Answer::Claimed(message));
-            }
-            Event::Nothing { polls } => self.tail += u64::from(polls),
+            Event::Claimed { message, .. } => self.reserve(clock, message, Reserved::Claim)?,
+            Event::Found { .. } | Event::Probed { .. } | Event::Nothing { .. } => {}
         }
         Ok(())
-    }
-
-    fn found(&mut self, polls: u32, answer: Answer) {
-        let nothing = std::mem::take(&mut self.tail) + u64::from(polls);
-        self.polls.push_back((nothing, answer));
     }
 
     fn reserve(&mut self, clock: u64, name: Name, whom: Reserved) -> Result<(), ReplayError> {
@@ -161,6 +162,25 @@ impl Replay {
         }
     }
 
+    /// Looks up what the next poll that is successful answers.
+    fn go_on(&mut self) {
+        for Clocked { event, .. } in self.log.by_ref() {
+            let (polls, answer) = match event {
+                Event::Matched { polls, .. }
+                | Event::Cancelled { polls, .. }
+                | Event::Nothing { polls } => (polls, None),
+                Event::Found { polls, index } => (polls, Some(Answer::Found(index))),
+                Event::Probed { polls, message } => (polls, Some(Answer::Probed(message))),
+                Event::Claimed { polls, message } => (polls, Some(Answer::Claimed(message))),
+            };
+            self.nothing += u64::from(polls);
+            self.answer = answer;
+            if answer.is_some() {
+                return;
+            }
+        }
+    }
+
     /// The clock of the last event: the recorder goes on after it.
     pub fn clock(&self) -> u64 {
         self.clock
@@ -169,7 +189,10 @@ impl Replay {
     /// Whether nothing is left to be told.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.tail == 0 && self.polls.is_empty() && self.reserved.is_empty() && self.fates.is_empty()
+        self.nothing == 0
+            && self.answer.is_none()
+            && self.reserved.is_empty()
+            && self.fates.is_empty()
     }
 
     /// What becomes of the receive that is posted as number `post`. To be asked once.
@@ -199,30 +222,20 @@ impl Replay {
     /// What a poll answers of which only success is an event, and that by an index that `is` one of it:
     /// [`Nothing`](Answer::Nothing), of which no event tells, unless the next poll that is logged is that.
     pub fn poll_for(&mut self, is: impl Fn(u32) -> bool) -> Answer {
-        match self.polls.front() {
-            Some(&(0, answer @ Answer::Found(index))) if is(index) => {
-                self.polls.pop_front();
-                answer
-            }
+        match self.answer {
+            Some(Answer::Found(index)) if self.nothing == 0 && is(index) => self.poll(),
             _ => Answer::Nothing,
         }
     }
 
     /// What the next poll answers.
     pub fn poll(&mut self) -> Answer {
-        let Some((nothing, answer)) = self.polls.front_mut() else {
-            if self.tail == 0 {
-                return Answer::Free;
-            }
-            self.tail -= 1;
-            return Answer::Nothing;
-        };
-        if *nothing > 0 {
-            *nothing -= 1;
+        if self.nothing > 0 {
+            self.nothing -= 1;
             return Answer::Nothing;
         }
-        let answer = *answer;
-        self.polls.pop_front();
+        let Some(answer) = self.answer.take() else { return Answer::Free };
+        self.go_on();
         answer
     }
 }
@@ -236,8 +249,14 @@ mod tests {
         Name { source: 5, context: 1, seq }
     }
 
-    fn replay(events: &[Event]) -> Result<Replay, ReplayError> {
-        Replay::new(10, (11..).zip(events.iter().copied()))
+    type Told = Replay<std::vec::IntoIter<Clocked>>;
+
+    fn clocked(from: u64, events: &[Event]) -> Vec<Clocked> {
+        (from..).zip(events).map(|(clock, &event)| Clocked { clock, event }).collect()
+    }
+
+    fn replay(events: &[Event]) -> Result<Told, ReplayError> {
+        Replay::new(10, clocked(11, events))
     }
 
     #[test]
@@ -328,7 +347,9 @@ mod tests {
         let mut several = replay(&[matched(0, 1), cancelled]).unwrap();
         assert_eq!(several.fate(0), Fate::Messages([name(1)].into()));
         assert!(several.is_cancelled(0) && !several.is_cancelled(1));
-        let gap = Replay::new(0, [(1, matched(0, 0)), (3, matched(1, 1))]).unwrap_err();
+        let mut apart = clocked(1, &[matched(0, 0), matched(1, 1)]);
+        apart[1].clock = 3;
+        let gap = Told::new(0, apart).unwrap_err();
         assert_eq!(gap, ReplayError::Gap { after: 1, got: 3 });
     }
 
@@ -364,8 +385,7 @@ mod tests {
                 }
             }
             log.extend(recorder.before_send());
-            let events = log.iter().map(|c| (c.clock, c.event));
-            let mut replay = Replay::new(0, events).unwrap();
+            let mut replay = Replay::new(0, log).unwrap();
             for answer in told {
                 assert_eq!(replay.poll(), answer, "seed {seed}");
             }

@@ -166,7 +166,7 @@ pub struct Wiring {
     place: usize,
     matcher: Matcher<Req, ()>,
     recorder: Recorder,
-    replay: Replay,
+    replay: Replay<std::vec::IntoIter<Clocked>>,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
     outbound: Outbound<Content>,
@@ -248,7 +248,8 @@ impl Wiring {
             None => 0,
         };
         let events = events.into_iter().filter(|(clock, _)| *clock > after);
-        let replay = Replay::new(after, events)?;
+        let events = events.map(|(clock, event)| Clocked { clock, event });
+        let replay = Replay::new(after, events.collect::<Vec<_>>())?;
         let mut outbound = Outbound::new(who.ranks, first);
         for &fellow in who.set.iter().filter(|_| !first) {
             // It has started again with us and has nothing: what we send to it just waits for it.

@@ -17,8 +17,8 @@ use std::time::Duration;
 use taffrail_logging::Clocked;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
-    Durability, FileError, Memory, MemoryError, Owner, RingShape, create_memory, file_header, left,
-    packed_header, read_events, told,
+    Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked, create_memory, left,
+    packed_header, told,
 };
 
 /// Where events are kept.
@@ -33,6 +33,15 @@ pub enum Keeping {
         /// How many: 1 to 8.
         copies: u32,
     },
+}
+
+/// All events of a rank.
+#[derive(Debug)]
+pub struct Download {
+    /// A packed store, which nobody can change.
+    pub file: OwnedFd,
+    /// How many they are.
+    pub count: u64,
 }
 
 /// Why the events of ranks cannot be kept, or not be had.
@@ -270,9 +279,9 @@ impl Keeper {
     /// What a new copy of the events of a rank begins with.
     fn known(&mut self, rank: u32, copies: u32) -> Result<OwnedFd, KeeperError> {
         if !self.begun {
-            return Ok(new_store(&file_header(Owner { rank, job: self.job }))?);
+            return Ok(new_store(&packed_header(Owner { rank, job: self.job }))?);
         }
-        match self.fetch_file(rank) {
+        match self.download(rank).map(|download| download.file) {
             Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
                 Err(KeeperError::Lost { copies })
             }
@@ -285,25 +294,24 @@ impl Keeper {
     /// # Errors
     /// [`KeeperError`]; if the logger was killed, start it again, then ask again.
     pub fn fetch(&mut self, rank: u32) -> Result<Vec<Clocked>, KeeperError> {
-        let file = File::from(self.fetch_file(rank)?);
+        let file = File::from(self.download(rank)?.file);
         let len = file.metadata().map_err(KeeperError::Read)?.len() as usize;
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, 0).map_err(KeeperError::Read)?;
         let owner = Owner { rank, job: self.job };
-        Ok(read_events(owner, &format!("download of rank {rank}"), &bytes)?)
+        Ok(Unpacked::new(owner, &format!("download of rank {rank}"), bytes)?.collect())
     }
 
-    /// As [`fetch`](Self::fetch), as a file to be inherited by the restarted rank. It is in the format
-    /// of an event file, and nobody can change it.
+    /// As [`fetch`](Self::fetch), to be inherited by the restarted rank.
     ///
     /// # Errors
     /// As [`fetch`](Self::fetch).
-    pub fn fetch_file(&mut self, rank: u32) -> Result<OwnedFd, KeeperError> {
+    pub fn download(&mut self, rank: u32) -> Result<Download, KeeperError> {
         let packet = Packet::Fetch { rank };
         let mut error = ChannelError::Closed.into();
         for running in self.loggers.iter_mut().flatten() {
             match running.ask(&packet, &[], &mut self.told) {
-                Ok(Some(file)) => return Ok(file),
+                Ok(Some(download)) => return Ok(download),
                 Ok(None) => return Err(unasked(&packet).into()),
                 Err(e @ KeeperError::Silent(_)) => error = e,
                 Err(KeeperError::Channel(ChannelError::Closed)) => {}

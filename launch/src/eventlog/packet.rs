@@ -6,7 +6,7 @@ const READY: u64 = u64::from_le_bytes(*b"TAFFEVRD");
 const FETCH: u64 = u64::from_le_bytes(*b"TAFFEVFE");
 const EVENTS: u64 = u64::from_le_bytes(*b"TAFFEVEV");
 const TOLD: u64 = u64::from_le_bytes(*b"TAFFEVTD");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes of a packet without text.
 const LEN: usize = 40;
@@ -65,8 +65,8 @@ pub enum Packet {
     Events {
         /// The rank.
         rank: u32,
-        /// The length of the file.
-        len: u64,
+        /// How many they are.
+        count: u64,
     },
     /// From the logger: something has happened.
     Told(Told),
@@ -139,7 +139,7 @@ impl Packet {
             }
             Packet::Ready { rank, kept, cut } => (READY, *rank, *kept, *cut, ""),
             Packet::Fetch { rank } => (FETCH, *rank, 0, 0, ""),
-            Packet::Events { rank, len } => (EVENTS, *rank, *len, 0, ""),
+            Packet::Events { rank, count } => (EVENTS, *rank, *count, 0, ""),
             Packet::Told(Told { rank, what, text }) => {
                 let kind = KINDS.iter().position(|kind| kind == what).expect("all kinds") as u64;
                 (TOLD, *rank, kind + 1, text.len() as u64, text.as_str())
@@ -174,7 +174,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
     let (version, rank) = (middle as u32, (middle >> 32) as u32);
     let (set, members) = (last as u32, (last >> 32) as u32);
     if version != VERSION {
-        return wrong("version", "2", version.to_string());
+        return wrong("version", "3", version.to_string());
     }
     let expected = if magic == TOLD { b } else { 0 };
     if expected != text.len() as u64 || text.len() > TEXT {
@@ -197,7 +197,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
         FETCH | EVENTS if b != 0 => wrong("fourth word", "0", b.to_string()),
         FETCH if a != 0 => wrong("third word", "0", a.to_string()),
         FETCH => Ok(Packet::Fetch { rank }),
-        EVENTS => Ok(Packet::Events { rank, len: a }),
+        EVENTS => Ok(Packet::Events { rank, count: a }),
         TOLD => {
             let kind = usize::try_from(a).ok().and_then(|a| KINDS.get(a.checked_sub(1)?));
             match (kind, std::str::from_utf8(text)) {
@@ -220,7 +220,7 @@ mod tests {
             Packet::Serve { rank: 1, job: 0x1234, capacity: 4096, set: 7, members: 3 },
             Packet::Ready { rank: 2, kept: 7, cut: 31 },
             Packet::Fetch { rank: 3 },
-            Packet::Events { rank: 4, len: 64 },
+            Packet::Events { rank: 4, count: 64 },
         ];
         all.extend(told);
         all

@@ -1,11 +1,11 @@
 //! A running event logger, as seen by whoever started it.
 
 use super::channel::{Channel, ChannelError};
-use super::keeper::KeeperError;
+use super::keeper::{Download, KeeperError};
 use super::packet::{Malformed, Packet, Told, What};
 use rustix::process::Pid;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -65,14 +65,13 @@ impl Running {
         self.process.wait().ok().filter(|status| status.code().is_some())
     }
 
-    /// Asks something of a rank and waits for the answer: the file that comes with it, if it is one of
-    /// events. What else is said is added to `told`.
+    /// Asks something of a rank and waits for the answer: the events that come with it, if any do. What else is said is added to `told`.
     pub fn ask(
         &mut self,
         asked: &Packet,
         files: &[BorrowedFd<'_>],
         told: &mut Vec<Told>,
-    ) -> Result<Option<OwnedFd>, KeeperError> {
+    ) -> Result<Option<Download>, KeeperError> {
         self.heed(|channel| {
             channel.send(asked, files)?;
             answer(channel, asked.rank(), told)
@@ -123,13 +122,13 @@ fn answer(
     channel: &Channel,
     asked: u32,
     told: &mut Vec<Told>,
-) -> Result<Option<OwnedFd>, KeeperError> {
+) -> Result<Option<Download>, KeeperError> {
     let started = Instant::now();
     loop {
         match channel.receive()? {
             Some((Packet::Ready { rank, .. }, _)) if rank == asked => return Ok(None),
-            Some((Packet::Events { rank, .. }, files)) if rank == asked => {
-                return Ok(files.into_iter().next());
+            Some((Packet::Events { rank, count }, files)) if rank == asked => {
+                return Ok(files.into_iter().next().map(|file| Download { file, count }));
             }
             Some((Packet::Told(news), _)) if news.what == What::Refused => {
                 return Err(KeeperError::Refused(news));

@@ -18,7 +18,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, Logger, MOST_COPIES, Memory, Report, RingReader, RingShape, Served, Turn,
+    Disk, Durability, Logger, MOST_COPIES, Memory, Owner, Report, RingReader, RingShape, Served,
+    Turn, Unpacked,
 };
 
 /// How to keep events.
@@ -229,30 +230,31 @@ impl Server {
         let ring = files.next().ok_or("a rank without a ring")?;
         let copy = if let Keeps::Own { copy, .. } = self.keeps { copy } else { 0 };
         let ring = RingReader::attach(Memory::map(ring.as_fd(), shape.bytes())?, shape, copy)?;
+        let owner = Owner { rank: shape.rank, job: shape.job };
         let mut store = || files.next().map(File::from).ok_or("a rank without a store");
         Ok(match &self.keeps {
             Keeps::Folder(dir) => self.logger.serve_in(dir, set, ring)?,
             Keeps::Lent => self.logger.serve(set, ring, store()?)?,
-            Keeps::Own { .. } => self.logger.serve(set, ring, copied(&store()?)?)?,
+            Keeps::Own { .. } => self.logger.serve(set, ring, copied(owner, &store()?)?)?,
         })
     }
 
     fn fetch(&mut self, rank: u32) -> (Packet, Option<OwnedFd>) {
         match self.copy(rank) {
-            Ok((len, file)) => (Packet::Events { rank, len }, Some(file)),
+            Ok((count, file)) => (Packet::Events { rank, count }, Some(file)),
             Err(e) => (Packet::Told(Told::new(rank, What::Refused, &e)), None),
         }
     }
 
-    /// A copy that nobody can change any more.
+    /// A copy that nobody can change any more, and how many events it has.
     fn copy(&mut self, rank: u32) -> Result<(u64, OwnedFd), Anything> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(rustix::fs::memfd_create("taffrail-events", flags)?);
         let copied = self.logger.copy(rank, &file);
-        let len = copied.ok_or_else(|| format!("rank {rank} was never served"))??;
+        let count = copied.ok_or_else(|| format!("rank {rank} was never served"))??;
         let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        Ok((len, file.into()))
+        Ok((count, file.into()))
     }
 
     fn say(&mut self, packet: Packet, file: Option<OwnedFd>) {
@@ -283,19 +285,15 @@ fn synced() -> Disk {
     disk
 }
 
-/// The same bytes in memory of our own.
-fn copied(file: &File) -> Result<File, Anything> {
-    let own = File::from(rustix::fs::memfd_create("taffrail-events", MemfdFlags::CLOEXEC)?);
+/// The events of a packed store as an event file, in memory of our own.
+fn copied(owner: Owner, store: &File) -> Result<File, Anything> {
     // Whoever else has the file may have read in it.
-    let (mut at, mut piece) = (0, vec![0; 1 << 18]);
-    loop {
-        let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut piece[..], at))?;
-        if len == 0 {
-            return Ok(own);
-        }
-        own.write_all_at(&piece[..len], at)?;
-        at += len as u64;
-    }
+    let mut bytes = vec![0; store.metadata()?.len() as usize];
+    store.read_exact_at(&mut bytes, 0)?;
+    let events = Unpacked::new(owner, &format!("what is known of rank {}", owner.rank), bytes)?;
+    let own = File::from(rustix::fs::memfd_create("taffrail-events", MemfdFlags::CLOEXEC)?);
+    events.write_to(owner, &own)?;
+    Ok(own)
 }
 
 fn told(report: &Report) -> Told {

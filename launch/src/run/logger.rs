@@ -3,18 +3,14 @@
 
 use super::guard::Guard;
 use super::{Failure, say};
-use crate::eventlog::{ChannelError, Keeper, KeeperError, Keeping};
+use crate::eventlog::{ChannelError, Download, Keeper, KeeperError, Keeping};
 use rustix::process::Pid;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::FILE_HEADER;
 
 /// Records that the ring of a rank has room for.
 const CAPACITY: u64 = 1 << 16;
-
-/// Bytes of a record in an event file.
-const RECORD: u64 = taffrail_logging::event::RECORD as u64;
 
 /// How often it is tried to start a logger that cannot be started, with pauses of 2, 4, 8 ... ms between.
 const TRIES: u32 = 10;
@@ -89,17 +85,16 @@ impl Logger {
         }
     }
 
-    /// All events of a rank whose process has ended, for its successor, and how many there are.
-    pub fn fetch(&mut self, rank: usize, guard: &Guard) -> Result<(OwnedFd, u64), Failure> {
+    /// All events of a rank whose process has ended, for its successor.
+    pub fn fetch(&mut self, rank: usize, guard: &Guard) -> Result<Download, Failure> {
         loop {
-            match self.keeper.fetch_file(rank as u32) {
-                Ok(file) => {
+            match self.keeper.download(rank as u32) {
+                Ok(download) => {
                     // Another copy has answered for one that is gone.
                     if self.keeper.lacks_one() {
                         self.start_again(guard, ChannelError::Closed.into())?;
                     }
-                    let bytes = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_size as u64);
-                    return Ok((file, bytes.saturating_sub(FILE_HEADER as u64) / RECORD));
+                    return Ok(download);
                 }
                 Err(KeeperError::Refused(why)) => {
                     let why = format!("rank {rank} cannot be started again: {why}");

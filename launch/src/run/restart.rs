@@ -126,9 +126,9 @@ impl Job<'_> {
         let mut replays: Vec<(usize, OwnedFd)> = Vec::new();
         let mut events = 0;
         for &rank in &all {
-            let (file, count) = recovery.logger.fetch(rank, &self.guard)?;
-            replays.push((rank, file));
-            events += count;
+            let download = recovery.logger.fetch(rank, &self.guard)?;
+            replays.push((rank, download.file));
+            events += download.count;
         }
         let mut checkpoints = Vec::new();
         for &set in &sets {

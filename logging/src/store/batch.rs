@@ -142,7 +142,6 @@ impl Batch {
 }
 
 /// As short as can be.
-#[cfg(test)]
 impl FromIterator<Event> for Batch {
     fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
         let (mut batch, mut expected) = (Batch::default(), Expected::NOTHING);

@@ -1,13 +1,14 @@
 //! The event file: the records of one rank, one after the other (`docs/logging.md`, section 9).
 //!
-//! The same format lies on a disk, in the memory that a `process` logger fills, and in what is handed
-//! to a restarted rank.
+//! So they lie on a disk and in the memory that a `node` logger fills: each at a place of its own, so that
+//! those behind a cut can be written again. What a `process` logger fills, and what is handed to a restarted
+//! rank, is [packed](super::packed).
 
 mod scan;
 
 use super::packed::BlockError;
 use crate::event::{RECORD, RecordError};
-use crate::{Clocked, Rank};
+use crate::{Clocked, Event, Rank};
 use rustix::io::Errno;
 use scan::Scan;
 pub(super) use scan::check_header;
@@ -160,7 +161,7 @@ pub(super) fn header(magic: u64, version: u32, owner: Owner) -> [u8; FILE_HEADER
     bytes
 }
 
-/// The events of a file that is whole, such as a download. `name` is what errors call it.
+/// The events of a file that is whole. `name` is what errors call it.
 ///
 /// # Errors
 /// [`FileError`], naming the field or the record: whatever is not exactly what was written.
@@ -272,21 +273,18 @@ impl EventFile {
         self.file.sync_data().map_err(os)
     }
 
-    /// Copies the header and all records, then `more` records that are to follow.
+    /// Tells of all events.
     ///
     /// # Errors
-    /// [`FileError::Os`].
-    pub fn copy(&self, more: &[u8], into: &File) -> Result<u64, FileError> {
-        let os = |call| move |error| FileError::Os { file: self.name.clone(), call, error };
-        let (mut at, mut piece) = (0, vec![0; PIECE]);
-        while at < self.end() {
-            let len = PIECE.min((self.end() - at) as usize);
-            self.file.read_exact_at(&mut piece[..len], at).map_err(os("pread"))?;
-            into.write_all_at(&piece[..len], at).map_err(os("pwrite of a copy"))?;
-            at += len as u64;
-        }
-        into.write_all_at(more, at).map_err(os("pwrite of a copy"))?;
-        Ok(at + more.len() as u64)
+    /// [`FileError`] when a record is damaged; what was told is not to be believed.
+    pub(super) fn events(
+        &self,
+        owner: Owner,
+        mut each: impl FnMut(Event),
+    ) -> Result<(), FileError> {
+        let read = |at, into: &mut [u8]| self.file.read_exact_at(into, at);
+        let scan = Scan { owner, name: &self.name, len: self.end(), read, end: End::Whole };
+        scan.events(|event| each(event.event)).map(drop)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::batch::Batch;
 use super::disk::Write;
-use super::file::{EventFile, FileError};
+use super::file::{EventFile, FileError, Owner};
 use super::memory::Memory;
-use super::packed::{PackedFile, pack};
-use super::ring::{RingError, RingReader};
+use super::packed::{PackedFile, copy_packed, pack};
+use super::ring::{RingError, RingReader, RingShape};
 use crate::Rank;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// Why the events of a rank cannot be kept: the ring and the store contradict each other.
 #[derive(Debug, thiserror::Error)]
@@ -206,19 +207,26 @@ impl Ledger {
         self.due = 0;
     }
 
-    /// Copies all events, in the format of an event file: those that are kept, and those that are in
-    /// the ring. Returns the length in bytes.
+    /// Copies all events as a packed store: those that are kept, and those that are in the ring. Returns how
+    /// many these are.
     ///
     /// # Errors
     /// [`CopyError`].
     pub fn copy(&self, into: &File) -> Result<u64, CopyError> {
-        let (mut events, mut more) = (Batch::default(), Vec::new());
+        let mut events = Batch::default();
         self.ring.read(self.kept(), self.ring.written()?, &mut events)?;
-        records(self.rank(), self.kept() + 1, &events, &mut more);
-        Ok(match &self.store {
-            Store::Plain(file) => file.copy(&more, into)?,
-            Store::Packed(file) => file.copy(&more, into)?,
-        })
+        let RingShape { rank, job, .. } = *self.ring.shape();
+        let end = match &self.store {
+            Store::Plain(file) => copy_packed(file, Owner { rank, job }, into)?,
+            Store::Packed(file) => file.copy(into)?,
+        };
+        let mut more = Vec::new();
+        pack(rank, self.kept() + 1, &events, &mut more);
+        into.write_all_at(&more, end).map_err(|error| {
+            let (file, call) = (self.name().to_owned(), "pwrite of a copy");
+            FileError::Os { file, call, error }
+        })?;
+        Ok(self.kept() + events.len() as u64)
     }
 }
 

@@ -234,11 +234,11 @@ impl Logger {
         turn
     }
 
-    /// Copies all events of a rank, which is dead, in the format of an event file: those that are
-    /// kept, and those that are in its ring. Returns the length in bytes; `None`: no such rank.
+    /// Copies all events of a rank, which is dead, as a [packed store](super::Unpacked): those that are kept,
+    /// and those that are in its ring. Returns how many they are; `None`: no such rank.
     ///
     /// # Errors
-    /// [`CopyError::Ring`] when the ring is damaged; [`CopyError::File`] when the file cannot be read.
+    /// [`CopyError::Ring`] when the ring is damaged; [`CopyError::File`] when the file is, or cannot be read.
     pub fn copy(&self, rank: Rank, into: &File) -> Option<Result<u64, CopyError>> {
         Some(self.ledger(rank)?.copy(into))
     }

@@ -49,7 +49,7 @@ pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory, empty_memory};
 #[cfg(not(loom))]
-pub use packed::{BlockError, packed_header};
+pub use packed::{BlockError, Unpacked, packed_header};
 #[cfg(not(loom))]
 pub use places::{Left, Place, Places};
 pub use ring::{

@@ -1,21 +1,26 @@
-//! Events kept in memory: packed, since of what it takes to keep one new memory is the most
-//! (`docs/logging.md`, section 9, has the bytes).
+//! Events kept in memory, and handed to a rank that is started again: packed, since of what it takes to keep
+//! one new memory is the most (`docs/logging.md`, section 9, has the bytes).
 //!
 //! Most events are much like the one before: the next receive has got the next message of a channel. So a
 //! packed event says only what is not as expected, and that of most is a byte which was in the ring.
 //! Each block, which is what the logger takes out of a ring at once, begins with no expectations, so that a
 //! logger which takes over needs to know none.
 
+mod copy;
+mod file;
+mod unpacked;
+
 use super::batch::{Batch, Expected, Says};
-use super::file::{FILE_HEADER, FileError, Owner, check_header, file_header, header};
-use crate::event::RECORD;
+use super::file::{FILE_HEADER, Owner, header};
 use crate::{Event, Name, Rank};
 use rustc_hash::FxHashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+
+pub(super) use copy::copy_packed;
+pub(super) use file::PackedFile;
+pub use unpacked::Unpacked;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFPACK");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a block before its events.
 const HEAD: usize = 24;
 
@@ -47,6 +52,12 @@ pub enum BlockError {
         /// What it says.
         got: u32,
     },
+    /// It is not all there.
+    #[error("{got} bytes of it are there")]
+    Short {
+        /// How many.
+        got: usize,
+    },
     /// Its bytes are no events, or more or fewer than it says.
     #[error("its bytes are not {count} events")]
     Events {
@@ -56,7 +67,7 @@ pub enum BlockError {
 }
 
 /// What an event that is told is expected to be.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     /// The number of the next receive.
     post: u32,
@@ -157,7 +168,7 @@ impl Known {
 }
 
 /// The events of a block, one after the other.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Packer {
     known: Known,
     /// The last event, which need not be known yet.
@@ -228,19 +239,24 @@ pub(super) fn pack(rank: Rank, clock: u64, batch: &Batch, into: &mut Vec<u8>) {
     block[16..20].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Tells of the events of a block, the first of which is to be at `clock`. Returns how many they are.
+/// Goes through a block, whose first event is to be at `clock`. Returns how many events it has.
 ///
 /// # Errors
-/// [`BlockError`], and what was told is not to be believed.
+/// [`BlockError`].
 ///
 /// # Panics
 /// If the block is not as long as it says.
-pub(super) fn unpack(
-    rank: Rank,
-    clock: u64,
-    block: &[u8],
-    mut each: impl FnMut(Event),
-) -> Result<u64, BlockError> {
+fn unpack(rank: Rank, clock: u64, block: &[u8]) -> Result<u64, BlockError> {
+    let count = check(rank, clock, block)?;
+    let (mut bytes, mut packer) = (&block[HEAD..], Packer::default());
+    for _ in 0..count {
+        packer.unpack(&mut bytes).ok_or(BlockError::Events { count })?;
+    }
+    if bytes.is_empty() { Ok(u64::from(count)) } else { Err(BlockError::Events { count }) }
+}
+
+/// Whether a block is as it was written. Returns how many events it says it has.
+fn check(rank: Rank, clock: u64, block: &[u8]) -> Result<u32, BlockError> {
     assert_eq!(block.len(), block_len(block), "the whole block");
     let (expected, got) = (checksum(rank, block), word(block, 16));
     if expected != got {
@@ -250,11 +266,7 @@ pub(super) fn unpack(
     if got != clock {
         return Err(BlockError::Misplaced { got });
     }
-    let (count, mut bytes, mut packer) = (word(block, 4), &block[HEAD..], Packer::default());
-    for _ in 0..count {
-        each(packer.unpack(&mut bytes).ok_or(BlockError::Events { count })?);
-    }
-    if bytes.is_empty() { Ok(u64::from(count)) } else { Err(BlockError::Events { count }) }
+    Ok(word(block, 4))
 }
 
 /// The bytes of the block with this head.
@@ -305,119 +317,6 @@ fn unzigzag(value: u32) -> u32 {
 /// The first bytes of a store.
 pub fn packed_header(owner: Owner) -> [u8; FILE_HEADER] {
     header(MAGIC, VERSION, owner)
-}
-
-/// The memory that the blocks of a rank are appended to.
-#[derive(Debug)]
-pub(super) struct PackedFile {
-    file: File,
-    name: String,
-    owner: Owner,
-    records: u64,
-    end: u64,
-}
-
-impl PackedFile {
-    /// Goes through a store, and cuts off what the logger before was still writing when it was killed.
-    /// Returns how many bytes that were.
-    ///
-    /// # Errors
-    /// [`FileError`]; the store is left as it is.
-    pub(super) fn open(file: File, name: String, owner: Owner) -> Result<(Self, u64), FileError> {
-        let (records, end) = (0, FILE_HEADER as u64);
-        let mut store = PackedFile { file, name, owner, records, end };
-        let len = store.file.metadata().map_err(store.os("fstat"))?.len();
-        let read = |at, into: &mut [u8]| store.file.read_exact_at(into, at);
-        check_header(&store.name, len, read, packed_header(owner))?;
-        while let Some(block) = store.read(store.end, len)? {
-            let clock = store.records + 1;
-            let count = unpack(owner.rank, clock, &block, drop);
-            store.records += count.map_err(|what| store.damaged(clock, what))?;
-            store.end += block.len() as u64;
-        }
-        let cut = len - store.end;
-        if cut > 0 {
-            store.file.set_len(store.end).map_err(store.os("ftruncate"))?;
-        }
-        Ok((store, cut))
-    }
-
-    /// The block at this place, if all of it is there.
-    fn read(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, FileError> {
-        let mut block = vec![0; HEAD];
-        if len - at < HEAD as u64 {
-            return Ok(None);
-        }
-        self.file.read_exact_at(&mut block, at).map_err(self.os("pread"))?;
-        let whole = block_len(&block);
-        if len - at < whole as u64 {
-            return Ok(None);
-        }
-        block.resize(whole, 0);
-        self.file.read_exact_at(&mut block[HEAD..], at + HEAD as u64).map_err(self.os("pread"))?;
-        Ok(Some(block))
-    }
-
-    /// How many records there are, which is the clock of the last one.
-    pub(super) fn records(&self) -> u64 {
-        self.records
-    }
-
-    /// What errors call it.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The file, to write at [`end`](Self::end).
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Where the next block goes.
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// The block was written at the end.
-    pub(super) fn grown(&mut self, records: u64, block: &[u8]) {
-        self.records += records;
-        self.end += block.len() as u64;
-    }
-
-    /// Copies all events in the format of an event file, then `more` records that are to follow.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub(super) fn copy(&self, more: &[u8], into: &File) -> Result<u64, FileError> {
-        let header = file_header(self.owner);
-        let write =
-            |bytes: &[u8], at| into.write_all_at(bytes, at).map_err(self.os("pwrite of a copy"));
-        write(&header, 0)?;
-        let (mut from, mut to, mut clock) = (FILE_HEADER as u64, header.len() as u64, 1);
-        while let Some(block) = self.read(from, self.end)? {
-            let mut records = Vec::new();
-            let each = |event: Event| {
-                let clock = clock + (records.len() / RECORD) as u64;
-                records.extend_from_slice(&event.encode(self.owner.rank, clock));
-            };
-            let count = unpack(self.owner.rank, clock, &block, each);
-            clock += count.map_err(|what| self.damaged(clock, what))?;
-            write(&records, to)?;
-            from += block.len() as u64;
-            to += records.len() as u64;
-        }
-        write(more, to)?;
-        Ok(to + more.len() as u64)
-    }
-
-    fn damaged(&self, clock: u64, what: BlockError) -> FileError {
-        FileError::Block { file: self.name.clone(), clock, what }
-    }
-
-    fn os(&self, call: &'static str) -> impl FnOnce(std::io::Error) -> FileError + use<> {
-        let file = self.name.clone();
-        move |error| FileError::Os { file, call, error }
-    }
 }
 
 #[cfg(test)]

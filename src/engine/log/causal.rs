@@ -8,18 +8,18 @@ use crate::engine::core::{Core, broken};
 use crate::engine::kind;
 use crate::{Dest, Endpoint, Rank};
 use taffrail_fabric::{Fault, Head, Payload};
+use taffrail_logging::Causal;
 use taffrail_logging::causal::{Counters, DETERMINANT};
-use taffrail_logging::{Causal, Clocked};
+use taffrail_logging::store::Unpacked;
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable.
-pub(super) fn open(setting: &Setting, me: Rank, events: &Events, former: &[Clocked]) -> Causal {
+pub(super) fn open(setting: &Setting, me: Rank, events: &Events, former: &Unpacked) -> Causal {
     let mut causal = Causal::new(me, setting.sets.len() as u32, events.capacity());
     let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
     for &(rank, clock) in &stable {
         causal.stable(rank, clock);
     }
-    let open = former.iter().filter(|event| (me, event.clock) > stable[0]);
-    open.for_each(|event| causal.restore(event));
+    former.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
     causal
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
-    Durability, Memory, Owner, RingShape, RingView, RingWriter, read_events,
+    Durability, Memory, Owner, RingShape, RingView, RingWriter, Unpacked,
 };
 use taffrail_logging::{Clocked, Gate, Ticket};
 
@@ -41,7 +41,7 @@ impl Events {
     ///
     /// # Errors
     /// [`Error::Setup`] when they are not what they should be.
-    pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Vec<Clocked>), Error> {
+    pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Unpacked), Error> {
         let mut ring = None;
         let mut fellows = Vec::new();
         for (place, (rank, fd)) in setting.rings.iter().enumerate() {
@@ -56,10 +56,10 @@ impl Events {
         }
         let (place, shape, ring) = ring.expect("a rank is in its own set");
         let former = match &setting.replay {
-            None => Vec::new(),
+            None => Unpacked::default(),
             Some(file) => download(Owner { rank: me, job: shape.job }, file)?,
         };
-        let last = former.last().map_or(0, |event| event.clock);
+        let last = former.last_clock();
         if last != ring.written() {
             return Err(not_set_up(format!(
                 "{last} events are to be replayed, and {} are written in the ring of rank {me}",
@@ -190,13 +190,13 @@ fn map(rank: Rank, fd: &OwnedFd) -> Result<(Memory, RingShape), Error> {
     Ok((memory, shape))
 }
 
-fn download(owner: Owner, file: &OwnedFd) -> Result<Vec<Clocked>, Error> {
+fn download(owner: Owner, file: &OwnedFd) -> Result<Unpacked, Error> {
     use std::io::{Read, Seek};
     let mut bytes = Vec::new();
     let mut file = std::fs::File::from(file.try_clone().map_err(not_set_up)?);
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(not_set_up)?;
     let name = format!("of rank {}, handed over by the launcher", owner.rank);
-    read_events(owner, &name, &bytes).map_err(not_set_up)
+    Unpacked::new(owner, &name, bytes).map_err(not_set_up)
 }
 
 pub(super) fn not_set_up(error: impl ToString) -> Error {

@@ -49,7 +49,7 @@ use rustc_hash::FxHashMap;
 use setting::Setting;
 use several::Several;
 use taffrail_fabric::Fabric;
-use taffrail_logging::store::Vault;
+use taffrail_logging::store::{Unpacked, Vault};
 use taffrail_logging::{
     Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
 };
@@ -67,7 +67,7 @@ pub(crate) struct Log {
     /// What leaves waits for no events, and takes none with it.
     departs_freely: bool,
     recorder: Recorder,
-    replay: Replay,
+    replay: Replay<Unpacked>,
     /// There is something left of the replay.
     replaying: bool,
     /// What the last look for the end of operations has shown.
@@ -131,8 +131,7 @@ impl Log {
         let Kit { vault, files, going_on, state: restored } =
             Kit::open(setting, events.owner(), segment, line.most_segments())?;
         let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
-        let behind = former.into_iter().skip_while(|e| e.clock <= clock);
-        let replay = Replay::new(clock, behind.map(|e| (e.clock, e.event)))
+        let replay = Replay::new(clock, former.behind(clock))
             .map_err(|error| Error::Setup(error.to_string()))?;
         let first = setting.incarnation == 0;
         if !first {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use taffrail::Job;
 use taffrail_logging::Event;
-use taffrail_logging::store::{Memory, Owner, RingShape, RingWriter, read_events};
+use taffrail_logging::store::{Memory, Owner, RingShape, RingWriter, Unpacked};
 
 /// Steps that each rank does, with an event and an exchange of values in each.
 pub const STEPS: u32 = 40;
@@ -170,9 +170,10 @@ fn replayed(owner: Owner) -> u64 {
     assert!(file.write_all_at(&[0], 0).is_err() && file.set_len(0).is_err(), "it is sealed");
     let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
-    let events = read_events(owner, "replay", &bytes).unwrap();
-    for (clock, got) in (1..).zip(&events) {
+    let events = Unpacked::new(owner, "replay", bytes).unwrap();
+    let count = events.last_clock();
+    for (clock, got) in (1..).zip(events) {
         assert_eq!((got.clock, got.event), (clock, event(owner.rank, clock)));
     }
-    events.len() as u64
+    count
 }

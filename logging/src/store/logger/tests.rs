@@ -2,7 +2,7 @@ use super::*;
 use crate::Event;
 use crate::store::packed::pack;
 use crate::store::{
-    Durability, RingShape, RingWriter, create_memory, file_header, packed_header, read_events,
+    Durability, RingShape, RingWriter, Unpacked, create_memory, file_header, packed_header,
 };
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
@@ -124,17 +124,21 @@ fn push(writer: &mut RingWriter<Memory>, events: u64) {
 
 /// How many events are handed out: all as they were written, without gaps.
 fn copied(logger: &Logger, rank: Rank) -> u64 {
+    let (count, events) = handed_out(logger, rank);
+    assert_eq!(events.last_clock(), count);
+    for (clock, got) in (1..).zip(events) {
+        assert_eq!((got.clock, got.event), (clock, event(clock)));
+    }
+    count
+}
+
+fn handed_out(logger: &Logger, rank: Rank) -> (u64, Unpacked) {
     let mut into = tempfile::tempfile().unwrap();
-    let len = logger.copy(rank, &into).unwrap().unwrap();
+    let count = logger.copy(rank, &into).unwrap().unwrap();
     let mut bytes = Vec::new();
     into.rewind().unwrap();
     into.read_to_end(&mut bytes).unwrap();
-    assert_eq!(len, bytes.len() as u64);
-    let events = read_events(Owner { rank, job: JOB }, "copy", &bytes).unwrap();
-    for (clock, got) in (1..).zip(&events) {
-        assert_eq!((got.clock, got.event), (clock, event(clock)));
-    }
-    events.len() as u64
+    (count, Unpacked::new(Owner { rank, job: JOB }, "copy", bytes).unwrap())
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use super::*;
-use crate::store::read_events;
+use crate::store::file::{End, EventFile, FileError, file_header};
 use proptest::prelude::*;
+use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 
 const OWNER: Owner = Owner { rank: 5, job: 77 };
 
@@ -54,27 +56,51 @@ fn open(file: &File) -> Result<(PackedFile, u64), FileError> {
 }
 
 /// What is handed to a rank that is started again.
-fn copied(store: &PackedFile, more: &[u8]) -> Vec<Event> {
-    let mut copy = tempfile::tempfile().unwrap();
-    let len = store.copy(more, &copy).unwrap();
+fn copied(store: &PackedFile) -> Vec<Event> {
+    let copy = tempfile::tempfile().unwrap();
+    let end = store.copy(&copy).unwrap();
+    assert_eq!(copy.metadata().unwrap().len(), end);
+    unpacked(&copy).unwrap()
+}
+
+fn unpacked(mut file: &File) -> Result<Vec<Event>, FileError> {
     let mut bytes = Vec::new();
-    copy.rewind().unwrap();
-    copy.read_to_end(&mut bytes).unwrap();
-    assert_eq!(bytes.len() as u64, len);
-    let events = read_events(OWNER, "the copy", &bytes).unwrap();
-    events.into_iter().map(|clocked| clocked.event).collect()
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).unwrap();
+    let events = Unpacked::new(OWNER, "the copy", bytes)?;
+    assert!(events.clone().map(|clocked| clocked.clock).eq(1..=events.last_clock()));
+    Ok(events.map(|clocked| clocked.event).collect())
 }
 
 proptest! {
     #[test]
-    fn what_was_packed_is_unpacked(blocks in prop::collection::vec(events(), 0..5), more in events()) {
+    fn what_was_packed_is_unpacked(blocks in prop::collection::vec(events(), 0..5), from in 0..300_u64) {
         let (file, _) = store(&blocks);
         let (store, cut) = open(&file).unwrap();
-        let mut all = blocks.concat();
+        let all = blocks.concat();
         prop_assert_eq!((store.records(), cut), (all.len() as u64, 0));
-        let more_records = records(store.records() + 1, &more);
-        all.extend(more);
-        prop_assert_eq!(copied(&store, &more_records), all);
+        prop_assert_eq!(copied(&store), all.clone());
+        let mut bytes = Vec::new();
+        (&file).rewind().and_then(|()| (&file).read_to_end(&mut bytes)).unwrap();
+        let behind = Unpacked::new(OWNER, "the store", bytes).unwrap().behind(from);
+        let behind: Vec<Event> = behind.map(|clocked| clocked.event).collect();
+        prop_assert_eq!(&behind, &all[all.len().min(from as usize)..]);
+    }
+
+    #[test]
+    fn what_is_on_a_disk_is_packed_to_be_handed_over(events in events(), bit in any::<prop::sample::Index>()) {
+        let (file, copy) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let mut bytes = file_header(OWNER).to_vec();
+        bytes.extend(records(1, &events));
+        file.write_all_at(&bytes, 0).unwrap();
+        let (name, end) = ("the file".to_owned(), End::Torn);
+        let (records, _) = EventFile::open(file.try_clone().unwrap(), name, OWNER, end).unwrap();
+        let end = copy_packed(&records, OWNER, &copy).unwrap();
+        prop_assert_eq!(copy.metadata().unwrap().len(), end);
+        prop_assert_eq!(unpacked(&copy).unwrap(), events);
+        let bit = bit.index(8 * bytes.len());
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        file.write_all_at(&bytes, 0).unwrap();
+        prop_assert!(copy_packed(&records, OWNER, &copy).is_err());
     }
 
     #[test]
@@ -85,9 +111,11 @@ proptest! {
         let len = file.metadata().unwrap().len();
         let at = FILE_HEADER as u64 + at.index((len - FILE_HEADER as u64 + 1) as usize) as u64;
         file.set_len(at).unwrap();
+        let is_whole = ends.contains(&at) || at == FILE_HEADER as u64;
+        prop_assert_eq!(unpacked(&file).is_ok(), is_whole, "a download has no torn end");
         let (store, cut) = open(&file).unwrap();
         let whole = ends.iter().take_while(|&&end| end <= at).count();
-        prop_assert_eq!(copied(&store, &[]), blocks[..whole].concat());
+        prop_assert_eq!(copied(&store), blocks[..whole].concat());
         prop_assert_eq!(file.metadata().unwrap().len(), at - cut);
     }
 
@@ -101,10 +129,11 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
         file.write_all_at(&bytes, 0).unwrap();
+        prop_assert!(unpacked(&file).is_err());
         // A block that seems to be longer than the store seems to be one that was being written.
         if let Ok((store, cut)) = open(&file) {
             let all = blocks.concat();
-            prop_assert!(cut > 0 && all.starts_with(&copied(&store, &[])));
+            prop_assert!(cut > 0 && all.starts_with(&copied(&store)));
         }
     }
 }
@@ -122,9 +151,8 @@ proptest! {
         block.extend(bytes);
         let sum = checksum(OWNER.rank, &block);
         block[16..20].copy_from_slice(&sum.to_le_bytes());
-        let mut events = 0;
-        match unpack(OWNER.rank, 1, &block, |_| events += 1) {
-            Ok(all) => prop_assert_eq!((all, events), (u64::from(count), count)),
+        match unpack(OWNER.rank, 1, &block) {
+            Ok(all) => prop_assert_eq!(all, u64::from(count)),
             Err(error) => prop_assert_eq!(error, BlockError::Events { count }),
         }
     }

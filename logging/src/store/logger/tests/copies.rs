@@ -13,10 +13,10 @@ fn held(ranks: u32) -> Held {
 fn logger(held: &Held, copy: u32, from: Option<&Logger>) -> Logger {
     let mut logger = Logger::new(Disk::Memory);
     for rank in 0..held.ranks() {
-        let store = tempfile::tempfile().unwrap();
+        let (store, owner) = (tempfile::tempfile().unwrap(), Owner { rank, job: JOB });
         match from {
-            Some(from) => drop(from.copy(rank, &store).unwrap().unwrap()),
-            None => store.write_all_at(&file_header(Owner { rank, job: JOB }), 0).unwrap(),
+            Some(from) => handed_out(from, rank).1.write_to(owner, &store).unwrap(),
+            None => store.write_all_at(&file_header(owner), 0).unwrap(),
         }
         let ring = RingReader::attach(held.memory(rank), held.shape(rank), copy).unwrap();
         logger.serve(held.set(), ring, store).unwrap();
