@@ -1,7 +1,10 @@
 //! What a restarted rank is told, call by call, until it is where it was.
 
+mod given;
+
 use crate::{Clocked, Event, Name};
-use rustc_hash::{FxHashMap, FxHashSet};
+use given::Given;
+use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
 /// What happened to a receive before the failure.
@@ -83,8 +86,7 @@ pub enum ReplayError {
 /// so these are found by both.
 #[derive(Clone, Debug)]
 pub struct Replay<I> {
-    fates: FxHashMap<u32, Fate>,
-    reserved: FxHashMap<Name, Reserved>,
+    given: Given,
     /// The receives that were cancelled.
     cancelled: FxHashSet<u32>,
     /// What is left of the log, of which polls are the business still.
@@ -108,20 +110,28 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     ) -> Result<Replay<I>, ReplayError> {
         let log = events.into_iter();
         let mut replay = Replay {
-            fates: FxHashMap::default(),
-            reserved: FxHashMap::default(),
+            given: Given::default(),
             cancelled: FxHashSet::default(),
             log: log.clone(),
             nothing: 0,
             answer: None,
             clock: after,
         };
-        for Clocked { clock, event } in log {
+        for Clocked { clock, event } in log.clone() {
             if clock != replay.clock + 1 {
                 return Err(ReplayError::Gap { after: replay.clock, got: clock });
             }
             replay.clock = clock;
             replay.take_in(clock, event)?;
+        }
+        if let Some(name) = replay.given.sort() {
+            let gives_it = |one: &Clocked| match one.event {
+                Event::Matched { message, .. } | Event::Claimed { message, .. } => message == name,
+                _ => false,
+            };
+            let clock = log.filter(gives_it).nth(1).map_or(after, |second| second.clock);
+            let Name { source, context, seq } = name;
+            return Err(ReplayError::Twice { clock, source_rank: source, context, seq });
         }
         replay.go_on();
         Ok(replay)
@@ -130,36 +140,23 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     fn take_in(&mut self, clock: u64, event: Event) -> Result<(), ReplayError> {
         match event {
             Event::Matched { post, message, .. } => {
-                self.reserve(clock, message, Reserved::Post(post))?;
-                match self.fates.entry(post).or_default() {
-                    Fate::Messages(messages) => messages.push_back(message),
-                    _ if self.cancelled.contains(&post) => {
-                        return Err(ReplayError::Fate { clock, post });
-                    }
-                    free => *free = Fate::Messages([message].into()),
+                if !self.cancelled.is_empty() && self.cancelled.contains(&post) {
+                    return Err(ReplayError::Fate { clock, post });
                 }
+                self.given.message(message, Reserved::Post(post));
+                self.given.post(post, Some(message));
             }
             Event::Cancelled { post, .. } => {
                 if !self.cancelled.insert(post) {
                     return Err(ReplayError::Fate { clock, post });
                 }
                 // A multi-receive may have got messages before.
-                self.fates.entry(post).or_insert(Fate::Cancelled);
+                self.given.post(post, None);
             }
-            Event::Claimed { message, .. } => self.reserve(clock, message, Reserved::Claim)?,
+            Event::Claimed { message, .. } => self.given.message(message, Reserved::Claim),
             Event::Found { .. } | Event::Probed { .. } | Event::Nothing { .. } => {}
         }
         Ok(())
-    }
-
-    fn reserve(&mut self, clock: u64, name: Name, whom: Reserved) -> Result<(), ReplayError> {
-        match self.reserved.insert(name, whom) {
-            None => Ok(()),
-            Some(_) => {
-                let Name { source, context, seq } = name;
-                Err(ReplayError::Twice { clock, source_rank: source, context, seq })
-            }
-        }
     }
 
     /// Looks up what the next poll that is successful answers.
@@ -189,19 +186,12 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     /// Whether nothing is left to be told.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.nothing == 0
-            && self.answer.is_none()
-            && self.reserved.is_empty()
-            && self.fates.is_empty()
+        self.nothing == 0 && self.answer.is_none() && self.given.is_empty()
     }
 
     /// What becomes of the receive that is posted as number `post`. To be asked once.
     pub fn fate(&mut self, post: u32) -> Fate {
-        // To remove nothing from nothing would take a hash.
-        if self.fates.is_empty() {
-            return Fate::Free;
-        }
-        self.fates.remove(&post).unwrap_or_default()
+        self.given.take_fate(post)
     }
 
     /// Whether the receive that is posted as number `post` was cancelled: a multi-receive, after it had got
@@ -213,10 +203,7 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     /// For whom a message that arrives is kept, if it is. To be asked once: afterwards the caller
     /// keeps it.
     pub fn arrived(&mut self, name: Name) -> Option<Reserved> {
-        if self.reserved.is_empty() {
-            return None;
-        }
-        self.reserved.remove(&name)
+        self.given.take_message(name)
     }
 
     /// What a poll answers of which only success is an event, and that by an index that `is` one of it:

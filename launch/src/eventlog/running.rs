@@ -65,7 +65,8 @@ impl Running {
         self.process.wait().ok().filter(|status| status.code().is_some())
     }
 
-    /// Asks something of a rank and waits for the answer: the events that come with it, if any do. What else is said is added to `told`.
+    /// Asks something of a rank and waits for the answer: the events that come with it, if any do. What
+    /// else is said is added to `told`.
     pub fn ask(
         &mut self,
         asked: &Packet,
