@@ -1,6 +1,7 @@
 //! `taffrail run`: starts the ranks, serves PMI-1 to them, watches them, starts those again that were
 //! killed if their messages are logged, and ends them.
 
+mod addresses;
 mod cpus;
 mod estate;
 mod failures;
@@ -146,9 +147,12 @@ pub fn run(mut args: Args) -> ExitCode {
         }
         args.environment.extend(pmix::settings(args.ranks));
     }
+    if args.failures.log() {
+        addresses::settle();
+    }
     // With PMIx every rank is on a node of its own, so that nothing else is quick.
     if args.failures.log() || args.pmix {
-        args.environment.extend(crate::mpi::through_provider());
+        args.environment.extend(crate::mpi::through_provider(args.failures.has_sets_apart()));
     }
     match watch::job(&args) {
         Ok(status) => ExitCode::from(status),

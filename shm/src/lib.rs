@@ -37,6 +37,8 @@ mod outbox;
 #[cfg(not(loom))]
 mod pair;
 #[cfg(not(loom))]
+mod place;
+#[cfg(not(loom))]
 mod regions;
 #[cfg(not(loom))]
 mod rejoin;
@@ -57,6 +59,8 @@ mod watch;
 pub use line::{Costs, Line};
 #[cfg(not(loom))]
 pub use open::CallError;
+#[cfg(not(loom))]
+pub use place::place;
 #[cfg(not(loom))]
 pub use setup::{Config, Setup};
 #[cfg(not(loom))]

@@ -8,6 +8,7 @@
 mod headroom;
 mod mapped;
 
+use crate::place;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -231,10 +232,8 @@ unsafe impl Sync for Space {}
 
 impl Space {
     fn map(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> Result<Self, Errno> {
-        // SAFETY: a new mapping at a place the kernel chooses overlaps nothing.
-        let at = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0)?
-        };
+        // SAFETY: a new mapping overlaps nothing: the kernel takes another place if this one is taken.
+        let at = unsafe { rustix::mm::mmap(place(len), len, access, MapFlags::SHARED, file, 0)? };
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
         Ok(Space { at, len })
     }

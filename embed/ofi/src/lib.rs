@@ -28,6 +28,7 @@ mod domain;
 mod endpoint;
 mod eq;
 mod fabric;
+mod heap;
 mod info;
 mod lock;
 mod mr;

@@ -1,8 +1,10 @@
 //! Threads of this library.
 
 use std::ffi::{c_int, c_void};
+use std::hint;
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::{Arc, Barrier};
 use std::thread::{Builder, JoinHandle};
 
 /// Starts one, which may go on when the program ends.
@@ -11,7 +13,23 @@ use std::thread::{Builder, JoinHandle};
 /// What the system says to a new thread.
 pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     stay_loaded();
-    without_signals(|| Builder::new().name(name.into()).spawn(body))
+    let begun = Arc::new(Barrier::new(2));
+    let ours = begun.clone();
+    let body = move || {
+        have_an_arena();
+        ours.wait();
+        body();
+    };
+    let thread = without_signals(|| Builder::new().name(name.into()).spawn(body))?;
+    begun.wait();
+    Ok(thread)
+}
+
+/// The C library maps memory for each thread that allocates: now, and not beside what the program maps then
+/// (`heap.rs` says why that matters).
+fn have_an_arena() {
+    // SAFETY: a block that is given back at once, or null, which may be given back.
+    unsafe { libc::free(hint::black_box(libc::malloc(1))) };
 }
 
 /// Keeps this library in memory when it is unloaded, as libfabric does at the end of a program: the

@@ -44,8 +44,8 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
 }
 
 /// What ranks are given, whatever they are, for their MPI, if any, to use nothing but the provider.
-/// Nothing, where there is none.
-pub fn through_provider() -> Variables {
+/// Nothing, where there is none. `sets_apart`: some may be started again, and others not.
+pub fn through_provider(sets_apart: bool) -> Variables {
     let set = |name: &str| std::env::var_os(name).is_some();
     let library = library();
     let mut all = Variables::new();
@@ -57,7 +57,11 @@ pub fn through_provider() -> Variables {
     let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
     all.extend(choices);
     // With another choice of the user's it may have nothing else.
-    let alone = if set("OMPI_MCA_pml") { &[] } else { OPEN_MPI_ALONE };
+    let alone = match (set("OMPI_MCA_pml"), sets_apart) {
+        (true, _) => &[],
+        (false, true) => OPEN_MPI_ALONE_APART,
+        (false, false) => OPEN_MPI_ALONE,
+    };
     let more = MPICH.iter().chain(INTEL).chain(OPEN_MPI).chain(alone);
     all.extend(more.map(|&(name, value)| (name, value.into())));
     all.retain(|(name, _)| !set(name));
@@ -75,6 +79,11 @@ const OPEN_MPI: &[(&str, &str)] = &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "of
 /// The same, and nothing of its own beside it: no transport, and no windows past the provider.
 const OPEN_MPI_ALONE: &[(&str, &str)] =
     &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^rdma,ucx,portals4")];
+
+/// The same, and no windows at all: what those of Open MPI tell others is an address, and where it has its
+/// memory depends on how fast its threads are. One that was started again would not know what it is told.
+const OPEN_MPI_ALONE_APART: &[(&str, &str)] =
+    &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^rdma,ucx,portals4,pt2pt")];
 
 /// Where Intel MPI is: its launcher is in bin/, its libraries, to be found before those of the MPI
 /// that a program was linked with, in lib/.

@@ -49,9 +49,9 @@ impl Log {
     fn hand_over(&self, variable: &'static str, outfit: &mut Outfit) -> Result<(), Failure> {
         let mut numbers = Vec::new();
         for file in [&self.memory, &self.places, &self.spill] {
-            numbers.push(outfit.inherit(file)?.to_string());
+            numbers.push(outfit.inherit(file)?);
         }
-        outfit.set(variable, numbers.join(","));
+        outfit.tell(variable, &numbers);
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ impl Estate {
     /// Hands all of it to the process that is about to be started.
     pub fn hand_over(&self, outfit: &mut Outfit) -> Result<(), Failure> {
         let vault = outfit.inherit(&self.vault)?;
-        outfit.set("TAFFRAIL_VAULT", vault);
+        outfit.tell("TAFFRAIL_VAULT", &[vault]);
         self.own.hand_over("TAFFRAIL_LOG_FILES", outfit)?;
         match &self.former {
             Some(former) => former.hand_over("TAFFRAIL_FORMER_FILES", outfit),

@@ -114,6 +114,11 @@ impl Options {
         self.logging != Logging::None
     }
 
+    /// Whether some ranks may be started again, and others not.
+    pub(super) fn has_sets_apart(&self) -> bool {
+        self.log() && self.sets.as_deref().is_some_and(|sets| sets != "node")
+    }
+
     /// The longest time between two calls of the library, if ranks that hang are to be killed.
     pub(super) fn heartbeat(&self) -> Option<Duration> {
         self.heartbeat.map(Duration::from_secs)

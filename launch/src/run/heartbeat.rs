@@ -44,7 +44,7 @@ impl Heartbeats {
         let failed = |e: MemoryError| Failure::new(format!("no heartbeat for rank {rank}: {e}"));
         let file = create_memory("taffrail-heartbeat", BYTES).map_err(failed)?;
         let memory = Memory::map(file.as_fd(), BYTES).map_err(failed)?;
-        outfit.set("TAFFRAIL_HEARTBEAT", file.as_raw_fd());
+        outfit.tell("TAFFRAIL_HEARTBEAT", &[file.as_raw_fd()]);
         outfit.inherited.push(file);
         self.pulses[rank] = Some(Pulse { memory, word: 0, silent: Duration::ZERO });
         Ok(())

@@ -36,7 +36,7 @@ impl Programs {
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
         let theirs = OwnedFd::from(theirs);
-        outfit.set("TAFFRAIL_OVER", theirs.as_raw_fd());
+        outfit.tell("TAFFRAIL_OVER", &[theirs.as_raw_fd()]);
         outfit.inherited.push(theirs);
         self.all[rank] = Program { line: Some(ours), over: false };
         Ok(())

@@ -54,6 +54,13 @@ impl Outfit {
         self.variables.push((name, value.to_string()));
     }
 
+    /// Tells it numbers of descriptors, in as many letters whatever they are: a process that is started
+    /// again is to have its things where the one before had them, and its environment is one of them.
+    pub fn tell(&mut self, name: &'static str, descriptors: &[i32]) {
+        let numbers: Vec<String> = descriptors.iter().map(|fd| format!("{fd:04}")).collect();
+        self.set(name, numbers.join(","));
+    }
+
     /// Lets the process have a descriptor. Returns its number, there as here.
     pub fn inherit(&mut self, file: &impl AsFd) -> Result<i32, Failure> {
         let file = file.as_fd().try_clone_to_owned().map_err(|e| {
@@ -90,6 +97,8 @@ impl Rank {
             why: format!("cannot start {program:?} as rank {number}: {}", in_words(&e)),
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // A number of three digits, see `Outfit::tell`: others read this one, who may mind zeros.
+        let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
         let mut command = command(args).map_err(failed)?;
         command
             .env("PMI_FD", theirs.as_raw_fd().to_string())
@@ -111,7 +120,7 @@ impl Rank {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let mut inherited = outfit.inherited;
-        inherited.push(theirs.into());
+        inherited.push(theirs);
         before_exec(&mut command, inherited, cpu, guard).map_err(failed)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();

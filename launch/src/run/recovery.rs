@@ -134,12 +134,15 @@ impl Recovery {
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
             let ring = outfit.inherit(&self.logger.ring(member))?;
-            rings.push(format!("{member}:{ring}"));
+            rings.push(format!("{member}:{ring:04}"));
         }
         outfit.set("TAFFRAIL_RINGS", rings.join(","));
-        if let Some(replay) = replay {
-            outfit.set("TAFFRAIL_REPLAY", replay.as_raw_fd());
-            outfit.inherited.push(replay);
+        match replay {
+            None => outfit.set("TAFFRAIL_REPLAY", "none"),
+            Some(replay) => {
+                outfit.tell("TAFFRAIL_REPLAY", &[replay.as_raw_fd()]);
+                outfit.inherited.push(replay);
+            }
         }
         if let Some(bytes) = self.logged.memory {
             outfit.set("TAFFRAIL_LOG_MEMORY", bytes);
@@ -149,7 +152,9 @@ impl Recovery {
         }
         if std::env::var_os(PATIENCE).is_none() {
             let is_first = life.incarnation == 0;
-            outfit.set(PATIENCE, if is_first { OF_FIRST_LIVES } else { OF_SUCCESSORS });
+            let seconds = if is_first { OF_FIRST_LIVES } else { OF_SUCCESSORS };
+            // In as many letters, too.
+            outfit.set(PATIENCE, format!("{seconds:07}"));
         }
         Ok(outfit)
     }

@@ -179,12 +179,12 @@ fn options_are_passed_on() {
     };
     let job = silent(&arguments);
     let out = String::from_utf8(job.stdout).unwrap();
-    let fixed = "TAFFRAIL_CONNECT_TIMEOUT=600 TAFFRAIL_EVENTS=all TAFFRAIL_GENERATIONS=0 \
+    let fixed = "TAFFRAIL_CONNECT_TIMEOUT=0000600 TAFFRAIL_EVENTS=all TAFFRAIL_GENERATIONS=0 \
                  TAFFRAIL_INCARNATION=0 TAFFRAIL_JOB=";
     for further in [
         " TAFFRAIL_LOGGING=pessimistic TAFFRAIL_LOG_FILES=",
         " TAFFRAIL_LOG_MEMORY=65536 TAFFRAIL_OVER=",
-        " TAFFRAIL_RINGS=0:",
+        " TAFFRAIL_REPLAY=none TAFFRAIL_RINGS=0:",
     ] {
         assert!(out.contains(further), "{out}");
     }

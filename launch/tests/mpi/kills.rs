@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 type Plan = Vec<(Duration, Vec<u32>)>;
 
 /// Programs with few steps, so that starting and ending take most of their time.
-const PROGRAMS: [(&str, u32); 4] = [("ring", 30), ("cg", 40), ("comms", 10), ("workers", 100)];
+const PROGRAMS: [(&str, u32); 5] =
+    [("ring", 30), ("cg", 40), ("comms", 10), ("workers", 100), ("windows", 10)];
 
 /// Runs each program again and again with kills that `plan` makes of its length, until as many runs as
 /// wanted had all their kills in time, and compares the answers.
 fn disturbed(test: &str, mut plan: impl FnMut(&mut fastrand::Rng, Duration) -> Plan) {
     let Some(mpich) = installed::mpich().filter(|_| kills() > 0) else { return };
-    // Four programs with a third of the kills each: enough for a run, and it is run often.
+    // Five programs with a third of the kills each: enough for a run, and it is run often.
     let wanted = kills().div_ceil(3);
     let mut random = random(test);
     let folder = tempfile::tempdir().unwrap();

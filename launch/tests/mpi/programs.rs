@@ -11,6 +11,9 @@ use std::time::Duration;
 const PROGRAMS: [(&str, u32); 6] =
     [("ring", 40), ("cg", 60), ("workers", 200), ("probes", 20), ("comms", 20), ("persistent", 10)];
 
+/// One that not every MPI can do again.
+const WINDOWS: (&str, u32) = ("windows", 20);
+
 pub const RANKS: &str = "3";
 
 /// The folder with the provider to test, if it is there.
@@ -47,7 +50,7 @@ fn answer(how: &[&str], program: &Path, steps: u32) -> String {
 fn every_program_has_one_answer_under_mpich_whoever_starts_it() {
     let Some(mpich) = installed::mpich() else { return };
     let folder = tempfile::tempdir().unwrap();
-    for (name, steps) in PROGRAMS {
+    for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
         let program = mpich.compile(name, folder.path());
         let ours = answer(&["run"], &program, steps);
         let theirs = answer(&["mpi"], &program, steps);
@@ -59,7 +62,7 @@ fn every_program_has_one_answer_under_mpich_whoever_starts_it() {
 fn every_program_has_the_same_answer_under_open_mpi() {
     let (Some(open_mpi), Some(mpich)) = (installed::open_mpi(), installed::mpich()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    for (name, steps) in PROGRAMS {
+    for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
         let expected = answer(&["run"], &mpich.compile(name, folder.path()), steps);
         let program = open_mpi.compile(name, folder.path());
         assert_eq!(answer(&["mpi"], &program, steps), expected, "{name}");
@@ -100,6 +103,34 @@ fn programs_whose_ranks_are_killed_have_the_same_answer() {
     programs_killed(installed::mpich());
 }
 
+/// With windows they tell each other where that is.
+#[test]
+fn ranks_that_are_killed_have_their_memory_where_it_was() {
+    let Some(mpi) = installed::mpich().filter(|_| kills() > 0) else { return };
+    let mut random = random("ranks_that_are_killed_have_their_memory_where_it_was");
+    for (name, steps) in [("addresses", 20), WINDOWS] {
+        killed(&mpi, name, steps, &mut random);
+    }
+}
+
+/// Where it has its memory is not the same in every life.
+#[test]
+fn open_mpi_has_windows_where_all_ranks_are_started_again_together() {
+    let Some(mpi) = installed::open_mpi().filter(|_| kills() > 0) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (name, steps) = WINDOWS;
+    let program = mpi.compile(name, folder.path());
+    let apart = Job::begin(&program, steps).end();
+    assert!(apart.status != Some(0) && apart.err.contains("MPI_ERR_WIN"), "{apart:?}");
+    let peace = Job::begin_killed(&program, steps, "", "node").end();
+    assert_eq!((peace.status, answers(&peace).len()), (Some(0), 1), "{peace:?}");
+    for kill in ["0 3 0.5", "1 9 0.1", "2 15 0.9"] {
+        let job = Job::begin_killed(&program, steps, kill, "node").end();
+        assert_eq!((job.status, answers(&job)), (Some(0), answers(&peace)), "{kill}: {job:?}");
+        assert!(job.err.contains("restarting ranks 0-2"), "{kill}: {job:?}");
+    }
+}
+
 #[test]
 fn programs_whose_ranks_are_killed_have_the_same_answer_under_open_mpi() {
     programs_killed(installed::open_mpi());
@@ -113,27 +144,29 @@ fn programs_killed(mpi: Option<Mpi>) {
     }
 }
 
-/// A logged job, and the file with what it says on standard error.
+/// A logged job, and the folder with what it says on standard error, and with what its ranks write.
 pub struct Job {
     process: std::process::Child,
-    said: tempfile::NamedTempFile,
+    folder: tempfile::TempDir,
 }
 
 impl Job {
     /// Starts a program.
     pub fn begin(program: &Path, steps: u32) -> Job {
-        Job::begin_killed(program, steps, "")
+        Job::begin_killed(program, steps, "", "rank")
     }
 
     /// Starts a program that is killed as `kill` says: see `common.h`.
-    fn begin_killed(program: &Path, steps: u32, kill: &str) -> Job {
-        let said = tempfile::NamedTempFile::new().unwrap();
+    fn begin_killed(program: &Path, steps: u32, kill: &str, sets: &str) -> Job {
+        let folder = tempfile::tempdir().unwrap();
+        let said = std::fs::File::create(folder.path().join("said")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
-        command.args(["run", "--timeout", "120", "--logging", "pessimistic", "--sets", "rank"]);
+        command.args(["run", "--timeout", "120", "--logging", "pessimistic", "--sets", sets]);
         command.args(["-n", RANKS]).arg(program).arg(steps.to_string()).env("KILL", kill);
+        command.env("ADDRESSES", folder.path().join("addresses"));
         choose(&mut command).stdin(Stdio::null()).stdout(Stdio::piped());
-        let process = command.stderr(said.reopen().unwrap()).spawn().unwrap();
-        Job { process, said }
+        let process = command.stderr(said).spawn().unwrap();
+        Job { process, folder }
     }
 
     /// Whether there was such a rank to kill.
@@ -154,12 +187,12 @@ impl Job {
     }
 
     pub fn end(self) -> Ended {
-        let said = self.said;
+        let said = self.folder.path().join("said");
         let output = self.process.wait_with_output().unwrap();
         Ended {
             status: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),
-            err: std::fs::read_to_string(said.path()).unwrap(),
+            err: std::fs::read_to_string(said).unwrap(),
         }
     }
 }
@@ -179,7 +212,7 @@ fn killed(mpi: &Mpi, name: &str, steps: u32, random: &mut fastrand::Rng) {
         }
         let victim = random.u32(..RANKS.parse::<u32>().unwrap());
         let kill = format!("{victim} {} {}", random.u32(..steps), random.f64());
-        let job = Job::begin_killed(&program, steps, &kill).end();
+        let job = Job::begin_killed(&program, steps, &kill, "rank").end();
         // Too late, in the last step: all were done with each other, and what is left is not done again.
         if job.err.contains("it is not restarted, since") {
             continue;

@@ -123,8 +123,12 @@ impl Setting {
             let fd = open(fd).map_err(|why| wrong("TAFFRAIL_RINGS", &why))?;
             rings.push((fellow, fd));
         }
-        let replay = number("TAFFRAIL_REPLAY")?
-            .map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
+        let replay = match look("TAFFRAIL_REPLAY").as_deref() {
+            Some("none") => None,
+            _ => number("TAFFRAIL_REPLAY")?,
+        };
+        let replay =
+            replay.map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
         let fd = |name: &'static str, fd: RawFd| open(fd).map_err(|why| wrong(name, &why));
         let log_files = |name: &'static str| -> Result<Option<LogFiles>, Error> {
             let Some(text) = look(name) else { return Ok(None) };
@@ -215,6 +219,8 @@ mod tests {
         let again = read(&[("TAFFRAIL_INCARNATION", "3"), ("TAFFRAIL_REPLAY", "12")]).unwrap();
         assert!(again.replay.is_some() && again.incarnation == 3 && !again.all_events);
         assert!(again.estate.is_none());
+        assert!(read(&[("TAFFRAIL_REPLAY", "none")]).unwrap().replay.is_none());
+        assert!(read(&[("TAFFRAIL_REPLAY", "0012")]).unwrap().replay.is_some());
         let files = [("TAFFRAIL_VAULT", "13"), ("TAFFRAIL_LOG_FILES", "14,15,16")];
         assert!(read(&files).unwrap().estate.unwrap().former.is_none());
         let former = [&files[..], &[("TAFFRAIL_FORMER_FILES", "16,17,18")]].concat();

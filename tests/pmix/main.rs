@@ -1,5 +1,8 @@
-//! Jobs whose launcher speaks PMIx: Open MPI's `mpirun`, and `taffrail run --pmix`.
+//! Jobs whose launcher speaks PMIx: Open MPI's `mpirun`, Slurm's `srun`, and `taffrail run --pmix`.
 
+mod slurm;
+
+use slurm::Slurm;
 use std::process::{Command, Output, Stdio};
 use taffrail::{Dest, Job, Pattern, collectives};
 
@@ -84,6 +87,21 @@ fn ranks_that_mpirun_starts_are_one_job() {
     }
     check(&run(&["mpirun.openmpi", "--oversubscribe", "-n", "3"], &[]), 3);
     check(&run(&["mpirun.openmpi", "-n", "1"], &[]), 1);
+}
+
+#[test]
+fn ranks_that_slurm_starts_are_one_job() {
+    let Some(slurm) = Slurm::start() else { return };
+    let config = [("SLURM_CONF", slurm.config())];
+    check(&run(&["srun", "--mpi=pmix", "-n", "3"], &config), 3);
+    check(&run(&["srun", "--mpi=pmix", "-n", "1"], &config), 1);
+    // This one speaks PMI-1, too.
+    check(&run(&["srun", "--mpi=pmi2", "-n", "3"], &config), 3);
+    // Neither: three jobs of one rank would be a wrong result.
+    let job = run(&["srun", "--mpi=none", "-n", "3"], &config);
+    let said =
+        String::from_utf8_lossy(&job.stderr).into_owned() + &String::from_utf8_lossy(&job.stdout);
+    assert!(!job.status.success() && said.contains("srun --mpi=pmix"), "{job:?}");
 }
 
 /// The launcher to test, if it was built.

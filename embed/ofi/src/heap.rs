@@ -1,0 +1,198 @@
+//! What this library allocates where messages are logged: apart from what the program and its MPI
+//! allocate, so that a process that is started again, where we allocate more and at other times, has its own
+//! things where the process before had them (`docs/logging.md`, section 15).
+
+use dlmalloc::{Allocator, Dlmalloc};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use taffrail_shm::place;
+
+#[global_allocator]
+static HEAP: Heap =
+    Heap { apart: AtomicU8::new(UNKNOWN), own: Mutex::new(Dlmalloc::new_with_allocator(Pages)) };
+
+struct Heap {
+    apart: AtomicU8,
+    own: Mutex<Dlmalloc<Pages>>,
+}
+
+/// Whether there is a heap of our own, once that is known.
+const UNKNOWN: u8 = 0;
+const SHARED: u8 = 1;
+const APART: u8 = 2;
+
+impl Heap {
+    /// The heap of our own, if it is used.
+    #[inline]
+    fn own(&self) -> Option<MutexGuard<'_, Dlmalloc<Pages>>> {
+        match self.apart.load(Ordering::Relaxed) {
+            SHARED => None,
+            APART => Some(self.lock()),
+            _ => self.first(),
+        }
+    }
+
+    /// The same for all later times, whatever becomes of the environment.
+    #[cold]
+    fn first(&self) -> Option<MutexGuard<'_, Dlmalloc<Pages>>> {
+        let is_apart = env(c"TAFFRAIL_LOGGING").is_some_and(|policy| policy != b"none");
+        let found = if is_apart { APART } else { SHARED };
+        // Another thread may have been faster, and has found the same.
+        self.apart.store(found, Ordering::Relaxed);
+        is_apart.then(|| self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Dlmalloc<Pages>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A variable of the environment, without allocating.
+fn env(name: &std::ffi::CStr) -> Option<&'static [u8]> {
+    // SAFETY: the name ends with a zero byte. That nobody changes the environment beside us is what
+    // everything that reads it relies on.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: what is found is a string, which is looked at before anybody can change it.
+    (!value.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(value) }.to_bytes())
+}
+
+// SAFETY: both heaps keep the contract, and a block goes back to the one that it is from: which of them
+// is used never changes.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match self.own() {
+            // SAFETY: the layout is as the caller promises.
+            Some(mut own) => unsafe { own.malloc(layout.size(), layout.align()) },
+            // SAFETY: as above.
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match self.own() {
+            // SAFETY: the layout is as the caller promises.
+            Some(mut own) => unsafe { own.calloc(layout.size(), layout.align()) },
+            // SAFETY: as above.
+            None => unsafe { System.alloc_zeroed(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match self.own() {
+            // SAFETY: the block is of this heap and layout, as the caller promises.
+            Some(mut own) => unsafe { own.free(block, layout.size(), layout.align()) },
+            // SAFETY: as above.
+            None => unsafe { System.dealloc(block, layout) },
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        match self.own() {
+            // SAFETY: the block is of this heap and layout, as the caller promises.
+            Some(mut own) => unsafe { own.realloc(block, layout.size(), layout.align(), size) },
+            // SAFETY: as above.
+            None => unsafe { System.realloc(block, layout, size) },
+        }
+    }
+}
+
+/// Where that heap has its memory from.
+struct Pages;
+
+// SAFETY: what is handed out is mapped, and nobody else's.
+unsafe impl Allocator for Pages {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: without MAP_FIXED a new mapping overlaps nothing.
+        match unsafe { rustix::mm::mmap_anonymous(place(size), size, access, flags) } {
+            Ok(at) => (at.cast(), size, 0),
+            Err(_) => (null_mut(), 0, 0),
+        }
+    }
+
+    /// A block that grows moves.
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        null_mut()
+    }
+
+    fn free_part(&self, at: *mut u8, old: usize, new: usize) -> bool {
+        // SAFETY: as below; the front stays.
+        unsafe { rustix::mm::munmap(at.wrapping_add(new).cast(), old - new) }.is_ok()
+    }
+
+    fn free(&self, at: *mut u8, size: usize) -> bool {
+        // SAFETY: these pages are of `alloc`, and nobody uses them any more.
+        unsafe { rustix::mm::munmap(at.cast(), size) }.is_ok()
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        rustix::param::page_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of all sizes and alignments, by several threads, one of which frees what another has.
+    #[test]
+    fn blocks_keep_what_is_in_them() {
+        let heap = Heap {
+            apart: AtomicU8::new(APART),
+            own: Mutex::new(Dlmalloc::new_with_allocator(Pages)),
+        };
+        let kept = Mutex::new(Vec::new());
+        let work = &|seed: usize| {
+            let mut random = seed;
+            for round in 0..3000 {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let size = 1 + (random >> 40) % if round % 50 == 0 { 1 << 20 } else { 3000 };
+                let layout = Layout::from_size_align(size, 1 << ((random >> 33) % 8)).unwrap();
+                let new = layout.size() / 2 + 1 + (random >> 20) % layout.size();
+                // SAFETY: the block is of this layout, then of this size, and used within that.
+                let block = unsafe {
+                    let block = heap.alloc_zeroed(layout);
+                    assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
+                    let bytes = std::slice::from_raw_parts(block, size);
+                    assert!(bytes.iter().all(|&byte| byte == 0));
+                    block.write_bytes(seed as u8, size);
+                    let block = heap.realloc(block, layout, new);
+                    let bytes = std::slice::from_raw_parts(block, size.min(new));
+                    assert!(bytes.iter().all(|&byte| byte == seed as u8));
+                    block.write_bytes(seed as u8, new);
+                    block
+                };
+                let layout = Layout::from_size_align(new, layout.align()).unwrap();
+                let mut kept = kept.lock().unwrap();
+                kept.push((block.expose_provenance(), layout, seed as u8));
+                let other = (random >> 25) % kept.len();
+                if kept.len() > 500 {
+                    let (block, layout, seed) = kept.swap_remove(other);
+                    let block = std::ptr::with_exposed_provenance_mut::<u8>(block);
+                    // SAFETY: nobody else has this block now.
+                    unsafe {
+                        let bytes = std::slice::from_raw_parts(block, layout.size());
+                        assert!(bytes.iter().all(|&byte| byte == seed));
+                        heap.dealloc(block, layout);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for seed in 1..4 {
+                scope.spawn(move || work(seed));
+            }
+        });
+    }
+}

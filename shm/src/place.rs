@@ -1,0 +1,62 @@
+//! Where in the address space things of this library are mapped: far from where a program and its other
+//! libraries have theirs, whose addresses then do not depend on what we map, and when.
+//!
+//! A process that is started again may have to have everything where the one before had it: MPIs send
+//! addresses of their own to others, and are told them back (`docs/logging.md`, section 15).
+
+use std::ffi::c_void;
+use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Above the heap of programs that are linked to fixed addresses, below all others; what AddressSanitizer
+/// has is not here.
+const FIRST: usize = 17 << 40;
+
+/// So far places go before they begin again, and so far the first one may be moved.
+const SPAN: usize = 1 << 44;
+
+/// Places begin and end at these: the pages of all machines.
+const STEP: usize = 1 << 16;
+
+/// A place for `len` bytes, for `mmap` to be asked for. It need not be free, and `mmap` then takes another.
+///
+/// Where the system chooses addresses at random, places are as random as that of this library.
+pub fn place(len: usize) -> *mut c_void {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let library = (&raw const NEXT).addr() / 4096 * STEP % SPAN;
+    // A page between two says at once who goes too far.
+    let room = len.next_multiple_of(STEP).saturating_add(STEP);
+    let at = NEXT.fetch_add(room, Ordering::Relaxed) % SPAN;
+    without_provenance_mut(FIRST + library + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mm::{MapFlags, ProtFlags};
+
+    #[test]
+    fn what_is_mapped_lies_where_it_was_asked_for_and_apart() {
+        let [first, second] = [5000, 1 << 20].map(|len| {
+            let wanted = place(len);
+            // SAFETY: a new mapping, at a free place, overlaps nothing.
+            let at = unsafe {
+                rustix::mm::mmap_anonymous(wanted, len, ProtFlags::READ, MapFlags::PRIVATE)
+            };
+            assert_eq!(at.unwrap(), wanted);
+            wanted.addr()
+        });
+        assert!(second >= first + 5000 + STEP && second < FIRST + 2 * SPAN, "{first:x} {second:x}");
+    }
+
+    #[test]
+    fn a_place_that_is_taken_is_not_overwritten() {
+        let taken = place(4096);
+        let map = || {
+            // SAFETY: without MAP_FIXED a new mapping overlaps nothing.
+            unsafe { rustix::mm::mmap_anonymous(taken, 4096, ProtFlags::READ, MapFlags::PRIVATE) }
+        };
+        let (first, second) = (map().unwrap(), map().unwrap());
+        assert!(first == taken && second != taken);
+    }
+}
