@@ -40,19 +40,21 @@ int main(int argc, char **argv)
     uint64_t sum = 0;
     for (int step = 0; step < steps(argc, argv); step++) {
         in_step(step);
-        int next = (rank + 1) % size;
+        /* Everybody meets everybody, some late. */
+        int next = (rank + 1 + step % (size - 1)) % size;
         for (int message = 0; message < 10; message++) {
             /* Some short, some long, and some before they are expected. */
-            uint64_t random = scattered(100 * step + message);
+            int tag = 16 * step + message;
+            uint64_t random = scattered(tag);
             int length = 1 + random % (message % 3 ? 100 : COUNT), is_early = random >> 40 & 1;
             for (int i = 0; i < length; i++)
                 out[i] = sum + i;
             MPI_Request sent, got;
             if (!is_early)
-                MPI_Irecv(in, length, MPI_UINT64_T, MPI_ANY_SOURCE, message, MPI_COMM_WORLD, &got);
-            MPI_Isend(out, length, MPI_UINT64_T, next, message, MPI_COMM_WORLD, &sent);
+                MPI_Irecv(in, length, MPI_UINT64_T, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &got);
+            MPI_Isend(out, length, MPI_UINT64_T, next, tag, MPI_COMM_WORLD, &sent);
             if (is_early)
-                MPI_Irecv(in, length, MPI_UINT64_T, MPI_ANY_SOURCE, message, MPI_COMM_WORLD, &got);
+                MPI_Irecv(in, length, MPI_UINT64_T, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &got);
             MPI_Wait(&got, MPI_STATUS_IGNORE);
             MPI_Wait(&sent, MPI_STATUS_IGNORE);
             sum = mixed(sum, in[length - 1]);
