@@ -5,6 +5,7 @@ const CLOSE: usize = 32;
 const PAGE: usize = 4096;
 /// Ranges of up to so many bytes are copied by ordinary loads and stores.
 const PART: usize = 2048;
+const LINE: usize = 64;
 
 /// Copies `len` bytes.
 ///
@@ -44,6 +45,21 @@ unsafe fn in_parts(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// How far into a line `len` bytes that are gathered from `parts` should begin.
+///
+/// Long ranges are copied fastest if both ends lie alike in their lines, and some distances are slow
+/// ([`copy`]). So the last part, which is the long one, lies as it does in the program; often it will in the
+/// receiver's, too.
+#[inline]
+pub fn skew(parts: &[&[u8]], len: usize) -> usize {
+    match parts.last() {
+        Some(last) if last.len() > PART => {
+            last.as_ptr().addr().wrapping_sub(len - last.len()) % LINE
+        }
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +92,20 @@ mod tests {
                     assert!(around.clone().all(|&byte| byte == 0), "{from} {to} {len}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_long_part_lies_in_its_lines_as_it_does_in_the_program() {
+        let bytes = pattern();
+        for from in 0..LINE {
+            for lead in [0, 1, 8, 63, 100] {
+                let (lead, last) = (&bytes.0[..lead], &bytes.0[from..from + PART + 1]);
+                let skew = skew(&[lead, last], lead.len() + last.len());
+                assert!(skew < LINE);
+                assert_eq!((skew + lead.len()) % LINE, last.as_ptr().addr() % LINE);
+            }
+            assert_eq!(skew(&[&bytes.0[from..from + PART]], PART), 0, "it is short");
         }
     }
 

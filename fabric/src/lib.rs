@@ -28,7 +28,7 @@ mod cost;
 mod error;
 mod payload;
 
-pub use copying::copy;
+pub use copying::{copy, skew};
 pub use cost::{BadTable, Caps, Cost, Denied};
 pub use error::{Fault, MemoryError, Refused};
 pub use payload::Payload;

@@ -3,9 +3,6 @@
 /// Below this many bytes the caches always win, and edges would be most of the copy.
 const SHORTEST_STREAM: usize = 256;
 
-/// Up to so many bytes C libraries copy with loads and stores in any case.
-pub(crate) const SHORTEST_COLD: usize = 2048;
-
 /// Copies `len` bytes through the caches.
 ///
 /// # Safety
@@ -60,23 +57,7 @@ pub(crate) unsafe fn streaming(to: *mut u8, from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if len >= SHORTEST_STREAM {
         // SAFETY: the caller's promise.
-        return unsafe { x86::lines::<true>(to, from, len) };
-    }
-    // SAFETY: the caller's promise.
-    unsafe { plain(to, from, len) };
-}
-
-/// Copies `len` bytes through the caches to memory that may be in none of them: with loads and stores, unless
-/// both begin at the same place of a line, since what C libraries use for more than
-/// [so many bytes](SHORTEST_COLD), `rep movsb`, takes up to twice as long else (Zen 4).
-///
-/// # Safety
-/// As [`plain`].
-pub(crate) unsafe fn cold(to: *mut u8, from: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if len >= SHORTEST_STREAM && !to.addr().wrapping_sub(from.addr()).is_multiple_of(x86::LINE) {
-        // SAFETY: the caller's promise.
-        return unsafe { x86::lines::<false>(to, from, len) };
+        return unsafe { x86::streaming(to, from, len) };
     }
     // SAFETY: the caller's promise.
     unsafe { plain(to, from, len) };
@@ -88,13 +69,11 @@ mod x86 {
 
     use super::plain;
 
-    pub(super) const LINE: usize = 64;
+    const LINE: usize = 64;
 
-    /// Line by line, `PAST` the caches or through them.
-    ///
     /// # Safety
     /// As [`plain`].
-    pub(super) unsafe fn lines<const PAST: bool>(to: *mut u8, from: *const u8, len: usize) {
+    pub(super) unsafe fn streaming(to: *mut u8, from: *const u8, len: usize) {
         let head = to.align_offset(LINE).min(len);
         let lines = (len - head) / LINE;
         let tail = head + lines * LINE;
@@ -103,11 +82,11 @@ mod x86 {
         unsafe {
             plain(to, from, head);
             if std::arch::is_x86_feature_detected!("avx512f") {
-                lines_avx512::<PAST>(to.add(head), from.add(head), lines);
+                lines_avx512(to.add(head), from.add(head), lines);
             } else if std::arch::is_x86_feature_detected!("avx2") {
-                lines_avx2::<PAST>(to.add(head), from.add(head), lines);
+                lines_avx2(to.add(head), from.add(head), lines);
             } else {
-                lines_sse2::<PAST>(to.add(head), from.add(head), lines);
+                lines_sse2(to.add(head), from.add(head), lines);
             }
             plain(to.add(tail), from.add(tail), len - tail);
         }
@@ -117,49 +96,37 @@ mod x86 {
     /// `lines` lines can be read at `from` and written at `to`, which is aligned to one; the
     /// processor has AVX-512.
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn lines_avx512<const PAST: bool>(
-        to: *mut u8,
-        from: *const u8,
-        lines: usize,
-    ) {
+    pub(super) unsafe fn lines_avx512(to: *mut u8, from: *const u8, lines: usize) {
         for line in 0..lines {
             // SAFETY: the caller's promise.
             unsafe {
                 let bytes = _mm512_loadu_si512(from.add(line * LINE).cast());
-                match PAST {
-                    true => _mm512_stream_si512(to.add(line * LINE).cast(), bytes),
-                    false => _mm512_store_si512(to.add(line * LINE).cast(), bytes),
-                }
+                _mm512_stream_si512(to.add(line * LINE).cast(), bytes);
             }
         }
-        if PAST {
-            _mm_sfence();
-        }
+        _mm_sfence();
     }
 
     /// # Safety
     /// As [`lines_avx512`], with AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn lines_avx2<const PAST: bool>(to: *mut u8, from: *const u8, lines: usize) {
+    pub(super) unsafe fn lines_avx2(to: *mut u8, from: *const u8, lines: usize) {
         for line in 0..lines {
             // SAFETY: the caller's promise.
             unsafe {
                 let (from, to) = (from.add(line * LINE), to.add(line * LINE));
                 let low = _mm256_loadu_si256(from.cast());
                 let high = _mm256_loadu_si256(from.add(32).cast());
-                let store = if PAST { _mm256_stream_si256 } else { _mm256_store_si256 };
-                store(to.cast(), low);
-                store(to.add(32).cast(), high);
+                _mm256_stream_si256(to.cast(), low);
+                _mm256_stream_si256(to.add(32).cast(), high);
             }
         }
-        if PAST {
-            _mm_sfence();
-        }
+        _mm_sfence();
     }
 
     /// # Safety
     /// As [`lines_avx512`], with SSE2, which every processor of this kind has.
-    pub(super) unsafe fn lines_sse2<const PAST: bool>(to: *mut u8, from: *const u8, lines: usize) {
+    pub(super) unsafe fn lines_sse2(to: *mut u8, from: *const u8, lines: usize) {
         for line in 0..lines {
             // SAFETY: the caller's promise.
             unsafe {
@@ -168,17 +135,14 @@ mod x86 {
                 let b = _mm_loadu_si128(from.add(16).cast());
                 let c = _mm_loadu_si128(from.add(32).cast());
                 let d = _mm_loadu_si128(from.add(48).cast());
-                let store = if PAST { _mm_stream_si128 } else { _mm_store_si128 };
-                store(to.cast(), a);
-                store(to.add(16).cast(), b);
-                store(to.add(32).cast(), c);
-                store(to.add(48).cast(), d);
+                _mm_stream_si128(to.cast(), a);
+                _mm_stream_si128(to.add(16).cast(), b);
+                _mm_stream_si128(to.add(32).cast(), c);
+                _mm_stream_si128(to.add(48).cast(), d);
             }
         }
-        if PAST {
-            // SAFETY: a fence touches nothing, and SSE is always there.
-            unsafe { _mm_sfence() };
-        }
+        // SAFETY: a fence touches nothing, and SSE is always there.
+        unsafe { _mm_sfence() };
     }
 }
 
@@ -206,12 +170,10 @@ mod tests {
             for (to, from) in [(0, 0), (1, 0), (0, 1), (63, 17), (32, 48), (len % 64, len % 61)] {
                 check(plain, to, from, len);
                 check(streaming, to, from, len);
-                check(cold, to, from, len);
             }
         }
         for offset in 0..64 {
             check(streaming, offset, 64 - offset, 4096 + offset);
-            check(cold, offset, 64 - offset, 4096 + offset);
         }
     }
 
@@ -221,17 +183,15 @@ mod tests {
         #[repr(align(64))]
         struct Lines([u8; 1024]);
         type Copy = unsafe fn(*mut u8, *const u8, usize);
-        let mut widths: Vec<(&str, [Copy; 2])> =
-            vec![("sse2", [x86::lines_sse2::<true>, x86::lines_sse2::<false>])];
+        let mut widths: Vec<(&str, Copy)> = vec![("sse2", x86::lines_sse2)];
         if std::arch::is_x86_feature_detected!("avx2") {
-            widths.push(("avx2", [x86::lines_avx2::<true>, x86::lines_avx2::<false>]));
+            widths.push(("avx2", x86::lines_avx2));
         }
         if std::arch::is_x86_feature_detected!("avx512f") {
-            widths.push(("avx512", [x86::lines_avx512::<true>, x86::lines_avx512::<false>]));
+            widths.push(("avx512", x86::lines_avx512));
         }
         let source = pattern(1024 + 3);
-        let all = widths.into_iter().flat_map(|(name, ways)| ways.map(|copy| (name, copy)));
-        for (name, copy) in all {
+        for (name, copy) in widths {
             for lines in 0..=16 {
                 let mut target = Lines([0; 1024]);
                 // SAFETY: `target` is aligned and holds 16 lines, the source 3 bytes more.

@@ -53,13 +53,7 @@ impl Line {
     pub(crate) fn write_kept(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         let to = self.kept_at(segment, at, bytes.len());
         // SAFETY: `kept_at` has found the range inside the segment, which is ours to write.
-        unsafe {
-            if bytes.len() > copy::SHORTEST_COLD {
-                copy::cold(to, bytes.as_ptr(), bytes.len());
-            } else {
-                Payload::of(bytes).copy_to(to, bytes.len());
-            }
-        }
+        unsafe { Payload::of(bytes).copy_to(to, bytes.len()) };
         if bytes.len() > 256 {
             let end = at + bytes.len();
             let ahead = (SEGMENT - end).min(bytes.len()).min(OWN_AHEAD);

@@ -7,11 +7,6 @@ use crate::ring::{INLINE, slots_for};
 use crate::sync::AtomicU64;
 use taffrail_fabric::{Head, PeerId, Refused};
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-/// A part of more bytes is long enough to be put where it is copied fast.
-const LONG: usize = 2048;
-
 impl Line {
     /// Why a peer that is not open takes nothing: it has failed, or was not met yet.
     pub(crate) fn refused(&self, to: PeerId) -> Refused {
@@ -131,14 +126,9 @@ impl Line {
 }
 
 /// How far into a line of the outbox a payload begins.
-///
-/// Long ranges are copied fastest if both ends lie alike in their lines, and some distances are slow
-/// ([`taffrail_fabric::copy`]). So the last part, which is the long one, lies as it does in the program;
-/// often it will in the receiver's, too.
 #[inline]
 fn skew(parts: &[&[u8]], len: usize) -> usize {
-    let Some(last) = parts.last().filter(|last| last.len() > LONG) else { return 0 };
-    let skew = last.as_ptr().addr().wrapping_sub(len - last.len()) % LINE;
+    let skew = taffrail_fabric::skew(parts, len);
     if skew + len > SEGMENT { 0 } else { skew }
 }
 
@@ -146,25 +136,12 @@ fn skew(parts: &[&[u8]], len: usize) -> usize {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_long_part_lies_in_its_lines_as_it_does_in_the_program() {
-        let bytes = vec![0u8; SEGMENT + LINE];
-        for from in 0..LINE {
-            for lead in [0, 1, 8, 63, 100] {
-                let (lead, last) = (&bytes[..lead], &bytes[from..from + LONG + 1]);
-                let len = lead.len() + last.len();
-                let skew = skew(&[lead, last], len);
-                assert!(skew < LINE);
-                assert_eq!((skew + lead.len()) % LINE, last.as_ptr().addr() % LINE);
-            }
-        }
-    }
+    const LINE: usize = 64;
 
     #[test]
-    fn what_is_short_or_has_no_room_begins_with_a_line() {
+    fn what_has_no_room_begins_with_a_line() {
         let bytes = vec![0u8; SEGMENT + LINE];
         for from in 0..LINE {
-            assert_eq!(skew(&[&bytes[from..from + LONG]], LONG), 0);
             assert_eq!(skew(&[&bytes[from..from + SEGMENT]], SEGMENT), 0);
             let len = SEGMENT - 20;
             assert!(skew(&[&bytes[from..from + len]], len) <= 20);

@@ -213,9 +213,10 @@ impl Endpoint {
                 sent = if left.is_ok() { usize::MAX } else { 0 };
             }
         } else {
+            let skew = taffrail_fabric::skew(parts, len);
             kept.at = match pieces {
-                false => log.tape.begin_whole(len),
-                true => log.tape.begin_pieces(line, len),
+                false => log.tape.begin_whole(len, skew),
+                true => log.tape.begin_pieces(line, len, skew),
             };
             let mut goes_on = at_once;
             let mut written = kept.prefix();

@@ -56,7 +56,7 @@ impl Log {
         let mut bytes = Vec::with_capacity(PAGE);
         self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
         debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
-        let at = self.tape.begin_whole(PAGE);
+        let at = self.tape.begin_whole(PAGE, 0);
         self.tape.write(fabric, &bytes);
         self.pages[rank as usize].push(at);
         Ok(())

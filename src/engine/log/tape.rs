@@ -108,7 +108,8 @@ pub(crate) struct Range {
 const PREFIX: usize = 8;
 /// The least room for the first piece of such a message.
 const LEAST: usize = 4096;
-/// Messages begin at whole lines, unless they are so short that they are copied once more.
+/// Messages begin at whole lines, or as far into one as they do in the program, unless they are so short that
+/// they are copied once more.
 const LINE: usize = 64;
 
 /// The payload log.
@@ -348,22 +349,29 @@ impl Tape {
         self.place()
     }
 
-    /// Begins a message that leaves whole. Returns where it is.
-    pub(crate) fn begin_whole(&mut self, len: usize) -> u64 {
-        self.fill = self.fill.next_multiple_of(LINE);
+    /// Begins a message that leaves whole, [so far](taffrail_fabric::skew) into a line. Returns where it is.
+    pub(crate) fn begin_whole(&mut self, len: usize, skew: usize) -> u64 {
+        self.fill = self.fill.next_multiple_of(LINE) + skew;
         if self.fill + len > self.size {
             self.open();
+            self.fill = if skew + len > self.size { 0 } else { skew };
         }
         self.live += 1;
         self.place()
     }
 
-    /// Begins a message of several pieces, with its length in front. Returns where that is.
-    pub(crate) fn begin_pieces(&mut self, fabric: &mut impl Fabric, len: usize) -> u64 {
-        self.fill = (self.fill + PREFIX).next_multiple_of(LINE) - PREFIX;
+    /// Begins a message of several pieces, [so far](taffrail_fabric::skew) into a line, with its length in
+    /// front. Returns where that is.
+    pub(crate) fn begin_pieces(
+        &mut self,
+        fabric: &mut impl Fabric,
+        len: usize,
+        skew: usize,
+    ) -> u64 {
+        self.fill = (self.fill + PREFIX).next_multiple_of(LINE) + skew - PREFIX;
         if self.fill + LEAST > self.size {
             self.open();
-            self.fill = LINE - PREFIX;
+            self.fill = LINE + skew - PREFIX;
         }
         self.live += 1;
         let at = self.place();
@@ -380,10 +388,11 @@ impl Tape {
         bytes: &[u8],
         is_short: bool,
     ) -> Kept {
+        let skew = taffrail_fabric::skew(&[bytes], bytes.len());
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
-            0 => self.begin_whole(bytes.len()),
-            _ => self.begin_pieces(fabric, bytes.len()),
+            0 => self.begin_whole(bytes.len(), skew),
+            _ => self.begin_pieces(fabric, bytes.len(), skew),
         };
         let mut left = bytes;
         while !left.is_empty() {

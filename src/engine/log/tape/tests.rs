@@ -14,13 +14,16 @@ fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
     let len = bytes.len();
     tape.prepare(fabric, len, PIECE).unwrap();
     let mut kept = Kept::new(0, len, len > PIECE, false, 0x2bcd);
+    let skew = taffrail_fabric::skew(&[bytes], len);
     kept.at = if len <= INLINE {
         tape.begin_short(len)
     } else if len <= PIECE {
-        tape.begin_whole(len)
+        tape.begin_whole(len, skew)
     } else {
-        tape.begin_pieces(fabric, len)
+        tape.begin_pieces(fabric, len, skew)
     };
+    let begin = kept.at as usize + kept.prefix();
+    assert!(len <= INLINE || begin % LINE == skew || len + skew > SIZE);
     let mut left = bytes;
     while !left.is_empty() {
         let now = left.len().min(PIECE).min(tape.room());
