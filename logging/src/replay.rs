@@ -140,7 +140,7 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     fn take_in(&mut self, clock: u64, event: Event) -> Result<(), ReplayError> {
         match event {
             Event::Matched { post, message, .. } => {
-                if !self.cancelled.is_empty() && self.cancelled.contains(&post) {
+                if self.cancelled.contains(&post) {
                     return Err(ReplayError::Fate { clock, post });
                 }
                 self.given.message(message, Reserved::Post(post));

@@ -38,7 +38,7 @@ impl Heap {
     /// The same for all later times, whatever becomes of the environment.
     #[cold]
     fn first(&self) -> Option<MutexGuard<'_, Dlmalloc<Pages>>> {
-        let is_apart = env(c"TAFFRAIL_LOGGING").is_some_and(|policy| policy != b"none");
+        let is_apart = crate::settings::is_logged();
         let found = if is_apart { APART } else { SHARED };
         // Another thread may have been faster, and has found the same.
         self.apart.store(found, Ordering::Relaxed);
@@ -48,15 +48,6 @@ impl Heap {
     fn lock(&self) -> MutexGuard<'_, Dlmalloc<Pages>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A variable of the environment, without allocating.
-fn env(name: &std::ffi::CStr) -> Option<&'static [u8]> {
-    // SAFETY: the name ends with a zero byte. That nobody changes the environment beside us is what
-    // everything that reads it relies on.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: what is found is a string, which is looked at before anybody can change it.
-    (!value.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(value) }.to_bytes())
 }
 
 // SAFETY: both heaps keep the contract, and a block goes back to the one that it is from: which of them

@@ -39,9 +39,14 @@ pub fn of_endpoint() -> Result<Settings, Error> {
     Settings::from_lookup(|name| read(&format!("FI_{name}")).or_else(|| read(name)))
 }
 
-/// Whether `taffrail run` logs the messages of this process.
+/// Whether `taffrail run` logs the messages of this process. Allocates nothing: where to, depends on it.
 pub fn is_logged() -> bool {
-    std::env::var("TAFFRAIL_LOGGING").is_ok_and(|policy| policy != "none")
+    // SAFETY: the name ends with a zero byte. That nobody changes the environment beside us is what
+    // everything that reads it relies on.
+    let policy = unsafe { libc::getenv(c"TAFFRAIL_LOGGING".as_ptr()) };
+    // SAFETY: what is found is a string, which is looked at before anybody can change it.
+    !policy.is_null()
+        && unsafe { CStr::from_ptr(policy) }.to_str().is_ok_and(|policy| policy != "none")
 }
 
 /// Begins to write the log, if `FI_TAFFRAIL_LOG` asks for one.

@@ -56,12 +56,10 @@ pub fn through_provider(sets_apart: bool) -> Variables {
     }
     let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
     all.extend(choices);
-    // With another choice of the user's it may have nothing else.
-    let alone = match (set("OMPI_MCA_pml"), sets_apart) {
-        (true, _) => &[],
-        (false, true) => OPEN_MPI_ALONE_APART,
-        (false, false) => OPEN_MPI_ALONE,
-    };
+    // Nothing of its own beside it, unless with another choice of the user's it may have nothing else.
+    let windows = if sets_apart { NO_WINDOWS } else { OWN_WINDOWS };
+    let alone = [("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", windows)];
+    let alone = if set("OMPI_MCA_pml") { &[] } else { &alone[..] };
     let more = MPICH.iter().chain(INTEL).chain(OPEN_MPI).chain(alone);
     all.extend(more.map(|&(name, value)| (name, value.into())));
     all.retain(|(name, _)| !set(name));
@@ -76,14 +74,12 @@ const INTEL: &[(&str, &str)] = &[("I_MPI_FABRICS", "ofi"), ("I_MPI_COLL_INTRANOD
 
 const OPEN_MPI: &[(&str, &str)] = &[("OMPI_MCA_pml", "cm"), ("OMPI_MCA_mtl", "ofi")];
 
-/// The same, and nothing of its own beside it: no transport, and no windows past the provider.
-const OPEN_MPI_ALONE: &[(&str, &str)] =
-    &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^rdma,ucx,portals4")];
+/// No windows of Open MPI's past the provider.
+const OWN_WINDOWS: &str = "^rdma,ucx,portals4";
 
-/// The same, and no windows at all: what those of Open MPI tell others is an address, and where it has its
-/// memory depends on how fast its threads are. One that was started again would not know what it is told.
-const OPEN_MPI_ALONE_APART: &[(&str, &str)] =
-    &[("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^rdma,ucx,portals4,pt2pt")];
+/// None at all: what they tell others is an address, and where Open MPI has its memory depends on how fast
+/// its threads are. One that was started again would not know what it is told.
+const NO_WINDOWS: &str = "^rdma,ucx,portals4,pt2pt";
 
 /// Where Intel MPI is: its launcher is in bin/, its libraries, to be found before those of the MPI
 /// that a program was linked with, in lib/.

@@ -54,10 +54,9 @@ impl Outfit {
         self.variables.push((name, value.to_string()));
     }
 
-    /// Tells it numbers of descriptors, in as many letters whatever they are: a process that is started
-    /// again is to have its things where the one before had them, and its environment is one of them.
+    /// Tells it numbers of descriptors.
     pub fn tell(&mut self, name: &'static str, descriptors: &[i32]) {
-        let numbers: Vec<String> = descriptors.iter().map(|fd| format!("{fd:04}")).collect();
+        let numbers: Vec<String> = descriptors.iter().copied().map(in_digits).collect();
         self.set(name, numbers.join(","));
     }
 
@@ -76,6 +75,12 @@ impl Outfit {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.variables.iter().map(|(name, _)| *name)
     }
+}
+
+/// The number of a descriptor, in as many digits whatever it is: a process that is started again is to have
+/// its things where the one before had them, and its environment is one of them.
+pub fn in_digits(descriptor: i32) -> String {
+    format!("{descriptor:04}")
 }
 
 impl Rank {
@@ -97,7 +102,7 @@ impl Rank {
             why: format!("cannot start {program:?} as rank {number}: {}", in_words(&e)),
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        // A number of three digits, see `Outfit::tell`: others read this one, who may mind zeros.
+        // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
         let mut command = command(args).map_err(failed)?;
         command

@@ -134,7 +134,7 @@ impl Recovery {
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
             let ring = outfit.inherit(&self.logger.ring(member))?;
-            rings.push(format!("{member}:{ring:04}"));
+            rings.push(format!("{member}:{}", ranks::in_digits(ring)));
         }
         outfit.set("TAFFRAIL_RINGS", rings.join(","));
         match replay {

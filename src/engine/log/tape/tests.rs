@@ -23,7 +23,7 @@ fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
         tape.begin_pieces(fabric, len, skew)
     };
     let begin = kept.at as usize + kept.prefix();
-    assert!(len <= INLINE || begin % LINE == skew || len + skew > SIZE);
+    assert!(len <= INLINE || begin % LINE == skew);
     let mut left = bytes;
     while !left.is_empty() {
         let now = left.len().min(PIECE).min(tape.room());
