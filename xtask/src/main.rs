@@ -4,11 +4,11 @@ mod command;
 mod counts;
 mod header;
 mod install;
-mod mpich;
 mod place;
 mod report;
 mod steps;
 mod tools;
+mod wheels;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

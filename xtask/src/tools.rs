@@ -1,9 +1,9 @@
 //! Programs the tests need, installed when they are missing and we may.
 
 use crate::command::{answer, cargo, run, succeeds};
-use crate::mpich;
 use crate::place::Place;
 use crate::report::Outcome;
+use crate::wheels;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("srun", "slurm-client", "Slurm"),
     ("NPopenmpi", "netpipe-openmpi", "NetPIPE over MPI"),
     ("hpcc", "hpcc", "HPC Challenge"),
-    (VENV, "python3-venv", "MPICH 5"),
+    (VENV, "python3-venv", "MPICH, Open MPI 5 and Intel MPI"),
 ];
 
 /// A header that Debian has in a folder of its own.
@@ -55,9 +55,11 @@ pub fn step(place: &Place) -> Outcome {
         true => Vec::new(),
         false => vec![format!("sudo apt-get install {}", packages.join(" "))],
     };
-    if let Err(line) = mpich::prepare(place) {
-        left.push("MPICH 5 and mpi4py");
-        how.push(line);
+    for wheels in [wheels::MPICH].iter().chain(&wheels::OTHERS) {
+        if let Err(line) = wheels.prepare(place) {
+            left.push(wheels.what);
+            how.push(line);
+        }
     }
     if left.is_empty() {
         return Outcome::of_check(true, "");

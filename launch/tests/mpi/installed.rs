@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An MPI that programs can be compiled with.
+/// An MPI, and how its programs are started.
 pub struct Mpi {
     mpicc: PathBuf,
+    /// Whose `bin/` is to come first in PATH, unless the MPI is found by itself.
+    folder: Option<PathBuf>,
+    /// How `taffrail` starts a program with our launcher.
+    pub start: &'static [&'static str],
 }
 
 /// MPICH 5, or a line that says that something is left out.
@@ -15,7 +19,7 @@ pub fn mpich() -> Option<Mpi> {
     if found.is_none() {
         eprintln!("skipped: TAFFRAIL_TEST_MPICH does not name a folder with MPICH 5");
     }
-    found.map(|mpicc| Mpi { mpicc })
+    found.map(|mpicc| Mpi { mpicc, folder: None, start: &["run"] })
 }
 
 /// Open MPI, or a line that says that something is left out.
@@ -26,10 +30,40 @@ pub fn open_mpi() -> Option<Mpi> {
     if found.is_none() {
         eprintln!("skipped: Open MPI (mpicc.openmpi) is not installed");
     }
-    found.map(|mpicc| Mpi { mpicc })
+    found.map(|mpicc| Mpi { mpicc, folder: None, start: &["run"] })
+}
+
+/// An MPI of another version or maker, by what `taffrail mpi` calls it, or a line that says that it is left
+/// out. Intel's runs the programs of MPICH 5.
+pub fn other(which: &str) -> Option<Mpi> {
+    let start: &[&str] = match which {
+        "mpich" => &["mpi", "--mpi", "mpich"],
+        "openmpi" => &["mpi", "--mpi", "openmpi"],
+        "intel" => &["mpi", "--mpi", "intel"],
+        _ => panic!("no such MPI: {which}"),
+    };
+    let all = std::env::var_os("TAFFRAIL_TEST_OTHER_MPIS").map(PathBuf::from);
+    let folder = all.map(|all| all.join(which));
+    let Some(folder) = folder.filter(|folder| folder.join("bin/mpiexec").is_file()) else {
+        eprintln!("skipped: TAFFRAIL_TEST_OTHER_MPIS does not name a folder with another {which}");
+        return None;
+    };
+    let mpicc = match which {
+        "intel" => mpich()?.mpicc,
+        _ => folder.join("bin/mpicc"),
+    };
+    Some(Mpi { mpicc, folder: Some(folder), start })
 }
 
 impl Mpi {
+    /// Has a command find it.
+    pub fn choose<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let Some(folder) = &self.folder else { return command };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(folder.join("bin")).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(all).expect("no colon in its path"))
+    }
+
     /// Compiles a program of `tests/mpi/programs`.
     pub fn compile(&self, name: &str, into: &Path) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/programs");

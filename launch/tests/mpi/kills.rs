@@ -1,6 +1,6 @@
 //! Ranks that are killed at any moment of their lives, several at once, and again and again.
 
-use super::installed;
+use super::installed::{self, Mpi};
 use super::programs::{Job, RANKS, addresses_stay, answers, kills, random};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn disturbed(test: &str, mut plan: impl FnMut(&mut fastrand::Rng, Duration) -> P
     let stay = addresses_stay(&mpich);
     for (name, steps) in PROGRAMS.into_iter().filter(|(name, _)| stay || *name != "windows") {
         let program = mpich.compile(name, folder.path());
-        let (expected, mut length) = in_peace(&program, steps);
+        let (expected, mut length) = in_peace(&mpich, &program, steps);
         let (mut hit, mut killed) = (0, 0);
         for run in 0.. {
             if hit == wanted {
@@ -34,7 +34,7 @@ fn disturbed(test: &str, mut plan: impl FnMut(&mut fastrand::Rng, Duration) -> P
             assert!(run < 20 * wanted, "{name}: only {hit} of {wanted} runs had kills in time");
             let plan = plan(&mut random, length);
             let started = Instant::now();
-            let mut job = Job::begin(&program, steps);
+            let mut job = Job::begin(&mpich, &program, steps);
             let mut in_time = 0;
             for (pause, ranks) in &plan {
                 std::thread::sleep(*pause);
@@ -60,9 +60,9 @@ fn disturbed(test: &str, mut plan: impl FnMut(&mut fastrand::Rng, Duration) -> P
     }
 }
 
-fn in_peace(program: &Path, steps: u32) -> (BTreeSet<String>, Duration) {
+fn in_peace(mpich: &Mpi, program: &Path, steps: u32) -> (BTreeSet<String>, Duration) {
     let started = Instant::now();
-    let job = Job::begin(program, steps).end();
+    let job = Job::begin(mpich, program, steps).end();
     assert_eq!((job.status, answers(&job).len()), (Some(0), 1), "{program:?}: {job:?}");
     (answers(&job), started.elapsed())
 }

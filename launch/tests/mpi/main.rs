@@ -1,7 +1,8 @@
 //! MPI programs under the `taffrail` command.
 //!
 //! What needs MPICH 5 is left out, and says so, where `TAFFRAIL_TEST_MPICH` does not name the folder
-//! that it is installed in; `cargo xtask test` installs it and sets that.
+//! that it is installed in, and other MPIs where `TAFFRAIL_TEST_OTHER_MPIS` does not name the folder that has
+//! theirs; `cargo xtask test` installs them and sets that.
 
 mod command;
 mod installed;
@@ -16,8 +17,15 @@ fn taffrail(args: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "120", env!("CARGO_BIN_EXE_taffrail")]);
     command.args(args).stdin(Stdio::null());
-    // Open MPI starts nothing as root, and a container has no other user.
-    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    may_be_root(&mut command);
+    command
+}
+
+/// Open MPI starts nothing as root, and a container has no other user.
+fn may_be_root(command: &mut Command) -> &mut Command {
+    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
+        command.env(name, "1").env(format!("{name}_CONFIRM"), "1");
+    }
     command
 }
 

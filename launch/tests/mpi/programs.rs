@@ -36,10 +36,10 @@ fn choose(command: &mut Command) -> &mut Command {
 }
 
 /// Runs a program, and returns the line that it prints.
-fn answer(how: &[&str], program: &Path, steps: u32) -> String {
+fn answer(mpi: &Mpi, how: &[&str], program: &Path, steps: u32) -> String {
     let steps = steps.to_string();
     let line = [how, &["-n", RANKS, program.to_str().unwrap(), &steps]].concat();
-    let job = ended(choose(&mut taffrail(&line)));
+    let job = ended(choose(mpi.choose(&mut taffrail(&line))));
     assert_eq!(job.status, Some(0), "{line:?}: {job:?}");
     let checksums: Vec<_> = job.out.lines().filter(|line| line.starts_with("checksum ")).collect();
     assert_eq!(checksums.len(), 1, "{line:?}: {job:?}");
@@ -52,8 +52,8 @@ fn every_program_has_one_answer_under_mpich_whoever_starts_it() {
     let folder = tempfile::tempdir().unwrap();
     for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
         let program = mpich.compile(name, folder.path());
-        let ours = answer(&["run"], &program, steps);
-        let theirs = answer(&["mpi"], &program, steps);
+        let ours = answer(&mpich, &["run"], &program, steps);
+        let theirs = answer(&mpich, &["mpi"], &program, steps);
         assert_eq!(ours, theirs, "{name}");
     }
 }
@@ -63,11 +63,11 @@ fn every_program_has_the_same_answer_under_open_mpi() {
     let (Some(open_mpi), Some(mpich)) = (installed::open_mpi(), installed::mpich()) else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
-        let expected = answer(&["run"], &mpich.compile(name, folder.path()), steps);
+        let expected = answer(&mpich, &["run"], &mpich.compile(name, folder.path()), steps);
         let program = open_mpi.compile(name, folder.path());
-        assert_eq!(answer(&["mpi"], &program, steps), expected, "{name}");
+        assert_eq!(answer(&open_mpi, &["mpi"], &program, steps), expected, "{name}");
         // Over PMIx.
-        assert_eq!(answer(&["run"], &program, steps), expected, "{name}");
+        assert_eq!(answer(&open_mpi, &["run"], &program, steps), expected, "{name}");
     }
 }
 
@@ -89,8 +89,9 @@ pub fn kills() -> u32 {
 pub fn random(test: &str) -> fastrand::Rng {
     let seed = std::env::var("TAFFRAIL_TEST_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    let names = ["TAFFRAIL_TEST_MPICH", "TAFFRAIL_TEST_PROVIDER", "TAFFRAIL_TEST_KILLS"];
-    let set = names.map(|name| format!("{name}={}", std::env::var(name).unwrap_or_default()));
+    let names =
+        ["MPICH", "OTHER_MPIS", "PROVIDER", "KILLS"].map(|name| format!("TAFFRAIL_TEST_{name}"));
+    let set = names.map(|name| format!("{name}={}", std::env::var(&name).unwrap_or_default()));
     eprintln!(
         "to repeat it: {} TAFFRAIL_TEST_SEED={seed} cargo test -p taffrail-launch --test mpi {test}",
         set.join(" ")
@@ -106,7 +107,7 @@ fn programs_whose_ranks_are_killed_have_the_same_answer() {
 /// Whether the system lets ranks have their memory at the same addresses in each life.
 pub fn addresses_stay(mpi: &Mpi) -> bool {
     let folder = tempfile::tempdir().unwrap();
-    let job = Job::begin(&mpi.compile("ring", folder.path()), 1).end();
+    let job = Job::begin(mpi, &mpi.compile("ring", folder.path()), 1).end();
     let stay = !job.err.contains("addresses of ranks are random");
     if !stay {
         eprintln!("programs with windows are left out: {}", job.err);
@@ -122,7 +123,7 @@ fn ranks_that_are_killed_have_their_memory_where_it_was() {
     };
     let mut random = random("ranks_that_are_killed_have_their_memory_where_it_was");
     for (name, steps) in [("addresses", 20), WINDOWS] {
-        killed(&mpi, name, steps, &mut random);
+        killed(&mpi, name, steps, kills(), &mut random);
     }
 }
 
@@ -131,14 +132,26 @@ fn ranks_that_are_killed_have_their_memory_where_it_was() {
 fn open_mpi_has_windows_where_all_ranks_are_started_again_together() {
     let Some(mpi) = installed::open_mpi().filter(|_| kills() > 0) else { return };
     let folder = tempfile::tempdir().unwrap();
+    let apart = Job::begin(&mpi, &mpi.compile(WINDOWS.0, folder.path()), WINDOWS.1).end();
+    assert!(apart.status != Some(0) && apart.err.contains("MPI_ERR_WIN"), "{apart:?}");
+    windows_of_one_set(&mpi);
+}
+
+/// Else it reads the memory of ranks of other sets, whatever it is told.
+#[test]
+fn intel_mpi_has_windows_where_all_ranks_are_started_again_together() {
+    let Some(mpi) = installed::other("intel").filter(|_| kills() > 0) else { return };
+    windows_of_one_set(&mpi);
+}
+
+fn windows_of_one_set(mpi: &Mpi) {
+    let folder = tempfile::tempdir().unwrap();
     let (name, steps) = WINDOWS;
     let program = mpi.compile(name, folder.path());
-    let apart = Job::begin(&program, steps).end();
-    assert!(apart.status != Some(0) && apart.err.contains("MPI_ERR_WIN"), "{apart:?}");
-    let peace = Job::begin_killed(&program, steps, "", "node").end();
+    let peace = Job::begin_killed(mpi, &program, steps, "", "node").end();
     assert_eq!((peace.status, answers(&peace).len()), (Some(0), 1), "{peace:?}");
     for kill in ["0 3 0.5", "1 9 0.1", "2 15 0.9"] {
-        let job = Job::begin_killed(&program, steps, kill, "node").end();
+        let job = Job::begin_killed(mpi, &program, steps, kill, "node").end();
         assert_eq!((job.status, answers(&job)), (Some(0), answers(&peace)), "{kill}: {job:?}");
         assert!(job.err.contains("restarting ranks 0-2"), "{kill}: {job:?}");
     }
@@ -149,11 +162,41 @@ fn programs_whose_ranks_are_killed_have_the_same_answer_under_open_mpi() {
     programs_killed(installed::open_mpi());
 }
 
+#[test]
+fn other_versions_of_mpich_are_no_different() {
+    of_another_make("mpich", "other_versions_of_mpich_are_no_different");
+}
+
+#[test]
+fn other_versions_of_open_mpi_are_no_different() {
+    of_another_make("openmpi", "other_versions_of_open_mpi_are_no_different");
+}
+
+#[test]
+fn intel_mpi_is_no_different() {
+    of_another_make("intel", "intel_mpi_is_no_different");
+}
+
+/// The same programs over another MPI, by its own launcher and by ours, with a few kills.
+fn of_another_make(which: &str, test: &str) {
+    let (Some(mpich), true) = (installed::mpich(), kills() > 0) else { return };
+    let Some(other) = installed::other(which) else { return };
+    let mut random = random(test);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (name, steps) in PROGRAMS {
+        let program = mpich.compile(name, folders[0].path());
+        let expected = answer(&mpich, &["run"], &program, steps);
+        let program = other.compile(name, folders[1].path());
+        assert_eq!(answer(&other, other.start, &program, steps), expected, "{name}");
+        killed(&other, name, steps, kills().div_ceil(5), &mut random);
+    }
+}
+
 fn programs_killed(mpi: Option<Mpi>) {
     let Some(mpi) = mpi.filter(|_| kills() > 0) else { return };
     let mut random = random("programs_whose_ranks_are_killed");
     for (name, steps) in PROGRAMS {
-        killed(&mpi, name, steps, &mut random);
+        killed(&mpi, name, steps, kills(), &mut random);
     }
 }
 
@@ -165,19 +208,20 @@ pub struct Job {
 
 impl Job {
     /// Starts a program.
-    pub fn begin(program: &Path, steps: u32) -> Job {
-        Job::begin_killed(program, steps, "", "rank")
+    pub fn begin(mpi: &Mpi, program: &Path, steps: u32) -> Job {
+        Job::begin_killed(mpi, program, steps, "", "rank")
     }
 
     /// Starts a program that is killed as `kill` says: see `common.h`.
-    fn begin_killed(program: &Path, steps: u32, kill: &str, sets: &str) -> Job {
+    fn begin_killed(mpi: &Mpi, program: &Path, steps: u32, kill: &str, sets: &str) -> Job {
         let folder = tempfile::tempdir().unwrap();
         let said = std::fs::File::create(folder.path().join("said")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
-        command.args(["run", "--timeout", "120", "--logging", "pessimistic", "--sets", sets]);
+        command.args(mpi.start);
+        command.args(["--timeout", "120", "--logging", "pessimistic", "--sets", sets]);
         command.args(["-n", RANKS]).arg(program).arg(steps.to_string()).env("KILL", kill);
         command.env("ADDRESSES", folder.path().join("addresses"));
-        choose(&mut command).stdin(Stdio::null()).stdout(Stdio::piped());
+        may_be_root(choose(mpi.choose(&mut command))).stdin(Stdio::null()).stdout(Stdio::piped());
         let process = command.stderr(said).spawn().unwrap();
         Job { process, folder }
     }
@@ -210,22 +254,22 @@ impl Job {
     }
 }
 
-/// Runs a program once without a kill, then with one kill in each run, somewhere in a random step. The
+/// Runs a program once without a kill, then until so many were killed, one in each run, somewhere in a random step. The
 /// program knows when it is in that step, so that it is killed in time, however long that takes: where others
 /// want the processors, too, one run may take fifty times as long as the one before.
-fn killed(mpi: &Mpi, name: &str, steps: u32, random: &mut fastrand::Rng) {
+fn killed(mpi: &Mpi, name: &str, steps: u32, wanted: u32, random: &mut fastrand::Rng) {
     let folder = tempfile::tempdir().unwrap();
     let program = mpi.compile(name, folder.path());
-    let peace = Job::begin(&program, steps).end();
+    let peace = Job::begin(mpi, &program, steps).end();
     assert_eq!((peace.status, answers(&peace).len()), (Some(0), 1), "{name}: {peace:?}");
-    let (mut hit, wanted) = (0, kills());
+    let mut hit = 0;
     for run in 0..=4 * wanted {
         if hit == wanted {
             return eprintln!("{name}: {hit} kills in {run} runs");
         }
         let victim = random.u32(..RANKS.parse::<u32>().unwrap());
         let kill = format!("{victim} {} {}", random.u32(..steps), random.f64());
-        let job = Job::begin_killed(&program, steps, &kill, "rank").end();
+        let job = Job::begin_killed(mpi, &program, steps, &kill, "rank").end();
         // Too late, in the last step: all were done with each other, and what is left is not done again.
         if job.err.contains("it is not restarted, since") {
             continue;

@@ -5,7 +5,8 @@ use crate::counts::Counts;
 use crate::install;
 use crate::place::Place;
 use crate::report::Outcome;
-use crate::{mpich, tools};
+use crate::tools;
+use crate::wheels::{self, MPICH};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -101,9 +102,10 @@ fn programs(all: &Installed<'_>) -> String {
     let mut command =
         super::tests::runner(all.place, "-p taffrail-launch -p taffrail-perf --test mpi");
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
-    if mpich::installed(all.place) {
-        command.env("TAFFRAIL_TEST_MPICH", mpich::folder(all.place));
+    if MPICH.installed(all.place) {
+        command.env("TAFFRAIL_TEST_MPICH", MPICH.folder(all.place));
     }
+    command.env("TAFFRAIL_TEST_OTHER_MPIS", wheels::others(all.place));
     if all.provider().join("libtaffrail-fi.so").is_file() {
         command.env("TAFFRAIL_TEST_PROVIDER", all.provider()).env("TAFFRAIL_TEST_KILLS", KILLS);
     }
@@ -171,13 +173,12 @@ fn hpcc(all: &Installed<'_>) -> Option<bool> {
 
 /// The suite of mpi4py, but for what no provider can do: starting processes and connecting to others.
 fn suite(all: &Installed<'_>, which: &str) -> Option<bool> {
-    if !mpich::installed(all.place)
-        || which == "openmpi" && tools::find("mpiexec.openmpi").is_none()
+    if !MPICH.installed(all.place) || which == "openmpi" && tools::find("mpiexec.openmpi").is_none()
     {
         return None;
     }
     let mut command = all.mpi(which);
-    command.arg(mpich::folder(all.place).join("bin/python")).args(["test/main.py", "-q"]);
+    command.arg(MPICH.folder(all.place).join("bin/python")).args(["test/main.py", "-q"]);
     command.args(["-e", "spawn", "-e", "dynproc", "-e", "test_mpiabi"]);
     // MPICH's own: its answer depends on which of two messages is faster.
     let mut without = vec!["*.testDistgraphcomm"];
@@ -191,7 +192,7 @@ fn suite(all: &Installed<'_>, which: &str) -> Option<bool> {
         without.extend(["*Mutex*World*", "*ConditionWorld*", "*SemaphoreWorld*"]);
     }
     command.args(without.iter().flat_map(|pattern| ["-x", pattern]));
-    command.current_dir(mpich::mpi4py(all.place));
+    command.current_dir(MPICH.folder(all.place).join("mpi4py"));
     let ended = run(&mut command);
     // Of both ranks; their lines may be mixed, and "OK" and what follows in the line are two writes.
     let good = ended.output.matches("OK").count();
