@@ -105,6 +105,14 @@ pub enum RecordError {
         /// Its kind.
         got: u8,
     },
+    /// Whole, with something in a field that its kind does not have.
+    #[error("record {clock} is of kind {kind}, and a field that this kind does not use is not 0")]
+    Unused {
+        /// The record's clock.
+        clock: u64,
+        /// Its kind.
+        kind: u8,
+    },
 }
 
 impl Event {
@@ -193,7 +201,11 @@ impl Event {
             return Err(RecordError::Version { clock, got: version });
         }
         let event = Event::of_told([message, what], rest as u32);
-        Ok((clock, event.ok_or(RecordError::Kind { clock, got: kind })?))
+        let event = event.ok_or(RecordError::Kind { clock, got: kind })?;
+        if event.told().0 != [message, what] {
+            return Err(RecordError::Unused { clock, kind });
+        }
+        Ok((clock, event))
     }
 }
 
@@ -270,17 +282,27 @@ mod tests {
         }
     }
 
+    /// A record with another byte, and the checksum of that.
+    fn forged(event: Event, at: usize, byte: u8) -> [u8; RECORD] {
+        let mut bytes = event.encode(0, 9);
+        bytes[at] = byte;
+        let sum = crc32c::crc32c_append(0, &bytes[..28]);
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
     #[test]
     fn nothing_and_the_unknown_are_told_apart() {
         assert_eq!(Event::decode(0, &[0; RECORD]), Err(RecordError::Empty));
-        let mut bytes = Event::Nothing { polls: 1 }.encode(0, 9);
-        bytes[18] = 7;
-        let sum = crc32c::crc32c_append(0, &bytes[..28]);
-        bytes[28..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Event::decode(0, &bytes), Err(RecordError::Kind { clock: 9, got: 7 }));
-        bytes[19] = 2;
-        let sum = crc32c::crc32c_append(0, &bytes[..28]);
-        bytes[28..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Event::decode(0, &bytes), Err(RecordError::Version { clock: 9, got: 2 }));
+        let nothing = Event::Nothing { polls: 1 };
+        let read = |at, byte| Event::decode(0, &forged(nothing, at, byte));
+        assert_eq!(read(18, 7), Err(RecordError::Kind { clock: 9, got: 7 }));
+        assert_eq!(read(19, 2), Err(RecordError::Version { clock: 9, got: 2 }));
+        for unused in [8, 12, 15, 16, 17, 20, 23] {
+            assert_eq!(read(unused, 1), Err(RecordError::Unused { clock: 9, kind: 6 }));
+        }
+        let cancelled = Event::Cancelled { polls: 1, post: 0 };
+        let post = Event::decode(0, &forged(cancelled, 20, 3));
+        assert_eq!(post, Ok((9, Event::Cancelled { polls: 1, post: 3 })));
     }
 }
