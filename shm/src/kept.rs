@@ -19,7 +19,7 @@ impl Line {
             return Ok(SegmentId(index));
         }
         let have = self.outbox.len();
-        let want = (have + GROWTH).min(self.outbox.limit());
+        let want = self.outbox.worth_growing(GROWTH);
         let short = |have: usize| MemoryError::Short {
             what: "memory for the message log",
             need: SEGMENT as u64,
@@ -38,13 +38,14 @@ impl Line {
 
     /// As [`Fabric::prepare_segment`](taffrail_fabric::Fabric::prepare_segment).
     pub(crate) fn prepare(&mut self) -> bool {
-        let len = self.outbox.len() + SEGMENT;
-        let wanted = self.window.keepable() < self.ahead && len <= self.outbox.limit();
+        let have = self.outbox.len();
+        let len = self.outbox.worth_growing(SEGMENT);
+        let wanted = self.window.keepable() < self.ahead && len > have;
         // If there is no more, whoever needs it is told.
         if !wanted || self.outbox.grow(len).is_err() {
             return false;
         }
-        self.window.add_spare(1);
+        self.window.add_spare(((len - have) / SEGMENT) as u32);
         true
     }
 

@@ -6,6 +6,7 @@
 //! under those who have mapped it.
 
 mod headroom;
+mod huge;
 mod mapped;
 
 use crate::place;
@@ -18,10 +19,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use taffrail_fabric::{Denied, MemoryError};
 
+pub(crate) use huge::HUGE;
 pub(crate) use mapped::{Access, Expected, Mapped, OpenError};
 
 /// Memory is asked for in steps of this many bytes, so that a signal costs one step and not all.
-const STEP: u64 = 16 << 20;
+const STEP: usize = 16 << 20;
 /// How much is left is looked up for so many bytes more than are needed: it takes half as long as to have
 /// 64 KiB.
 const LOOKED_UP: u64 = 4 << 20;
@@ -44,6 +46,8 @@ pub(crate) struct Shared {
     len: usize,
     /// Bytes that were left when that was last looked up, and are not in use by now.
     left: u64,
+    /// The kernel has not refused huge pages so far.
+    huge: bool,
     future_write: bool,
 }
 
@@ -75,7 +79,9 @@ impl Shared {
         };
         let space = Space::map(file.as_fd(), limit, ProtFlags::READ | ProtFlags::WRITE)
             .map_err(|errno| no_address_space(limit as u64, errno))?;
-        let mut shared = Shared { file, space, len: 0, left: 0, future_write: false };
+        // A fuzz target makes thousands of files in a second.
+        let huge = !cfg!(fuzzing);
+        let mut shared = Shared { file, space, len: 0, left: 0, huge, future_write: false };
         shared.grow(len)?;
         shared.seal(seal)?;
         Ok(shared)
@@ -102,7 +108,6 @@ impl Shared {
         }
         check_file_size_limit(new_len as u64)?;
         let more = (new_len - self.len) as u64;
-        // A fuzz target makes thousands of these in a second.
         if !cfg!(fuzzing) {
             self.look_for(more)?;
         }
@@ -150,6 +155,14 @@ impl Shared {
         self.space.len
     }
 
+    /// The length to grow to for `more` bytes, which is more if that costs less for each: to the end of a
+    /// huge page.
+    pub fn worth_growing(&self, more: usize) -> usize {
+        let len = self.len + more;
+        let len = if self.huge { len.next_multiple_of(HUGE) } else { len };
+        len.min(self.space.len)
+    }
+
     /// The file, for peers that may write to it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -178,18 +191,41 @@ impl Shared {
         }
     }
 
-    /// Allocates the new part beyond the end of the file, then moves the end: peers never see a
-    /// length that has no memory behind it. What was allocated before memory ran out is kept for
-    /// the next try; a file sealed against new writers cannot give it back.
-    fn allocate(&self, new_len: usize) -> Result<(), Errno> {
-        let (mut at, end) = (self.len as u64, new_len as u64);
-        while at < end {
-            let step = STEP.min(end - at);
-            let keep = FallocateFlags::KEEP_SIZE;
-            rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, keep, at, step))?;
-            at += step;
+    /// Allocates the new part. What was allocated before memory ran out is kept for the next try; a file
+    /// sealed against new writers cannot give it back.
+    ///
+    /// Ordinary pages are allocated beyond the end of the file, which is moved then. Huge pages are only had
+    /// before its end: peers that look meanwhile see a length of which not all has memory, and take in as
+    /// much as has ([`Mapped::extend`]).
+    fn allocate(&mut self, new_len: usize) -> Result<(), Errno> {
+        let mut at = self.len;
+        while at < new_len {
+            let end = new_len.min(at + STEP);
+            if self.huge {
+                self.huge = self.allocate_huge(at, end).is_ok();
+            }
+            // What is there stays.
+            self.allocate_pages(at, end)?;
+            at = end;
         }
-        rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&self.file, end))
+        rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&self.file, new_len as u64))
+    }
+
+    /// Allocates the whole huge pages of a part, and what is before them.
+    fn allocate_huge(&self, at: usize, end: usize) -> Result<(), Errno> {
+        let Some((first, last)) = huge::inside(at, end) else { return Ok(()) };
+        self.allocate_pages(at, first)?;
+        // SAFETY: all up to the limit is mapped.
+        unsafe { huge::fill(self.file.as_fd(), self.as_ptr(), first, last) }
+    }
+
+    fn allocate_pages(&self, at: usize, end: usize) -> Result<(), Errno> {
+        if at == end {
+            return Ok(());
+        }
+        let (at, len) = (at as u64, (end - at) as u64);
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, keep, at, len))
     }
 
     fn seal(&mut self, seal: Seal) -> Result<(), MemoryError> {

@@ -4,6 +4,7 @@
 //! A process that is started again may have to have everything where the one before had it: MPIs send
 //! addresses of their own to others, and are told them back (`docs/logging.md`, section 15).
 
+use crate::memory::HUGE;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,16 +19,19 @@ const SPAN: usize = 1 << 44;
 /// Places begin and end at these: the pages of all machines.
 const STEP: usize = 1 << 16;
 
-/// A place for `len` bytes, for `mmap` to be asked for. It need not be free, and `mmap` then takes another.
+/// A place for `len` bytes, for `mmap` to be asked for. It need not be free, and `mmap` then takes another. One
+/// that has room for huge pages begins with one.
 ///
 /// Where the system chooses addresses at random, places are as random as that of this library.
 pub fn place(len: usize) -> *mut c_void {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let library = (&raw const NEXT).addr() / 4096 * STEP % SPAN;
+    let library = (&raw const NEXT).addr() / 4096 * HUGE % SPAN;
     // A page between two says at once who goes too far.
-    let room = (len.min(SPAN) / STEP + 2) * STEP;
-    let at = NEXT.fetch_add(room, Ordering::Relaxed) % SPAN;
-    without_provenance_mut(FIRST + library + at)
+    let len = (len.min(SPAN) / STEP + 2) * STEP;
+    // Of this much as many bytes begin at a huge page as are needed.
+    let spare = if len > HUGE { HUGE - STEP } else { 0 };
+    let at = (NEXT.fetch_add(len + spare, Ordering::Relaxed) + spare) % SPAN;
+    without_provenance_mut(FIRST + library + if spare > 0 { at / HUGE * HUGE } else { at })
 }
 
 #[cfg(test)]
@@ -50,6 +54,16 @@ mod tests {
             second >= first + 5000 + STEP / 2 && second < FIRST + 2 * SPAN,
             "{first:x} {second:x}"
         );
+    }
+
+    #[test]
+    fn long_ones_begin_with_a_huge_page() {
+        let mut last = 0;
+        for len in [1 << 21, 4096, 5 << 20, 4096, 4096, (2 << 20) - 1, 1 << 30, 4096] {
+            let at = place(len).addr();
+            assert!(at >= last && (len < HUGE || at.is_multiple_of(HUGE)), "{at:x} after {last:x}");
+            last = at + len + STEP / 2;
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) enum OpenError {
         /// The length found, in bytes.
         got: u64,
     },
-    /// Not all of it has memory: whoever touches it first would have to pay.
+    /// Not all of it has memory, as it should: whoever touches it first would have to pay.
     #[error("the peer's memory should be allocated, of {len} bytes only {have} are")]
     Holes {
         /// The length of the file, in bytes.
@@ -130,7 +130,7 @@ impl Mapped {
         self.space.at.as_ptr()
     }
 
-    /// Bytes that may be touched: how long the file was when it was last looked at.
+    /// Bytes that may be touched: how long the file was when it was last looked at, as far as it had memory.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -197,20 +197,26 @@ fn check_kind(file: &OwnedFd) -> Result<(), OpenError> {
     }
 }
 
+/// How much of a file may be touched.
 fn length(file: &OwnedFd, expected: Expected) -> Result<usize, OpenError> {
     let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::Os { call: "fstat", errno })?;
     let got = u64::try_from(stat.st_size).unwrap_or(0);
-    let (fits, expected) = match expected {
+    let (fits, text) = match expected {
         Expected::Exactly(len) => (got == len as u64, format!("exactly {len}")),
         Expected::AtMost(limit) => (got <= limit as u64, format!("at most {limit}")),
     };
     if !fits {
-        return Err(OpenError::Size { expected, got });
+        return Err(OpenError::Size { expected: text, got });
     }
-    // Blocks of 512 bytes; the owner allocates before it makes the file longer.
+    // Blocks of 512 bytes.
     let have = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-    if have < got {
-        return Err(OpenError::Holes { len: got, have });
+    match expected {
+        Expected::Exactly(_) if have < got => Err(OpenError::Holes { len: got, have }),
+        Expected::Exactly(_) => Ok(got as usize),
+        // An owner that is just growing it allocates after it has made the file longer.
+        Expected::AtMost(_) => {
+            let page = rustix::param::page_size();
+            Ok(if have < got { have as usize / page * page } else { got as usize })
+        }
     }
-    Ok(got as usize)
 }

@@ -125,15 +125,13 @@ fn memfd(len: u64, seals: SealFlags) -> OwnedFd {
 }
 
 #[test]
-fn files_whose_memory_others_would_have_to_pay_for_are_refused() {
+fn memory_that_others_would_have_to_pay_for_is_not_touched() {
     let len = 4 * PAGE as u64;
-    let error = |expected| {
-        let file = memfd(len, SealFlags::SHRINK);
-        Mapped::open(file, Access::Read, expected).unwrap_err()
-    };
-    for expected in [Expected::Exactly(len as usize), Expected::AtMost(1 << 20)] {
-        assert_eq!(error(expected), OpenError::Holes { len, have: 0 });
-    }
+    let open = |expected| Mapped::open(memfd(len, SealFlags::SHRINK), Access::Read, expected);
+    let error = open(Expected::Exactly(len as usize)).unwrap_err();
+    assert_eq!(error, OpenError::Holes { len, have: 0 });
+    let growing = open(Expected::AtMost(1 << 20)).unwrap();
+    assert!(!growing.covers(0, 1), "it has none yet");
 }
 
 #[test]
@@ -191,6 +189,84 @@ fn the_whole_length_has_memory_behind_it() {
     mine.grow(64 * PAGE).unwrap();
     assert_eq!(blocks(&mine), 64 * PAGE);
     assert_eq!(blocks(&shared(5 * PAGE, 0, Seal::Fixed)), 5 * PAGE);
+}
+
+/// Bytes of a mapping that are in huge pages, as the page tables have them.
+fn in_huge_pages(at: *mut u8) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let range = format!("{:x}-", at.addr());
+    let of_this = maps.lines().skip_while(|line| !line.starts_with(&range));
+    let kib = of_this.filter_map(|line| line.strip_prefix("ShmemPmdMapped:")).next().unwrap();
+    kib.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn long_files_are_in_huge_pages_as_far_as_the_kernel_gives_them() {
+    let mut mine = shared(HUGE - PAGE, 9 * HUGE, Seal::Growing);
+    let file = mine.read_only_fd().unwrap();
+    let mut theirs = Mapped::open(file, Access::Read, Expected::AtMost(9 * HUGE)).unwrap();
+    for len in [HUGE + PAGE, 2 * HUGE + PAGE, 4 * HUGE, 4 * HUGE + PAGE, 9 * HUGE] {
+        let before = mine.len();
+        mine.grow(len).unwrap();
+        let blocks = rustix::fs::fstat(mine.fd()).unwrap().st_blocks as usize * 512;
+        assert_eq!((mine.len(), blocks), (len, len));
+        assert!((before..len).step_by(PAGE).all(|at| byte(mine.as_ptr(), at) == 0));
+        (before..len).step_by(PAGE).for_each(|at| set(mine.as_ptr(), at, (at / PAGE) as u8));
+        theirs.extend().unwrap();
+        assert!(theirs.covers(0, len) && !theirs.covers(0, len + 1));
+    }
+    assert!(
+        (0..9 * HUGE)
+            .step_by(PAGE)
+            .skip(HUGE / PAGE - 1)
+            .all(|at| byte(theirs.as_ptr(), at) == (at / PAGE) as u8)
+    );
+    // The first three and the fifth have begun as ordinary ones.
+    let huge = if mine.huge { 5 * HUGE } else { 0 };
+    assert!(in_huge_pages(mine.as_ptr()) >= huge && in_huge_pages(theirs.as_ptr()) >= huge);
+    println!("huge pages: {}", mine.huge);
+}
+
+#[test]
+fn where_huge_pages_are_refused_there_are_ordinary_ones() {
+    let mut mine = shared(PAGE, 9 * HUGE, Seal::Growing);
+    mine.huge = false;
+    assert_eq!(mine.worth_growing(PAGE), 2 * PAGE);
+    mine.grow(4 * HUGE).unwrap();
+    set(mine.as_ptr(), 4 * HUGE - 1, 3);
+    assert_eq!(in_huge_pages(mine.as_ptr()), 0);
+}
+
+#[test]
+fn growing_is_to_the_end_of_a_huge_page_where_there_is_room() {
+    let mut mine = shared(PAGE, 3 * HUGE + PAGE, Seal::Growing);
+    mine.huge = true;
+    let worth = |mine: &Shared, more| mine.worth_growing(more);
+    assert_eq!(
+        [PAGE, HUGE, 3 * HUGE].map(|more| worth(&mine, more)),
+        [HUGE, 2 * HUGE, 3 * HUGE + PAGE]
+    );
+    mine.grow(3 * HUGE + PAGE).unwrap();
+    assert_eq!(worth(&mine, PAGE), mine.len());
+}
+
+#[test]
+fn what_an_owner_has_not_allocated_yet_is_not_taken_in() {
+    let file = memfd(PAGE as u64, SealFlags::SHRINK);
+    let owner = file.try_clone().unwrap();
+    let mut mapped = Mapped::open(file, Access::Read, Expected::AtMost(9 * PAGE)).unwrap();
+    // As an owner does for huge pages: a page of each, then the length, then the rest.
+    let allocate = |at: usize, len: usize| {
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&owner, keep, at as u64, len as u64).unwrap();
+    };
+    allocate(PAGE, PAGE);
+    rustix::fs::ftruncate(&owner, 4 * PAGE as u64).unwrap();
+    mapped.extend().unwrap();
+    assert!(mapped.covers(0, 2 * PAGE) && !mapped.covers(0, 2 * PAGE + 1));
+    allocate(2 * PAGE, 2 * PAGE);
+    mapped.extend().unwrap();
+    assert!(mapped.covers(0, 4 * PAGE) && !mapped.covers(0, 4 * PAGE + 1));
 }
 
 #[test]

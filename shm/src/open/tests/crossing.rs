@@ -46,6 +46,12 @@ fn cross(order: u32) {
     let mut said = [Said::default(), Said::default()];
     let met = |lines: &[&mut Line], _: &[Said]| lines.iter().all(|line| line.is_met(PeerId(1)));
     until(&mut [low, high], &mut said, &format!("order {order:b}"), met);
+    // A process that another test is just starting has copies of our descriptors: who hangs up may not be
+    // seen at once.
+    let nobody_waits = |lines: &[&mut Line], _: &[Said]| {
+        lines.iter().all(|line| line.seats.as_ref().is_some_and(|seats| seats.waiting.is_empty()))
+    };
+    until(&mut [low, high], &mut said, &format!("order {order:b}: somebody waits"), nobody_waits);
     // Whatever is left of the other call has no effect.
     for _ in 0..5 {
         low.check(&mut said[0]);
@@ -55,7 +61,6 @@ fn cross(order: u32) {
     for line in [&*low, &*high] {
         let seats = line.seats.as_ref().unwrap();
         assert!(matches!(seats.seats[2], Seat::Vacant), "order {order:b}: two seats for one");
-        assert!(seats.waiting.is_empty(), "order {order:b}: somebody waits");
     }
     assert!(is_one_connection(low, high), "order {order:b}");
     talk(low, PeerId(1), high, PeerId(1));
