@@ -58,6 +58,8 @@ mod watch;
 #[cfg(not(loom))]
 pub use line::{Costs, Line};
 #[cfg(not(loom))]
+pub use memory::{HUGE, fill_huge, try_huge_page};
+#[cfg(not(loom))]
 pub use open::CallError;
 #[cfg(not(loom))]
 pub use place::place;

@@ -19,7 +19,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use taffrail_fabric::{Denied, MemoryError};
 
-pub(crate) use huge::HUGE;
+pub use huge::{HUGE, fill_huge, try_huge_page};
 pub(crate) use mapped::{Access, Expected, Mapped, OpenError};
 
 /// Memory is asked for in steps of this many bytes, so that a signal costs one step and not all.
@@ -216,7 +216,7 @@ impl Shared {
         let Some((first, last)) = huge::inside(at, end) else { return Ok(()) };
         self.allocate_pages(at, first)?;
         // SAFETY: all up to the limit is mapped.
-        unsafe { huge::fill(self.file.as_fd(), self.as_ptr(), first, last) }
+        unsafe { fill_huge(self.file.as_fd(), self.as_ptr(), first, last) }
     }
 
     fn allocate_pages(&self, at: usize, end: usize) -> Result<(), Errno> {

@@ -72,7 +72,7 @@ impl Limits {
             );
             rows.push(Row { size, copy_us, bytes_a_second });
         }
-        let faulted = store_stream(STREAM, STREAMS);
+        let faulted = store_stream(STREAM, STREAMS)?;
         let fresh: Vec<f64> =
             (0..STREAMS).map(|_| store_fresh(STREAM)).collect::<Result<_, _>>()?;
         for (what, rates) in [("memory that is there", faulted), ("fresh shared memory", fresh)] {

@@ -7,28 +7,36 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::hint::black_box;
 use std::io::Error as SystemError;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
+use taffrail_shm::{fill_huge, place};
 
 /// Fresh memory is asked for in steps of so many bytes.
 const STEP: usize = 4 << 20;
 
-/// Measures how fast this CPU stores a stream of `size` bytes it has not in its caches, in bytes a
-/// second, each of so many times.
-pub fn store_stream(size: usize, times: usize) -> Vec<f64> {
-    let mut memory = vec![1_u8; size];
+/// Measures how fast this CPU stores a stream of `size` bytes, rounded down to whole steps of 4 MiB but at
+/// least one, which it has not in its caches, in bytes a second, each of so many times.
+///
+/// # Errors
+/// [`Error::System`], if there is not so much memory.
+pub fn store_stream(size: usize, times: usize) -> Result<Vec<f64>, Error> {
+    let steps = (size / STEP).max(1);
+    let mut memory = Fresh::new(steps)?;
+    for step in 0..steps {
+        memory.step(step)?.fill(1);
+    }
     let mut rate = |value: u8| {
         let start = Instant::now();
-        memory.fill(value);
-        black_box(&mut memory);
-        size as f64 / start.elapsed().as_secs_f64()
+        black_box(memory.filled()).fill(value);
+        (steps * STEP) as f64 / start.elapsed().as_secs_f64()
     };
-    (0..times).map(|time| rate(time as u8)).collect()
+    Ok((0..times).map(|time| rate(time as u8)).collect())
 }
 
 /// Measures how fast this CPU stores a stream of `size` bytes, rounded down to whole steps of 4 MiB
 /// but at least one, into shared memory (a memfd) that grows meanwhile, in bytes a second: each step
-/// is allocated, its pages are all faulted in by one call, and then it is written.
+/// is allocated, in huge pages where the kernel gives them, its pages are all faulted in by one call, and then
+/// it is written.
 ///
 /// # Errors
 /// [`Error::System`], if there is not so much memory.
@@ -47,6 +55,8 @@ struct Fresh {
     file: OwnedFd,
     start: *mut u8,
     steps: usize,
+    /// Steps that are there.
+    grown: usize,
 }
 
 impl Fresh {
@@ -54,27 +64,34 @@ impl Fresh {
         let file = rustix::fs::memfd_create("taffrail-limit", MemfdFlags::CLOEXEC)
             .map_err(refused("making a file in memory"))?;
         let (flags, access) = (MapFlags::SHARED, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), steps * STEP, access, flags, &file, 0)
-        };
+        let len = steps * STEP;
+        // SAFETY: a new mapping touches nothing that is there: the kernel takes another place if this is taken.
+        let start = unsafe { rustix::mm::mmap(place(len), len, access, flags, &file, 0) };
         let start = start.map_err(refused("mapping a file in memory"))?.cast();
-        Ok(Fresh { file, start, steps })
+        Ok(Fresh { file, start, steps, grown: 0 })
     }
 
     /// The next step, with memory behind it.
     fn step(&mut self, step: usize) -> Result<&mut [u8], Error> {
-        assert!(step < self.steps, "step {step} of {}", self.steps);
-        let (at, end) = ((step * STEP) as u64, ((step + 1) * STEP) as u64);
-        rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, at, STEP as u64)
+        assert!(step < self.steps && step <= self.grown, "step {step} of {}", self.steps);
+        let (at, end) = (step * STEP, (step + 1) * STEP);
+        // SAFETY: all of it is mapped, and only longer by the time.
+        let _ = unsafe { fill_huge(self.file.as_fd(), self.start, at, end) };
+        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), at as u64, STEP as u64)
             .map_err(refused("getting fresh memory"))?;
-        rustix::fs::ftruncate(&self.file, end).map_err(refused("growing a file in memory"))?;
+        self.grown = self.grown.max(step + 1);
         let start = self.start.wrapping_add(step * STEP);
         // SAFETY: the range lies in our mapping, and in the file since that has grown. Where the
         // call is not known (before Linux 5.14), pages are faulted in one by one, as by a log.
         let _ = unsafe { rustix::mm::madvise(start.cast(), STEP, Advice::LinuxPopulateWrite) };
         // SAFETY: as above; nobody else has the file, and `&mut self` lets nobody else have a slice.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, STEP) })
+    }
+
+    /// All steps that are there.
+    fn filled(&mut self) -> &mut [u8] {
+        // SAFETY: as in `step`.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.grown * STEP) }
     }
 }
 
@@ -112,7 +129,7 @@ mod tests {
 
     #[test]
     fn streams_have_a_rate() {
-        assert!(store_stream(1 << 20, 3).iter().all(|&rate| rate > 0.0));
+        assert!(store_stream(1 << 20, 3).unwrap().iter().all(|&rate| rate > 0.0));
         assert!(store_fresh(1).unwrap() > 0.0);
     }
 }

@@ -220,7 +220,7 @@ fn times(
     doing(bar, &format!("{}: limits", bytes(size)));
     results.add_time(size, What::Handover, awake.handover_us()?);
     let stored_us = |a_second: f64| Ok(size as f64 / a_second * 1e6);
-    let faulted = cpus::on(between.0, || limits::store_stream(STREAM, netpipe::TRIALS))?;
+    let faulted = cpus::on(between.0, || limits::store_stream(STREAM, netpipe::TRIALS))??;
     let best = faulted.into_iter().fold(0.0, f64::max);
     results.add_time(size, What::Stored, stored_us(best));
     let fresh = || {

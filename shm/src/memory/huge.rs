@@ -5,12 +5,14 @@
 //! (`shmem_enabled`). Since Linux 6.1 a process may ask for them, for a range of which a page is there
 //! (`MADV_COLLAPSE`): the holes between are filled, which costs no more than to clear them.
 
-use rustix::fs::FallocateFlags;
+use super::Space;
+use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
-use std::os::fd::BorrowedFd;
+use rustix::mm::ProtFlags;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of a huge page. Where it is another size the kernel refuses, and pages are ordinary ones.
-pub(crate) const HUGE: usize = 2 << 20;
+pub const HUGE: usize = 2 << 20;
 
 /// The whole huge pages of a range: where the first begins, and where the last ends.
 pub(super) fn inside(from: usize, to: usize) -> Option<(usize, usize)> {
@@ -25,8 +27,8 @@ pub(super) fn inside(from: usize, to: usize) -> Option<(usize, usize)> {
 /// What the kernel said.
 ///
 /// # Safety
-/// The file is mapped from `at` on, up to `to` at least.
-pub(super) unsafe fn fill(
+/// The file is mapped from `at` on, up to `to` at least, and nobody makes it shorter.
+pub unsafe fn fill_huge(
     file: BorrowedFd<'_>,
     at: *mut u8,
     from: usize,
@@ -45,4 +47,15 @@ pub(super) unsafe fn fill(
         0 => Ok(()),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
+}
+
+/// Whether shared memory gets a huge page now, for whoever wants to know.
+///
+/// # Errors
+/// What the kernel said.
+pub fn try_huge_page() -> Result<(), Errno> {
+    let file = rustix::fs::memfd_create("taffrail-try", MemfdFlags::CLOEXEC)?;
+    let space = Space::map(file.as_fd(), HUGE, ProtFlags::READ | ProtFlags::WRITE)?;
+    // SAFETY: so much is mapped, and nobody else has the file.
+    unsafe { fill_huge(file.as_fd(), space.at.as_ptr(), 0, HUGE) }
 }
