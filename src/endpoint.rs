@@ -28,6 +28,7 @@ use crate::engine::pool::{Block, Pool};
 use crate::engine::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
 use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -109,6 +110,7 @@ pub struct Endpoint {
     pub(crate) addresses: Vec<String>,
     /// Others join by their addresses.
     pub(crate) is_open: bool,
+    pub(crate) attached: Option<Box<dyn Any + Send>>,
 }
 
 /// The address of registered memory.
@@ -183,6 +185,7 @@ impl Endpoint {
             settings,
             addresses,
             is_open: job.is_open(),
+            attached: None,
             line,
         };
         endpoint.heartbeat.beat(0);
@@ -216,6 +219,13 @@ impl Endpoint {
         .map_err(not_set_up)?;
         let addresses = job.exchange("shm", setup.address())?;
         Ok((setup, addresses))
+    }
+
+    /// What an interface on top keeps with the endpoint: it is not looked at here. The C library has the functions
+    /// there that run when operations are over.
+    #[inline]
+    pub fn attached(&mut self) -> &mut Option<Box<dyn Any + Send>> {
+        &mut self.attached
     }
 
     /// This rank.

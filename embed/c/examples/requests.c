@@ -1,5 +1,6 @@
 /* Operations that are started and asked for later: gathered and scattered, synchronous, cancelled,
- * claimed, many into one buffer, and told in the order in which they end. By itself, in a job of one.
+ * claimed, many into one buffer, told in the order in which they end, and with callbacks. By itself, in a
+ * job of one.
  *
  *     ./requests
  */
@@ -143,6 +144,80 @@ static void told_in_their_order(taffrail_t *t)
     puts("told in their order");
 }
 
+struct counted {
+    int ended, landed, next;
+};
+
+/* Starts the next send when one is over. */
+static void go_on(taffrail_t *t, taffrail_request_t request, const taffrail_status_t *status,
+                  void *argument)
+{
+    struct counted *counted = (struct counted *)argument;
+    taffrail_options_t options;
+    (void)request;
+    EXPECT(status->code == TAFFRAIL_OK);
+    if (status->fields & TAFFRAIL_STATUS_OFFSET) {
+        counted->landed++;
+        return;
+    }
+    counted->ended++;
+    if (counted->next > 0) {
+        counted->next--;
+        options.fields = TAFFRAIL_OPTION_CALLBACK;
+        options.callback = go_on;
+        options.argument = argument;
+        CHECK(taffrail_isend(t, ME, 41, "next one", 8, &options, &request));
+    }
+    EXPECT(taffrail_close(t) == TAFFRAIL_ERROR_ARGUMENT);
+}
+
+static void failed(taffrail_t *t, taffrail_request_t request, const taffrail_status_t *status,
+                   void *argument)
+{
+    (void)t, (void)request;
+    *(int *)argument = status->code;
+}
+
+static void with_callbacks(taffrail_t *t)
+{
+    enum { SENDS = 200 };
+    char many[8 * SENDS], one[2], other[4];
+    int code = 0;
+    struct counted sends = {0, 0, SENDS - 1}, receive = {0, 0, 0};
+    taffrail_options_t options;
+    taffrail_request_t request, reported, told;
+    taffrail_status_t status;
+    options.fields = TAFFRAIL_OPTION_CALLBACK;
+    options.callback = NULL;
+    EXPECT(taffrail_isend(t, ME, 41, "next one", 8, &options, &request) == TAFFRAIL_ERROR_ARGUMENT);
+    options.callback = go_on;
+    options.argument = &receive;
+    CHECK(taffrail_irecv_multi(t, ME, 41, 0, many, sizeof many, 8, &options, &request));
+    options.argument = &sends;
+    CHECK(taffrail_isend(t, ME, 41, "next one", 8, &options, &request));
+    /* None runs inside of the call that starts it. */
+    EXPECT(sends.ended == 0);
+    /* One that is reported, in between. */
+    options.fields = TAFFRAIL_OPTION_REPORT;
+    CHECK(taffrail_irecv(t, ME, 42, 0, other, sizeof other, &options, &reported));
+    CHECK(taffrail_send(t, ME, 42, "mine", 4, NULL));
+    while (receive.ended == 0 || sends.ended < SENDS)
+        EXPECT(taffrail_progress(t) >= 0);
+    EXPECT(receive.landed == SENDS && memcmp(many + 8 * (SENDS - 1), "next one", 8) == 0);
+    EXPECT(taffrail_next_ended(t, &told, &status) == TAFFRAIL_OK && told.index == reported.index);
+    EXPECT(taffrail_next_ended(t, &told, &status) == TAFFRAIL_PENDING);
+    /* Of an operation that runs already; it fails, and taffrail_next_ended() runs it. */
+    CHECK(taffrail_irecv(t, ME, 43, 0, one, sizeof one, NULL, &request));
+    EXPECT(taffrail_on_ended(t, request, NULL, NULL) == TAFFRAIL_ERROR_ARGUMENT);
+    CHECK(taffrail_on_ended(t, request, failed, &code));
+    CHECK(taffrail_send(t, ME, 43, "long", 4, NULL));
+    while (code == 0)
+        EXPECT(taffrail_next_ended(t, &told, &status) == TAFFRAIL_PENDING);
+    EXPECT(code == TAFFRAIL_ERROR_TRUNCATED);
+    EXPECT(taffrail_on_ended(t, request, failed, &code) == TAFFRAIL_ERROR_STALE_REQUEST);
+    puts("with callbacks");
+}
+
 int main(void)
 {
     taffrail_t *t;
@@ -155,6 +230,7 @@ int main(void)
     many_into_one(t);
     first_of_several(t);
     told_in_their_order(t);
+    with_callbacks(t);
     CHECK(taffrail_close(t));
     return 0;
 }

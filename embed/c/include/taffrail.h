@@ -32,6 +32,10 @@
 // Of an operation that is started: its end is told by taffrail_next_ended(). It has no member.
 #define TAFFRAIL_OPTION_REPORT 8
 
+// The members `callback` and `argument` are set. Of an operation that is started: the function runs when
+// it is over, and neither taffrail_next_ended() nor taffrail_test() and the like tell of it.
+#define TAFFRAIL_OPTION_CALLBACK 16
+
 // The version of this header: the major version times 65536, the minor one times 256, and the patch
 // level. The calls that open an endpoint want it as their first argument.
 #define TAFFRAIL_VERSION 256
@@ -148,21 +152,6 @@ typedef struct {
     uint32_t patience;
 } taffrail_params_t;
 
-// What few messages need. Calls take a null pointer for none of it. Set `fields` to the sum of the
-// TAFFRAIL_OPTION_* that are wanted; members of others are not looked at, so that later versions can
-// have more of them. What a call does not know, or cannot use, is TAFFRAIL_ERROR_ARGUMENT.
-typedef struct {
-    // The sum of the TAFFRAIL_OPTION_* that are wanted.
-    uint32_t fields;
-    // The context (communicator): messages and receives of different contexts never meet. Programs
-    // use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
-    // refused.
-    uint16_t context;
-    // A number that travels beside the payload, for the receiver's status. Numbers up
-    // to 16382 cost nothing in an open job; others 8 bytes more on the way.
-    uint32_t data;
-} taffrail_options_t;
-
 // An operation that was started. A plain value, to be copied as one likes: it is good until a call
 // has returned the operation's result, and TAFFRAIL_ERROR_STALE_REQUEST afterwards.
 typedef struct {
@@ -192,6 +181,36 @@ typedef struct {
     // Zeros; room for members of later versions.
     uint64_t reserved[2];
 } taffrail_status_t;
+
+// What runs when an operation is over: inside taffrail_progress() or taffrail_next_ended(), on that call's
+// thread, and never inside the call that starts the operation. The request is used up; `status` says how
+// the operation has ended, errors included, and is gone when the function returns. It may use the
+// endpoint, also to start further operations, but not close it; it must not throw a C++ exception or jump
+// out of the call. Of a multi-receive it runs for each message, with TAFFRAIL_STATUS_OFFSET among the
+// fields, and for the end without. Operations that are not over when the endpoint is closed run nothing.
+typedef void (*taffrail_callback_t)(taffrail_t *t,
+                                    taffrail_request_t request,
+                                    const taffrail_status_t *status,
+                                    void *argument);
+
+// What few messages need. Calls take a null pointer for none of it. Set `fields` to the sum of the
+// TAFFRAIL_OPTION_* that are wanted; members of others are not looked at, so that later versions can
+// have more of them. What a call does not know, or cannot use, is TAFFRAIL_ERROR_ARGUMENT.
+typedef struct {
+    // The sum of the TAFFRAIL_OPTION_* that are wanted.
+    uint32_t fields;
+    // The context (communicator): messages and receives of different contexts never meet. Programs
+    // use 0 to 49151, and of an endpoint that was opened (not joined) 0, 16384 and 32768; others are
+    // refused.
+    uint16_t context;
+    // A number that travels beside the payload, for the receiver's status. Numbers up
+    // to 16382 cost nothing in an open job; others 8 bytes more on the way.
+    uint32_t data;
+    // What runs when the operation is over.
+    taffrail_callback_t callback;
+    // Passed to it as it is.
+    void *argument;
+} taffrail_options_t;
 
 // What causal logging has sent with this rank's messages.
 typedef struct {
@@ -510,10 +529,21 @@ taffrail_code_t taffrail_cancel(taffrail_t *t, taffrail_request_t request);
 taffrail_code_t taffrail_report(taffrail_t *t,
                                 taffrail_request_t request);
 
+// Lets `run` run when an operation is over, as TAFFRAIL_OPTION_CALLBACK does from the start. `argument` is
+// passed to it as it is. Neither taffrail_next_ended() nor taffrail_test() and the like tell of it then.
+//
+// Rules:
+// `t` is open. `run` and `argument` are good until it has run.
+taffrail_code_t taffrail_on_ended(taffrail_t *t,
+                                  taffrail_request_t request,
+                                  taffrail_callback_t run,
+                                  void *argument);
+
 // The next of the reported operations that is over, in the order in which they ended: its request is
 // stored in `*request`, and how it has ended in `*status`, errors included. TAFFRAIL_PENDING when none
 // is over; makes progress then. Of a multi-receive it tells each message, with TAFFRAIL_STATUS_OFFSET
-// among the fields, and the end without. An error is one of the call.
+// among the fields, and the end without. Functions of operations that are over meanwhile
+// (TAFFRAIL_OPTION_CALLBACK) run inside. An error is one of the call.
 //
 // Rules:
 // `t` is open, `*request` and `*status` are writable; they are not checked.
@@ -521,7 +551,8 @@ taffrail_code_t taffrail_next_ended(taffrail_t *t,
                                     taffrail_request_t *request,
                                     taffrail_status_t *status);
 
-// Makes progress without waiting. Returns how many things happened; an error is below zero.
+// Makes progress without waiting, and runs the functions of operations that are over
+// (TAFFRAIL_OPTION_CALLBACK), 64 at the most. Returns how many things happened; an error is below zero.
 //
 // Rules:
 // `t` is open; it is not checked.
@@ -609,7 +640,7 @@ taffrail_code_t taffrail_recv_message(taffrail_t *t,
                                       taffrail_status_t *status);
 
 // Starts to receive a claimed message, which is used up, also when there is an error other than
-// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT.
+// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT and _CALLBACK.
 //
 // Rules:
 // As taffrail_recv_message(); the bytes at `into` stay writable, and are used by nobody else, until

@@ -32,13 +32,20 @@ pub type taffrail_handler_t = Option<
 >;
 
 thread_local! {
-    /// Handlers that are running on this thread.
+    /// Functions of the program that are running on this thread.
     static RUNNING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a handler calls us.
+/// Whether a function of the program calls us that one of our calls runs.
 pub(crate) fn in_handler() -> bool {
     RUNNING.try_with(Cell::get).is_ok_and(|running| running > 0)
+}
+
+/// Runs a function of the program.
+pub(crate) fn within_handler(run: impl FnOnce()) {
+    RUNNING.set(RUNNING.get() + 1);
+    run();
+    RUNNING.set(RUNNING.get() - 1);
 }
 
 /// The program's pointer, handed back to it.
@@ -95,11 +102,9 @@ pub unsafe extern "C" fn taffrail_on_am(
                 len: message.payload.len(),
             };
             let t: *mut Endpoint = endpoint;
-            RUNNING.set(RUNNING.get() + 1);
             // SAFETY: the program has given a function of this type. The handle is that of the endpoint
             // that runs it, which is not used here before it returns.
-            run(t.cast(), &message, argument.0);
-            RUNNING.set(RUNNING.get() - 1);
+            within_handler(|| run(t.cast(), &message, argument.0));
         });
         Ok(TAFFRAIL_OK)
     })

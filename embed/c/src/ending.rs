@@ -1,10 +1,12 @@
 //! What has become of operations that were started.
 
+use crate::callbacks::{self, taffrail_callback_t};
 use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
-use crate::names::{TAFFRAIL_STATUS_OFFSET, taffrail_request_t, taffrail_status_t, tell};
+use crate::names::{taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, endpoint, taffrail_t};
-use taffrail::{Completion, Ended, Request};
+use std::ffi::c_void;
+use taffrail::{Ended, Request};
 use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_PENDING};
 
 /// Whether an operation is over: TAFFRAIL_PENDING while it is not, else how it has ended, and the
@@ -151,10 +153,30 @@ pub unsafe extern "C" fn taffrail_report(
     })
 }
 
+/// Lets `run` run when an operation is over, as TAFFRAIL_OPTION_CALLBACK does from the start. `argument` is
+/// passed to it as it is. Neither taffrail_next_ended() nor taffrail_test() and the like tell of it then.
+///
+/// # Safety
+/// `t` is open. `run` and `argument` are good until it has run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn taffrail_on_ended(
+    t: *mut taffrail_t,
+    request: taffrail_request_t,
+    run: taffrail_callback_t,
+    argument: *mut c_void,
+) -> taffrail_code_t {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        callbacks::attach(checked(t)?, request.into(), run, argument)?;
+        Ok(TAFFRAIL_OK)
+    })
+}
+
 /// The next of the reported operations that is over, in the order in which they ended: its request is
 /// stored in `*request`, and how it has ended in `*status`, errors included. TAFFRAIL_PENDING when none
 /// is over; makes progress then. Of a multi-receive it tells each message, with TAFFRAIL_STATUS_OFFSET
-/// among the fields, and the end without. An error is one of the call.
+/// among the fields, and the end without. Functions of operations that are over meanwhile
+/// (TAFFRAIL_OPTION_CALLBACK) run inside. An error is one of the call.
 ///
 /// # Safety
 /// `t` is open, `*request` and `*status` are writable; they are not checked.
@@ -166,16 +188,11 @@ pub unsafe extern "C" fn taffrail_next_ended(
 ) -> taffrail_code_t {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let Some((ended, what)) = endpoint(t).next_ended()? else { return Ok(TAFFRAIL_PENDING) };
+        let Some((ended, what)) = callbacks::next_other(endpoint(t))? else {
+            return Ok(TAFFRAIL_PENDING);
+        };
         request.write(ended.into());
-        status.write(match what {
-            Completion::Ended(Ok(ended)) => ended.into(),
-            Completion::Landed(Ok(landed)) => taffrail_status_t::landed(landed),
-            Completion::Ended(Err(error)) => taffrail_status_t::noted(error, 0),
-            Completion::Landed(Err(error)) => {
-                taffrail_status_t::noted(error, TAFFRAIL_STATUS_OFFSET)
-            }
-        });
+        status.write(what.into());
         Ok(TAFFRAIL_OK)
     })
 }

@@ -3,11 +3,12 @@
 //!
 //! Everything here translates: arguments into those of the crate `taffrail`, its results into codes
 //! and texts. Types have their C names. A handle ([`taffrail_t`]) is an endpoint, and nothing that a
-//! call needs lies beside it, so that handlers of active messages may use it.
+//! call needs lies beside it, so that handlers and callbacks may use it.
 
 #![allow(non_camel_case_types)]
 
 // What all calls share.
+mod callbacks;
 mod code;
 mod guard;
 mod names;

@@ -4,10 +4,7 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::names::{taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, taffrail_t};
-use crate::options::{
-    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_REPORT, pattern, taffrail_options_t,
-};
-use crate::receiving::started;
+use crate::options::{ENDS, TAFFRAIL_OPTION_CONTEXT, pattern, started, taffrail_options_t};
 use crate::sending::room;
 use std::ffi::c_void;
 use taffrail::Claimed;
@@ -103,7 +100,7 @@ pub unsafe extern "C" fn taffrail_recv_message(
 }
 
 /// Starts to receive a claimed message, which is used up, also when there is an error other than
-/// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT.
+/// TAFFRAIL_ERROR_ARGUMENT. Of the options it knows TAFFRAIL_OPTION_REPORT and _CALLBACK.
 ///
 /// # Safety
 /// As taffrail_recv_message(); the bytes at `into` stay writable, and are used by nobody else, until
@@ -123,10 +120,10 @@ pub unsafe extern "C" fn taffrail_irecv_message(
         if request.is_null() {
             return Err(Failure::null("the place for the request"));
         }
-        let (_, with) = pattern(endpoint, 0, 0, 0, options, TAFFRAIL_OPTION_REPORT)?;
+        let (_, with) = pattern(endpoint, 0, 0, 0, options, ENDS)?;
         let into = room(into, len)?.as_mut_ptr();
         let receive = endpoint.irecv_claimed_raw(taken(message, t)?, into, len)?;
-        started(endpoint, receive, with, request)
+        started(endpoint, receive, with, options, request)
     })
 }
 

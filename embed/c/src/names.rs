@@ -2,7 +2,7 @@
 
 use crate::code::{self, taffrail_code_t};
 use crate::guard::Failure;
-use taffrail::{Error, Landed, Request, Status};
+use taffrail::{Completion, Error, Landed, Request, Status};
 
 /// As the source of a receive: a message of any rank.
 pub const TAFFRAIL_ANY_SOURCE: u32 = u32::MAX;
@@ -90,6 +90,17 @@ impl taffrail_status_t {
                 Self::new(code, source_rank, tag, len)
             }
             _ => Self::new(code, TAFFRAIL_ANY_SOURCE, 0, 0),
+        }
+    }
+}
+
+impl From<Completion> for taffrail_status_t {
+    fn from(what: Completion) -> Self {
+        match what {
+            Completion::Ended(Ok(ended)) => ended.into(),
+            Completion::Landed(Ok(landed)) => Self::landed(landed),
+            Completion::Ended(Err(error)) => Self::noted(error, 0),
+            Completion::Landed(Err(error)) => Self::noted(error, TAFFRAIL_STATUS_OFFSET),
         }
     }
 }

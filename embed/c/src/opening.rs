@@ -187,8 +187,8 @@ pub unsafe extern "C" fn taffrail_close(t: *mut taffrail_t) -> taffrail_code_t {
     guarded(|| {
         if active::in_handler() {
             return Err(Failure::Argument(
-                "taffrail_close was called by the handler of an active message, whose endpoint is in \
-                 use; close it after the call that runs the handler has returned"
+                "taffrail_close was called by a handler or callback, whose endpoint is in use; close it \
+                 after the call that runs it has returned"
                     .into(),
             ));
         }

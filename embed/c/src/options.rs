@@ -1,8 +1,12 @@
 //! What few messages need, beside rank and tag.
 
+use crate::callbacks::{self, taffrail_callback_t};
+use crate::code::taffrail_code_t;
 use crate::guard::Failure;
-use crate::names::TAFFRAIL_ANY_SOURCE;
-use taffrail::{CONTEXTS, Data, Dest, Endpoint, Pattern};
+use crate::names::{TAFFRAIL_ANY_SOURCE, taffrail_request_t};
+use std::ffi::c_void;
+use taffrail::{CONTEXTS, Data, Dest, Endpoint, Pattern, Request};
+use taffrail_code_t::TAFFRAIL_OK;
 
 /// The member `context` is set.
 pub const TAFFRAIL_OPTION_CONTEXT: u32 = 1;
@@ -15,6 +19,10 @@ pub const TAFFRAIL_OPTION_DATA: u32 = 4;
 
 /// Of an operation that is started: its end is told by taffrail_next_ended(). It has no member.
 pub const TAFFRAIL_OPTION_REPORT: u32 = 8;
+
+/// The members `callback` and `argument` are set. Of an operation that is started: the function runs when
+/// it is over, and neither taffrail_next_ended() nor taffrail_test() and the like tell of it.
+pub const TAFFRAIL_OPTION_CALLBACK: u32 = 16;
 
 /// What few messages need. Calls take a null pointer for none of it. Set `fields` to the sum of the
 /// TAFFRAIL_OPTION_* that are wanted; members of others are not looked at, so that later versions can
@@ -30,6 +38,38 @@ pub struct taffrail_options_t {
     /// A number that travels beside the payload, for the receiver's status. Numbers up
     /// to 16382 cost nothing in an open job; others 8 bytes more on the way.
     pub data: u32,
+    /// What runs when the operation is over.
+    pub callback: taffrail_callback_t,
+    /// Passed to it as it is.
+    pub argument: *mut c_void,
+}
+
+/// How the end of an operation that is started may be told.
+pub(crate) const ENDS: u32 = TAFFRAIL_OPTION_REPORT | TAFFRAIL_OPTION_CALLBACK;
+
+/// Hands out the request of an operation, whose end is to be told in the way that these options say. `with`:
+/// which of them are wanted.
+///
+/// # Safety
+/// `request` is writable; `options` points to options, unless `with` is 0.
+#[inline]
+pub(crate) unsafe fn started(
+    endpoint: &mut Endpoint,
+    operation: Request,
+    with: u32,
+    options: *const taffrail_options_t,
+    request: *mut taffrail_request_t,
+) -> Result<taffrail_code_t, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { request.write(operation.into()) };
+    if with & TAFFRAIL_OPTION_CALLBACK != 0 {
+        // SAFETY: the caller's promise.
+        let taffrail_options_t { callback, argument, .. } = unsafe { &*options };
+        callbacks::attach(endpoint, operation, *callback, *argument)?;
+    } else if with & TAFFRAIL_OPTION_REPORT != 0 {
+        endpoint.report(operation)?;
+    }
+    Ok(TAFFRAIL_OK)
 }
 
 /// Where a message goes, with the options that are no part of it.
@@ -120,6 +160,9 @@ impl taffrail_options_t {
     /// The fields, if there are no others than these.
     fn only(&self, known: u32) -> Result<u32, Failure> {
         match self.fields & !known {
+            0 if self.has(TAFFRAIL_OPTION_CALLBACK) && self.callback.is_none() => {
+                Err(Failure::null("options.callback"))
+            }
             0 => Ok(self.fields),
             others => Err(Failure::Argument(format!(
                 "options.fields has {others:#x}, which this call cannot use (it can {known:#x}); \
@@ -134,14 +177,19 @@ mod tests {
     use super::*;
     use taffrail::Job;
 
-    const ALL: u32 = 15;
+    const ALL: u32 = 31;
+
+    fn options(fields: u32, context: u16, data: u32) -> taffrail_options_t {
+        let (callback, argument) = (None, std::ptr::null_mut());
+        taffrail_options_t { fields, context, data, callback, argument }
+    }
 
     fn with_endpoint(test: impl FnOnce(&mut Endpoint)) {
         test(&mut Job::local(1).remove(0).endpoint().unwrap());
     }
 
     fn sends(endpoint: &Endpoint, fields: u32, context: u16, data: u32) -> Option<(Dest, u32)> {
-        let options = taffrail_options_t { fields, context, data };
+        let options = options(fields, context, data);
         // SAFETY: the options are there.
         unsafe { dest(endpoint, 1, 2, &options, ALL) }.ok()
     }
@@ -164,7 +212,8 @@ mod tests {
     fn what_a_call_cannot_use_is_refused() {
         with_endpoint(|ep| {
             assert_eq!(sends(ep, ALL + 1, 0, 0), None);
-            let options = taffrail_options_t { fields: TAFFRAIL_OPTION_SYNC, context: 0, data: 0 };
+            assert_eq!(sends(ep, TAFFRAIL_OPTION_CALLBACK, 0, 0), None, "there is none");
+            let options = options(TAFFRAIL_OPTION_SYNC, 0, 0);
             // SAFETY: the options are there.
             assert!(unsafe { pattern(ep, 1, 2, 0, &options, TAFFRAIL_OPTION_CONTEXT) }.is_err());
         });

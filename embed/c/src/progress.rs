@@ -1,5 +1,6 @@
 //! Progress, waiting with other descriptors, and what an endpoint tells of itself.
 
+use crate::callbacks;
 use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::opening::{checked, endpoint, taffrail_t};
@@ -7,7 +8,8 @@ use std::ffi::{CString, c_char};
 use std::os::fd::AsRawFd;
 use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_READY};
 
-/// Makes progress without waiting. Returns how many things happened; an error is below zero.
+/// Makes progress without waiting, and runs the functions of operations that are over
+/// (TAFFRAIL_OPTION_CALLBACK), 64 at the most. Returns how many things happened; an error is below zero.
 ///
 /// # Safety
 /// `t` is open; it is not checked.
@@ -15,8 +17,11 @@ use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_READY};
 pub unsafe extern "C" fn taffrail_progress(t: *mut taffrail_t) -> i32 {
     let mut happened = 0;
     let code = guarded(|| {
-        // SAFETY: the caller's promise.
-        happened = unsafe { endpoint(t) }.progress();
+        // SAFETY: the caller's promises, those for functions that it has given included.
+        unsafe {
+            happened = endpoint(t).progress();
+            happened += callbacks::run(endpoint(t))?;
+        }
         Ok(TAFFRAIL_OK)
     });
     match code {

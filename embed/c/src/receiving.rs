@@ -4,14 +4,11 @@ use crate::code::taffrail_code_t;
 use crate::guard::{Failure, guarded};
 use crate::names::{taffrail_request_t, taffrail_status_t, tell};
 use crate::opening::{checked, endpoint, taffrail_t};
-use crate::options::{
-    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_REPORT, pattern, taffrail_options_t,
-};
+use crate::options::{ENDS, TAFFRAIL_OPTION_CONTEXT, pattern, started, taffrail_options_t};
 use crate::sending::{list_of, room, somewhere};
 use libc::iovec;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
-use taffrail::{Endpoint, Request};
 use taffrail_code_t::{TAFFRAIL_OK, TAFFRAIL_PENDING};
 
 /// Receives a message of rank `source` (or TAFFRAIL_ANY_SOURCE) whose tag is `tag`, except for the bits
@@ -66,7 +63,7 @@ pub unsafe extern "C" fn taffrail_irecv(
             let endpoint = endpoint(t);
             let (from, with) = pattern(endpoint, source, tag, ignore, options, STARTS)?;
             let receive = endpoint.irecv_raw(from, somewhere(into), len)?;
-            started(endpoint, receive, with, request)
+            started(endpoint, receive, with, options, request)
         }
     })
 }
@@ -100,7 +97,7 @@ pub unsafe extern "C" fn taffrail_irecvv(
                 parts.iter().map(|part| room(part.iov_base, part.iov_len).map(IoSliceMut::new));
             let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
             let receive = endpoint.irecv_vectored_raw(from, &mut parts)?;
-            started(endpoint, receive, with, request)
+            started(endpoint, receive, with, options, request)
         }
     })
 }
@@ -132,7 +129,7 @@ pub unsafe extern "C" fn taffrail_irecv_multi(
             let endpoint = checked(t)?;
             let (from, with) = pattern(endpoint, source, tag, ignore, options, STARTS)?;
             let receive = endpoint.irecv_multi_raw(from, into.cast(), len, least)?;
-            started(endpoint, receive, with, request)
+            started(endpoint, receive, with, options, request)
         }
     })
 }
@@ -170,23 +167,4 @@ pub unsafe extern "C" fn taffrail_landed(
 }
 
 /// What receives that are started can use.
-const STARTS: u32 = TAFFRAIL_OPTION_CONTEXT | TAFFRAIL_OPTION_REPORT;
-
-/// Hands out the request of an operation, whose end is to be told if these options say so.
-///
-/// # Safety
-/// `request` is writable.
-#[inline]
-pub(crate) unsafe fn started(
-    endpoint: &mut Endpoint,
-    operation: Request,
-    options: u32,
-    request: *mut taffrail_request_t,
-) -> Result<taffrail_code_t, Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { request.write(operation.into()) };
-    if options & TAFFRAIL_OPTION_REPORT != 0 {
-        endpoint.report(operation)?;
-    }
-    Ok(TAFFRAIL_OK)
-}
+const STARTS: u32 = TAFFRAIL_OPTION_CONTEXT | ENDS;

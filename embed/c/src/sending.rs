@@ -5,10 +5,9 @@ use crate::guard::{Failure, guarded};
 use crate::names::taffrail_request_t;
 use crate::opening::{checked, endpoint, taffrail_t};
 use crate::options::{
-    TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_DATA, TAFFRAIL_OPTION_REPORT, TAFFRAIL_OPTION_SYNC,
-    dest, taffrail_options_t,
+    ENDS, TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_DATA, TAFFRAIL_OPTION_SYNC, dest, started,
+    taffrail_options_t,
 };
-use crate::receiving::started;
 use libc::iovec;
 use std::ffi::c_void;
 use std::io::IoSlice;
@@ -86,13 +85,13 @@ pub unsafe extern "C" fn taffrail_isend(
         // SAFETY: the caller's promises.
         unsafe {
             let (endpoint, data) = (endpoint(t), somewhere(data.cast_mut()));
-            let usable = SENDS | TAFFRAIL_OPTION_SYNC | TAFFRAIL_OPTION_REPORT;
+            let usable = SENDS | TAFFRAIL_OPTION_SYNC | ENDS;
             let (dest, with) = dest(endpoint, rank, tag, options, usable)?;
             let send = match with & TAFFRAIL_OPTION_SYNC {
                 0 => endpoint.isend_raw(dest, data, len)?,
                 _ => endpoint.isend_sync_raw(dest, data, len)?,
             };
-            started(endpoint, send, with, request)
+            started(endpoint, send, with, options, request)
         }
     })
 }
@@ -119,13 +118,13 @@ pub unsafe extern "C" fn taffrail_isendv(
         // SAFETY: the caller's promises.
         unsafe {
             let endpoint = checked(t)?;
-            let (dest, with) = dest(endpoint, rank, tag, options, SENDS | TAFFRAIL_OPTION_REPORT)?;
+            let (dest, with) = dest(endpoint, rank, tag, options, SENDS | ENDS)?;
             let parts = list_of(list, parts)?;
             let parts =
                 parts.iter().map(|part| bytes(part.iov_base, part.iov_len).map(IoSlice::new));
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
             let send = endpoint.isend_vectored_raw(dest, &parts)?;
-            started(endpoint, send, with, request)
+            started(endpoint, send, with, options, request)
         }
     })
 }

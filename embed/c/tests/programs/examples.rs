@@ -109,6 +109,7 @@ fn requests() {
         "many into one",
         "first of several",
         "told in their order",
+        "with callbacks",
     ];
     prints("requests", None, &lines);
 }
