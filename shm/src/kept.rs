@@ -2,11 +2,12 @@
 
 use crate::copy;
 use crate::line::{Line, OWN_AHEAD};
+use crate::memory::HUGE;
 use crate::outbox::SEGMENT;
 use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, SegmentId};
 
 /// The outbox grows by so many bytes when more of it is to be kept.
-const GROWTH: usize = 4 << 20;
+const GROWTH: usize = HUGE;
 /// Segments to be had in advance, at the most.
 const MOST_AHEAD: usize = GROWTH / SEGMENT;
 
