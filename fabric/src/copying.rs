@@ -13,7 +13,7 @@ const LINE: usize = 64;
 /// slowly, if the target lies 1 to 15 bytes behind the source, counted within a page (Zen 4), or 1 to 31
 /// (Zen 3): as a message does behind a word that says its length, or memory of `malloc` behind the
 /// beginning of a page. Such ranges are copied in parts, for which other instructions are used
-/// (`docs/performance.md`).
+/// (`docs/measurements.md`).
 ///
 /// # Safety
 /// `from` is valid for reads and `to` for writes of `len` bytes; they do not overlap.

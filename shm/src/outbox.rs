@@ -4,7 +4,7 @@
 //! A segment is filled front to back, and is free again when every peer has consumed its last ring
 //! position that points into it. Taking the segment that became free the longest ago keeps the
 //! window moving: the lines written next are those that have long since fallen out of the reader's
-//! private cache, and those are the cheap ones to write (DESIGN section 3; `docs/performance.md`).
+//! private cache, and those are the cheap ones to write (DESIGN section 3; `docs/measurements.md`).
 //! The bookkeeping here touches no memory but its own.
 //!
 //! A window that cannot grow any more is shared: a peer that does not read is not given what others
