@@ -238,6 +238,25 @@ fn where_huge_pages_are_refused_there_are_ordinary_ones() {
 }
 
 #[test]
+fn huge_pages_that_are_refused_meanwhile_become_ordinary_ones() {
+    if !alone(module_path!(), "huge_pages_that_are_refused_meanwhile_become_ordinary_ones", ":") {
+        return;
+    }
+    let mut mine = shared(HUGE, 9 * HUGE, Seal::Growing);
+    // SAFETY: from now on this process gets no huge pages; it runs nothing else.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) }, 0);
+    mine.huge = true;
+    mine.grow(4 * HUGE + PAGE).unwrap();
+    assert!(!mine.huge, "they are not asked for again");
+    let stat = rustix::fs::fstat(mine.fd()).unwrap();
+    let (len, blocks) = (stat.st_size as usize, stat.st_blocks as usize * 512);
+    assert_eq!((mine.len(), len, blocks), (4 * HUGE + PAGE, 4 * HUGE + PAGE, 4 * HUGE + PAGE));
+    assert!((0..len).step_by(PAGE).all(|at| byte(mine.as_ptr(), at) == 0));
+    mine.grow(6 * HUGE).unwrap();
+    set(mine.as_ptr(), 6 * HUGE - 1, 1);
+}
+
+#[test]
 fn growing_is_to_the_end_of_a_huge_page_where_there_is_room() {
     let mut mine = shared(PAGE, 3 * HUGE + PAGE, Seal::Growing);
     mine.huge = true;
