@@ -143,8 +143,9 @@ impl Endpoint {
     }
 
     /// Starts a receive of many messages into one buffer, one behind the other, until fewer than
-    /// `least` bytes are free. [`landed`](Self::landed) tells of each; the request itself is over
-    /// when the buffer is used up and everything in it has landed.
+    /// `least` bytes are free. Each begins at a multiple of 8 bytes from the beginning of the buffer.
+    /// [`landed`](Self::landed) tells of each; the request itself is over when the buffer is used up and
+    /// everything in it has landed.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).

@@ -442,8 +442,9 @@ taffrail_code_t taffrail_irecvv(taffrail_t *t,
                                 taffrail_request_t *request);
 
 // Starts a receive of many messages into one buffer, one behind the other, until fewer than `least`
-// bytes are free. taffrail_landed() tells of each. The receive is over when the buffer is used up and
-// everything in it has landed.
+// bytes are free. Each begins at a multiple of 8 bytes from the beginning of the buffer.
+// taffrail_landed() tells of each. The receive is over when the buffer is used up and everything in it
+// has landed.
 //
 // Rules:
 // As taffrail_irecv(), but `t` and `request` are checked.

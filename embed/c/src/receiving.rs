@@ -103,8 +103,9 @@ pub unsafe extern "C" fn taffrail_irecvv(
 }
 
 /// Starts a receive of many messages into one buffer, one behind the other, until fewer than `least`
-/// bytes are free. taffrail_landed() tells of each. The receive is over when the buffer is used up and
-/// everything in it has landed.
+/// bytes are free. Each begins at a multiple of 8 bytes from the beginning of the buffer.
+/// taffrail_landed() tells of each. The receive is over when the buffer is used up and everything in it
+/// has landed.
 ///
 /// # Safety
 /// As taffrail_irecv(), but `t` and `request` are checked.
