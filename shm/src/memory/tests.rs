@@ -173,10 +173,10 @@ fn a_limit_beyond_the_address_space_is_an_error() {
 
 #[test]
 fn too_much_memory_is_an_error_and_takes_nothing() {
-    let mut mine = shared(PAGE, 1 << 46, Seal::Growing);
-    let error = mine.grow(1 << 45).unwrap_err();
+    let mut mine = shared(PAGE, 1 << 44, Seal::Growing);
+    let error = mine.grow(1 << 43).unwrap_err();
     let MemoryError::Short { what, need, .. } = &error else { panic!("{error}") };
-    assert_eq!((*what, *need), ("shared memory", (1 << 45) - PAGE as u64));
+    assert_eq!((*what, *need), ("shared memory", (1 << 43) - PAGE as u64));
     assert_eq!(rustix::fs::fstat(mine.fd()).unwrap().st_size, PAGE as i64);
     mine.grow(3 * PAGE).unwrap();
 }
