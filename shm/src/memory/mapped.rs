@@ -210,13 +210,15 @@ fn length(file: &OwnedFd, expected: Expected) -> Result<usize, OpenError> {
     }
     // Blocks of 512 bytes.
     let have = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    if have >= got {
+        return Ok(got as usize);
+    }
     match expected {
-        Expected::Exactly(_) if have < got => Err(OpenError::Holes { len: got, have }),
-        Expected::Exactly(_) => Ok(got as usize),
         // An owner that is just growing it allocates after it has made the file longer.
-        Expected::AtMost(_) => {
+        Expected::AtMost(_) if have > 0 => {
             let page = rustix::param::page_size();
-            Ok(if have < got { have as usize / page * page } else { got as usize })
+            Ok(have as usize / page * page)
         }
+        _ => Err(OpenError::Holes { len: got, have }),
     }
 }

@@ -61,6 +61,7 @@ fn cross(order: u32) {
     for line in [&*low, &*high] {
         let seats = line.seats.as_ref().unwrap();
         assert!(matches!(seats.seats[2], Seat::Vacant), "order {order:b}: two seats for one");
+        assert!(seats.waiting.is_empty(), "order {order:b}: somebody waits");
     }
     assert!(is_one_connection(low, high), "order {order:b}");
     talk(low, PeerId(1), high, PeerId(1));
