@@ -102,6 +102,12 @@ impl Recorder {
         self.next(Event::Claimed { polls, message })
     }
 
+    /// How many polls have found nothing since the last event.
+    #[inline(always)]
+    pub fn polls(&self) -> u32 {
+        self.polls
+    }
+
     /// Whether polls have found nothing since the last event.
     #[inline(always)]
     pub fn has_polled(&self) -> bool {

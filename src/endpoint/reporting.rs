@@ -150,16 +150,56 @@ impl Endpoint {
     #[inline]
     pub unsafe fn inject(&mut self, to: &Dest, data: *const u8, len: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
+        match unsafe { self.inject_at_once(to, data, len)? } {
+            true => Ok(()),
+            // SAFETY: the caller's promise.
+            false => unsafe { self.inject_copy(to, data, len) },
+        }
+    }
+
+    /// The first half of [`inject`](Self::inject): `false` if there is no room now.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject).
+    ///
+    /// # Safety
+    /// As [`inject`](Self::inject).
+    #[inline]
+    pub unsafe fn inject_at_once(
+        &mut self,
+        to: &Dest,
+        data: *const u8,
+        len: usize,
+    ) -> Result<bool, Error> {
+        // SAFETY: the caller's promise.
         let bytes = unsafe { crate::engine::send::bytes(data, len) };
         self.check_dest(to)?;
         if self.leaves_the_set(to.rank) {
-            return self.send_logged(*to, bytes);
+            return self.send_logged(*to, bytes).map(|()| true);
         }
-        if self.send_now(to, bytes)? { Ok(()) } else { self.send_copy(*to, bytes) }
+        self.send_now(to, bytes)
     }
 
-    /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;
-    /// otherwise nothing is done, and `false` returned: start it as an operation.
+    /// The second half, of a message for which there was no room: it is copied.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject).
+    ///
+    /// # Safety
+    /// As [`inject`](Self::inject).
+    pub unsafe fn inject_copy(
+        &mut self,
+        to: &Dest,
+        data: *const u8,
+        len: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        self.send_copy(*to, unsafe { crate::engine::send::bytes(data, len) })
+    }
+
+    /// As [`inject`](Self::inject) if the message can leave now, and whether it can is nobody's business, as
+    /// it is where messages are logged: a program that is told that an operation has ended when it begins
+    /// could not be replayed. Otherwise nothing is done, and `false` returned: start it as an operation.
     ///
     /// # Errors
     /// As [`send`](Self::send).

@@ -322,13 +322,15 @@ impl Requests {
         (0..told).for_each(|_| self.is_to_be_told(index));
     }
 
-    /// Whether nothing else is to be told than what is next.
+    /// Whether nothing else is to be told than what is [next](Self::ended), which there is.
     #[inline]
     pub(crate) fn only_one_is_ended(&mut self) -> bool {
-        self.ended().is_some() && !self.ended.iter().skip(1).any(|&r| self.is_current(r))
+        let others = self.ended.len() - 1;
+        others == 0 || !self.ended.iter().skip(1).any(|&r| self.is_current(r))
     }
 
     /// Whether this handle is not finished and gone.
+    #[inline]
     fn is_current(&self, request: Request) -> bool {
         let slot = self.slots.get(request.index as usize);
         slot.is_some_and(|s| s.generation == request.generation && s.stage != Stage::Free)
@@ -339,7 +341,7 @@ impl Requests {
     pub(crate) fn ended(&mut self) -> Option<Request> {
         loop {
             let request = *self.ended.front()?;
-            if self.look(request).is_ok() {
+            if self.is_current(request) {
                 return Some(request);
             }
             // Its result was taken by a test.

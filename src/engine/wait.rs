@@ -53,8 +53,12 @@ impl Endpoint {
         idle.passed = idle.passed.saturating_add(1);
         // What is waited for has not come yet, however much else has.
         self.core.is_ahead = false;
-        if idle.turns.is_multiple_of(PREPARE_EVERY) && self.core.log.is_some() {
-            self.prepare_log();
+        if let Some(log) = &mut self.core.log {
+            match idle.turns {
+                1 => log.prepare_event(0),
+                turns if turns.is_multiple_of(PREPARE_EVERY) => self.prepare_log(),
+                _ => {}
+            }
         }
         if idle.turns < self.spin.turns() {
             std::hint::spin_loop();

@@ -29,6 +29,22 @@ impl Expected {
     /// Nothing, at the beginning.
     pub(super) const NOTHING: Expected = Expected { message: 0, what: 0 };
 
+    /// The event of which these words [tell](Event::told).
+    pub(super) fn told([message, what]: [u64; 2]) -> Self {
+        Expected { message, what }
+    }
+
+    /// Whether these words tell of it, all flags included.
+    #[inline(always)]
+    pub(super) fn is(self, [message, what]: [u64; 2]) -> bool {
+        (message ^ self.message) | (what ^ self.what) == 0
+    }
+
+    /// What there is to say of an event as expected after so many polls, with these flags.
+    pub(super) fn says_of(polls: u32, flags: u8) -> Option<Says> {
+        (polls <= MOST_POLLS).then_some((polls << 2) as u8 | flags & 3)
+    }
+
     /// After this event.
     #[inline(always)]
     pub(super) fn after(event: &Event) -> Self {

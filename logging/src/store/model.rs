@@ -67,10 +67,12 @@ fn attach(ring: &Arc<Watched>) -> RingWriter<Arc<Watched>> {
     RingWriter::attach(ring.clone(), ring.shape).unwrap()
 }
 
+/// It gets ready for each event, and is right but for those that nobody expects.
 fn writer(ring: &Arc<Watched>, events: u32) -> thread::JoinHandle<()> {
     let mut writer = attach(ring);
     thread::spawn(move || {
         for n in 1..=events {
+            writer.prepare(n, 0);
             while writer.push(&event(n)).is_err() {
                 thread::yield_now();
             }

@@ -13,6 +13,10 @@
 //! after what it promises has happened. Every word has one writer, and everything is an atomic word:
 //! whatever the other side does, there is no data race, only wrong values, and these are found out.
 //!
+//! **nothing-behind-written**: what is behind `written` means nothing. So a rank that waits may store the code
+//! of the event that it expects before that has happened: then only `written` is left to do, and the answer to
+//! what has happened leaves earlier.
+//!
 //! **whole-groups**: events are understood from the first of their group on. So nothing of a group is
 //! written over before all of it is taken.
 //!
@@ -67,21 +71,38 @@ const READ_AHEAD: u64 = 8 * CODES_AHEAD;
 
 /// The rank's side of a ring. There is one at a time.
 #[derive(Debug)]
+#[repr(C)]
 pub struct RingWriter<W> {
+    // What every event needs lies side by side.
     memory: W,
-    shape: RingShape,
-    layout: Layout,
     written: u64,
-    /// The last clock that there is room for, as far as we have looked.
-    room: u64,
+    ready: Ready,
+    /// The following is as after the event with this clock: the last one, or that before.
+    settled: u64,
+    expected: Expected,
     /// The last clock of this group, or that there is room for: the next has a record.
     limit: u64,
-    expected: Expected,
     /// The word with the code of the last event, where it is, and what is in it up to that.
     at: usize,
     codes: u64,
     /// What the check of the next code begins with.
     begin: u64,
+    /// The last clock that there is room for, as far as we have looked.
+    room: u64,
+    layout: Layout,
+    shape: RingShape,
+}
+
+/// The event whose code is stored already, if it comes (*nothing-behind-written*).
+#[derive(Debug)]
+#[repr(C)]
+struct Ready {
+    /// What it tells; [`Expected::NOTHING`], which no event tells: there is none.
+    event: Expected,
+    polls: u32,
+    /// What is expected after it, and the word with its code.
+    next: Expected,
+    codes: u64,
 }
 
 impl<W: Words> RingWriter<W> {
@@ -103,9 +124,21 @@ impl<W: Words> RingWriter<W> {
         let layout = shape.layout();
         let begun = memory.word(layout.code(written + 1)).load(Ordering::Relaxed);
         let codes = begun & ((1 << (BITS * (written % PER_WORD))) - 1);
-        let (room, limit, expected) = (layout.room(taken), written, Expected::NOTHING);
-        let (at, begin) = (layout.code(written + 1), 0);
-        Ok(RingWriter { memory, shape, layout, written, room, limit, expected, at, codes, begin })
+        let nothing = Expected::NOTHING;
+        Ok(RingWriter {
+            memory,
+            written,
+            ready: Ready { event: nothing, polls: 0, next: nothing, codes: 0 },
+            settled: written,
+            expected: nothing,
+            limit: written,
+            at: layout.code(written + 1),
+            codes,
+            begin: 0,
+            room: layout.room(taken),
+            layout,
+            shape,
+        })
     }
 
     /// Writes an event and returns its clock. No system call, no allocation.
@@ -115,27 +148,75 @@ impl<W: Words> RingWriter<W> {
     #[inline(always)]
     pub fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let clock = self.written + 1;
+        // Not by reference: that would have it in memory, in parts, from where it is read whole.
+        let (told, polls) = event.told();
+        if self.ready.event.is(told) && self.ready.polls == polls {
+            self.ready.event = Expected::NOTHING;
+            self.memory.word(WRITTEN).store(clock, Ordering::Release);
+            self.written = clock;
+            return Ok(clock);
+        }
+        self.settle();
         let mut says = self.expected.says(event);
         if says == RECORDED || clock > self.limit {
-            // Not by reference: that would have it in memory, in parts, from where it is read whole.
-            let (told, polls) = event.told();
             self.record(told, polls, clock)?;
             says = RECORDED;
         }
         self.expected = Expected::after(event);
-        let place = self.written % PER_WORD;
+        self.codes = self.store_code(clock, says);
+        self.begin += STEP;
+        self.memory.word(WRITTEN).store(clock, Ordering::Release);
+        (self.written, self.settled) = (clock, clock);
+        Ok(clock)
+    }
+
+    /// Gets ready for the event that is expected next, after so many polls, with these flags
+    /// ([`Batch`] says what is expected of an event): nobody else has to do anything meanwhile.
+    #[inline]
+    pub fn prepare(&mut self, polls: u32, flags: u8) {
+        if self.ready.event == Expected::NOTHING || self.ready.polls != polls {
+            self.prepare_anew(polls, flags);
+        }
+    }
+
+    #[inline(never)]
+    fn prepare_anew(&mut self, polls: u32, flags: u8) {
+        self.settle();
+        self.ready.event = Expected::NOTHING;
+        let clock = self.written + 1;
+        let Some(says) = Expected::says_of(polls, flags).filter(|_| clock <= self.limit) else {
+            return;
+        };
+        let Some(event) = self.expected.event(says) else { return };
+        let codes = self.store_code(clock, says);
+        let next = Expected::after(&event);
+        self.ready = Ready { event: Expected::told(event.told().0), polls, next, codes };
+    }
+
+    /// Catches up with an event that was ready and has happened.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.settled != self.written {
+            (self.expected, self.codes) = (self.ready.next, self.ready.codes);
+            self.begin += STEP;
+            self.settled = self.written;
+        }
+        self.ready.event = Expected::NOTHING;
+    }
+
+    /// Stores the code of the event after all that are written, and returns the word that it is in.
+    #[inline(always)]
+    fn store_code(&mut self, clock: u64, says: Says) -> u64 {
+        let place = (clock - 1) % PER_WORD;
         if place == 0 {
             // Else whatever is sent next would wait behind these stores for a line that was last used a
             // whole ring ago.
             self.memory.fetch(self.layout.code(clock + CODES_AHEAD));
             (self.at, self.codes) = (self.layout.code(clock), 0);
         }
-        self.codes |= code(self.begin, says) << (BITS * place);
-        self.begin += STEP;
-        self.memory.word(self.at).store(self.codes, Ordering::Relaxed);
-        self.memory.word(WRITTEN).store(clock, Ordering::Release);
-        self.written = clock;
-        Ok(clock)
+        let codes = self.codes | code(self.begin, says) << (BITS * place);
+        self.memory.word(self.at).store(codes, Ordering::Relaxed);
+        codes
     }
 
     /// Stores the record of an event. From it on those of its group may be as expected.

@@ -32,12 +32,19 @@ impl Sink for Logged<'_> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
         let Logged(core) = self;
-        let result = match head.kind {
-            kind::EAGER => core.eager_logged(from.0, head, &payload),
-            _ => core.other(from.0, head, payload),
-        };
-        if let Err(fault) = result {
-            core.distrust(from.0, fault);
+        let is_replayed = core.log.as_ref().is_some_and(|log| log.replaying);
+        if head.kind != kind::EAGER || is_replayed {
+            return core.other_logged(from.0, head, payload);
+        }
+        let env = core.envelope(from.0, head, payload.len() as u64);
+        match core.matcher.arrive(&env) {
+            Arrival::Matched(request) => {
+                if let Some(log) = &mut core.log {
+                    log.matched(&mut core.requests.get(request).note, name(&env));
+                }
+                core.deliver(request, &env, &payload, 0);
+            }
+            arrival => core.eager_not_matched(arrival, &env, &payload),
         }
     }
 
@@ -125,51 +132,47 @@ impl Core {
         self.arrive_free(env)
     }
 
-    #[inline(always)]
-    fn eager_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
-        let env = self.envelope(from, head, payload.len() as u64);
-        let Some(log) = &mut self.log else { return Ok(()) };
-        if log.replaying {
-            return self.eager_in_replay(&env, payload);
-        }
-        match self.matcher.arrive(&env) {
-            Arrival::Matched(request) => {
-                log.matched(&mut self.requests.get(request).note, name(&env));
-                self.deliver(request, &env, payload, 0);
-                Ok(())
+    /// What is not a plain message, or may be one that the replay knows of.
+    #[inline(never)]
+    fn other_logged(&mut self, from: u32, head: Head, payload: Payload<'_>) {
+        let result = match head.kind {
+            kind::EAGER => {
+                let env = self.envelope(from, head, payload.len() as u64);
+                let verdict = self.arrive_in_replay(&env);
+                verdict.and_then(|verdict| self.eager_judged(verdict, &env, &payload))
             }
-            arrival => self.eager_not_matched(arrival, &env, payload),
+            _ => self.other(from, head, payload),
+        };
+        if let Err(fault) = result {
+            self.distrust(from, fault);
         }
     }
 
     #[inline(never)]
-    fn eager_in_replay(&mut self, env: &Envelope, payload: &Payload<'_>) -> Result<(), Fault> {
-        match self.arrive_in_replay(env)? {
+    fn eager_not_matched(&mut self, arrival: Arrival<u32>, env: &Envelope, payload: &Payload<'_>) {
+        // What a peer says that was cut off a moment ago.
+        if self.peers[env.source as usize].fault.is_some() {
+            return;
+        }
+        let verdict = self.judge(arrival, env);
+        let result = verdict.and_then(|verdict| self.eager_judged(verdict, env, payload));
+        if let Err(fault) = result {
+            self.distrust(env.source, fault);
+        }
+    }
+
+    fn eager_judged(
+        &mut self,
+        verdict: Verdict,
+        env: &Envelope,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        match verdict {
             Verdict::Request(request) => {
                 self.deliver(request, env, payload, 0);
                 Ok(())
             }
             _ if self.peers[env.source as usize].fault.is_some() => Ok(()),
-            verdict => self.eager_unmatched(verdict, env, payload, 0, None),
-        }
-    }
-
-    #[inline(never)]
-    fn eager_not_matched(
-        &mut self,
-        arrival: Arrival<u32>,
-        env: &Envelope,
-        payload: &Payload<'_>,
-    ) -> Result<(), Fault> {
-        // What a peer says that was cut off a moment ago.
-        if self.peers[env.source as usize].fault.is_some() {
-            return Ok(());
-        }
-        match self.judge(arrival, env)? {
-            Verdict::Request(request) => {
-                self.deliver(request, env, payload, 0);
-                Ok(())
-            }
             verdict => self.eager_unmatched(verdict, env, payload, 0, None),
         }
     }

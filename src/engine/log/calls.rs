@@ -113,6 +113,7 @@ impl Log {
         }
     }
 
+    #[inline(always)]
     pub(super) fn found(&mut self, index: usize) {
         let event = self.recorder.found(index as u32);
         self.write(event);

@@ -8,9 +8,9 @@ use crate::engine::core::{Core, broken};
 use crate::engine::kind;
 use crate::{Dest, Endpoint, Rank};
 use taffrail_fabric::{Fault, Head, Payload};
-use taffrail_logging::Causal;
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::store::Unpacked;
+use taffrail_logging::{Causal, Clocked};
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable.
 pub(super) fn open(setting: &Setting, me: Rank, events: &Events, former: &Unpacked) -> Causal {
@@ -28,6 +28,14 @@ impl Log {
     #[inline]
     pub(crate) fn is_causal(&self) -> bool {
         self.causal.is_some()
+    }
+
+    /// An event was written. Apart, so that it is not in memory where logging is not causal.
+    #[inline(never)]
+    pub(super) fn wrote(&mut self, event: Clocked) {
+        if let Some(causal) = &mut self.causal {
+            causal.wrote(&event);
+        }
     }
 
     /// The next determinants that a peer has to be sent now, `most` bytes of them at the most. `false`
@@ -53,7 +61,7 @@ impl Log {
 
     /// What was created and sent, in causal logging.
     pub(crate) fn counters(&self) -> Option<Counters> {
-        self.causal.as_ref().map(Causal::counters)
+        self.causal.as_deref().map(Causal::counters)
     }
 
     /// The part of a report.
@@ -86,8 +94,10 @@ impl Endpoint {
         }
         self.precede(to.rank);
         let sent = self.send_short::<true>(to, data);
-        if let (true, Some(log)) = (sent, &mut self.core.log) {
-            log.causal.iter_mut().for_each(Causal::count_message);
+        if let (true, Some(log)) = (sent, &mut self.core.log)
+            && let Some(causal) = &mut log.causal
+        {
+            causal.count_message();
         }
         sent
     }

@@ -15,11 +15,13 @@ use taffrail_logging::{Clocked, Gate, Ticket};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The event rings of the set, and its gate.
+#[repr(C)]
 pub(crate) struct Events {
+    // First, and its beginning first of all: each event needs it.
+    ring: RingWriter<Memory>,
     me: Rank,
     /// Digest of the job's identity.
     job: u64,
-    ring: RingWriter<Memory>,
     /// Our place in the set.
     place: usize,
     /// The other members of the set.
@@ -90,6 +92,12 @@ impl Events {
             return;
         }
         self.write_slowly(event);
+    }
+
+    /// Gets ready for the event that is expected next, after so many polls, with these flags.
+    #[inline]
+    pub(crate) fn prepare(&mut self, polls: u32, flags: u8) {
+        self.ring.prepare(polls, flags);
     }
 
     #[cold]

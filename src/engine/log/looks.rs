@@ -16,6 +16,8 @@ use taffrail_logging::Answer;
 const LAST: u32 = MOST_SERIAL + 1;
 /// Set in the number of an operation whose end was told to who had just been told of all there was.
 const AT_ONCE: u32 = LAST << 1;
+/// The bit that these flags begin with.
+const FLAG: u32 = LAST.trailing_zeros();
 
 /// What the last look has shown of what was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,8 +88,23 @@ impl Endpoint {
     /// among those that are reported, and says whether it was the last that was over then.
     #[inline(never)]
     pub(crate) fn await_ended_logged(&mut self, turns: u32) -> Result<Over, Error> {
+        let log = self.log();
+        let is_free = !log.replaying && log.asked.is_none();
+        let shown = log.shown;
         // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
         // as its launcher takes to start the others.
+        if !is_free || shown == Shown::AllThen || !self.core.requests.has_any_reported() {
+            return self.await_ended_replayed(turns);
+        }
+        if shown == Shown::All && !self.log().recheck.pays() {
+            return Ok(self.look_in_vain(0));
+        }
+        Ok(self.look_freely(turns, shown == Shown::All))
+    }
+
+    /// A look of which the replay may have something to say.
+    #[inline(never)]
+    fn await_ended_replayed(&mut self, turns: u32) -> Result<Over, Error> {
         if !self.core.requests.has_any_reported() {
             return Ok(self.look_in_vain(turns));
         }
@@ -120,38 +137,54 @@ impl Endpoint {
     /// A look that finds what there is; perhaps `at_once` after all was told.
     #[inline(always)]
     fn look_freely(&mut self, turns: u32, at_once: bool) -> Over {
-        let mut ended = self.core.requests.ended();
         let (mut left, mut idle) = (turns, false);
-        while left > 0 && ended.is_none() {
-            idle = self.turn() == 0;
-            self.end_of_any_source();
-            ended = self.core.requests.ended();
-            left -= 1;
-            if left > 0 && ended.is_none() {
+        let ended = loop {
+            if let Some(request) = self.core.requests.ended() {
+                break request;
+            }
+            if left == 0 {
+                return self.found_nothing(at_once, idle);
+            }
+            if left < turns {
                 std::hint::spin_loop();
             }
-        }
-        if at_once {
-            self.log().recheck.found(ended.is_some());
-        }
-        let Some(request) = ended else {
-            if !at_once {
-                self.log().found_nothing();
+            idle = self.turn() == 0;
+            if self.core.last_gone.is_some() {
+                self.end_of_any_source();
             }
-            // Whoever looks in vain waits.
-            self.core.is_ahead = false;
-            self.log().shown = Shown::Nothing;
-            if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
-                self.prepare_log();
+            left -= 1;
+            if idle {
+                let flags = if at_once { LAST | AT_ONCE } else { LAST };
+                self.log().prepare_event((flags >> FLAG) as u8);
             }
-            return Over::Nothing;
         };
-        let serial = self.core.requests.get(request.index).serial;
+        let serial = self.core.requests.get(ended.index).serial;
         let last = self.core.requests.only_one_is_ended();
         let flags = if last { LAST } else { 0 } | if at_once { AT_ONCE } else { 0 };
-        self.log().found((serial | flags) as usize);
-        self.log().told(last, Shown::All);
+        let log = self.log();
+        if at_once {
+            log.recheck.found(true);
+        }
+        log.found((serial | flags) as usize);
+        log.told(last, Shown::All);
         Over::Next
+    }
+
+    /// A look that has found nothing.
+    #[inline(never)]
+    fn found_nothing(&mut self, at_once: bool, idle: bool) -> Over {
+        let log = self.log();
+        match at_once {
+            true => log.recheck.found(false),
+            false => log.found_nothing(),
+        }
+        log.shown = Shown::Nothing;
+        // Whoever looks in vain waits.
+        self.core.is_ahead = false;
+        if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
+            self.prepare_log();
+        }
+        Over::Nothing
     }
 
     /// A look that brings nothing, whatever is over.

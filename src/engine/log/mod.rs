@@ -57,30 +57,37 @@ use taffrail_matching::MessageId;
 use taffrail_shm::Line;
 use tape::Tape;
 
-/// What is logged of this rank, and what is replayed to it.
+/// What is logged of this rank, and what is replayed to it. What most messages need stands in front, in two
+/// lines: a rank that waits gives the processor away, and others use its caches meanwhile.
+#[repr(C, align(64))]
 pub(crate) struct Log {
-    me: Rank,
-    pub(crate) incarnation: u32,
-    /// The correlated set of each rank.
-    sets: Vec<u32>,
-    all_events: bool,
-    /// What leaves waits for no events, and takes none with it.
-    departs_freely: bool,
-    recorder: Recorder,
-    replay: Replay<Unpacked>,
     /// There is something left of the replay.
     replaying: bool,
     /// What the last look for the end of operations has shown.
     pub(crate) shown: Shown,
     recheck: Recheck,
+    all_events: bool,
+    /// What leaves waits for no events, and takes none with it.
+    departs_freely: bool,
+    /// All ranks are of one set.
+    has_fellows_only: bool,
+    /// The program is over.
+    leaving: bool,
+    me: Rank,
+    pub(crate) incarnation: u32,
+    recorder: Recorder,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
+    /// In causal logging, the events that messages depend on and that are not stable.
+    causal: Option<Box<Causal>>,
+    events: Events,
+    /// The correlated set of each rank.
+    sets: Vec<u32>,
+    links: Vec<Link>,
+    replay: Replay<Unpacked>,
     outbound: Outbound<Kept>,
     inbound: Inbound,
-    events: Events,
-    /// In causal logging, the events that messages depend on and that are not stable.
-    causal: Option<Causal>,
-    /// Room for the bytes of some of them.
+    /// Room for the bytes of some of the events in [`causal`](Self::causal).
     frame: Vec<u8>,
     tape: Tape,
     pages: Pages,
@@ -92,7 +99,6 @@ pub(crate) struct Log {
     several: FxHashMap<u32, Several>,
     /// Messages that are here in part, and whose sender died: where its next incarnation's go.
     partial: FxHashMap<Name, Landing>,
-    links: Vec<Link>,
     /// The requests of synchronous messages.
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// Where checkpoints are kept, if this rank can take any.
@@ -101,8 +107,6 @@ pub(crate) struct Log {
     going_on: Option<(Position, Former)>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,
-    /// The program is over.
-    leaving: bool,
 }
 
 /// The connection with a peer.
@@ -126,7 +130,8 @@ impl Log {
     pub(crate) fn open(setting: &Setting, me: Rank, line: &Line) -> Result<Log, Error> {
         let segment = line.caps().max_message;
         let (events, former) = Events::open(setting, me)?;
-        let causal = setting.causal.then(|| causal::open(setting, me, &events, &former));
+        let causal =
+            setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
         let Kit { vault, files, going_on, state: restored } =
             Kit::open(setting, events.owner(), segment, line.most_segments())?;
@@ -144,6 +149,7 @@ impl Log {
             sets: setting.sets.clone(),
             all_events: setting.all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
+            has_fellows_only: setting.sets.iter().all(|&set| set == mine),
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
@@ -175,7 +181,7 @@ impl Log {
     /// Whether a rank is of this rank's set: what is sent to it is not kept.
     #[inline]
     pub(crate) fn is_fellow(&self, rank: Rank) -> bool {
-        self.links[rank as usize].fellow
+        self.has_fellows_only || self.links[rank as usize].fellow
     }
 
     /// The set of a rank.
@@ -183,12 +189,18 @@ impl Log {
         self.sets[rank as usize]
     }
 
+    /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who
+    /// has something to answer has not.
+    #[inline]
+    pub(crate) fn prepare_event(&mut self, flags: u8) {
+        self.events.prepare(self.recorder.polls(), flags);
+    }
+
     #[inline(always)]
     fn write(&mut self, event: Clocked) {
         self.events.write(event);
-        if let Some(causal) = &mut self.causal {
-            // A copy: what is lent is in memory from the beginning, in parts.
-            causal.wrote(&{ event });
+        if self.causal.is_some() {
+            self.wrote(event);
         }
     }
 

@@ -139,7 +139,7 @@ impl Endpoint {
     #[inline(always)]
     unsafe fn inject_now(&mut self, to: &Dest, data: *const u8, len: usize) -> isize {
         // SAFETY: the caller's promise.
-        match unsafe { self.engine.try_inject(to, data, len) } {
+        match unsafe { self.engine.inject_at_once(to, data, len) } {
             Ok(true) => {
                 self.count(Kind::Send, true);
                 0
@@ -162,7 +162,7 @@ impl Endpoint {
             return -FI_EAGAIN as isize;
         }
         // SAFETY: the caller's promise.
-        match unsafe { self.engine.inject(to, data, len) } {
+        match unsafe { self.engine.inject_copy(to, data, len) } {
             Ok(()) => {
                 self.count(Kind::Send, true);
                 0

@@ -151,12 +151,57 @@ fn a_code_that_was_not_written_is_written_over() {
         let [first, second, reading] = ring(shape);
         let mut writer = RingWriter::attach(first, shape).unwrap();
         (1..=written + 1).for_each(|n| _ = writer.push(&event(n)).unwrap());
+        writer.prepare(1, 0);
         second.word(WRITTEN).store(written, Ordering::Relaxed);
         let mut next = RingWriter::attach(second, shape).unwrap();
         assert_eq!(next.push(&event(20)), Ok(written + 1));
         let (reader, mut kept) = (RingReader::attach(reading, shape, 0).unwrap(), Batch::default());
         assert_eq!(reader.read(0, written + 1, &mut kept), Ok(()));
         assert_eq!(numbers(&kept), (1..=written).chain([20]).collect::<Vec<u64>>());
+    }
+}
+
+/// Whatever the rank got ready for: what happens is written, and nothing else.
+#[test]
+fn what_was_prepared_is_written_only_if_it_happens() {
+    let shape = RingShape { capacity: 64, ..SHAPE };
+    let others = [
+        Event::Cancelled { polls: 1, post: 2 },
+        Event::Cancelled { polls: 2, post: 2 },
+        Event::Cancelled { polls: 1, post: 2 | 1 << 30 },
+        Event::Cancelled { polls: 1, post: 3 },
+        Event::Found { polls: 1, index: 2 },
+    ];
+    for other in others {
+        let [writing, reading, memory] = ring(shape);
+        let mut writer = RingWriter::attach(writing, shape).unwrap();
+        let reader = RingReader::attach(reading, shape, 0).unwrap();
+        writer.prepare(1, 0);
+        assert_eq!(
+            (writer.push(&event(1)), writer.written()),
+            (Ok(1), 1),
+            "after none, none is expected"
+        );
+        writer.prepare(1, 0);
+        assert_eq!((writer.written(), reader.written()), (1, Ok(1)));
+        let codes = memory.word(shape.layout().code(2)).load(Ordering::Relaxed);
+        assert_eq!(of(2, codes), code(begin(2, &shape.layout(), 2), 1 << 2) as u16);
+        let mut all = vec![event(1), other, event(20), event(21), event(22)];
+        assert_eq!(writer.push(&other), Ok(2));
+        assert_eq!(writer.push(&event(20)), Ok(3));
+        writer.prepare(7, 3);
+        writer.prepare(1, 0);
+        assert_eq!(writer.push(&event(21)), Ok(4));
+        assert_eq!(writer.push(&event(22)), Ok(5));
+        writer.prepare(1, 0);
+        writer.prepare(1, 0);
+        assert_eq!(writer.push(&event(23)), Ok(6));
+        // The same again is not what is expected after it.
+        assert_eq!(writer.push(&event(23)), Ok(7));
+        all.extend([event(23), event(23)]);
+        let mut batch = Batch::default();
+        assert_eq!(reader.read(0, 7, &mut batch), Ok(()));
+        assert_eq!(batch.events().collect::<Vec<Event>>(), all);
     }
 }
 
@@ -213,8 +258,14 @@ proptest! {
         let (mut next, mut all, mut batch) = (written(seed), Vec::new(), Batch::default());
         for step in steps {
             match step {
-                Step::Write(events) => for _ in 0..events {
+                Step::Write(events) => for k in 0..events {
                     let event = next();
+                    // Rightly or wrongly, or not at all.
+                    match (seed as usize).wrapping_add(k * k) % 7 {
+                        0 | 1 => writer.prepare(0, if matches!(event, Event::Found { .. }) { 2 } else { 0 }),
+                        2 => writer.prepare(k as u32 % 70, k as u8),
+                        _ => {}
+                    }
                     match writer.push(&event) {
                         Ok(clock) => {
                             all.push(event);
