@@ -2,6 +2,7 @@
 
 use crate::engine::claim::Claimed;
 use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
+use taffrail_fabric::Fabric;
 
 /// Which operation is over, as [`Endpoint::await_ended`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,9 +198,10 @@ impl Endpoint {
         self.send_copy(*to, unsafe { crate::engine::send::bytes(data, len) })
     }
 
-    /// As [`inject`](Self::inject) if the message can leave now, and whether it can is nobody's business, as
-    /// it is where messages are logged: a program that is told that an operation has ended when it begins
-    /// could not be replayed. Otherwise nothing is done, and `false` returned: start it as an operation.
+    /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;
+    /// otherwise nothing is done, and `false` returned: start it as an operation. Where messages are logged,
+    /// what is short leaves always, as a copy if need be: when there is room is chance, and whoever is told at
+    /// once that a send has ended is to be told so in a replay as well.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -213,8 +215,14 @@ impl Endpoint {
         data: *const u8,
         len: usize,
     ) -> Result<bool, Error> {
-        if self.core.log.is_some() {
-            return Ok(false);
+        if let Some(log) = &self.core.log {
+            self.check_dest(to)?;
+            // What leaves the set is copied in any case.
+            if log.is_fellow(to.rank) && len > self.line.caps().inline {
+                return Ok(false);
+            }
+            // SAFETY: the caller's promise.
+            return unsafe { self.inject(to, data, len) }.map(|()| true);
         }
         self.check_dest(to)?;
         // SAFETY: the caller's promise.
