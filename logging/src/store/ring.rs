@@ -100,6 +100,7 @@ struct Ready {
     /// What it tells; [`Expected::NOTHING`], which no event tells: there is none.
     event: Expected,
     polls: u32,
+    flags: u8,
     /// What is expected after it, and the word with its code.
     next: Expected,
     codes: u64,
@@ -128,7 +129,7 @@ impl<W: Words> RingWriter<W> {
         Ok(RingWriter {
             memory,
             written,
-            ready: Ready { event: nothing, polls: 0, next: nothing, codes: 0 },
+            ready: Ready { event: nothing, polls: 0, flags: 0, next: nothing, codes: 0 },
             settled: written,
             expected: nothing,
             limit: written,
@@ -170,11 +171,13 @@ impl<W: Words> RingWriter<W> {
         Ok(clock)
     }
 
-    /// Gets ready for the event that is expected next, after so many polls, with these flags
-    /// ([`Batch`] says what is expected of an event): nobody else has to do anything meanwhile.
+    /// Gets ready for the event that is expected next, after so many polls, with these flags: for who has
+    /// nothing else to do. What was made ready before is not any more; where a record is needed, nothing is.
     #[inline]
     pub fn prepare(&mut self, polls: u32, flags: u8) {
-        if self.ready.event == Expected::NOTHING || self.ready.polls != polls {
+        let Ready { event, polls: for_polls, flags: for_flags, .. } = self.ready;
+        let is_ready = event != Expected::NOTHING && (for_polls, for_flags) == (polls, flags);
+        if !is_ready && self.written < self.limit {
             self.prepare_anew(polls, flags);
         }
     }
@@ -182,18 +185,15 @@ impl<W: Words> RingWriter<W> {
     #[inline(never)]
     fn prepare_anew(&mut self, polls: u32, flags: u8) {
         self.settle();
-        self.ready.event = Expected::NOTHING;
         let clock = self.written + 1;
-        let Some(says) = Expected::says_of(polls, flags).filter(|_| clock <= self.limit) else {
-            return;
-        };
+        let Some(says) = Expected::says_of(polls, flags) else { return };
         let Some(event) = self.expected.event(says) else { return };
         let codes = self.store_code(clock, says);
         let next = Expected::after(&event);
-        self.ready = Ready { event: Expected::told(event.told().0), polls, next, codes };
+        self.ready = Ready { event: Expected::told(event.told().0), polls, flags, next, codes };
     }
 
-    /// Catches up with an event that was ready and has happened.
+    /// Catches up with an event that was ready and has happened. None is ready any more.
     #[inline(always)]
     fn settle(&mut self) {
         if self.settled != self.written {
