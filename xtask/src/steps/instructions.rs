@@ -9,7 +9,7 @@ use crate::report::Outcome;
 use crate::tools;
 use serde::Deserialize;
 use std::io::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The file of limits.
@@ -40,6 +40,8 @@ struct Workload {
 enum Program {
     /// An example, which moves `messages` by itself. Its start and its end are included.
     Example { package: String, name: String },
+    /// An example that is started as the only rank of a job whose messages are logged.
+    Logged { package: String, name: String },
     /// A C program over the libfabric provider. Its argument is the number of round trips.
     Provider(String),
     /// A C program over the C library. Its argument is the number of round trips.
@@ -90,19 +92,33 @@ fn read(path: &Path) -> Result<Baseline, String> {
 fn measure(place: &Place, workload: &Workload) -> Result<f64, String> {
     let messages = workload.messages;
     let collected = match &workload.program {
-        Program::Example { package, name } => example(place, package, name),
+        Program::Example { package, name } => {
+            example(place, package, name).and_then(|built| count(place, &[], &built, &[], ""))
+        }
+        Program::Logged { package, name } => logged(place, package, name, messages),
         Program::Provider(name) => provider(place, name, messages),
         Program::Library(name) => library(place, name, messages),
     };
     collected.map(|count| count as f64 / messages as f64)
 }
 
-fn example(place: &Place, package: &str, name: &str) -> Result<u64, String> {
+/// Builds an example.
+fn example(place: &Place, package: &str, name: &str) -> Result<PathBuf, String> {
     let line = format!("build --release --locked -p {package} --example {name}");
     if !run(&mut cargo(place, &line)).ok {
         return Err("the example does not build".into());
     }
-    count(place, &place.build("release").join("examples").join(name), &[], "")
+    Ok(place.build("release").join("examples").join(name))
+}
+
+fn logged(place: &Place, package: &str, name: &str, messages: u64) -> Result<u64, String> {
+    let program = example(place, package, name)?;
+    if !run(&mut cargo(place, "build --release --locked -p taffrail-launch --bin taffrail")).ok {
+        return Err("the launcher does not build".into());
+    }
+    let launcher = place.build("release").join("taffrail").to_string_lossy().into_owned();
+    let launcher = [&launcher, "run", "-n", "1", "--logging", "pessimistic"];
+    count(place, &launcher, &program, &[], &messages.to_string())
 }
 
 fn provider(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
@@ -156,20 +172,23 @@ fn round_trips(
     environment: &[(&str, &Path)],
     messages: u64,
 ) -> Result<u64, String> {
-    let none = count(place, program, environment, "0")?;
-    let all = count(place, program, environment, &(messages / 2).to_string())?;
+    let none = count(place, &[], program, environment, "0")?;
+    let all = count(place, &[], program, environment, &(messages / 2).to_string())?;
     Ok(all.saturating_sub(none))
 }
 
-/// Instructions of a program.
+/// Instructions of a program, which perhaps a launcher starts.
 fn count(
     place: &Place,
+    launcher: &[&str],
     program: &Path,
     environment: &[(&str, &Path)],
     argument: &str,
 ) -> Result<u64, String> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    let words = [launcher, &["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]];
+    let words = words.concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(program);
     command.args((!argument.is_empty()).then_some(argument)).current_dir(&place.root);
     let ended = run(command.envs(environment.iter().copied()));
     // `==pid== Collected : <instructions>`
@@ -197,7 +216,7 @@ mod tests {
         let baseline = read(&root.join(FILE)).unwrap();
         for workload in baseline.workload {
             match workload.program {
-                Program::Example { .. } => {}
+                Program::Example { .. } | Program::Logged { .. } => {}
                 Program::Provider(name) | Program::Library(name) => {
                     assert!(root.join(PROGRAMS).join(format!("{name}.c")).is_file(), "{name}.c");
                 }
