@@ -215,18 +215,17 @@ impl Endpoint {
         data: *const u8,
         len: usize,
     ) -> Result<bool, Error> {
-        if let Some(log) = &self.core.log {
-            self.check_dest(to)?;
-            // What leaves the set is copied in any case.
-            if log.is_fellow(to.rank) && len > self.line.caps().inline {
-                return Ok(false);
-            }
-            // SAFETY: the caller's promise.
-            return unsafe { self.inject(to, data, len) }.map(|()| true);
-        }
         self.check_dest(to)?;
+        let Some(log) = &self.core.log else {
+            // SAFETY: the caller's promise.
+            return self.send_now(to, unsafe { crate::engine::send::bytes(data, len) });
+        };
+        // What leaves the set is copied in any case.
+        if log.is_fellow(to.rank) && len > self.line.caps().inline {
+            return Ok(false);
+        }
         // SAFETY: the caller's promise.
-        self.send_now(to, unsafe { crate::engine::send::bytes(data, len) })
+        unsafe { self.inject(to, data, len) }.map(|()| true)
     }
 
     /// How many messages and parts of such wait for room towards a rank; those that were

@@ -41,6 +41,7 @@ impl Expected {
     }
 
     /// What there is to say of an event as expected after so many polls, with these flags.
+    #[inline(always)]
     pub(super) fn says_of(polls: u32, flags: u8) -> Option<Says> {
         (polls <= MOST_POLLS).then_some((polls << 2) as u8 | flags & 3)
     }
@@ -68,10 +69,8 @@ impl Expected {
     pub(super) fn says(&self, event: &Event) -> Says {
         let ([message, what], polls) = event.told();
         let differs = (message ^ self.message) | ((what ^ self.what) & !FLAGS);
-        match differs == 0 && polls <= MOST_POLLS {
-            true => (polls << 2) as u8 | (what >> FLAG) as u8,
-            false => RECORDED,
-        }
+        let says = Self::says_of(polls, (what >> FLAG) as u8);
+        says.filter(|_| differs == 0).unwrap_or(RECORDED)
     }
 
     /// The event of which this is said; `None`: there is none that would be expected.

@@ -88,32 +88,28 @@ impl Endpoint {
     /// among those that are reported, and says whether it was the last that was over then.
     #[inline(never)]
     pub(crate) fn await_ended_logged(&mut self, turns: u32) -> Result<Over, Error> {
-        let log = self.log();
-        let is_free = !log.replaying && log.asked.is_none();
-        let shown = log.shown;
         // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
         // as its launcher takes to start the others.
-        if !is_free || shown == Shown::AllThen || !self.core.requests.has_any_reported() {
-            return self.await_ended_replayed(turns);
+        if !self.core.requests.has_any_reported() {
+            return Ok(self.look_in_vain(turns));
         }
-        if shown == Shown::All && !self.log().recheck.pays() {
+        let log = self.log();
+        let shown = log.shown;
+        if shown == Shown::All && !log.recheck.pays() {
             return Ok(self.look_in_vain(0));
+        }
+        if log.replaying || log.asked.is_some() || shown == Shown::AllThen {
+            return self.await_ended_replayed(turns, shown);
         }
         Ok(self.look_freely(turns, shown == Shown::All))
     }
 
     /// A look of which the replay may have something to say.
     #[inline(never)]
-    fn await_ended_replayed(&mut self, turns: u32) -> Result<Over, Error> {
-        if !self.core.requests.has_any_reported() {
-            return Ok(self.look_in_vain(turns));
-        }
-        let shown = self.log().shown;
+    fn await_ended_replayed(&mut self, turns: u32, shown: Shown) -> Result<Over, Error> {
         let answer = match shown {
-            Shown::Nothing | Shown::Part => self.log().ask(),
-            Shown::All if self.log().recheck.pays() => self.log().ask(),
-            Shown::All => return Ok(self.look_in_vain(0)),
             Shown::AllThen => self.log().ask_again(),
+            _ => self.log().ask(),
         };
         match answer {
             Answer::Free => Ok(self.look_freely(turns, shown == Shown::All)),
