@@ -90,8 +90,10 @@ pub struct Endpoint {
     pub(crate) handling: bool,
     /// Bytes of a piece of a message that leaves without asking.
     pub(crate) piece: usize,
-    /// Bytes of a piece of a message that was asked for, and of a long one that is logged.
+    /// Bytes of a piece of a message that was asked for.
     pub(crate) long_piece: usize,
+    /// Bytes of a piece of a long message that is logged.
+    pub(crate) logged_piece: usize,
     /// Messages of up to this many bytes leave whole, without asking.
     pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
@@ -142,6 +144,8 @@ impl Endpoint {
         // asked for there are many, and fewer are better.
         let is_given = settings.piece.is_some() || settings.tuning.is_some();
         let long_piece = if is_given { piece } else { (2 * piece).min(longest) };
+        // Of a log that lies in memory, and not in caches, whole segments.
+        let logged_piece = if is_given { piece } else { line.caps().max_message };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
         let mut core = Core::new(job.size(), settings.unexpected);
@@ -169,6 +173,7 @@ impl Endpoint {
             handling: false,
             piece,
             long_piece,
+            logged_piece,
             short: piece.min(settings.eager_max),
             spin: match settings.spin {
                 Some(turns) => Spin::fixed(turns),

@@ -44,7 +44,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
                 caps.inline,
                 endpoint.piece,
                 LONG_LOGGED + 1,
-                endpoint.long_piece,
+                endpoint.logged_piece,
                 EAGER_LOGGED + 1
             );
             continue;

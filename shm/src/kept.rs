@@ -56,9 +56,9 @@ impl Line {
         let to = self.kept_at(segment, at, bytes.len());
         // SAFETY: `kept_at` has found the range inside the segment, which is ours to write.
         unsafe { Payload::of(bytes).copy_to(to, bytes.len()) };
-        if bytes.len() > 256 {
+        if (257..OWN_AHEAD).contains(&bytes.len()) {
             let end = at + bytes.len();
-            let ahead = (SEGMENT - end).min(bytes.len()).min(OWN_AHEAD);
+            let ahead = (SEGMENT - end).min(bytes.len());
             // SAFETY: still inside the segment.
             unsafe { copy::own(to.add(bytes.len()), ahead) };
         }

@@ -187,7 +187,7 @@ impl Endpoint {
         if leaves && log.is_causal() {
             self.precede_message(to.rank);
         }
-        let Endpoint { line, core, piece, long_piece, .. } = self;
+        let Endpoint { line, core, piece, logged_piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
         let ticket = log.events.ticket();
         let peer = &core.peers[to.rank as usize];
@@ -222,7 +222,7 @@ impl Endpoint {
             let mut written = kept.prefix();
             let mut source = Source { parts, at: 0 };
             // Of a long message the receiver has enough to copy while the next piece is written.
-            let step = if len > LONG_LOGGED { *long_piece } else { *piece };
+            let step = if len > LONG_LOGGED { *logged_piece } else { *piece };
             while written < kept.bytes() {
                 let now = (kept.bytes() - written).min(step).min(log.tape.room());
                 source.write(now, |bytes| _ = log.tape.write(line, bytes));
