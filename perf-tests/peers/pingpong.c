@@ -7,7 +7,7 @@
  * takes about SECONDS, unless its messages have too many bytes. What has come is sent back out of the
  * same buffer, as NetPIPE does; `apart`, received into another, and what is sent never changes. */
 /* Bytes that are sent in each direction, so that a log stays in memory. */
-#define MOST_BYTES (480L << 20)
+#define MOST_BYTES (320L << 20)
 
 /* A window of the message rate: so many messages are on their way before one is waited for. */
 #define WINDOW 64

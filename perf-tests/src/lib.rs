@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod determinants;
 pub mod error;
 pub mod growth;
+pub mod held;
 pub mod launching;
 pub mod limits;
 pub mod logging;

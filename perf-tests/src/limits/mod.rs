@@ -8,4 +8,5 @@ pub use command::{Limits, introduce};
 pub use measure::{
     Handover, beside, best_fresh_copy, best_handover, distance, fresh_copy, handover,
 };
+pub(crate) use store::Fresh;
 pub use store::{store_fresh, store_stream};

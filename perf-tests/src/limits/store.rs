@@ -21,10 +21,8 @@ const STEP: usize = 4 << 20;
 /// [`Error::System`], if there is not so much memory.
 pub fn store_stream(size: usize, times: usize) -> Result<Vec<f64>, Error> {
     let steps = (size / STEP).max(1);
-    let mut memory = Fresh::new(steps)?;
-    for step in 0..steps {
-        memory.step(step)?.fill(1);
-    }
+    let mut memory = Fresh::all(steps * STEP)?;
+    memory.filled().fill(1);
     let mut rate = |value: u8| {
         let start = Instant::now();
         black_box(memory.filled()).fill(value);
@@ -52,7 +50,7 @@ pub fn store_fresh(size: usize) -> Result<f64, Error> {
 }
 
 /// A file in memory without a name, mapped beyond its end, that grows.
-struct Fresh {
+pub(crate) struct Fresh {
     file: OwnedFd,
     start: *mut u8,
     steps: usize,
@@ -61,6 +59,17 @@ struct Fresh {
 }
 
 impl Fresh {
+    /// So many bytes, rounded down to whole steps, with memory behind all of them.
+    ///
+    /// # Errors
+    /// [`Error::System`], if there is not so much memory.
+    pub(crate) fn all(size: usize) -> Result<Fresh, Error> {
+        let steps = size / STEP;
+        let mut fresh = Fresh::new(steps)?;
+        (0..steps).try_for_each(|step| fresh.step(step).map(drop))?;
+        Ok(fresh)
+    }
+
     fn new(steps: usize) -> Result<Fresh, Error> {
         let file = rustix::fs::memfd_create("taffrail-limit", MemfdFlags::CLOEXEC)
             .map_err(refused("making a file in memory"))?;

@@ -4,6 +4,7 @@ use super::causal::{self, Figures};
 use super::results::{Results, What, rows};
 use super::table::{any_source_table, collected_table, costs_table, limits_table};
 use super::targets::judge;
+use crate::held::Held;
 use crate::limits::{self, Handover};
 use crate::outputs::Outputs;
 use crate::plot::Panel;
@@ -27,7 +28,7 @@ const WAYS: [(What, &[&str]); 5] = [
     (What::Plain, &[]),
     (What::Elided, &["--logging", "pessimistic", "--sets", "node"]),
     (What::SenderBased, &["--logging", "pessimistic", "--sets", "rank"]),
-    (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"]),
+    (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"]),
     (What::Collected, &COLLECTED),
 ];
 
@@ -38,7 +39,7 @@ const COLLECTED: [&str; 8] = [
     "--sets",
     "rank",
     "--log-memory",
-    "1G",
+    "512M",
     "--checkpoint-every",
     "1048576",
 ];
@@ -55,7 +56,7 @@ const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 
 /// Bytes that a trial sends in each direction, so that three of them, and what is sent before, find
 /// room in the memory that a log has.
-const TRIAL: usize = 160 << 20;
+const TRIAL: usize = 100 << 20;
 /// Messages of a trial at the most.
 const MESSAGES: usize = 200_000;
 /// Messages of a trial where each waits for event loggers that have a copy each.
@@ -114,6 +115,7 @@ impl Logging {
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let mut awake = Awake::keep(between)?;
+        let held = Held::keep();
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let steps = sizes.len() * (2 + WAYS.len()) + 6 + 3 + causal::APPLICATIONS.len();
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
@@ -122,7 +124,7 @@ impl Logging {
         for _ in 0..self.rounds {
             results.begin_round();
             for &size in &sizes {
-                times(&mut results, &mut awake, between, size, &bar)?;
+                times(&mut results, &mut awake, &held, between, size, &bar)?;
             }
             from_any_source(&mut results, &mut awake, &bar)?;
             for (what, way) in &WAYS[..3] {
@@ -213,6 +215,7 @@ fn doing(bar: &ProgressBar, what: &str) {
 fn times(
     results: &mut Results,
     awake: &mut Awake,
+    held: &Held,
     between: (usize, usize),
     size: usize,
     bar: &ProgressBar,
@@ -233,7 +236,11 @@ fn times(
     for (what, way) in WAYS {
         doing(bar, &format!("{}: {}", bytes(size), what.name()));
         let arguments = [&["-n", messages.as_str()], way].concat();
-        let time_us = awake.settled(|| ours::time_us(size, &arguments))?;
+        let time_us = || ours::time_us(size, &arguments);
+        let time_us = awake.settled(|| match what.takes_memory() {
+            true => held.lent(time_us),
+            false => time_us(),
+        })?;
         results.add_time(size, what, time_us);
     }
     doing(bar, &format!("{}: {}", bytes(size), What::OpenMpi.name()));

@@ -75,6 +75,11 @@ impl What {
         }
     }
 
+    /// Whether payload is logged, which takes memory.
+    pub fn takes_memory(self) -> bool {
+        matches!(self, What::SenderBased | What::Reserved | What::Collected)
+    }
+
     /// Whether it is of receives from any source, which are measured with one size only.
     pub fn is_from_any_source(self) -> bool {
         self.base() == What::AnySource

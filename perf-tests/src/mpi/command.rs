@@ -5,6 +5,7 @@ use super::program::Program;
 use super::results::{Results, Row, TRANSPORTS, What, rows};
 use super::table::{rates_table, ratios_table, times_table};
 use super::targets::judge;
+use crate::held::Held;
 use crate::limits::{self, Handover};
 use crate::machine::Distance;
 use crate::outputs::Outputs;
@@ -90,6 +91,7 @@ impl Mpi {
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let mut awake = Awake::keep(between)?;
+        let held = Held::keep();
         let folder = tempfile::tempdir()
             .map_err(|source| Error::System { what: "making a temporary folder", source })?;
         let prepare = |(place, mpi)| Measured::new(mpi, &taffrail, folder.path(), place);
@@ -101,7 +103,7 @@ impl Mpi {
         let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
             for of in &mut all {
-                of.round(&mut awake, between, &sizes, self.apart, &bar)?;
+                of.round(&mut awake, &held, between, &sizes, self.apart, &bar)?;
             }
         }
         bar.finish_and_clear();
@@ -182,6 +184,7 @@ impl<'a> Measured<'a> {
     fn round(
         &mut self,
         awake: &mut Awake,
+        held: &Held,
         between: (usize, usize),
         sizes: &[usize],
         apart: bool,
@@ -200,7 +203,11 @@ impl<'a> Measured<'a> {
             for &over in &transports {
                 doing(&bytes(size), over);
                 let time_us = || program.clone()?.time_us(over, between, size, apart);
-                self.results.add_time(size, over, awake.settled(time_us)?);
+                let time_us = awake.settled(|| match over.takes_memory() {
+                    true => held.lent(time_us),
+                    false => time_us(),
+                })?;
+                self.results.add_time(size, over, time_us);
             }
         }
         for &over in &transports {

@@ -51,10 +51,15 @@ impl What {
             What::Elided => Some(&["--logging", "pessimistic", "--sets", "node"]),
             What::SenderBased => Some(&["--logging", "pessimistic", "--sets", "rank"]),
             What::Reserved => {
-                Some(&["--logging", "pessimistic", "--sets", "rank", "--log-memory", "1G"])
+                Some(&["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"])
             }
             _ => None,
         }
+    }
+
+    /// Whether payload is logged, which takes memory.
+    pub fn takes_memory(self) -> bool {
+        matches!(self, What::SenderBased | What::Reserved)
     }
 
     /// What this is to be compared with: the same without logging, or the MPI's own transport.

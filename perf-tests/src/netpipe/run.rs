@@ -72,17 +72,20 @@ pub fn measure(
     Ok(times)
 }
 
-/// A short ping-pong's time in seconds a message, to start the schedule from.
+/// A short ping-pong's time in seconds a message, to start the schedule from. Of long messages there are
+/// few, so that a log has room for what comes.
 pub fn estimate(
     pair: &mut Pair<'_>,
     mode: Mode,
     buffers: &mut Buffers,
     checkpoints: &mut Checkpoints,
 ) -> Result<f64, Error> {
-    const MESSAGES: u64 = 100;
+    const MESSAGES: usize = 100;
+    const BYTES: usize = 64 << 20;
     let ping_pong = Mode { streaming: false, bidirectional: false, integrity: false, ..mode };
+    let messages = (BYTES / buffers.size()).clamp(1, MESSAGES) as u64;
     let mut times = Trials::default();
-    Line::new(pair, ping_pong, buffers, checkpoints).trial(MESSAGES, &mut times)?;
+    Line::new(pair, ping_pong, buffers, checkpoints).trial(messages, &mut times)?;
     pair.agree(times.least())
 }
 
