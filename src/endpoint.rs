@@ -144,7 +144,7 @@ impl Endpoint {
         // asked for there are many, and fewer are better.
         let is_given = settings.piece.is_some() || settings.tuning.is_some();
         let long_piece = if is_given { piece } else { (2 * piece).min(longest) };
-        // Of a log that lies in memory, and not in caches, whole segments.
+        // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
         let logged_piece = if is_given { piece } else { line.caps().max_message };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();

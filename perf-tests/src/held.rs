@@ -1,7 +1,7 @@
 //! Memory that is there when something is measured that takes much.
 //!
 //! The host of a virtual machine may take back what the guest has not used for a second or two. The next to
-//! use it waits until the host gives it again, thirty times as long as for memory that the host has not taken,
+//! use it waits until the host gives it again, twenty times as long as for memory that the host has not taken,
 //! and has it in small pages of the host's at first. A figure would say how busy the machine had been before.
 
 use crate::limits::Fresh;
@@ -19,8 +19,11 @@ impl Held {
         Held(RefCell::new(hold()))
     }
 
-    /// Lets go of the memory while something is measured that takes it.
-    pub fn lent<T>(&self, measure: impl FnOnce() -> T) -> T {
+    /// Measures something, and lets go of the memory meanwhile if that takes it.
+    pub fn lent<T>(&self, takes: bool, measure: impl FnOnce() -> T) -> T {
+        if !takes {
+            return measure();
+        }
         self.0.replace(None);
         let measured = measure();
         self.0.replace(hold());
@@ -43,7 +46,8 @@ mod tests {
     fn memory_is_free_while_it_is_lent() {
         let held = Held::keep();
         assert!(held.0.borrow().is_some());
-        assert!(held.lent(|| held.0.borrow().is_none()));
+        assert!(held.lent(true, || held.0.borrow().is_none()));
+        assert!(held.lent(false, || held.0.borrow().is_some()));
         assert!(held.0.borrow().is_some());
     }
 }

@@ -237,10 +237,7 @@ fn times(
         doing(bar, &format!("{}: {}", bytes(size), what.name()));
         let arguments = [&["-n", messages.as_str()], way].concat();
         let time_us = || ours::time_us(size, &arguments);
-        let time_us = awake.settled(|| match what.takes_memory() {
-            true => held.lent(time_us),
-            false => time_us(),
-        })?;
+        let time_us = awake.settled(|| held.lent(what.takes_memory(), time_us))?;
         results.add_time(size, what, time_us);
     }
     doing(bar, &format!("{}: {}", bytes(size), What::OpenMpi.name()));

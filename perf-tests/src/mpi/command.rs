@@ -203,10 +203,7 @@ impl<'a> Measured<'a> {
             for &over in &transports {
                 doing(&bytes(size), over);
                 let time_us = || program.clone()?.time_us(over, between, size, apart);
-                let time_us = awake.settled(|| match over.takes_memory() {
-                    true => held.lent(time_us),
-                    false => time_us(),
-                })?;
+                let time_us = awake.settled(|| held.lent(over.takes_memory(), time_us))?;
                 self.results.add_time(size, over, time_us);
             }
         }
