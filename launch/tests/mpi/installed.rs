@@ -64,15 +64,27 @@ impl Mpi {
         command.env("PATH", std::env::join_paths(all).expect("no colon in its path"))
     }
 
-    /// Compiles a program of `tests/mpi/programs`.
-    pub fn compile(&self, name: &str, into: &Path) -> PathBuf {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/programs");
+    /// What compiles programs for it.
+    #[allow(dead_code)]
+    pub fn compiler(&self) -> &Path {
+        &self.mpicc
+    }
+
+    /// Compiles a program, with these options, into a folder.
+    pub fn compile(&self, source: &Path, into: &Path, options: &[&str]) -> PathBuf {
+        let name = source.file_stem().expect("a file");
         let program = into.join(name);
         let mut mpicc = Command::new(&self.mpicc);
-        mpicc.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program);
-        let done =
-            mpicc.arg(source.join(format!("{name}.c"))).arg("-lm").output().expect("mpicc runs");
-        assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        mpicc.args(options).arg("-o").arg(&program);
+        let done = mpicc.arg(source).args(["-lm", "-pthread"]).output().expect("mpicc runs");
+        assert!(done.status.success(), "{name:?}: {}", String::from_utf8_lossy(&done.stderr));
         program
+    }
+
+    /// Compiles a program of `tests/mpi/programs`.
+    #[allow(dead_code)]
+    pub fn compile_ours(&self, name: &str, into: &Path) -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/programs");
+        self.compile(&folder.join(format!("{name}.c")), into, &["-O2", "-Wall", "-Werror"])
     }
 }

@@ -23,7 +23,7 @@ fn disturbed(test: &str, mut plan: impl FnMut(&mut fastrand::Rng, Duration) -> P
     let folder = tempfile::tempdir().unwrap();
     let stay = addresses_stay(&mpich);
     for (name, steps) in PROGRAMS.into_iter().filter(|(name, _)| stay || *name != "windows") {
-        let program = mpich.compile(name, folder.path());
+        let program = mpich.compile_ours(name, folder.path());
         let (expected, mut length) = in_peace(&mpich, &program, steps);
         let (mut hit, mut killed) = (0, 0);
         for run in 0.. {

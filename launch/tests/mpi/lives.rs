@@ -174,7 +174,7 @@ fn checksum(job: &Ended, what: &str) -> String {
 fn an_mpich_program_killed_in_mpi_init_before_anybody_knows_it_starts_again() {
     let Some(mpich) = installed::mpich() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let program = mpich.compile("comms", folder.path());
+    let program = mpich.compile_ours("comms", folder.path());
     let run = |kills: &str| {
         let mut command = relayed(&program, kills);
         let job = ended(command.env("FI_PROVIDER", "tcp").env("MPIR_CVAR_CH4_NETMOD", "ofi"));
@@ -214,7 +214,7 @@ fn over_the_provider(program: &Path, kills: &str, held: bool) -> (String, String
 fn a_rank_killed_at_any_line_of_mpi_init_and_mpi_finalize_starts_again() {
     let Some(mpich) = installed::mpich().filter(|_| provider().is_some()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let program = mpich.compile("comms", folder.path());
+    let program = mpich.compile_ours("comms", folder.path());
     let (expected, _) = over_the_provider(&program, "", false);
     for rank in 0..2 {
         for line in 0..LINES {
@@ -233,7 +233,7 @@ fn a_rank_killed_at_any_line_of_mpi_init_and_mpi_finalize_starts_again() {
 fn a_rank_killed_when_it_has_finalized_and_others_have_not_starts_again() {
     let Some(mpich) = installed::mpich().filter(|_| provider().is_some()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let program = mpich.compile("workers", folder.path());
+    let program = mpich.compile_ours("workers", folder.path());
     let (expected, _) = over_the_provider(&program, "", false);
     for rank in 0..2 {
         for line in [LINES - 1, LINES] {
@@ -249,7 +249,7 @@ fn a_rank_killed_when_it_has_finalized_and_others_have_not_starts_again() {
 fn ranks_killed_together_or_again_and_again_at_lines_of_their_starts_start_again() {
     let Some(mpich) = installed::mpich().filter(|_| provider().is_some()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let program = mpich.compile("ring", folder.path());
+    let program = mpich.compile_ours("ring", folder.path());
     let (expected, _) = over_the_provider(&program, "", false);
     for kills in [
         "0.0:7 1.0:7",

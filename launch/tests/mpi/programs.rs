@@ -51,7 +51,7 @@ fn every_program_has_one_answer_under_mpich_whoever_starts_it() {
     let Some(mpich) = installed::mpich() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
-        let program = mpich.compile(name, folder.path());
+        let program = mpich.compile_ours(name, folder.path());
         let ours = answer(&mpich, &["run"], &program, steps);
         let theirs = answer(&mpich, &["mpi"], &program, steps);
         assert_eq!(ours, theirs, "{name}");
@@ -63,8 +63,8 @@ fn every_program_has_the_same_answer_under_open_mpi() {
     let (Some(open_mpi), Some(mpich)) = (installed::open_mpi(), installed::mpich()) else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
-        let expected = answer(&mpich, &["run"], &mpich.compile(name, folder.path()), steps);
-        let program = open_mpi.compile(name, folder.path());
+        let expected = answer(&mpich, &["run"], &mpich.compile_ours(name, folder.path()), steps);
+        let program = open_mpi.compile_ours(name, folder.path());
         assert_eq!(answer(&open_mpi, &["mpi"], &program, steps), expected, "{name}");
         // Over PMIx.
         assert_eq!(answer(&open_mpi, &["run"], &program, steps), expected, "{name}");
@@ -107,7 +107,7 @@ fn programs_whose_ranks_are_killed_have_the_same_answer() {
 /// Whether the system lets ranks have their memory at the same addresses in each life.
 pub fn addresses_stay(mpi: &Mpi) -> bool {
     let folder = tempfile::tempdir().unwrap();
-    let job = Job::begin(mpi, &mpi.compile("ring", folder.path()), 1).end();
+    let job = Job::begin(mpi, &mpi.compile_ours("ring", folder.path()), 1).end();
     let stay = !job.err.contains("addresses of ranks are random");
     if !stay {
         eprintln!("programs with windows are left out: {}", job.err);
@@ -132,7 +132,7 @@ fn ranks_that_are_killed_have_their_memory_where_it_was() {
 fn open_mpi_has_windows_where_all_ranks_are_started_again_together() {
     let Some(mpi) = installed::open_mpi().filter(|_| kills() > 0) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let apart = Job::begin(&mpi, &mpi.compile(WINDOWS.0, folder.path()), WINDOWS.1).end();
+    let apart = Job::begin(&mpi, &mpi.compile_ours(WINDOWS.0, folder.path()), WINDOWS.1).end();
     assert!(apart.status != Some(0) && apart.err.contains("MPI_ERR_WIN"), "{apart:?}");
     windows_of_one_set(&mpi);
 }
@@ -147,7 +147,7 @@ fn intel_mpi_has_windows_where_all_ranks_are_started_again_together() {
 fn windows_of_one_set(mpi: &Mpi) {
     let folder = tempfile::tempdir().unwrap();
     let (name, steps) = WINDOWS;
-    let program = mpi.compile(name, folder.path());
+    let program = mpi.compile_ours(name, folder.path());
     let peace = Job::begin_killed(mpi, &program, steps, "", "node").end();
     assert_eq!((peace.status, answers(&peace).len()), (Some(0), 1), "{peace:?}");
     for kill in ["0 3 0.5", "1 9 0.1", "2 15 0.9"] {
@@ -184,9 +184,9 @@ fn of_another_make(which: &str, test: &str) {
     let mut random = random(test);
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     for (name, steps) in PROGRAMS {
-        let program = mpich.compile(name, folders[0].path());
+        let program = mpich.compile_ours(name, folders[0].path());
         let expected = answer(&mpich, &["run"], &program, steps);
-        let program = other.compile(name, folders[1].path());
+        let program = other.compile_ours(name, folders[1].path());
         assert_eq!(answer(&other, other.start, &program, steps), expected, "{name}");
         killed(&other, name, steps, kills().div_ceil(5), &mut random);
     }
@@ -259,7 +259,7 @@ impl Job {
 /// want the processors, too, one run may take fifty times as long as the one before.
 fn killed(mpi: &Mpi, name: &str, steps: u32, wanted: u32, random: &mut fastrand::Rng) {
     let folder = tempfile::tempdir().unwrap();
-    let program = mpi.compile(name, folder.path());
+    let program = mpi.compile_ours(name, folder.path());
     let peace = Job::begin(mpi, &program, steps).end();
     assert_eq!((peace.status, answers(&peace).len()), (Some(0), 1), "{name}: {peace:?}");
     let mut hit = 0;

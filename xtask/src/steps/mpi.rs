@@ -99,13 +99,16 @@ impl Installed<'_> {
 
 /// Our own test programs, one after the other: each takes all processors. What they print.
 fn programs(all: &Installed<'_>) -> String {
-    let mut command =
-        super::tests::runner(all.place, "-p taffrail-launch -p taffrail-perf --test mpi");
+    let mut command = super::tests::runner(
+        all.place,
+        "-p taffrail-launch -p taffrail-perf --test mpi --test faults",
+    );
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     if MPICH.installed(all.place) {
         command.env("TAFFRAIL_TEST_MPICH", MPICH.folder(all.place));
     }
     command.env("TAFFRAIL_TEST_OTHER_MPIS", wheels::others(all.place));
+    command.env("TAFFRAIL_TEST_PREFIX", &all.prefix);
     if all.provider().join("libtaffrail-fi.so").is_file() {
         command.env("TAFFRAIL_TEST_PROVIDER", all.provider()).env("TAFFRAIL_TEST_KILLS", KILLS);
     }

@@ -1,0 +1,1 @@
+//! Ends of ranks.

@@ -1,0 +1,1 @@
+//! What the libfabric provider promises.
