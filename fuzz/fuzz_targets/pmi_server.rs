@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use taffrail::pmi::{MAX_LINE, OUR_KEYS, parse};
 use taffrail_fuzz::steps::Steps;
-use taffrail_launch::run::fuzzing::{Deed, Heard, Line, Server};
+use taffrail_launch::run::fuzzing::{Heard, Line, Server, ServerAction};
 
 const RANKS: usize = 3;
 
@@ -158,10 +158,10 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
             let passed_over = rank.spawning;
             rank.spawning &= line.trim_ascii() != b"endcmd";
             match server.hear(number, &line) {
-                Ok(deeds) if passed_over => answer(&mut ranks, deeds),
-                Ok(deeds) => {
-                    check(number, &line, &deeds, &mut ranks, &mut store);
-                    answer(&mut ranks, deeds);
+                Ok(actions) if passed_over => answer(&mut ranks, actions),
+                Ok(actions) => {
+                    check(number, &line, &actions, &mut ranks, &mut store);
+                    answer(&mut ranks, actions);
                 }
                 Err(_) => ended = true,
             }
@@ -170,19 +170,19 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
             ranks[number].line = None;
             ranks[number].wants = None;
             store.retain(|_, (by, value)| *by != number || value.is_some());
-            let deeds = server.gone(number);
-            for deed in &deeds {
-                match deed {
-                    Deed::Stuck { waiting, gone } => assert_ne!(waiting, gone),
-                    Deed::Say { to, message } => {
+            let actions = server.gone(number);
+            for action in &actions {
+                match action {
+                    ServerAction::Stuck { waiting, gone } => assert_ne!(waiting, gone),
+                    ServerAction::Say { to, message } => {
                         let key = ranks[*to].wants.take().expect("it waits");
                         assert!(!store.contains_key(&key));
                         assert_eq!(message.get("msg"), Some("key_not_found"));
                     }
-                    Deed::Abort { .. } => panic!("{deed:?}"),
+                    ServerAction::Abort { .. } => panic!("{action:?}"),
                 }
             }
-            answer(&mut ranks, deeds);
+            answer(&mut ranks, actions);
         } else if matches!(said, Said::Restart) {
             server.restarted(number);
             ranks[number] = ranks[number].again();
@@ -199,9 +199,9 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
 });
 
 /// Sends answers, and reads them as the ranks do.
-fn answer(ranks: &mut [Rank], deeds: Vec<Deed>) {
-    for deed in deeds {
-        let Deed::Say { to, message } = deed else { continue };
+fn answer(ranks: &mut [Rank], actions: Vec<ServerAction>) {
+    for action in actions {
+        let ServerAction::Say { to, message } = action else { continue };
         let Some(line) = &mut ranks[to].line else { continue };
         line.say(&message).expect("an answer that can be written");
         let mut got = vec![0; 2 * MAX_LINE];
@@ -211,15 +211,21 @@ fn answer(ranks: &mut [Rank], deeds: Vec<Deed>) {
 }
 
 /// Holds what was put against what is got.
-fn check(from: usize, line: &[u8], deeds: &[Deed], ranks: &mut [Rank], store: &mut Store) {
+fn check(
+    from: usize,
+    line: &[u8],
+    actions: &[ServerAction],
+    ranks: &mut [Rank],
+    store: &mut Store,
+) {
     let Ok(asked) = parse(line) else { return };
     let key = asked.get("key").unwrap_or_default().to_owned();
-    if asked.cmd == "get" && deeds.is_empty() {
+    if asked.cmd == "get" && actions.is_empty() {
         assert_eq!(ranks[from].wants.replace(key), None, "asked twice");
         return;
     }
-    for deed in deeds {
-        let Deed::Say { to, message } = deed else { continue };
+    for action in actions {
+        let ServerAction::Say { to, message } = action else { continue };
         let fine = message.get("rc") == Some("0");
         match (asked.cmd.as_str(), message.cmd.as_str()) {
             ("put", "put_result") if fine => {

@@ -3,32 +3,32 @@
 
 mod addresses;
 mod cpus;
-mod estate;
+mod event_loop;
 mod failures;
 mod files;
+mod finalize;
 mod guard;
 mod heartbeat;
 mod keyboard;
 mod line;
 mod logger;
 mod output;
-mod over;
 mod pmix;
+mod rank_files;
 mod ranks;
 mod recovery;
+mod recovery_stats;
 mod restart;
 mod server;
 mod sets;
 mod signals;
-mod tally;
-mod watch;
 
 /// What the fuzz targets need beside the public interface.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use super::line::{Heard, Line};
-    pub use super::server::{Deed, Server};
+    pub use super::server::{Server, ServerAction};
 }
 
 pub use cpus::allowed as allowed_cpus;
@@ -154,7 +154,7 @@ pub fn run(mut args: Args) -> ExitCode {
     if args.failures.log() || args.pmix {
         args.environment.extend(crate::mpi::through_provider(args.failures.has_sets_apart()));
     }
-    match watch::job(&args) {
+    match event_loop::job(&args) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             say(&failure.why);

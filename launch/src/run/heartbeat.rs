@@ -5,7 +5,7 @@
 //! only seen whether it is stopped.
 
 use super::Failure;
-use super::ranks::Outfit;
+use super::ranks::RankEnv;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -40,12 +40,12 @@ impl Heartbeats {
     }
 
     /// Gives the next process of a rank a word of its own.
-    pub fn outfit(&mut self, rank: usize, outfit: &mut Outfit) -> Result<(), Failure> {
+    pub fn env(&mut self, rank: usize, env: &mut RankEnv) -> Result<(), Failure> {
         let failed = |e: MemoryError| Failure::new(format!("no heartbeat for rank {rank}: {e}"));
         let file = create_memory("taffrail-heartbeat", BYTES).map_err(failed)?;
         let memory = Memory::map(file.as_fd(), BYTES).map_err(failed)?;
-        outfit.tell("TAFFRAIL_HEARTBEAT", &[file.as_raw_fd()]);
-        outfit.inherited.push(file);
+        env.tell("TAFFRAIL_HEARTBEAT", &[file.as_raw_fd()]);
+        env.inherited.push(file);
         self.pulses[rank] = Some(Pulse { memory, word: 0, silent: Duration::ZERO });
         Ok(())
     }
@@ -109,7 +109,7 @@ mod tests {
     fn who_does_not_call_the_library_is_overdue_once() {
         let limit = Duration::from_secs(8);
         let mut all = Heartbeats::new(limit, 4);
-        (0..4).for_each(|rank| all.outfit(rank, &mut Outfit::default()).unwrap());
+        (0..4).for_each(|rank| all.env(rank, &mut RankEnv::default()).unwrap());
         // Rank 0 has no endpoint, rank 1 goes on, rank 2 does not. Rank 3 is stopped before it has one:
         // nothing was known of its word at the first look, which was the same for longer.
         word(&all, 2, 77);
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn time_in_which_the_launcher_did_not_run_does_not_count() {
         let mut all = Heartbeats::new(Duration::from_secs(8), 1);
-        all.outfit(0, &mut Outfit::default()).unwrap();
+        all.env(0, &mut RankEnv::default()).unwrap();
         word(&all, 0, 1);
         assert_eq!(look(&mut all, Duration::from_secs(1)), [0; 0]);
         for _ in 0..3 {

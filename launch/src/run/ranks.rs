@@ -43,13 +43,13 @@ const OURS: [&str; 14] = [
 
 /// What a process is given beside what all have.
 #[derive(Default)]
-pub struct Outfit {
+pub struct RankEnv {
     variables: Vec<(&'static str, String)>,
     /// Descriptors that stay open in it, with the numbers that they have here.
     pub inherited: Vec<OwnedFd>,
 }
 
-impl Outfit {
+impl RankEnv {
     pub fn set(&mut self, name: &'static str, value: impl ToString) {
         self.variables.push((name, value.to_string()));
     }
@@ -89,7 +89,7 @@ impl Rank {
         args: &Args,
         number: usize,
         cpu: Option<usize>,
-        outfit: Outfit,
+        env: RankEnv,
         guard: &Guard,
     ) -> Result<(Rank, Option<ChildStdin>), Failure> {
         let program = args.program.to_string_lossy();
@@ -119,12 +119,12 @@ impl Rank {
         for name in all.filter(|name| of_pmix(name.as_encoded_bytes())) {
             command.env_remove(name);
         }
-        command.envs(outfit.variables);
+        command.envs(env.variables);
         command.envs(args.environment.iter().map(|(name, value)| (name, value)));
         if args.label {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let mut inherited = outfit.inherited;
+        let mut inherited = env.inherited;
         inherited.push(theirs);
         before_exec(&mut command, inherited, cpu, guard).map_err(failed)?;
         let mut process = command.spawn().map_err(failed)?;

@@ -1,10 +1,10 @@
 //! What is kept of a job whose ranks are started again: their sets and lives, and their events.
 
-use super::estate::Estate;
 use super::failures::{Events, Logged, Plan};
 use super::guard::Guard;
 use super::logger::Logger;
-use super::tally::Tally;
+use super::rank_files::RankFiles;
+use super::recovery_stats::RecoveryStats;
 use super::{Args, Failure, ranks};
 use std::os::fd::{AsRawFd, OwnedFd};
 use taffrail_logging::causal::Counters;
@@ -23,17 +23,17 @@ pub struct Recovery {
     pub logged: Logged,
     pub logger: Logger,
     /// Of each rank.
-    lives: Vec<Life>,
+    lives: Vec<RankGeneration>,
     /// Of each rank that can take checkpoints.
-    estates: Vec<Option<Estate>>,
+    files: Vec<Option<RankFiles>>,
     /// Restarts of sets so far.
     restarts: u32,
-    pub tally: Tally,
+    pub stats: RecoveryStats,
 }
 
 /// The present process of a rank.
 #[derive(Clone, Copy, Default)]
-struct Life {
+struct RankGeneration {
     /// How many there were before.
     incarnation: u32,
     /// How many restarts the job had seen when it was started.
@@ -55,14 +55,20 @@ impl Recovery {
         let together =
             if logged.causal { vec![0; ranks as usize] } else { logged.sets.all().to_vec() };
         let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
-        let lives = vec![Life::default(); ranks as usize];
+        let lives = vec![RankGeneration::default(); ranks as usize];
         // Members of a larger set fall back together, and would have to agree on where to.
         let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
         let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
-        let estate = |rank| Estate::of(args, Owner { rank, job });
-        let estates =
-            (0..ranks).map(|rank| takes_checkpoints(rank).then(|| estate(rank))?).collect();
-        Ok(Some(Recovery { logged, logger, lives, estates, restarts: 0, tally: Tally::default() }))
+        let files = |rank| RankFiles::of(args, Owner { rank, job });
+        let files = (0..ranks).map(|rank| takes_checkpoints(rank).then(|| files(rank))?).collect();
+        Ok(Some(Recovery {
+            logged,
+            logger,
+            lives,
+            files,
+            restarts: 0,
+            stats: RecoveryStats::default(),
+        }))
     }
 
     /// How many restarts of sets there may still be.
@@ -104,9 +110,9 @@ impl Recovery {
         let mut last = None;
         for rank in self.logged.sets.members(set) {
             let life = &mut self.lives[rank];
-            *life = Life { incarnation: life.incarnation + 1, generation: self.restarts };
-            if let Some(estate) = &mut self.estates[rank] {
-                last = estate.begin_again()?;
+            *life = RankGeneration { incarnation: life.incarnation + 1, generation: self.restarts };
+            if let Some(files) = &mut self.files[rank] {
+                last = files.begin_again()?;
             }
         }
         Ok(last)
@@ -118,45 +124,45 @@ impl Recovery {
     }
 
     /// What the next process of a rank is given; `replay` has the events of those before it.
-    pub fn outfit(&self, rank: usize, replay: Option<OwnedFd>) -> Result<ranks::Outfit, Failure> {
+    pub fn env(&self, rank: usize, replay: Option<OwnedFd>) -> Result<ranks::RankEnv, Failure> {
         let sets = &self.logged.sets;
         let life = self.lives[rank];
         let events = match self.logged.events {
             Events::Nondeterministic => "nondeterministic",
             Events::All => "all",
         };
-        let mut outfit = ranks::Outfit::default();
-        outfit.set("TAFFRAIL_LOGGING", if self.logged.causal { "causal" } else { "pessimistic" });
-        outfit.set("TAFFRAIL_EVENTS", events);
-        outfit.set("TAFFRAIL_SETS", list(sets.all()));
-        outfit.set("TAFFRAIL_INCARNATION", life.incarnation);
-        outfit.set("TAFFRAIL_GENERATIONS", list(self.lives.iter().map(|life| life.generation)));
+        let mut env = ranks::RankEnv::default();
+        env.set("TAFFRAIL_LOGGING", if self.logged.causal { "causal" } else { "pessimistic" });
+        env.set("TAFFRAIL_EVENTS", events);
+        env.set("TAFFRAIL_SETS", list(sets.all()));
+        env.set("TAFFRAIL_INCARNATION", life.incarnation);
+        env.set("TAFFRAIL_GENERATIONS", list(self.lives.iter().map(|life| life.generation)));
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
-            let ring = outfit.inherit(&self.logger.ring(member))?;
+            let ring = env.inherit(&self.logger.ring(member))?;
             rings.push(format!("{member}:{}", ranks::in_digits(ring)));
         }
-        outfit.set("TAFFRAIL_RINGS", rings.join(","));
+        env.set("TAFFRAIL_RINGS", rings.join(","));
         match replay {
-            None => outfit.set("TAFFRAIL_REPLAY", "none"),
+            None => env.set("TAFFRAIL_REPLAY", "none"),
             Some(replay) => {
-                outfit.tell("TAFFRAIL_REPLAY", &[replay.as_raw_fd()]);
-                outfit.inherited.push(replay);
+                env.tell("TAFFRAIL_REPLAY", &[replay.as_raw_fd()]);
+                env.inherited.push(replay);
             }
         }
         if let Some(bytes) = self.logged.memory {
-            outfit.set("TAFFRAIL_LOG_MEMORY", bytes);
+            env.set("TAFFRAIL_LOG_MEMORY", bytes);
         }
-        if let Some(estate) = &self.estates[rank] {
-            estate.hand_over(&mut outfit)?;
+        if let Some(files) = &self.files[rank] {
+            files.hand_over(&mut env)?;
         }
         if std::env::var_os(PATIENCE).is_none() {
             let is_first = life.incarnation == 0;
             let seconds = if is_first { OF_FIRST_LIVES } else { OF_SUCCESSORS };
             // In as many letters, too.
-            outfit.set(PATIENCE, format!("{seconds:07}"));
+            env.set(PATIENCE, format!("{seconds:07}"));
         }
-        Ok(outfit)
+        Ok(env)
     }
 }
 

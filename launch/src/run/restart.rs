@@ -1,9 +1,9 @@
 //! Ranks that have ended: what is done about those that failed.
 
+use super::event_loop::Job;
 use super::failures::OnFailure;
-use super::over::Programs;
+use super::finalize::Programs;
 use super::ranks::{self, Bad};
-use super::watch::Job;
 use super::{Failure, say};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -83,15 +83,15 @@ impl Job<'_> {
 
     /// A rank has ended for good.
     fn leaves(&mut self, rank: usize) {
-        for deed in self.server.gone(rank) {
-            self.act(rank, deed);
+        for action in self.server.gone(rank) {
+            self.act(rank, action);
         }
     }
 
     /// Starts the sets of ranks that were killed again.
     fn restart(&mut self, failed: &[Failed], noticed: Instant) -> Result<(), Failure> {
         let recovery = self.recovery.as_mut().expect("restarts need logging");
-        recovery.tally.failures += failed.len() as u32;
+        recovery.stats.failures += failed.len() as u32;
         let how: Vec<String> =
             failed.iter().map(|failed| format!("{} was {}", failed.who, failed.bad.how)).collect();
         let how = how.join(", ");
@@ -149,10 +149,10 @@ impl Job<'_> {
             self.ranks[rank] = self.start(rank, Some(replay))?;
         }
         let recovery = self.recovery.as_mut().expect("as above");
-        recovery.tally.restarts.push(noticed.elapsed());
-        recovery.tally.successors += all.len() as u32;
-        recovery.tally.events += events;
-        recovery.tally.checkpoints += checkpoints.len() as u32;
+        recovery.stats.restarts.push(noticed.elapsed());
+        recovery.stats.successors += all.len() as u32;
+        recovery.stats.events += events;
+        recovery.stats.checkpoints += checkpoints.len() as u32;
         let running = self.ranks.iter().filter(|rank| rank.runs()).map(ranks::Rank::pid);
         self.guard.replace_if_dead(running.chain(recovery.logger.pids()))?;
         let what = match all[..] {
@@ -212,7 +212,7 @@ impl Job<'_> {
             ));
         }
         if let Some(recovery) = &self.recovery {
-            recovery.tally.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
+            recovery.stats.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
             if let Ok(Some(sent)) = recovery.sent() {
                 say(&format!("causal logging: {sent}"));
             }

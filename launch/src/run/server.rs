@@ -55,7 +55,7 @@ enum State {
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum ServerAction {
     /// An answer.
     Say {
         /// The rank it goes to.
@@ -94,7 +94,7 @@ impl Server {
     ///
     /// # Errors
     /// [`WireError`] when it is not PMI-1.
-    pub fn hear(&mut self, rank: usize, line: &[u8]) -> Result<Vec<Deed>, WireError> {
+    pub fn hear(&mut self, rank: usize, line: &[u8]) -> Result<Vec<ServerAction>, WireError> {
         if self.ranks[rank].state == State::Spawning || line.starts_with(b"mcmd=") {
             return Ok(self.pass_over_spawn(rank, line));
         }
@@ -118,7 +118,7 @@ impl Server {
             "abort" => {
                 let code = message.number("exitcode").unwrap_or(1);
                 let message = message.get("error_msg").or_else(|| message.get("message"));
-                return Ok(vec![Deed::Abort { code, message: message.map(str::to_owned) }]);
+                return Ok(vec![ServerAction::Abort { code, message: message.map(str::to_owned) }]);
             }
             "publish_name" => refused("publish_result", "names_are_not_published_here"),
             "unpublish_name" => refused("unpublish_result", "names_are_not_published_here"),
@@ -131,18 +131,18 @@ impl Server {
                 }
             }
         };
-        Ok(vec![Deed::Say { to: rank, message: answer }])
+        Ok(vec![ServerAction::Say { to: rank, message: answer }])
     }
 
     /// A rank has ended. Whoever waits for what it was to put again waits no longer.
-    pub fn gone(&mut self, rank: usize) -> Vec<Deed> {
+    pub fn gone(&mut self, rank: usize) -> Vec<ServerAction> {
         self.ranks[rank] = Rank { state: State::Gone, ..Rank::default() };
         let lost = |value: &Value| matches!(value, Value::Awaited { from } if *from == rank);
         self.store.retain(|_, value| !lost(value));
-        let mut deeds = self
+        let mut actions = self
             .answer_waiting(|server, key| (!server.store.contains_key(key)).then(key_not_found));
-        deeds.extend(self.stuck());
-        deeds
+        actions.extend(self.stuck());
+        actions
     }
 
     /// A rank has ended, and is started again: its new process does everything from the beginning.
@@ -163,17 +163,17 @@ impl Server {
         answer.with("pmi_subversion", 1).with("rc", rc)
     }
 
-    fn put(&mut self, rank: usize, message: &Message) -> Vec<Deed> {
+    fn put(&mut self, rank: usize, message: &Message) -> Vec<ServerAction> {
         if let Err(why) = self.try_put(rank, message) {
-            return vec![Deed::Say { to: rank, message: refused("put_result", why) }];
+            return vec![ServerAction::Say { to: rank, message: refused("put_result", why) }];
         }
         let done = Message::new("put_result").with("rc", 0).with("msg", "success");
-        let mut deeds = vec![Deed::Say { to: rank, message: done }];
-        deeds.extend(self.answer_waiting(|server, key| match server.store.get(key) {
+        let mut actions = vec![ServerAction::Say { to: rank, message: done }];
+        actions.extend(self.answer_waiting(|server, key| match server.store.get(key) {
             Some(Value::Put { value, .. }) => Some(got(value)),
             _ => None,
         }));
-        deeds
+        actions
     }
 
     fn try_put(&mut self, rank: usize, message: &Message) -> Result<(), &'static str> {
@@ -233,22 +233,25 @@ impl Server {
     }
 
     /// Answers those whose `get` waits, if there is an answer now.
-    fn answer_waiting(&mut self, answer: impl Fn(&Server, &str) -> Option<Message>) -> Vec<Deed> {
+    fn answer_waiting(
+        &mut self,
+        answer: impl Fn(&Server, &str) -> Option<Message>,
+    ) -> Vec<ServerAction> {
         let waits = |rank: usize| {
             let message = answer(self, self.ranks[rank].wants.as_ref()?)?;
-            Some(Deed::Say { to: rank, message })
+            Some(ServerAction::Say { to: rank, message })
         };
-        let deeds: Vec<Deed> = (0..self.ranks.len()).filter_map(waits).collect();
-        for deed in &deeds {
-            if let Deed::Say { to, .. } = deed {
+        let actions: Vec<ServerAction> = (0..self.ranks.len()).filter_map(waits).collect();
+        for action in &actions {
+            if let ServerAction::Say { to, .. } = action {
                 self.ranks[*to].wants = None;
             }
         }
-        deeds
+        actions
     }
 
-    fn barrier(&mut self, rank: usize) -> Vec<Deed> {
-        let out = |to| Deed::Say { to, message: Message::new("barrier_out").with("rc", 0) };
+    fn barrier(&mut self, rank: usize) -> Vec<ServerAction> {
+        let out = |to| ServerAction::Say { to, message: Message::new("barrier_out").with("rc", 0) };
         let Rank { state, entered, .. } = &mut self.ranks[rank];
         // Said twice, it is entered once.
         *entered += u64::from(*state != State::InBarrier);
@@ -264,19 +267,19 @@ impl Server {
         (0..self.ranks.len()).map(out).collect()
     }
 
-    fn stuck(&self) -> Option<Deed> {
+    fn stuck(&self) -> Option<ServerAction> {
         let first = |state| self.ranks.iter().position(|r| r.state == state);
-        Some(Deed::Stuck { waiting: first(State::InBarrier)?, gone: first(State::Gone)? })
+        Some(ServerAction::Stuck { waiting: first(State::InBarrier)?, gone: first(State::Gone)? })
     }
 
-    fn pass_over_spawn(&mut self, rank: usize, line: &[u8]) -> Vec<Deed> {
+    fn pass_over_spawn(&mut self, rank: usize, line: &[u8]) -> Vec<ServerAction> {
         self.ranks[rank].state = State::Spawning;
         if line.trim_ascii() != b"endcmd" {
             return Vec::new();
         }
         self.ranks[rank].state = State::Running;
         let message = refused("spawn_result", "this_launcher_starts_no_further_processes");
-        vec![Deed::Say { to: rank, message }]
+        vec![ServerAction::Say { to: rank, message }]
     }
 }
 

@@ -7,7 +7,7 @@ fn server(ranks: usize) -> Server {
 /// The one answer to a line, as text.
 fn ask(server: &mut Server, rank: usize, line: &str) -> String {
     match server.hear(rank, line.as_bytes()).unwrap().as_slice() {
-        [Deed::Say { to, message }] if *to == rank => message.to_line().unwrap(),
+        [ServerAction::Say { to, message }] if *to == rank => message.to_line().unwrap(),
         other => panic!("{line} gave {other:?}"),
     }
 }
@@ -29,7 +29,9 @@ fn the_exchange_of_a_starting_mpich_program() {
     assert!(s.hear(1, b"cmd=barrier_in").unwrap().is_empty());
     let out = s.hear(0, b"cmd=barrier_in").unwrap();
     assert_eq!(out.len(), 2);
-    assert!(matches!(&out[1], Deed::Say { to: 1, message } if message.cmd == "barrier_out"));
+    assert!(
+        matches!(&out[1], ServerAction::Say { to: 1, message } if message.cmd == "barrier_out")
+    );
     assert_eq!(
         ask(&mut s, 0, "cmd=get kvsname=job key=P1"),
         "cmd=get_result rc=0 msg=success value=a=b$c#\n"
@@ -71,17 +73,17 @@ fn what_cannot_be_done_is_refused_and_said_why() {
 fn a_barrier_that_cannot_be_complete_is_noticed_whoever_comes_first() {
     let mut s = server(3);
     assert_eq!(s.gone(2), vec![]);
-    assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![Deed::Stuck { waiting: 1, gone: 2 }]));
+    assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![ServerAction::Stuck { waiting: 1, gone: 2 }]));
     let mut s = server(3);
     assert_eq!(s.hear(1, b"cmd=barrier_in"), Ok(vec![]));
-    assert_eq!(s.gone(0), vec![Deed::Stuck { waiting: 1, gone: 0 }]);
+    assert_eq!(s.gone(0), vec![ServerAction::Stuck { waiting: 1, gone: 0 }]);
 }
 
 #[test]
 fn abort_carries_its_code() {
     let heard = server(1).hear(0, b"cmd=abort exitcode=7 error_msg=too bad");
     let message = Some("too bad".to_owned());
-    assert_eq!(heard, Ok(vec![Deed::Abort { code: 7, message }]));
+    assert_eq!(heard, Ok(vec![ServerAction::Abort { code: 7, message }]));
 }
 
 /// A line that gives no answer yet.
@@ -89,13 +91,13 @@ fn tell(server: &mut Server, rank: usize, line: &str) {
     assert_eq!(server.hear(rank, line.as_bytes()), Ok(vec![]), "{line}");
 }
 
-/// Deeds as `rank: line`.
-fn said(deeds: Vec<Deed>) -> Vec<String> {
-    let text = |deed| match deed {
-        Deed::Say { to, message } => format!("{to}: {}", message.to_line().unwrap().trim()),
+/// ServerAction as `rank: line`.
+fn said(actions: Vec<ServerAction>) -> Vec<String> {
+    let text = |action| match action {
+        ServerAction::Say { to, message } => format!("{to}: {}", message.to_line().unwrap().trim()),
         other => panic!("{other:?}"),
     };
-    deeds.into_iter().map(text).collect()
+    actions.into_iter().map(text).collect()
 }
 
 fn put(rank: usize, value: &str) -> String {

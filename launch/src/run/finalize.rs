@@ -5,7 +5,7 @@
 
 use super::Failure;
 use super::in_words;
-use super::ranks::Outfit;
+use super::ranks::RankEnv;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -31,13 +31,13 @@ impl Programs {
     }
 
     /// Gives the next process of a rank a connection.
-    pub fn outfit(&mut self, rank: usize, outfit: &mut Outfit) -> Result<(), Failure> {
+    pub fn env(&mut self, rank: usize, env: &mut RankEnv) -> Result<(), Failure> {
         let failed = |e| Failure::new(format!("no connection for rank {rank}: {}", in_words(&e)));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
         let theirs = OwnedFd::from(theirs);
-        outfit.tell("TAFFRAIL_OVER", &[theirs.as_raw_fd()]);
-        outfit.inherited.push(theirs);
+        env.tell("TAFFRAIL_OVER", &[theirs.as_raw_fd()]);
+        env.inherited.push(theirs);
         self.all[rank] = Program { line: Some(ours), over: false };
         Ok(())
     }
@@ -90,9 +90,9 @@ mod tests {
     }
 
     fn start(programs: &mut Programs, rank: usize) -> UnixStream {
-        let mut outfit = Outfit::default();
-        programs.outfit(rank, &mut outfit).unwrap();
-        let stream = UnixStream::from(outfit.inherited.pop().unwrap());
+        let mut env = RankEnv::default();
+        programs.env(rank, &mut env).unwrap();
+        let stream = UnixStream::from(env.inherited.pop().unwrap());
         stream.set_nonblocking(true).unwrap();
         stream
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Of one job.
 #[derive(Default)]
-pub struct Tally {
+pub struct RecoveryStats {
     /// Ranks that were killed by somebody else than the launcher.
     pub failures: u32,
     /// Processes that took the place of others.
@@ -17,7 +17,7 @@ pub struct Tally {
     pub restarts: Vec<Duration>,
 }
 
-impl Tally {
+impl RecoveryStats {
     /// In one line; `None` if nothing has happened.
     pub fn text(&self, logger_deaths: u32) -> Option<String> {
         if self.failures == 0 && logger_deaths == 0 {
@@ -66,18 +66,19 @@ mod tests {
 
     #[test]
     fn what_has_happened_is_told_in_one_line() {
-        assert_eq!(Tally::default().text(0), None);
+        assert_eq!(RecoveryStats::default().text(0), None);
         let restarts = [3, 1, 9].map(Duration::from_millis).to_vec();
-        let mut tally = Tally { failures: 3, successors: 4, checkpoints: 0, events: 17, restarts };
-        let told = tally.text(1).unwrap();
+        let mut stats =
+            RecoveryStats { failures: 3, successors: 4, checkpoints: 0, events: 17, restarts };
+        let told = stats.text(1).unwrap();
         assert_eq!(
             told,
             "3 failures; 4 processes started again; from noticing a failure until all successors \
              ran: median 3.0 ms, maximum 9.0 ms; 17 events handed out for replay; event logger \
              started again 1 time"
         );
-        tally.checkpoints = 2;
-        let told = tally.text(0).unwrap();
+        stats.checkpoints = 2;
+        let told = stats.text(0).unwrap();
         assert!(told.starts_with("3 failures; 4 processes started again, 2 from checkpoints; "));
     }
 }

@@ -1,7 +1,7 @@
 //! What outlives the processes of a rank, so that the next can go on from a checkpoint: files that the
 //! launcher holds. Only the ranks read and write them, but for whose the last checkpoint is.
 
-use super::ranks::Outfit;
+use super::ranks::RankEnv;
 use super::{Args, Failure, in_words, say};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use taffrail_logging::store::{Owner, Spill, Summary, Vault, empty_memory};
 
 /// Of one rank, which is a set by itself.
-pub struct Estate {
+pub struct RankFiles {
     owner: Owner,
     /// Its checkpoints.
     vault: File,
@@ -46,20 +46,20 @@ impl Log {
         })
     }
 
-    fn hand_over(&self, variable: &'static str, outfit: &mut Outfit) -> Result<(), Failure> {
+    fn hand_over(&self, variable: &'static str, env: &mut RankEnv) -> Result<(), Failure> {
         let mut numbers = Vec::new();
         for file in [&self.memory, &self.places, &self.spill] {
-            numbers.push(outfit.inherit(file)?);
+            numbers.push(env.inherit(file)?);
         }
-        outfit.tell(variable, &numbers);
+        env.tell(variable, &numbers);
         Ok(())
     }
 }
 
-impl Estate {
+impl RankFiles {
     /// Of a rank that is about to be started for the first time. None if it has to do without: a line says
     /// why it cannot take checkpoints then.
-    pub fn of(args: &Args, owner: Owner) -> Option<Estate> {
+    pub fn of(args: &Args, owner: Owner) -> Option<RankFiles> {
         let given = args.environment.iter().rev().find(|(name, _)| *name == "TAFFRAIL_SPILL");
         let given = given.map(|(_, folder)| folder.into());
         let spill = given.or_else(|| std::env::var_os("TAFFRAIL_SPILL"));
@@ -70,7 +70,7 @@ impl Estate {
         });
         match made {
             Ok((own, vault)) => {
-                Some(Estate { owner, vault: vault.into(), own, former: None, spill })
+                Some(RankFiles { owner, vault: vault.into(), own, former: None, spill })
             }
             Err(Failure { why, .. }) => {
                 say(&format!("rank {} can take no checkpoints: {why}", owner.rank));
@@ -95,12 +95,12 @@ impl Estate {
     }
 
     /// Hands all of it to the process that is about to be started.
-    pub fn hand_over(&self, outfit: &mut Outfit) -> Result<(), Failure> {
-        let vault = outfit.inherit(&self.vault)?;
-        outfit.tell("TAFFRAIL_VAULT", &[vault]);
-        self.own.hand_over("TAFFRAIL_LOG_FILES", outfit)?;
+    pub fn hand_over(&self, env: &mut RankEnv) -> Result<(), Failure> {
+        let vault = env.inherit(&self.vault)?;
+        env.tell("TAFFRAIL_VAULT", &[vault]);
+        self.own.hand_over("TAFFRAIL_LOG_FILES", env)?;
         match &self.former {
-            Some(former) => former.hand_over("TAFFRAIL_FORMER_FILES", outfit),
+            Some(former) => former.hand_over("TAFFRAIL_FORMER_FILES", env),
             None => Ok(()),
         }
     }
@@ -111,53 +111,53 @@ mod tests {
     use super::*;
     use std::io::IoSlice;
 
-    fn estate() -> Estate {
+    fn files() -> RankFiles {
         let (owner, spill) = (Owner { rank: 2, job: 9 }, std::env::temp_dir());
         let vault = empty_memory("test").unwrap().into();
-        Estate { owner, vault, own: Log::new(0, &spill).unwrap(), former: None, spill }
+        RankFiles { owner, vault, own: Log::new(0, &spill).unwrap(), former: None, spill }
     }
 
-    fn take(estate: &Estate, clock: u64) {
-        let mut vault = Vault::open(estate.vault.try_clone().unwrap(), estate.owner).unwrap();
+    fn take(files: &RankFiles, clock: u64) {
+        let mut vault = Vault::open(files.vault.try_clone().unwrap(), files.owner).unwrap();
         let state = [IoSlice::new(b"state")];
-        vault.commit(estate.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
+        vault.commit(files.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
     }
 
-    fn kept(estate: &Estate) -> (u32, Option<u32>) {
-        (estate.own.incarnation, estate.former.as_ref().map(|log| log.incarnation))
+    fn kept(files: &RankFiles) -> (u32, Option<u32>) {
+        (files.own.incarnation, files.former.as_ref().map(|log| log.incarnation))
     }
 
     #[test]
     fn the_log_stays_that_the_last_checkpoint_refers_to() {
-        let mut estate = estate();
-        assert_eq!(estate.begin_again().unwrap(), None);
-        assert_eq!(kept(&estate), (1, None));
-        take(&estate, 17);
+        let mut files = files();
+        assert_eq!(files.begin_again().unwrap(), None);
+        assert_eq!(kept(&files), (1, None));
+        take(&files, 17);
         let first = Summary { number: 1, incarnation: 1, clock: 17 };
-        assert_eq!(estate.begin_again().unwrap(), Some(first));
-        assert_eq!(kept(&estate), (2, Some(1)));
+        assert_eq!(files.begin_again().unwrap(), Some(first));
+        assert_eq!(kept(&files), (2, Some(1)));
         // Killed before it had one of its own.
-        assert_eq!(estate.begin_again().unwrap(), Some(first));
-        assert_eq!(kept(&estate), (3, Some(1)));
-        take(&estate, 20);
+        assert_eq!(files.begin_again().unwrap(), Some(first));
+        assert_eq!(kept(&files), (3, Some(1)));
+        take(&files, 20);
         let second = Summary { number: 2, incarnation: 3, clock: 20 };
-        assert_eq!(estate.begin_again().unwrap(), Some(second));
-        assert_eq!(kept(&estate), (4, Some(3)));
+        assert_eq!(files.begin_again().unwrap(), Some(second));
+        assert_eq!(kept(&files), (4, Some(3)));
     }
 
     #[test]
     fn a_process_is_told_of_its_files() {
-        let mut estate = estate();
-        let names = |estate: &Estate| {
-            let mut outfit = Outfit::default();
-            estate.hand_over(&mut outfit).unwrap();
-            let names: Vec<_> = outfit.names().collect();
-            (names, outfit.inherited.len())
+        let mut files = files();
+        let names = |files: &RankFiles| {
+            let mut env = RankEnv::default();
+            files.hand_over(&mut env).unwrap();
+            let names: Vec<_> = env.names().collect();
+            (names, env.inherited.len())
         };
-        assert_eq!(names(&estate), (vec!["TAFFRAIL_VAULT", "TAFFRAIL_LOG_FILES"], 4));
-        take(&estate, 1);
-        estate.begin_again().unwrap();
+        assert_eq!(names(&files), (vec!["TAFFRAIL_VAULT", "TAFFRAIL_LOG_FILES"], 4));
+        take(&files, 1);
+        files.begin_again().unwrap();
         let all = vec!["TAFFRAIL_VAULT", "TAFFRAIL_LOG_FILES", "TAFFRAIL_FORMER_FILES"];
-        assert_eq!(names(&estate), (all, 7));
+        assert_eq!(names(&files), (all, 7));
     }
 }

@@ -1,14 +1,14 @@
 //! The job from its start to its end: one thread, one poll, every event.
 
 use super::failures::OnFailure;
+use super::finalize::Programs;
 use super::guard::Guard;
 use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
 use super::line::Heard;
-use super::over::Programs;
-use super::ranks::{self, Outfit, Rank};
+use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
-use super::server::{Deed, Server};
+use super::server::{Server, ServerAction};
 use super::signals::{self, Signals};
 use super::{Args, Failure, cpus, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -120,19 +120,19 @@ impl Job<'_> {
         number: usize,
         replay: Option<OwnedFd>,
     ) -> Result<Rank, Failure> {
-        let mut outfit = match &self.recovery {
-            Some(recovery) => recovery.outfit(number, replay)?,
-            None => Outfit::default(),
+        let mut env = match &self.recovery {
+            Some(recovery) => recovery.env(number, replay)?,
+            None => RankEnv::default(),
         };
-        outfit.set("TAFFRAIL_JOB", &self.name);
+        env.set("TAFFRAIL_JOB", &self.name);
         if let Some(programs) = &mut self.programs {
-            programs.outfit(number, &mut outfit)?;
+            programs.env(number, &mut env)?;
         }
         if let Some(heartbeats) = &mut self.heartbeats {
-            heartbeats.outfit(number, &mut outfit)?;
+            heartbeats.env(number, &mut env)?;
         }
         let cpu = self.places.as_ref().map(|places| places[number]);
-        let (rank, input) = Rank::start(self.args, number, cpu, outfit, &self.guard)?;
+        let (rank, input) = Rank::start(self.args, number, cpu, env, &self.guard)?;
         if number == 0 {
             self.keyboard.connect(input);
         }
@@ -231,7 +231,7 @@ impl Job<'_> {
         let mut heard = line.listen(&mut lines);
         for line in lines {
             match self.server.hear(number, &line) {
-                Ok(deeds) => deeds.into_iter().for_each(|deed| self.act(number, deed)),
+                Ok(actions) => actions.into_iter().for_each(|action| self.act(number, action)),
                 Err(e) => heard = Err(e),
             }
         }
@@ -245,20 +245,20 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn act(&mut self, from: usize, deed: Deed) {
-        match deed {
-            Deed::Say { to, message } => {
+    pub(super) fn act(&mut self, from: usize, action: ServerAction) {
+        match action {
+            ServerAction::Say { to, message } => {
                 let said = self.ranks[to].line.as_mut().map(|line| line.say(&message));
                 if let Some(Err(e)) = said {
                     self.fail(1, &format!("cannot answer {}: {e}", self.who(to)));
                 }
             }
-            Deed::Abort { code, message } => {
+            ServerAction::Abort { code, message } => {
                 let status = ranks::low(i32::try_from(code).unwrap_or(1));
                 let why = message.map(|m| format!(": {m}")).unwrap_or_default();
                 self.fail(status, &format!("{} aborted the job with code {code}{why}", self.who(from)));
             }
-            Deed::Stuck { waiting, gone } => self.fail(
+            ServerAction::Stuck { waiting, gone } => self.fail(
                 1,
                 &format!("rank {waiting} waits in a start-up barrier that rank {gone}, which ended, never entered"),
             ),
