@@ -2,11 +2,10 @@
 
 use crate::Error;
 use crate::app::{self, App};
-use crate::outputs::Outputs;
+use crate::outputs::JsonOutput;
 use crate::session::{Member, Placement, Session};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use taffrail::{Counters, collectives};
@@ -18,9 +17,9 @@ pub struct Determinants {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub app: App,
-    /// Write the results and what they were measured with as JSON
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub output: JsonOutput,
 }
 
 /// What one run came to: of all ranks together.
@@ -54,6 +53,7 @@ impl Determinants {
                           checkpoints; leave it out";
             return Err(Error::Usage(reason.into()));
         }
+        self.output.outputs().check()?;
         let least = if crate::launching::in_a_job() { 1 } else { self.app.ranks_to_start()? };
         match Session::start_logged(least, Placement::Free, &self.app.failures)? {
             Session::Done(code) => Ok(code),
@@ -93,8 +93,7 @@ impl Determinants {
                 per_message: all.per_message(),
             };
             println!("{}", line(&row));
-            let outputs = Outputs { json: self.json.clone(), ..Outputs::default() };
-            outputs.write(&member.about(None), &[row], &[])?;
+            self.output.outputs().write(&member.about(None), &(), &[row], &[])?;
         }
         Ok(member.job.barrier()?)
     }

@@ -78,6 +78,15 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A file that was to be written is there already.
+    #[error(
+        "{} is there already; give another name, or replace it with --force",
+        path.display()
+    )]
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
     /// A plot could not be drawn.
     #[error("{}: could not draw the plot: {reason}", path.display())]
     Plot {

@@ -2,7 +2,7 @@
 
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale};
 use crate::progress;
 use crate::session::{Member, Placement, Session};
 use crate::table::bytes;
@@ -57,6 +57,7 @@ pub struct Row {
 impl Growth {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         match Session::start_logged(2, Placement::Pinned, &self.failures)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
@@ -82,7 +83,7 @@ impl Growth {
         if member.reports() {
             machine::warn_if_busy(handover.as_ref());
             rows.iter().for_each(|row| println!("{}", line(row)));
-            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
         Ok(member.job.barrier()?)
     }
@@ -188,12 +189,12 @@ fn panel(rows: &[Row]) -> Panel {
     let curve = |name: &str, y: fn(&Row) -> f64| Curve {
         name: name.into(),
         points: rows.iter().map(|row| (row.size as f64, y(row))).collect(),
+        ..Curve::default()
     };
     Panel {
         title: "Memory for each message sent".into(),
-        x: "message size (bytes)".into(),
-        x_scale: Scale::Log,
-        y: "bytes".into(),
+        x: Axis::new("message size (bytes)", Scale::Bytes),
+        y: Axis::new("memory (bytes)", Scale::Bytes),
         curves: vec![
             curve("shared memory", |row| row.shared_bytes),
             curve("other memory", |row| row.private_bytes),

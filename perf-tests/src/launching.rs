@@ -14,6 +14,22 @@ pub fn in_a_job() -> bool {
     std::env::var_os("PMI_RANK").is_some()
 }
 
+/// This process's rank, if a launcher started it as one.
+pub fn rank() -> Option<u32> {
+    std::env::var("PMI_RANK").ok()?.parse().ok()
+}
+
+/// How often this rank was started before.
+///
+/// # Errors
+/// [`Error::Usage`] when the launcher's variable is no number.
+pub fn incarnation() -> Result<u32, Error> {
+    const NAME: &str = "TAFFRAIL_INCARNATION";
+    let Some(text) = std::env::var_os(NAME) else { return Ok(0) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Error::Usage(format!("{NAME}: expected a number, got {text:?}")))
+}
+
 /// Refuses to run as a rank of a job, for a command that starts something itself.
 ///
 /// # Errors

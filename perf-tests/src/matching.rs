@@ -3,7 +3,7 @@
 use crate::limits::beside;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, machine, progress};
@@ -64,6 +64,7 @@ pub struct Row {
 impl Match {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         match Session::start(2, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
@@ -95,7 +96,7 @@ impl Match {
         }
         bar.finish_and_clear();
         if reports {
-            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
         Ok(member.job.barrier()?)
     }
@@ -224,12 +225,12 @@ fn panel(rows: &[Row]) -> Panel {
             .filter(|row| row.obstacle == obstacle)
             .map(|row| (row.depth as f64, row.ns.median))
             .collect(),
+        ..Curve::default()
     };
     Panel {
         title: "8 bytes behind others".into(),
-        x: "receives or messages in the way".into(),
-        x_scale: Scale::FromZero,
-        y: "half a round trip (ns)".into(),
+        x: Axis::new("receives or messages in the way", Scale::FromZero),
+        y: Axis::new("half a round trip", Scale::Log(Unit::Ns)),
         curves: vec![
             curve("receives of a named source", Obstacle::NamedReceives),
             curve("receives from any source", Obstacle::AnySourceReceives),

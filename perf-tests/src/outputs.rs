@@ -1,11 +1,13 @@
 //! Results as CSV, JSON and plots.
 
-use crate::Error;
+use crate::files::{Existing, OutFile};
 use crate::plot::{self, Panel};
+use crate::provenance::Provenance;
+use crate::session::About;
+use crate::{Error, launching};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where results go besides the terminal.
@@ -23,71 +25,152 @@ pub struct Outputs {
     /// Draw the results as PNG
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub png: Option<PathBuf>,
+    /// Replace files that are there already, instead of refusing to measure
+    #[arg(long, alias = "overwrite", help_heading = "Output")]
+    pub force: bool,
+}
+
+/// Where results go besides the terminal, of a command that has nothing to draw.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct JsonOutput {
+    /// Write the results and what they were measured with as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Replace the file if it is there already, instead of refusing to measure
+    #[arg(long, alias = "overwrite", help_heading = "Output")]
+    pub force: bool,
+}
+
+impl JsonOutput {
+    /// As that of other commands.
+    pub fn outputs(&self) -> Outputs {
+        Outputs { json: self.json.clone(), force: self.force, ..Outputs::default() }
+    }
 }
 
 impl Outputs {
-    /// Writes what was asked for: `rows` with `about` as CSV and JSON, `panels` as plots.
-    pub fn write<A: Serialize, R: Serialize>(
+    /// Whether all that is asked for can be written, as far as can be known before it is measured.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Exists`], naming the first that cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_with(None)
+    }
+
+    /// The same, with a file that the command writes besides.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_with(&self, besides: Option<OutFile<'_>>) -> Result<(), Error> {
+        // The rank that writes checks for all; a process that starts ranks does so before them. A rank
+        // that is started again may have written already.
+        let again = launching::incarnation()? > 0;
+        if again || launching::rank().is_some_and(|rank| rank != 0) {
+            return Ok(());
+        }
+        let all: Vec<OutFile<'_>> = besides.into_iter().chain(self.files()).collect();
+        for (place, file) in all.iter().enumerate() {
+            file.check()?;
+            let same = |other: &OutFile<'_>| other.path == file.path && file.is_one();
+            if all[..place].iter().any(same) {
+                let path = file.path.display();
+                return Err(Error::Usage(format!("{path} is to be two files; give two names")));
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> impl Iterator<Item = OutFile<'_>> {
+        let paths = [&self.csv, &self.json, &self.svg, &self.png];
+        paths.into_iter().flatten().map(|path| self.file(path))
+    }
+
+    /// A file that was named by the user.
+    pub fn file<'p>(&self, path: &'p Path) -> OutFile<'p> {
+        let existing = if self.force { Existing::Replace } else { Existing::Refuse };
+        OutFile { path, existing }
+    }
+
+    /// Writes what was asked for: `rows` as CSV and, with `about` and what `more` is known of them, as
+    /// JSON; `panels` as plots.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Plot`], naming the first that fails.
+    pub fn write<M: Serialize, R: Serialize>(
         &self,
-        about: &A,
+        about: &About,
+        more: &M,
         rows: &[R],
         panels: &[Panel],
     ) -> Result<(), Error> {
+        let from = &about.from;
         if let Some(path) = &self.csv {
-            write_csv(path, rows)?;
+            let text = csv(from, rows).map_err(Error::file(path))?;
+            self.file(path).write(&text)?;
         }
         if let Some(path) = &self.json {
-            write_json(path, about, rows)?;
+            let text = json(about, more, rows).map_err(Error::file(path))?;
+            self.file(path).write(&text)?;
         }
+        let failed = |path: &PathBuf, reason| Error::Plot { path: path.clone(), reason };
         if let Some(path) = &self.svg {
-            plot::draw_svg(path, panels)?;
+            let text = plot::svg(panels, from).map_err(|reason| failed(path, reason))?;
+            self.file(path).write(text.as_bytes())?;
         }
         if let Some(path) = &self.png {
-            plot::draw_png(path, panels)?;
+            let image = plot::png(panels, from).map_err(|reason| failed(path, reason))?;
+            self.file(path).write(&image)?;
         }
         Ok(())
     }
 }
 
 /// A JSON object `{"about": .., "rows": [..]}`.
-fn write_json<A: Serialize, R: Serialize>(path: &Path, about: &A, rows: &[R]) -> Result<(), Error> {
+fn json<M: Serialize, R: Serialize>(about: &About, more: &M, rows: &[R]) -> io::Result<Vec<u8>> {
     #[derive(Serialize)]
-    struct Document<'d, A, R> {
-        about: &'d A,
+    struct Document<'d, M, R> {
+        about: All<'d, M>,
         rows: &'d [R],
     }
-    let mut file = BufWriter::new(File::create(path).map_err(Error::file(path))?);
-    serde_json::to_writer_pretty(&mut file, &Document { about, rows })
-        .map_err(|e| Error::file(path)(e.into()))?;
-    writeln!(file).and_then(|()| file.flush()).map_err(Error::file(path))
+    #[derive(Serialize)]
+    struct All<'d, M> {
+        #[serde(flatten)]
+        about: &'d About,
+        #[serde(flatten)]
+        more: &'d M,
+    }
+    let mut text = serde_json::to_vec_pretty(&Document { about: All { about, more }, rows })?;
+    text.push(b'\n');
+    Ok(text)
 }
 
-/// One record a row. A field within a field `a` is the column `a_field`; lists are left to JSON. What a row
-/// does not have is empty.
-fn write_csv<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), Error> {
-    let failed = |e: csv::Error| Error::file(path)(e.into());
-    let mut writer = csv::Writer::from_path(path).map_err(failed)?;
+/// Where the figures come from, each line behind a `#`, and one record a row. A field within a field `a`
+/// is the column `a_field`; lists are left to JSON. What a row does not have is empty.
+fn csv<R: Serialize>(from: &Provenance, rows: &[R]) -> io::Result<Vec<u8>> {
     let rows: Vec<Vec<(String, String)>> = rows
         .iter()
         .map(|row| {
-            let row = serde_json::to_value(row).map_err(|e| Error::file(path)(e.into()))?;
+            let row = serde_json::to_value(row)?;
             let mut columns = Vec::new();
             flatten("", row.as_object().unwrap_or(&Map::new()), &mut columns);
             Ok(columns)
         })
-        .collect::<Result<_, Error>>()?;
+        .collect::<io::Result<_>>()?;
     // A field that is missing has none of the columns of one that is there.
     let fullest = rows.iter().max_by_key(|row| row.len());
     let names: Vec<&str> = fullest.into_iter().flatten().map(|(name, _)| &**name).collect();
+    // A word of the command may be of several lines.
+    let above = from.lines().map(|line| format!("# {}\n", line.replace('\n', "\n# ")));
+    let mut writer = csv::Writer::from_writer(above.concat().into_bytes());
     if !names.is_empty() {
-        writer.write_record(&names).map_err(failed)?;
+        writer.write_record(&names)?;
     }
     for row in &rows {
         let cell =
             |&name: &&str| row.iter().find(|(own, _)| own == name).map_or("", |(_, text)| text);
-        writer.write_record(names.iter().map(cell)).map_err(failed)?;
+        writer.write_record(names.iter().map(cell))?;
     }
-    writer.flush().map_err(Error::file(path))
+    writer.into_inner().map_err(|e| io::Error::other(e.to_string()))
 }
 
 fn flatten(prefix: &str, row: &Map<String, Value>, into: &mut Vec<(String, String)>) {
@@ -141,12 +224,19 @@ mod tests {
                 trials_us: vec![],
             },
         ];
-        outputs.write(&"two rows", &rows, &[]).unwrap();
+        #[derive(Serialize)]
+        struct More {
+            rounds: u32,
+        }
+        outputs.check().unwrap();
+        let about = About::new(None);
+        outputs.write(&about, &More { rounds: 2 }, &rows, &[]).unwrap();
 
         let text = std::fs::read_to_string(outputs.csv.unwrap()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], about.from.lines().map(|line| format!("# {line}")));
         assert_eq!(
-            lines,
+            lines[2..],
             [
                 "size,peer,time_us_median,time_us_p1,time_us_p99,time_us_samples,\
                  ratio_median,ratio_p1,ratio_p99,ratio_samples",
@@ -155,16 +245,34 @@ mod tests {
             ]
         );
         let json: Value =
-            serde_json::from_reader(File::open(outputs.json.unwrap()).unwrap()).unwrap();
-        assert_eq!(json["about"], "two rows");
+            serde_json::from_slice(&std::fs::read(outputs.json.unwrap()).unwrap()).unwrap();
+        assert_eq!(
+            (&json["about"]["rounds"], &json["about"]["host"]),
+            (&Value::from(2), &Value::from(about.from.host))
+        );
         assert_eq!(json["rows"][0]["trials_us"][0], 1.0);
         assert_eq!(json["rows"][1]["peer"], 0.5);
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_named() {
+    fn what_cannot_be_written_is_named_before_and_after() {
         let outputs = Outputs { json: Some("/nonexistent/rows.json".into()), ..Outputs::default() };
-        let error = outputs.write(&(), &[0; 0], &[]).unwrap_err();
-        assert!(error.to_string().starts_with("/nonexistent/rows.json: "), "{error}");
+        let about = About::new(None);
+        let after = outputs.write(&about, &(), &[0; 0], &[]).map(|()| "written");
+        for error in [outputs.check().map(|()| "good"), after].map(Result::unwrap_err) {
+            assert!(error.to_string().starts_with("/nonexistent/rows.json: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn one_file_is_not_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Some(folder.path().join("rows"));
+        let outputs = Outputs { csv: path.clone(), json: path, ..Outputs::default() };
+        let error = outputs.check().unwrap_err().to_string();
+        assert!(error.contains("two names"), "{error}");
+        let nowhere = Some("/dev/null".into());
+        let outputs = Outputs { csv: nowhere.clone(), json: nowhere, ..Outputs::default() };
+        outputs.check().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use crate::limits::{Handover, beside};
 use crate::outputs::Outputs;
 use crate::pair::DATA;
 use crate::peers::open_mpi_ring;
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, cpus, launching, limits, machine};
@@ -59,6 +59,7 @@ pub struct Row {
 impl Overcommit {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         if !launching::in_a_job() {
             self.share_cpus()?;
         }
@@ -103,7 +104,7 @@ impl Overcommit {
         if let Some(reason) = failure {
             println!("Open MPI: not measured: {reason}");
         }
-        self.outputs.write(&About::new(None), &rows, &[panel(&rows)])?;
+        self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -115,7 +116,7 @@ impl Overcommit {
             machine::warn_if_busy(handover.as_ref());
             print(&row);
             let rows = [row];
-            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
         Ok(member.job.barrier()?)
     }
@@ -185,14 +186,17 @@ fn panel(rows: &[Row]) -> Panel {
         let point = (f64::from(row.ranks), row.hops_a_second);
         match curves.iter_mut().find(|curve| curve.name == row.transport) {
             Some(curve) => curve.points.push(point),
-            None => curves.push(Curve { name: row.transport.clone(), points: vec![point] }),
+            None => curves.push(Curve {
+                name: row.transport.clone(),
+                points: vec![point],
+                ..Curve::default()
+            }),
         }
     }
     Panel {
         title: "A token round a ring of more ranks than CPUs".into(),
-        x: "ranks".into(),
-        x_scale: Scale::Log,
-        y: "hops a second".into(),
+        x: Axis::new("ranks", Scale::Log(Unit::Number)),
+        y: Axis::new("hops a second", Scale::Log(Unit::Number)),
         curves,
     }
 }

@@ -4,7 +4,7 @@ use crate::limits::beside;
 use crate::netpipe::{Buffers, Checkpoints, Mode, measure};
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, launching, machine};
@@ -42,6 +42,7 @@ pub struct Row {
 impl Poll {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         let &[idle] = &self.idle[..] else { return self.one_by_one() };
         match Session::start(2 + idle, Placement::Pinned)? {
             Session::Done(code) => Ok(code),
@@ -53,7 +54,7 @@ impl Poll {
         let rows: Vec<Row> =
             launching::measure_each(&self.idle, |idle| format!("poll --idle {idle}"))?;
         rows.iter().for_each(print);
-        self.outputs.write(&About::new(None), &rows, &[panel(&rows)])?;
+        self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -73,7 +74,7 @@ impl Poll {
             let row = Row { idle, ns: Spread::of(&parts).scaled(1e9), handover_ns };
             print(&row);
             let rows = [row];
-            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
         // Here the idle ranks have been waiting all along, without polling.
         Ok(member.job.barrier()?)
@@ -107,12 +108,12 @@ fn panel(rows: &[Row]) -> Panel {
     let curve = |name: &str, y: fn(&Spread) -> f64| Curve {
         name: name.into(),
         points: rows.iter().map(|row| (f64::from(row.idle), y(&row.ns))).collect(),
+        ..Curve::default()
     };
     Panel {
         title: "8 bytes beside idle peers".into(),
-        x: "idle peers".into(),
-        x_scale: Scale::FromZero,
-        y: "half a round trip (ns)".into(),
+        x: Axis::new("idle peers", Scale::FromZero),
+        y: Axis::new("half a round trip", Scale::Log(Unit::Ns)),
         curves: vec![curve("median", |ns| ns.median), curve("99th percentile", |ns| ns.p99)],
     }
 }

@@ -3,7 +3,7 @@
 use crate::limits::beside;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, launching, machine};
@@ -65,6 +65,7 @@ pub struct Row {
 impl Rate {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         let &[pairs] = &self.pairs[..] else { return self.one_by_one() };
         match Session::start_logged(2 * pairs, Placement::Pinned, &self.failures)? {
             Session::Done(code) => Ok(code),
@@ -82,7 +83,7 @@ impl Rate {
             format!("rate --size {size} --window {window} --seconds {seconds} --pairs {pairs}")
         })?;
         rows.iter().for_each(print);
-        self.outputs.write(&About::new(None), &rows, &[panel(&rows)])?;
+        self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -118,7 +119,7 @@ impl Rate {
             machine::warn_if_busy(handover.as_ref());
             print(&row);
             let rows = [row];
-            self.outputs.write(&member.about(handover), &rows, &[panel(&rows)])?;
+            self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         } else if first == member.job.rank() && first < 2 * pairs {
             let Member { endpoint, .. } = &mut member;
             if let Some(mut to_zero) = Pair::of(endpoint, first, 0) {
@@ -230,12 +231,15 @@ fn print(row: &Row) {
 }
 
 fn panel(rows: &[Row]) -> Panel {
-    let points = rows.iter().map(|row| (f64::from(row.pairs), row.million_a_second.median));
+    let points = rows.iter().map(|row| (f64::from(row.pairs), row.million_a_second.median * 1e6));
     Panel {
         title: "Messages a second".into(),
-        x: "pairs sending".into(),
-        x_scale: Scale::Log,
-        y: "million messages/s".into(),
-        curves: vec![Curve { name: "Taffrail".into(), points: points.collect() }],
+        x: Axis::new("pairs sending", Scale::Log(Unit::Number)),
+        y: Axis::new("messages a second", Scale::Log(Unit::Number)),
+        curves: vec![Curve {
+            name: "Taffrail".into(),
+            points: points.collect(),
+            ..Curve::default()
+        }],
     }
 }

@@ -1,7 +1,7 @@
 //! Times by size, by what was measured, and by round, of commands that measure several things in
 //! turn.
 
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::settled::{Taken, marked};
 use crate::stats::Spread;
 use crate::table;
@@ -172,18 +172,17 @@ impl<W: Named> Results<W> {
     /// The times, and the throughput of what has bytes to move; `limits` only have times. `when` goes
     /// behind the titles.
     pub fn panels(&self, movers: &[W], limits: &[W], when: &str) -> [Panel; 2] {
-        let panel = |title: &str, y: &str, curves| Panel {
+        let panel = |title: &str, y: &str, unit, curves| Panel {
             title: format!("{title}{when}"),
-            x: "message size (bytes)".into(),
-            x_scale: Scale::Log,
-            y: y.into(),
+            x: Axis::new("message size (bytes)", Scale::Bytes),
+            y: Axis::new(y, Scale::Log(unit)),
             curves,
         };
         let times = self.curves(&[movers, limits].concat(), |_, us| us);
-        let rates = self.curves(movers, |bytes, us| bytes * 8.0 / us);
+        let rates = self.curves(movers, |bytes, us| bytes * 8.0 / us * 1e6);
         [
-            panel("Half a round trip", "time (µs)", times),
-            panel("Throughput", "megabits a second", rates),
+            panel("Latency", "half a round trip", Unit::Us, times),
+            panel("Throughput", "throughput", Unit::BitsPerSecond, rates),
         ]
     }
 
@@ -192,7 +191,7 @@ impl<W: Named> Results<W> {
         let curve = |&what: &W| {
             let points = self.sizes().into_iter().filter_map(|size| point(what, size));
             let points = points.map(|(size, us)| (size, y(size, us))).collect();
-            Curve { name: what.name().into(), points }
+            Curve { name: what.name().into(), points, ..Curve::default() }
         };
         whats.iter().map(curve).collect()
     }

@@ -1,8 +1,9 @@
 //! Starting the ranks of a measurement, and being one of them.
 
 use crate::limits::{self, Handover};
-use crate::machine::{self, Machine};
+use crate::machine;
 use crate::pair::Pair;
+use crate::provenance::Provenance;
 use crate::stats::Spread;
 use crate::{Error, cpus, launching};
 use serde::Serialize;
@@ -43,20 +44,11 @@ pub struct Member {
 /// What figures were measured with; written beside them.
 #[derive(Clone, Debug, Serialize)]
 pub struct About {
-    /// The command and its arguments.
-    pub command: Vec<String>,
-    /// Version of `taffrail-perf`.
-    pub version: &'static str,
-    /// The machine's name.
-    pub host: String,
-    /// Its CPU's model.
-    pub cpu: String,
-    /// Its kernel.
-    pub kernel: String,
+    /// The command, the build, the machine and the moment.
+    #[serde(flatten)]
+    pub from: Provenance,
     /// Why the figures are not to be trusted, if so: the machine was busy.
     pub busy: Option<String>,
-    /// Seconds since 1970.
-    pub time: u64,
     /// One cache line between the CPUs of ranks 0 and 1, in nanoseconds; measured in the same run.
     pub handover_ns: Option<Spread>,
     /// What the endpoint uses for each peer.
@@ -157,16 +149,9 @@ impl Member {
 impl About {
     /// This command, on this machine, now.
     pub fn new(handover: Option<Handover>) -> About {
-        let Machine { host, cpu, kernel, .. } = Machine::here();
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         About {
-            command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
-            host,
-            cpu,
-            kernel,
+            from: Provenance::here(),
             busy: machine::busy(handover.as_ref()),
-            time: now.map_or(0, |since| since.as_secs()),
             handover_ns: handover.map(|handover| handover.ns),
             explain: None,
         }

@@ -76,7 +76,7 @@ fn ranks_whose_messages_are_logged_are_started_too() {
     for (sets, explained) in
         [("node", "events are logged, payload is not copied"), ("rank", "payload is logged")]
     {
-        let logged = ["--logging", "pessimistic", "--sets", sets, "--json", "rows.json"];
+        let logged = ["--logging", "pessimistic", "--sets", sets, "--force", "--json", "rows.json"];
         // The longest ones are announced, and fetched out of the log.
         let ranges = [["-l", "65536", "-u", "131072"], ["-l", "1048576", "-u", "1048576"]];
         for (mode, sizes) in [("-a", ranges[0]), ("-z", ranges[0]), ("-S", ranges[1])] {
@@ -108,7 +108,7 @@ fn checkpoints_change_no_message() {
 fn a_log_takes_memory_and_a_set_none() {
     let folder = tempfile::tempdir().unwrap();
     for (sets, least, most) in [("node", 0.0, 0.05), ("rank", 1.0, 1.1)] {
-        let logged = ["--logging", "pessimistic", "--sets", sets, "--json", "rows.json"];
+        let logged = ["--logging", "pessimistic", "--sets", sets, "--force", "--json", "rows.json"];
         succeeds(folder.path(), &[&["growth", "--sizes", "65536"][..], &logged].concat());
         let row = &json(&folder.path().join("rows.json"))["rows"][0];
         let per_byte = row["per_byte"].as_f64().unwrap();
@@ -159,7 +159,17 @@ fn logging_is_measured_in_turn_with_everything() {
 #[test]
 fn ranks_that_are_killed_tell_what_they_went_through() {
     let folder = tempfile::tempdir().unwrap();
-    let ring = ["faults", "ring", "--size", "100", "--iterations", "3000", "--json", "rows.json"];
+    let ring = [
+        "faults",
+        "ring",
+        "--size",
+        "100",
+        "--iterations",
+        "3000",
+        "--force",
+        "--json",
+        "rows.json",
+    ];
     let lives = |arguments: &[&str]| {
         succeeds(folder.path(), &[&ring[..], arguments].concat());
         json(&folder.path().join("rows.json"))["rows"].as_array().unwrap().clone()
@@ -243,6 +253,85 @@ fn the_other_commands_measure() {
     }
 }
 
+/// Names of a folder's files.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_by_every_command_before_it_measures() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rows.json"), "former").unwrap();
+    let measuring = [
+        "netpipe",
+        "rate",
+        "match",
+        "poll",
+        "overcommit",
+        "compare",
+        "limits",
+        "logging",
+        "growth",
+    ];
+    let others = ["determinants ring", "recovery", "faults ring", "mpi", "mpi-kill"];
+    for command in measuring.into_iter().chain(others) {
+        for (file, reason) in [
+            ("no/such/rows.json", "taffrail-perf: no/such/rows.json: No such file or directory"),
+            ("rows.json", "taffrail-perf: rows.json is there already"),
+        ] {
+            let arguments: Vec<&str> = command.split(' ').chain(["--json", file]).collect();
+            let begun = std::time::Instant::now();
+            let output = perf(folder.path(), &arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains(reason), "{arguments:?}: {said}");
+            assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
+            assert!(begun.elapsed().as_secs() < 2, "{arguments:?}: {:?}", begun.elapsed());
+        }
+    }
+    let arguments = ["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"];
+    let said = perf(folder.path(), &arguments).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("no/such/folder: No such file"), "{said}");
+    assert_eq!(files(folder.path()), ["rows.json"]);
+    let former = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
+    assert_eq!(former, "former");
+}
+
+#[test]
+fn an_earlier_np_out_is_kept_and_one_that_was_named_is_replaced_only_by_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let netpipe = ["netpipe", "-n", "1", "-u", "4", "-p", "0"];
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        text.lines().count()
+    };
+    succeeds(folder.path(), &netpipe);
+    let again = perf(folder.path(), &[&netpipe[..], &["-l", "2"]].concat());
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() && said.contains("it is kept as"), "{said}");
+    assert_eq!(files(folder.path()), ["np.out", "np.out.1"]);
+    assert_eq!((lines("np.out"), lines("np.out.1")), (3, 4));
+    let named = [&netpipe[..], &["-o", "np.out"]].concat();
+    assert!(!perf(folder.path(), &named).status.success());
+    succeeds(folder.path(), &[&named[..], &["--force"]].concat());
+    assert_eq!((files(folder.path()).len(), lines("np.out")), (2, 4));
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let netpipe = ["netpipe", "-n", "1", "-u", "1", "-p", "0"];
+    for option in ["-o", "--json", "--csv", "--svg", "--png"] {
+        let output = perf(folder.path(), &[&netpipe[..], &[option, "/dev/full"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        let named = said.contains("/dev/full: No space left on device");
+        assert!(!output.status.success() && named, "{option}: {said}");
+    }
+}
+
 #[test]
 fn tune_writes_a_file_that_endpoints_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,7 +346,7 @@ fn tune_writes_a_file_that_endpoints_read() {
 
     let netpipe = |tuning: &str| {
         Command::new(env!("CARGO_BIN_EXE_taffrail-perf"))
-            .args("netpipe -n 1 -u 1 -p 0 --json rows.json".split(' '))
+            .args("netpipe -n 1 -u 1 -p 0 --force --json rows.json".split(' '))
             .current_dir(folder.path())
             .env_remove("PMI_RANK")
             .env("TAFFRAIL_TUNING", tuning)
@@ -284,7 +373,6 @@ fn what_makes_no_sense_is_refused() {
         (&["netpipe", "-n", "0"], "0"),
         (&["netpipe", "--loan", "--alloc"], "cannot be used with"),
         (&["netpipe", "-a", "--checkpoint-every", "9"], "cannot be used with"),
-        (&["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"], "no/such/folder: "),
         (&["faults", "ring", "--kill", "1@0"], "expected a rank, @ and a number of iterations"),
         (&["netpipe", "--sets", "rank"], "--sets needs --logging pessimistic"),
         (&["rate", "--pairs", "1,2", "--logging", "pessimistic"], "one number of --pairs"),

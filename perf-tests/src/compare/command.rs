@@ -48,8 +48,6 @@ const SCORING: &str = "Every figure of a round, of whatever it is, is the best m
 /// What is written beside the figures.
 #[derive(Serialize)]
 struct Comparison {
-    #[serde(flatten)]
-    about: About,
     rounds: u32,
     distances: Vec<AtDistance>,
 }
@@ -69,6 +67,7 @@ impl Compare {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("compare", "ranks and other programs")?;
+        self.outputs.check()?;
         let (rounds, sizes) = match self.quick {
             true => (2, vec![8, 4096, 65536, 1 << 20]),
             false => (self.rounds, self.sizes.iter().map(|&size| size as usize).collect()),
@@ -109,8 +108,8 @@ impl Compare {
             table.extend(rows(distance, results));
             drawn.extend(panels(distance, results));
         }
-        let about = Comparison { about, rounds, distances: all };
-        self.outputs.write(&about, &table, &drawn)?;
+        let more = Comparison { rounds, distances: all };
+        self.outputs.write(&about, &more, &table, &drawn)?;
         Ok(ExitCode::SUCCESS)
     }
 }

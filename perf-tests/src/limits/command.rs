@@ -4,7 +4,7 @@ use super::measure::{Handover, fresh_copy, handover};
 use super::store::{store_fresh, store_stream};
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
 use crate::stats::Spread;
 use crate::{Error, cpus};
@@ -55,6 +55,7 @@ pub fn introduce(between: (usize, usize)) -> Result<Handover, Error> {
 impl Limits {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
+        self.outputs.check()?;
         let between = cpus::pair()?;
         let handover = handover(between)?;
         println!("{}", Machine::here());
@@ -79,7 +80,7 @@ impl Limits {
             let Spread { median, p1, p99, .. } = Spread::of(&rates).scaled(1e-9);
             println!("storing a stream in {what}: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})");
         }
-        self.outputs.write(&About::new(Some(handover)), &rows, &[panel(&rows)])?;
+        self.outputs.write(&About::new(Some(handover)), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -88,9 +89,12 @@ fn panel(rows: &[Row]) -> Panel {
     let points = rows.iter().map(|row| (row.size as f64, row.copy_us.median));
     Panel {
         title: "One copy of what another CPU has just written".into(),
-        x: "bytes".into(),
-        x_scale: Scale::Log,
-        y: "time (µs)".into(),
-        curves: vec![Curve { name: "copy and handover".into(), points: points.collect() }],
+        x: Axis::new("bytes copied", Scale::Bytes),
+        y: Axis::new("time", Scale::Log(Unit::Us)),
+        curves: vec![Curve {
+            name: "copy and handover".into(),
+            points: points.collect(),
+            ..Curve::default()
+        }],
     }
 }

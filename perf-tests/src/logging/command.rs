@@ -94,8 +94,6 @@ pub struct Logging {
 /// What is written beside the figures.
 #[derive(Serialize)]
 struct Costs {
-    #[serde(flatten)]
-    about: About,
     rounds: u32,
     /// Messages of 8 bytes a second.
     rates: BTreeMap<&'static str, Spread>,
@@ -112,6 +110,7 @@ impl Logging {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("logging", "ranks and other programs")?;
+        self.outputs.check()?;
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let mut awake = Awake::keep(between)?;
@@ -200,8 +199,8 @@ impl Logging {
         }
         let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
         let (missing, about) = (missing.collect(), About::new(Some(handover)));
-        let about = Costs { about, rounds: self.rounds, rates, causal, growth, targets, missing };
-        self.outputs.write(&about, &rows(results), &panels(results))?;
+        let more = Costs { rounds: self.rounds, rates, causal, growth, targets, missing };
+        self.outputs.write(&about, &more, &rows(results), &panels(results))?;
         Ok(ExitCode::SUCCESS)
     }
 }

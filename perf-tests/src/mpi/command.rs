@@ -52,8 +52,6 @@ pub struct Mpi {
 /// What is written beside the figures.
 #[derive(Serialize)]
 struct Written<'a> {
-    #[serde(flatten)]
-    about: About,
     rounds: u32,
     /// How far the processors were to be from each other.
     distance: Distance,
@@ -86,6 +84,7 @@ impl Mpi {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("mpi", "ranks and other programs")?;
+        self.outputs.check()?;
         let taffrail = self.places.taffrail()?;
         let found = self.places.mpis()?;
         let between = cpus::pair()?;
@@ -153,10 +152,10 @@ impl Mpi {
         left_out.iter().for_each(|why| println!("left out: {why}"));
         let mpis = all.iter().map(Measured::rates).collect();
         let about = About::new(Some(handover));
-        let about = Written { about, rounds: self.rounds, distance, mpis, targets, left_out };
+        let more = Written { rounds: self.rounds, distance, mpis, targets, left_out };
         let rows: Vec<Row> = all.iter().flat_map(|of| rows(of.name(), &of.results)).collect();
         let panels: Vec<Panel> = all.iter().flat_map(Measured::panels).collect();
-        self.outputs.write(&about, &rows, &panels)?;
+        self.outputs.write(&about, &more, &rows, &panels)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -85,8 +85,6 @@ struct Row {
 
 #[derive(Serialize)]
 struct Written {
-    #[serde(flatten)]
-    about: About,
     program: Exchange,
     size: u64,
     targets: Vec<Verdict>,
@@ -96,6 +94,7 @@ impl MpiKill {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         must_be_alone("mpi-kill", "ranks")?;
+        self.outputs.check()?;
         let taffrail = self.places.taffrail()?;
         let found = self.places.mpis()?;
         let between = cpus::pair()?;
@@ -126,8 +125,8 @@ impl MpiKill {
         targets.iter().for_each(|verdict| println!("  {verdict}"));
         found.left_out.iter().for_each(|why| println!("left out: {why}"));
         let (about, program) = (About::new(Some(handover)), self.program);
-        let written = Written { about, program, size: self.size, targets };
-        self.outputs.write(&written, &rows, &[])?;
+        let more = Written { program, size: self.size, targets };
+        self.outputs.write(&about, &more, &rows, &[])?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -3,20 +3,22 @@
 use super::format::MEGABIT;
 use super::run::{self, Mode};
 use super::*;
+use crate::files::{Existing, OutFile};
 use crate::outputs::Outputs;
 use crate::pair::Pair;
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::progress;
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, limits, machine};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use taffrail::Endpoint;
 use taffrail_launch::FailureOptions;
+
+/// Where NetPIPE writes when it is not told where.
+const NP_OUT: &str = "np.out";
 
 /// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output
 #[derive(Clone, Debug, clap::Args)]
@@ -66,9 +68,10 @@ pub struct Netpipe {
     #[arg(long, value_name = "BYTES", help_heading = "Beyond NetPIPE",
           conflicts_with = "preposted", value_parser = clap::value_parser!(u64).range(1..))]
     pub checkpoint_every: Option<u64>,
-    /// NetPIPE's output file: bytes, Mbps and seconds
-    #[arg(short = 'o', value_name = "FILE", default_value = "np.out", help_heading = "Output")]
-    pub output: PathBuf,
+    /// NetPIPE's output file: bytes, Mbps and seconds [default: np.out; one of an earlier run is kept as
+    /// np.out.1, np.out.2, ...]
+    #[arg(short = 'o', value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
     /// Print the spread of each size's time after NetPIPE's figures
     #[arg(long, help_heading = "Output")]
     pub spread: bool,
@@ -85,6 +88,8 @@ pub struct Netpipe {
 pub struct Row {
     /// Bytes of a message.
     pub size: usize,
+    /// Bytes of the size that it lies about, up to a perturbation.
+    pub nominal: usize,
     /// Times it was sent there (and back) in each trial.
     pub repetitions: u64,
     /// NetPIPE's figure: the least trial's time of a message, in microseconds.
@@ -104,9 +109,20 @@ impl Netpipe {
             let (lower, upper) = (self.lower, self.upper);
             return Err(Error::Usage(format!("-l {lower} is above -u {upper}; swap them")));
         }
+        self.outputs.check_with(Some(self.np_out()))?;
         match Session::start_logged(2, Placement::Pinned, &self.failures)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
+        }
+    }
+
+    /// NetPIPE's own file. It has one name in every run, so the one before it is kept under another; one
+    /// that the user named is not touched unless he says so.
+    fn np_out(&self) -> OutFile<'_> {
+        match &self.output {
+            Some(path) => self.outputs.file(path),
+            None if self.outputs.force => self.outputs.file(Path::new(NP_OUT)),
+            None => OutFile { path: Path::new(NP_OUT), existing: Existing::Keep },
         }
     }
 
@@ -129,28 +145,25 @@ impl Netpipe {
             println!("{handover} at the end");
         }
         if member.reports() {
-            self.outputs.write(&member.about(before), &rows, &panels(&rows, before))?;
+            self.outputs.write(&member.about(before), &(), &rows, &panels(&rows, before))?;
         }
         Ok(member.job.barrier()?)
     }
 
     fn sweep(&self, pair: &mut Pair<'_>) -> Result<Vec<Row>, Error> {
         let mode = self.mode();
-        let mut file = match pair.transmits() {
-            true => Some(File::create(&self.output).map_err(Error::file(&self.output))?),
-            false => None,
-        };
         let sizes = Sizes::new(self.lower, self.upper, self.perturbation);
         let bar = progress::bar(pair.transmits(), sizes.clone().count() as u64);
         let mut last_size = self.lower.max(1);
         let mut checkpoints = Checkpoints::every(self.checkpoint_every);
         let mut seconds = self.estimate(pair, last_size, &mut checkpoints)?;
-        let mut rows = Vec::new();
-        for (index, Point { size, step }) in sizes.enumerate() {
+        let (mut rows, mut lines) = (Vec::new(), String::new());
+        for (index, point) in sizes.enumerate() {
             // What takes this long once takes much longer in three trials.
             if seconds >= STOP_SECONDS {
                 break;
             }
+            let Point { size, step, .. } = point;
             let wanted = self.repetitions.unwrap_or_else(|| repetitions(last_size, step, seconds));
             let times = pair.agree(wanted as f64)? as u64;
             bar.set_message(format!("{size} bytes"));
@@ -159,16 +172,18 @@ impl Netpipe {
             // A clock too coarse for a few messages may say 0.
             seconds = pair.agree(trials.least().max(1e-9))?;
             last_size = size;
-            let row = self.row(size, times, seconds, &trials);
-            if let Some(file) = &mut file {
+            let row = self.row(point, times, seconds, &trials);
+            if pair.transmits() {
                 bar.suspend(|| println!("{}", self.terminal_line(index, &row, seconds)));
-                writeln!(file, "{}", self.file_line(&row, seconds))
-                    .map_err(Error::file(&self.output))?;
+                lines += &(self.file_line(&row, seconds) + "\n");
             }
             bar.inc(1);
             rows.push(row);
         }
         bar.finish_and_clear();
+        if pair.transmits() {
+            self.np_out().write(lines.as_bytes())?;
+        }
         Ok(rows)
     }
 
@@ -203,10 +218,12 @@ impl Netpipe {
         })
     }
 
-    fn row(&self, size: usize, repetitions: u64, seconds: f64, trials: &Trials) -> Row {
+    fn row(&self, point: Point, repetitions: u64, seconds: f64, trials: &Trials) -> Row {
+        let Point { size, nominal, .. } = point;
         let bits = (self.bytes_counted(size) * 8) as f64;
         Row {
             size,
+            nominal,
             repetitions,
             time_us: seconds * 1e6,
             mbps: bits / (seconds * MEGABIT),
@@ -242,9 +259,15 @@ impl Netpipe {
 }
 
 fn panels(rows: &[Row], handover: Option<limits::Handover>) -> [Panel; 2] {
-    let curve = |name: &str, y: fn(&Row) -> f64| Curve {
-        name: name.into(),
-        points: rows.iter().map(|row| (row.size as f64, y(row))).collect(),
+    let curve = |name: &str, y: fn(&Row) -> f64| {
+        let point = |row: &Row| (row.size as f64, y(row));
+        let (nominal, perturbed): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.size == row.nominal);
+        Curve {
+            name: name.into(),
+            points: nominal.into_iter().map(point).collect(),
+            beside: perturbed.into_iter().map(point).collect(),
+        }
     };
     let mut times = vec![
         curve("least trial (NetPIPE)", |row| row.time_us),
@@ -253,18 +276,23 @@ fn panels(rows: &[Row], handover: Option<limits::Handover>) -> [Panel; 2] {
     ];
     if let Some(handover) = handover {
         let us = handover.ns.median / 1e3;
-        let points = rows.iter().map(|row| (row.size as f64, us)).collect();
-        times.push(Curve { name: "one cache line handed over".into(), points });
+        let points = curve("", |_| 0.0).points.into_iter().map(|(size, _)| (size, us)).collect();
+        let name = "one cache line handed over".into();
+        times.push(Curve { name, points, ..Curve::default() });
     }
-    let panel = |title: &str, y: &str, curves| Panel {
+    let panel = |title: &str, y: &str, unit, curves| Panel {
         title: title.into(),
-        x: "message size (bytes)".into(),
-        x_scale: Scale::Log,
-        y: y.into(),
+        x: Axis::new("message size (bytes)", Scale::Bytes),
+        y: Axis::new(y, Scale::Log(unit)),
         curves,
     };
     [
-        panel("Time of a message", "time (µs)", times),
-        panel("Throughput", "Mbps (2^20 bits a second)", vec![curve("Taffrail", |row| row.mbps)]),
+        panel("Latency", "time of a message", Unit::Us, times),
+        panel(
+            "Throughput",
+            "throughput",
+            Unit::BitsPerSecond,
+            vec![curve("Taffrail", |row| row.mbps * MEGABIT)],
+        ),
     ]
 }

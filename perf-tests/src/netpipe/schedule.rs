@@ -12,6 +12,8 @@ pub const STOP_SECONDS: f64 = 1.0;
 pub struct Point {
     /// Bytes of the message.
     pub size: usize,
+    /// The size that this one is a little below or above; or the same.
+    pub nominal: usize,
     /// The distance to the next size, perturbations apart.
     pub step: usize,
 }
@@ -32,7 +34,7 @@ pub struct Sizes {
     upper: usize,
     perturbation: usize,
     /// What is left around the current centre, the next one last.
-    around: Vec<usize>,
+    around: Vec<Point>,
 }
 
 impl Sizes {
@@ -58,7 +60,7 @@ impl Iterator for Sizes {
         if self.around.is_empty() {
             self.visit_next_centre();
         }
-        self.around.pop().map(|size| Point { size, step: self.step })
+        self.around.pop()
     }
 }
 
@@ -71,10 +73,12 @@ impl Sizes {
             self.step *= 2;
         }
         let off = self.perturbation;
-        if off > 0 && self.step > off + 1 {
-            self.around.extend([self.centre + off, self.centre, self.centre - off]);
+        let (nominal, step) = (self.centre, self.step);
+        let point = |size| Point { size, nominal, step };
+        if off > 0 && step > off + 1 {
+            self.around.extend([nominal + off, nominal, nominal - off].map(point));
         } else {
-            self.around.push(self.centre);
+            self.around.push(point(nominal));
         }
         self.centre += self.step;
         self.centres_seen += 1;

@@ -6,7 +6,7 @@ use super::table::{again_table, faults_table, started_line};
 use super::targets::judge;
 use crate::machine::{self, Machine};
 use crate::outputs::Outputs;
-use crate::plot::{Curve, Panel, Scale};
+use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
 use crate::table::bytes;
 use crate::verdict::Verdict;
@@ -51,8 +51,6 @@ pub struct Recovery {
 /// What is written beside the figures.
 #[derive(Serialize)]
 struct Costs {
-    #[serde(flatten)]
-    about: About,
     rounds: u32,
     /// From SIGKILL until the next process ran, in milliseconds, of every kill.
     started_ms: Vec<f64>,
@@ -65,6 +63,7 @@ impl Recovery {
     /// Runs the command.
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("recovery", "ranks")?;
+        self.outputs.check()?;
         println!("{}", Machine::here());
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
         machine::announce(handover.as_ref());
@@ -122,8 +121,8 @@ impl Recovery {
         targets.iter().for_each(|verdict| println!("  {verdict}"));
         results.missing.iter().for_each(|reason| println!("not measured: {reason}"));
         let (about, missing) = (About::new(handover), results.missing.clone());
-        let about = Costs { about, rounds: self.rounds, started_ms, targets, missing };
-        self.outputs.write(&about, &results.rows(), &panels(&results))?;
+        let more = Costs { rounds: self.rounds, started_ms, targets, missing };
+        self.outputs.write(&about, &more, &results.rows(), &panels(&results))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -168,6 +167,7 @@ fn panels(results: &Results) -> [Panel; 2] {
     let curve = |name: String, of: &dyn Fn(&Row) -> Option<(f64, f64)>| Curve {
         name,
         points: rows.iter().filter_map(of).collect(),
+        ..Curve::default()
     };
     let again = ["work", "again"].map(|name| {
         curve(name.into(), &|row| {
@@ -186,15 +186,19 @@ fn panels(results: &Results) -> [Panel; 2] {
             })
         })
     });
-    let panel = |title: &str, x: &str, x_scale, curves: Vec<Curve>| Panel {
+    let panel = |title: &str, x: &str, scale, curves: Vec<Curve>| Panel {
         title: title.into(),
-        x: x.into(),
-        x_scale,
-        y: "milliseconds".into(),
+        x: Axis::new(x, scale),
+        y: Axis::new("time", Scale::Log(Unit::Ms)),
         curves,
     };
     [
-        panel("A ring, and one rank of it again", "bytes of the token", Scale::Log, again.into()),
+        panel(
+            "A ring, and one rank of it again",
+            "size of the token (bytes)",
+            Scale::Bytes,
+            again.into(),
+        ),
         panel("Ranks killed on the way", "faults", Scale::FromZero, faults.collect()),
     ]
 }

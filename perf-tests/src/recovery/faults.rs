@@ -2,7 +2,7 @@
 
 use super::life::{Life, now_ns};
 use crate::app::{self, App};
-use crate::outputs::Outputs;
+use crate::outputs::JsonOutput;
 use crate::session::{About, Member, Placement, Session};
 use crate::{Error, launching};
 use rustix::process::{Signal, getpid, kill_process};
@@ -27,9 +27,9 @@ pub struct Faults {
         help_heading = "Failures"
     )]
     pub kill: Vec<Kill>,
-    /// Write what each process went through as JSON
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub output: JsonOutput,
     /// Where processes of ranks tell what they went through; given by whoever starts them
     #[arg(long, hide = true)]
     pub record: Option<PathBuf>,
@@ -66,6 +66,7 @@ impl Faults {
     pub fn run(&self) -> Result<ExitCode, Error> {
         let begun_ns = now_ns();
         if !launching::in_a_job() {
+            self.output.outputs().check()?;
             return self.start();
         }
         match Session::start(1, Placement::Free)? {
@@ -84,15 +85,14 @@ impl Faults {
         if code == ExitCode::SUCCESS {
             let lives = Life::recorded(&record)?;
             lives.iter().for_each(print);
-            let outputs = Outputs { json: self.json.clone(), ..Outputs::default() };
-            outputs.write(&About::new(None), &lives, &[])?;
+            self.output.outputs().write(&About::new(None), &(), &lives, &[])?;
         }
         Ok(code)
     }
 
     fn be_a_rank(&self, mut member: Member, begun_ns: u64) -> Result<(), Error> {
         let rank = member.job.rank();
-        let incarnation = incarnation()?;
+        let incarnation = launching::incarnation()?;
         let deaths: Vec<Option<u32>> =
             self.kill.iter().filter(|kill| kill.rank == rank).map(|kill| kill.after).collect();
         let death_of = |incarnation: u32| deaths.get(incarnation as usize).copied();
@@ -152,12 +152,6 @@ impl Faults {
 }
 
 /// How often this rank was started before.
-fn incarnation() -> Result<u32, Error> {
-    const NAME: &str = "TAFFRAIL_INCARNATION";
-    let Ok(text) = std::env::var(NAME) else { return Ok(0) };
-    text.parse().map_err(|_| Error::Usage(format!("{NAME}: expected a number, got {text:?}")))
-}
-
 fn print(life: &Life) {
     let since = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
     let end = if life.killed { "killed" } else { "done" };

@@ -1,0 +1,103 @@
+//! Where figures come from: written beside every figure that leaves the terminal.
+
+use crate::machine::Machine;
+use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// How this program was built.
+pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
+/// The command, the build, the machine and the moment of a measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Provenance {
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Version of `taffrail-perf`.
+    pub version: &'static str,
+    /// `release`, or `debug`: figures of a build without optimisation.
+    pub build: &'static str,
+    /// The machine's name.
+    pub host: String,
+    /// Its CPU's model.
+    pub cpu: String,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// Its kernel.
+    pub kernel: String,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// The same as a date.
+    pub date: String,
+}
+
+impl Provenance {
+    /// This command, on this machine, now.
+    pub fn here() -> Provenance {
+        let Machine { host, cpu, cpus, kernel } = Machine::here();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seconds = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs());
+        Provenance {
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            build: BUILD,
+            host,
+            cpu,
+            cpus,
+            kernel,
+            time: now.as_secs(),
+            date: humantime::format_rfc3339_seconds(seconds).to_string(),
+        }
+    }
+
+    /// Two lines for people: the machine, the version and the date; and the command.
+    pub fn lines(&self) -> [String; 2] {
+        let Provenance { version, build, host, cpu, cpus, kernel, date, .. } = self;
+        let build = if *build == "debug" { ", debug build" } else { "" };
+        [
+            format!(
+                "{host}: {cpu}, {cpus} CPUs, Linux {kernel}; Taffrail {version}{build}; {date}"
+            ),
+            format!("$ {}", self.command_line()),
+        ]
+    }
+
+    /// The command as it is typed, without the folder that the program lies in.
+    fn command_line(&self) -> String {
+        let [program, arguments @ ..] = &self.command[..] else { return String::new() };
+        let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        let words = std::iter::once(program.into_owned()).chain(arguments.iter().cloned());
+        words.map(quoted).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_learns_where_figures_come_from() {
+        let here = Provenance {
+            command: ["/opt/bin/taffrail-perf", "netpipe", "-o", "it's here"]
+                .map(String::from)
+                .into(),
+            ..Provenance::here()
+        };
+        let [machine, command] = here.lines();
+        assert_eq!(command, r"$ taffrail-perf netpipe -o 'it'\''s here'");
+        for part in [&*here.host, &here.cpu, &here.kernel, here.version, &here.date] {
+            assert!(!part.is_empty() && machine.contains(part), "{part}: {machine}");
+        }
+        assert_eq!(machine.contains("debug build"), cfg!(debug_assertions));
+        assert!(here.date.starts_with("20") && here.date.ends_with('Z'), "{}", here.date);
+    }
+}
