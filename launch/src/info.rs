@@ -5,7 +5,7 @@ mod limits;
 mod network;
 mod processors;
 
-use std::io::Write;
+use crate::print;
 use std::process::ExitCode;
 
 /// How to tell it.
@@ -55,15 +55,15 @@ pub fn info(args: &Args) -> ExitCode {
         network::infiniband(),
         network::libfabric(),
     ];
-    let text = if args.json {
-        let json = serde_json::to_string_pretty(&findings).expect("plain data");
-        json + "\n"
-    } else {
-        findings.iter().map(line).collect()
-    };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+    if !args.json {
+        return print(findings.iter().map(line).collect::<String>());
+    }
+    match serde_json::to_string_pretty(&findings) {
+        Ok(json) => print(json + "\n"),
+        Err(e) => {
+            crate::run::say(&format!("what was found cannot be written as JSON: {e}"));
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -6,6 +6,8 @@ pub mod eventlog;
 pub mod info;
 #[doc(hidden)]
 pub mod mpi;
+mod print;
 pub mod run;
 
+pub use print::{print, print_usage};
 pub use run::{Args, Bind, FailureOptions, guard, run};

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use taffrail_launch::{eventlog, info, mpi, run};
+use taffrail_launch::{eventlog, info, mpi, print_usage, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -38,7 +38,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return print_usage(&e),
+    };
+    match cli.command {
         Command::Run(args) => run::run(args),
         Command::Mpi(args) => mpi::mpi(args),
         Command::Info(args) => info::info(&args),

@@ -9,9 +9,10 @@ pub use installed::{Launcher, beside};
 pub(crate) use left_behind::remove as remove_left_behind;
 pub(crate) use provider::through_provider;
 
-use crate::run;
+use crate::{print, run};
 use linked::{Abi, Program};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -97,6 +98,8 @@ impl Which {
 /// Why an MPI program is not started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("{0}")]
+    Usage(String),
     #[error("there is no program {0:?} here, nor in PATH")]
     NoProgram(OsString),
     #[error("cannot read {path}: {why}")]
@@ -129,6 +132,7 @@ pub fn mpi(args: Args) -> ExitCode {
             run::say(&e.to_string());
             ExitCode::from(match e {
                 Error::NoProgram(_) => 127,
+                Error::Usage(_) => 2,
                 _ => 1,
             })
         }
@@ -136,8 +140,15 @@ pub fn mpi(args: Args) -> ExitCode {
 }
 
 fn start(args: Args) -> Result<ExitCode, Error> {
-    let program = linked::look(args.run.program())?;
-    let launcher = installed::find(&program, args.mpi)?;
+    let run = args.run.split().map_err(|failure| Error::Usage(failure.why))?;
+    let args = Args { run, ..args };
+    let mut programs = Vec::new();
+    for app in args.run.apps() {
+        programs.push(linked::look(&app.program)?);
+    }
+    // The first that is linked with an MPI has it for all; the others may be scripts.
+    let program = programs.iter().find(|program| program.abi.is_some()).unwrap_or(&programs[0]);
+    let launcher = installed::find(program, args.mpi)?;
     launcher.can_use_providers()?;
     let environment = provider::environment(&launcher)?;
     if args.run.asks_for_our_launcher() {
@@ -161,7 +172,7 @@ fn ours(
     let open_mpi = launcher.mpi == Mpi::Open;
     if args.dry_run {
         let words = std::env::args_os().collect();
-        return Ok(show(&environment, as_run(words, args.run.command().len(), open_mpi)));
+        return Ok(show(&environment, as_run(words, args.run.words_of_program(), open_mpi)));
     }
     run::say(&format!("{}, started by taffrail run; {}", launcher.version, over(&environment)));
     let run = if open_mpi { args.run.with_pmix() } else { args.run };
@@ -174,13 +185,17 @@ fn theirs(
     launcher: &Launcher,
     environment: Vec<(&'static str, OsString)>,
 ) -> Result<ExitCode, Error> {
-    let mut words: Vec<OsString> = vec!["-n".into(), args.run.ranks().to_string().into()];
+    let mut words: Vec<OsString> = Vec::new();
     let cpus = run::allowed_cpus().map_or(usize::MAX, |cpus| cpus.len());
     if launcher.mpi == Mpi::Open && args.run.ranks() as usize > cpus {
         // Else it refuses to start more ranks than there are cores.
         words.push("--oversubscribe".into());
     }
-    words.extend(args.run.command().map(OsStr::to_owned));
+    for (number, app) in args.run.apps().iter().enumerate() {
+        words.extend((number > 0).then(|| ":".into()));
+        words.extend(["-n".into(), app.ranks.to_string().into()]);
+        words.extend(app.command().map(OsStr::to_owned));
+    }
     if args.dry_run {
         words.insert(0, launcher.path.clone().into());
         return Ok(show(&environment, words));
@@ -213,27 +228,30 @@ fn as_run(mut words: Vec<OsString>, of_program: usize, open_mpi: bool) -> Vec<Os
 
 /// Prints a command line with the environment that it needs.
 fn show(environment: &[(&'static str, OsString)], words: Vec<OsString>) -> ExitCode {
-    let mut line = vec!["env".to_owned()];
-    let set = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
-    line.extend(set);
-    line.extend(words.iter().map(|word| quoted(word)));
-    println!("{}", line.join(" "));
-    ExitCode::SUCCESS
+    let mut line = b"env".to_vec();
+    for (name, value) in environment {
+        line.extend(format!(" {name}=").as_bytes());
+        line.extend(quoted(value));
+    }
+    for word in &words {
+        line.push(b' ');
+        line.extend(quoted(word));
+    }
+    line.push(b'\n');
+    print(line)
 }
 
-/// As a shell reads it.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    match shlex::try_quote(&word) {
-        Ok(quoted) => quoted.into_owned(),
-        // Only a zero byte cannot be quoted, and no argument has one.
-        Err(_) => word.clone().into_owned(),
-    }
+/// As a shell reads it, whatever bytes it has.
+fn quoted(word: &OsStr) -> Vec<u8> {
+    // Only a zero byte cannot be quoted, and no argument has one.
+    shlex::bytes::try_quote(word.as_bytes()).unwrap_or_default().into_owned()
 }
 
 /// What carries its messages, in words.
 fn over(environment: &[(&'static str, OsString)]) -> String {
-    let set = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+    let set = environment
+        .iter()
+        .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&quoted(value))));
     match set.collect::<Vec<_>>().join(" ") {
         set if set.is_empty() => "everything is set in your environment".into(),
         set => format!("with {set}"),

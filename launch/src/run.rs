@@ -2,6 +2,7 @@
 //! killed if their messages are logged, and ends them.
 
 mod addresses;
+mod apps;
 mod cpus;
 mod event_loop;
 mod failures;
@@ -31,19 +32,20 @@ pub mod fuzzing {
     pub use super::server::{Server, ServerAction};
 }
 
+pub(crate) use apps::App;
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
 pub use pmix::{pmix_rank, pmix_server};
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// How to start a job.
 #[derive(clap::Args)]
 pub struct Args {
     /// How many ranks to start
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=apps::RANKS_MAX))]
     ranks: u32,
     /// Give each rank a CPU of its own, round robin, or none [default: core, if there are enough]
     #[arg(long, value_enum)]
@@ -57,11 +59,13 @@ pub struct Args {
     /// Serve PMIx, by which Open MPI starts, and not PMI-1 [default: if the program is linked with Open MPI]
     #[arg(long)]
     pmix: bool,
-    /// The program, looked up in PATH
-    program: OsString,
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<OsString>,
+    /// The program, looked up in PATH, and its arguments: all that follows is its own. ` : -n N PROGRAM`
+    /// behind it starts further ranks that run another one
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]...")]
+    command: Vec<OsString>,
+    /// What ranks run, in their order; of all programs once the command line has been split.
+    #[arg(skip)]
+    apps: Vec<App>,
     /// What ranks find in their environment beside what is in ours.
     #[arg(skip)]
     environment: Vec<(&'static str, OsString)>,
@@ -79,8 +83,8 @@ impl Args {
             label: false,
             timeout: None,
             pmix: false,
-            program,
-            args,
+            command: Vec::new(),
+            apps: vec![App { ranks, program, args }],
             environment: Vec::new(),
             failures: failures::Options::default(),
         }
@@ -101,18 +105,51 @@ impl Args {
         Args { pmix: true, ..self }
     }
 
+    /// With the programs of the command line told apart, and all of their ranks counted. Behind `--` there
+    /// is only one, whatever its arguments are.
+    ///
+    /// # Errors
+    /// When what separates programs has none behind it.
+    pub(crate) fn split(mut self) -> Result<Self, Failure> {
+        if self.apps.is_empty() {
+            let mut before = std::env::args_os().rev().skip(self.command.len());
+            self.apps = match before.next().is_some_and(|word| word == "--") {
+                true => vec![App::new(self.ranks, self.command.clone())],
+                false => apps::split(self.ranks, &self.command)?,
+            };
+            self.ranks = self.apps.iter().map(|app| app.ranks).sum();
+        }
+        Ok(self)
+    }
+
     pub(crate) fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    pub(crate) fn program(&self) -> &OsStr {
-        &self.program
+    /// The programs, in the order of their ranks.
+    pub(crate) fn apps(&self) -> &[App] {
+        &self.apps
     }
 
-    /// The program and its arguments.
-    pub(crate) fn command(&self) -> impl ExactSizeIterator<Item = &OsStr> {
-        let words = std::iter::once(&self.program).chain(&self.args);
-        words.map(OsString::as_os_str).collect::<Vec<_>>().into_iter()
+    /// What a rank runs, and which of the programs that is.
+    fn app_of(&self, rank: usize) -> (usize, &App) {
+        let mut next = 0;
+        let of_rank = self.apps.iter().position(|app| {
+            next += app.ranks as usize;
+            rank < next
+        });
+        let number = of_rank.unwrap_or(0);
+        (number, &self.apps[number])
+    }
+
+    /// Of each rank, which of the programs it runs.
+    fn app_numbers(&self) -> Vec<usize> {
+        (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
+    }
+
+    /// How many words at the end of the command line are not the launcher's.
+    pub(crate) fn words_of_program(&self) -> usize {
+        self.command.len()
     }
 
     /// Whether anything is asked for that no launcher but this one does.
@@ -137,14 +174,23 @@ pub enum Bind {
 /// and that does nothing but call [`guard`] when it is itself started with the one argument
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
-pub fn run(mut args: Args) -> ExitCode {
-    files::raise_limit();
-    args.pmix |= crate::mpi::is_open_mpi(&args.program);
-    if args.pmix {
-        if let Err(e) = taffrail_pmix::check() {
-            say(&format!("Open MPI starts through PMIx: {e}"));
-            return ExitCode::FAILURE;
+pub fn run(args: Args) -> ExitCode {
+    match start(args) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            say(&failure.why);
+            ExitCode::from(failure.status)
         }
+    }
+}
+
+fn start(args: Args) -> Result<u8, Failure> {
+    let mut args = args.split()?;
+    files::raise_limit();
+    args.pmix |= args.apps.iter().any(|app| crate::mpi::is_open_mpi(&app.program));
+    if args.pmix {
+        taffrail_pmix::check()
+            .map_err(|e| Failure::new(format!("Open MPI starts through PMIx: {e}")))?;
         args.environment.extend(pmix::settings(args.ranks));
     }
     if args.failures.log() {
@@ -154,20 +200,14 @@ pub fn run(mut args: Args) -> ExitCode {
     if args.failures.log() || args.pmix {
         args.environment.extend(crate::mpi::through_provider(args.failures.has_sets_apart()));
     }
-    match event_loop::job(&args) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            say(&failure.why);
-            ExitCode::from(failure.status)
-        }
-    }
+    event_loop::job(&args)
 }
 
 /// Why a job could not be started, and the status to end with.
 #[derive(Debug)]
-struct Failure {
-    status: u8,
-    why: String,
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    pub(crate) why: String,
 }
 
 impl Failure {

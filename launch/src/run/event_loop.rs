@@ -37,7 +37,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         args,
         places,
         // What passes the network is not logged.
-        server: Server::new(args.ranks as usize, name.clone(), args.failures.log()),
+        server: Server::new(args.ranks as usize, name.clone(), args.failures.log())
+            .with_apps(args.app_numbers()),
         name,
         ranks: Vec::new(),
         keyboard: Keyboard::new(),

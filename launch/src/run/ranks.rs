@@ -3,7 +3,7 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{Args, Failure, files, in_words, keyboard, pmix, signals};
+use super::{App, Args, Failure, files, in_words, keyboard, pmix, signals};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, setrlimit};
 use rustix::thread::CpuSet;
@@ -92,7 +92,8 @@ impl Rank {
         env: RankEnv,
         guard: &Guard,
     ) -> Result<(Rank, Option<ChildStdin>), Failure> {
-        let program = args.program.to_string_lossy();
+        let (_, app) = args.app_of(number);
+        let program = app.program.to_string_lossy();
         let failed = |e: std::io::Error| Failure {
             status: match e.kind() {
                 ErrorKind::NotFound => 127,
@@ -104,7 +105,7 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
-        let mut command = command(args).map_err(failed)?;
+        let mut command = command(args.pmix, app).map_err(failed)?;
         command
             .env("PMI_FD", theirs.as_raw_fd().to_string())
             .env("PMI_RANK", number.to_string())
@@ -189,16 +190,16 @@ impl Rank {
 }
 
 /// The program, or what becomes it when it has a server.
-fn command(args: &Args) -> std::io::Result<Command> {
-    let mut command = match args.pmix {
-        false => Command::new(&args.program),
+fn command(pmix: bool, app: &App) -> std::io::Result<Command> {
+    let mut command = match pmix {
+        false => Command::new(&app.program),
         true => {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args([pmix::RANK, "--"]).arg(&args.program);
+            command.args([pmix::RANK, "--"]).arg(&app.program);
             command
         }
     };
-    command.args(&args.args);
+    command.args(&app.args);
     Ok(command)
 }
 

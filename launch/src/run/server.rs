@@ -18,6 +18,8 @@ pub struct Server {
     name: String,
     store: HashMap<String, Value>,
     ranks: Vec<Rank>,
+    /// Of each rank, which of the programs of the job it runs.
+    apps: Vec<usize>,
     /// Barriers that all ranks have entered.
     completed: u64,
 }
@@ -87,7 +89,18 @@ impl Server {
         let (nodes, each) = if apart { (ranks, 1) } else { (1, ranks) };
         let mapping = Value::Put { by: None, value: format!("(vector,(0,{nodes},{each}))") };
         let store = HashMap::from([("PMI_process_mapping".to_owned(), mapping)]);
-        Server { name, store, ranks: vec![Rank::default(); ranks], completed: 0 }
+        Server {
+            name,
+            store,
+            ranks: vec![Rank::default(); ranks],
+            apps: vec![0; ranks],
+            completed: 0,
+        }
+    }
+
+    /// The same, where ranks run several programs: for each rank the number of its own.
+    pub fn with_apps(self, apps: Vec<usize>) -> Self {
+        Server { apps, ..self }
     }
 
     /// A rank said a line.
@@ -105,7 +118,7 @@ impl Server {
                 .with("kvsname_max", KVSNAME_MAX)
                 .with("keylen_max", KEYLEN_MAX)
                 .with("vallen_max", VALLEN_MAX),
-            "get_appnum" => Message::new("appnum").with("appnum", 0),
+            "get_appnum" => Message::new("appnum").with("appnum", self.apps[rank]),
             "get_universe_size" => Message::new("universe_size").with("size", self.ranks.len()),
             "get_my_kvsname" => Message::new("my_kvsname").with("kvsname", &self.name),
             "put" => return Ok(self.put(rank, &message)),

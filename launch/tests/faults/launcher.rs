@@ -1,1 +1,14 @@
 //! The launcher among other programs.
+
+use super::*;
+
+/// A script of `programs/` that needs no MPI is right.
+fn script_is_right(name: &str) {
+    let Some(bench) = Bench::new() else { return };
+    bench.script(name, None).is_right();
+}
+
+#[test]
+fn all_behind_the_program_is_its_own() {
+    script_is_right("run-program-arguments-taken.sh");
+}

@@ -7,6 +7,7 @@ mod info;
 mod orphans;
 mod pmi;
 mod programs;
+mod programs_of_a_job;
 mod restarts;
 mod starts;
 
