@@ -14,6 +14,7 @@ mod keyboard;
 mod line;
 mod logger;
 mod output;
+pub(crate) mod own_program;
 mod pmix;
 mod rank_files;
 mod ranks;

@@ -34,7 +34,12 @@ impl Running {
     ) -> Result<Self, KeeperError> {
         let (channel, theirs) = Channel::pair(in_memory)?;
         let mut command = Command::new(program);
-        command.arg("eventlog").args(arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        command
+            .arg0("taffrail")
+            .arg("eventlog")
+            .args(arguments)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null());
         // In a group of its own: what a terminal does to the job must not end the logger first.
         let started = command.process_group(0).spawn();
         let process =

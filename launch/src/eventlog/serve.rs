@@ -53,6 +53,7 @@ pub enum Kept {
 
 /// Runs the event logger until whoever started it closes the connection, which is standard input.
 pub fn eventlog(args: &Args) -> ExitCode {
+    crate::run::own_program::name_process(c"taffrail-eventlog");
     match Server::new(args).and_then(Server::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

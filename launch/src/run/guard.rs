@@ -5,7 +5,7 @@
 //! group before it runs any program; when the launcher is gone the connection ends, and the guard
 //! kills the groups that are left.
 
-use super::Failure;
+use super::{Failure, own_program};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 
 /// The launcher's handle on its guard.
 pub struct Guard {
@@ -24,9 +24,8 @@ pub struct Guard {
 impl Guard {
     pub fn start() -> Result<Guard, Failure> {
         let failed = |e| Failure::new(format!("cannot start the guard of the job: {e}"));
-        let program = std::env::current_exe().map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let process = Command::new(program)
+        let process = own_program::command()
             .arg("guard")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -85,6 +84,7 @@ fn say(connection: BorrowedFd<'_>, number: i32) {
 
 /// What the guard process does.
 pub fn guard() -> ExitCode {
+    own_program::name_process(c"taffrail-guard");
     let mut groups = BTreeSet::new();
     let mut record = [0; 4];
     let mut connection = std::io::stdin().lock();

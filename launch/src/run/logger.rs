@@ -2,7 +2,7 @@
 //! when they are killed, ended after them, and known to the guard meanwhile.
 
 use super::guard::Guard;
-use super::{Failure, say};
+use super::{Failure, own_program, say};
 use crate::eventlog::{ChannelError, Download, Keeper, KeeperError, Keeping};
 use rustix::process::Pid;
 use std::os::fd::BorrowedFd;
@@ -34,9 +34,8 @@ impl Logger {
         keeping: Keeping,
         guard: &Guard,
     ) -> Result<Logger, Failure> {
-        let program = std::env::current_exe()
-            .map_err(|e| Failure::new(format!("cannot start the event logger: {e}")))?;
-        let keeper = Keeper::new(program, together, job, CAPACITY, keeping).map_err(failure)?;
+        let keeper =
+            Keeper::new(own_program::path(), together, job, CAPACITY, keeping).map_err(failure)?;
         let mut logger = Logger { keeper, deaths: 0, lost: false };
         logger.try_to_start(guard)?;
         Ok(logger)

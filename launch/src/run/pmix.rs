@@ -5,7 +5,7 @@
 //! the ranks exchange and the barriers they wait in pass as PMI-1, and a rank that was started again is
 //! answered out of history like any other. To the program every rank is on a node of its own.
 
-use super::say;
+use super::{own_program, say};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::PidfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -60,11 +60,8 @@ pub fn pmix_rank(program: &OsStr, args: &[OsString]) -> ExitCode {
 
 /// Starts the server; what the program is to find in its environment.
 fn environment() -> Result<Vec<u8>, Error> {
-    let mut server = Command::new(std::env::current_exe()?)
-        .arg(SERVER)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut server =
+        own_program::command().arg(SERVER).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut found = Vec::new();
     server.stdout.take().expect("piped").read_to_end(&mut found)?;
     server.wait()?;
@@ -117,6 +114,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
         0 => {}
         _ => return Ok(()),
     }
+    own_program::name_process(c"taffrail-pmix");
     // The program decides what a signal to its group means.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;

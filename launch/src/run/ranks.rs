@@ -3,7 +3,7 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{App, Args, Failure, files, in_words, keyboard, pmix, signals};
+use super::{App, Args, Failure, files, in_words, keyboard, own_program, pmix, signals};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, setrlimit};
 use rustix::thread::CpuSet;
@@ -105,11 +105,10 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
-        let mut command = command(args.pmix, app).map_err(failed)?;
+        let mut command = command(args.pmix, app);
         command
             .env("PMI_FD", theirs.as_raw_fd().to_string())
-            .env("PMI_RANK", number.to_string())
-            .env("PMI_SIZE", args.ranks.to_string())
+            .envs(identity(number, args.ranks))
             .stdin(keyboard::stdin_of(number))
             .process_group(0);
         // A launcher that started us, if any, is not the one of the ranks.
@@ -189,18 +188,35 @@ impl Rank {
     }
 }
 
+/// Where programs find their rank and the number of ranks before they call MPI: under the names of PMI, of
+/// Open MPI's `mpirun`, and of MPICH's `mpiexec`. All ranks are on this machine.
+fn identity(rank: usize, ranks: u32) -> impl Iterator<Item = (&'static str, String)> {
+    let of_rank = [
+        "PMI_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_NODE_RANK",
+        "MPI_LOCALRANKID",
+    ];
+    let of_job =
+        ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+    let ranks = ranks as usize;
+    let (of_rank, of_job) = (of_rank.map(|name| (name, rank)), of_job.map(|name| (name, ranks)));
+    of_rank.into_iter().chain(of_job).map(|(name, value)| (name, value.to_string()))
+}
+
 /// The program, or what becomes it when it has a server.
-fn command(pmix: bool, app: &App) -> std::io::Result<Command> {
+fn command(pmix: bool, app: &App) -> Command {
     let mut command = match pmix {
         false => Command::new(&app.program),
         true => {
-            let mut command = Command::new(std::env::current_exe()?);
+            let mut command = own_program::command();
             command.args([pmix::RANK, "--"]).arg(&app.program);
             command
         }
     };
     command.args(&app.args);
-    Ok(command)
+    command
 }
 
 /// What a PMIx server tells its client, and not what a user tells the library.

@@ -1,0 +1,33 @@
+//! This program, started again as a process of the job: its guard, its event logger, a PMIx server.
+//!
+//! Its path is not used: another version may have been installed there since the job began, or none.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program file of the process that looks here, wherever that file is by now.
+const OWN_FILE: &str = "/proc/self/exe";
+
+/// Starts the program file of this process, when it is run by this process or a fork of it.
+pub fn command() -> Command {
+    let mut command = Command::new(path());
+    command.arg0("taffrail");
+    command
+}
+
+/// Where this process, or a fork of it, finds its program file.
+pub fn path() -> PathBuf {
+    if Path::new(OWN_FILE).exists() {
+        return OWN_FILE.into();
+    }
+    // Without /proc, the path that the system was given.
+    OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into()
+}
+
+/// Names this process after its part in the job. Otherwise `ps` shows the last word of [`OWN_FILE`].
+pub fn name_process(name: &CStr) {
+    let _ = rustix::thread::set_name(name);
+}
