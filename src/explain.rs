@@ -1,9 +1,11 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
+mod waiting;
+
+pub(crate) use waiting::{counted, stalled};
+
 use crate::Endpoint;
-use crate::engine::request::ANY;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use taffrail_fabric::{Fabric, PeerId, RemoteKey};
 
@@ -111,42 +113,6 @@ pub(crate) fn warn(what: &str) {
     } else {
         tracing::warn!("{what}");
     }
-}
-
-/// What a rank that waits for long is waiting for.
-pub(crate) fn report(endpoint: &Endpoint) -> String {
-    let core = &endpoint.core;
-    let mut text = format!("rank {} of {}", endpoint.rank(), endpoint.size());
-    let mut stages: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    for (_, slot) in core.requests.under_way() {
-        stages.entry(format!("{:?}", slot.stage)).or_default().push(slot.peer);
-    }
-    for (stage, mut peers) in stages {
-        let count = peers.len();
-        peers.sort_unstable();
-        peers.dedup();
-        peers.truncate(8);
-        let any = peers.contains(&ANY);
-        peers.retain(|&peer| peer != ANY);
-        let any = if any { " and any" } else { "" };
-        let _ = write!(text, "; {count} requests {stage} (ranks {peers:?}{any})");
-    }
-    let _ = write!(text, "; matching: {:?}", core.matcher.counts());
-    for (rank, peer) in core.peers.iter().enumerate() {
-        if !peer.queue.is_empty() || !peer.streams.is_empty() || peer.inflow.is_some() {
-            let _ = write!(
-                text,
-                "; rank {rank}: {} messages wait to leave, {} in pieces, one arrives in part: {}",
-                peer.queue.len(),
-                peer.streams.len(),
-                peer.inflow.is_some()
-            );
-        }
-    }
-    if let Some(log) = &core.log {
-        let _ = write!(text, "; {}", log.report());
-    }
-    text
 }
 
 /// What becomes of announced messages whose memory is behind keys like `key`.

@@ -183,6 +183,11 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
         self.clock
     }
 
+    /// The events that are still to be asked for. For reports: goes through all of them.
+    pub fn events_left(&self) -> u64 {
+        self.log.clone().count() as u64
+    }
+
     /// Whether nothing is left to be told.
     #[inline]
     pub fn is_over(&self) -> bool {

@@ -26,6 +26,13 @@ impl Endpoint {
         happened
     }
 
+    /// One line that says what this endpoint waits for: for runtimes that look for the ends of operations
+    /// themselves. The same until something changes.
+    #[doc(hidden)]
+    pub fn stalled(&self) -> String {
+        crate::explain::stalled(self)
+    }
+
     /// Waits until no rank has anything to send or receive any more, as dropping the endpoint does; but
     /// what is logged here stays, for ranks that are killed later, as long as somebody
     /// [stands in](Self::stand_in).

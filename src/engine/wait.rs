@@ -94,8 +94,8 @@ impl Endpoint {
         }
         if self.asleep.elapsed() > self.patience {
             let seconds = self.patience.as_secs();
-            let report = explain::report(self);
-            explain::warn(&format!("nothing has happened for {seconds} s: {report}"));
+            let what = explain::stalled(self);
+            explain::warn(&format!("{what}; nothing has happened for {seconds} s"));
             self.patience *= 2;
         }
     }

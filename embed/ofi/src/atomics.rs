@@ -4,6 +4,7 @@ use crate::abi::atomic::fi_atomic_attr;
 use crate::abi::constants::{FI_COMPARE_ATOMIC, FI_FETCH_ATOMIC};
 use crate::abi::domain::fid_domain;
 use crate::abi::errno::{FI_EBADFLAGS, FI_EINVAL, FI_EOPNOTSUPP};
+use crate::say::say;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use taffrail::{Atomic, AtomicOp, AtomicType};
@@ -58,10 +59,10 @@ pub fn not_offered(form: Form, datatype: u32, op: u32) -> c_int {
             Form::Fetch => "fi_fetch_atomic",
             Form::Compare => "fi_compare_atomic",
         };
-        eprintln!(
-            "taffrail: the libfabric provider does not offer {call} with the operation {op} on elements of \
+        say(&format!(
+            "the libfabric provider does not offer {call} with the operation {op} on elements of \
              the type {datatype} (FI_EOPNOTSUPP); fi_atomicvalid tells what there is"
-        );
+        ));
     }
     -FI_EOPNOTSUPP
 }

@@ -1,6 +1,7 @@
 //! How calls from C are answered.
 
 use crate::abi::errno::*;
+use crate::say::say;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -38,7 +39,7 @@ pub fn answer(what: &str, call: impl FnOnce() -> Result<c_int, Refusal>) -> c_in
         }
         Err(_) => {
             // The panic itself has said where.
-            eprintln!("taffrail: {what} failed by a mistake in the provider, see above");
+            say(&format!("{what} failed by a mistake in the provider, see above"));
             -FI_EOTHER
         }
     }
@@ -51,7 +52,7 @@ pub fn unsupported(what: &'static str) -> c_int {
     let mut said = SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if !said.contains(&what) {
         said.push(what);
-        eprintln!("taffrail: the libfabric provider does not offer {what} (FI_ENOSYS)");
+        say(&format!("the libfabric provider does not offer {what} (FI_ENOSYS)"));
     }
     -FI_ENOSYS
 }

@@ -12,6 +12,7 @@ mod peek;
 mod receiving;
 mod rma;
 mod sending;
+mod stall;
 mod tagged;
 
 use crate::abi::constants::*;
@@ -25,6 +26,7 @@ use crate::av::Av;
 use crate::call::{Refusal, answer};
 use crate::cntr::Cntr;
 use crate::domain::{Domain, given};
+use crate::say::say;
 use crate::{over, settings, standby, unsupported};
 use binding::Side;
 use operation::Operation;
@@ -68,6 +70,7 @@ pub struct Endpoint {
     pub is_replayed_alone: bool,
     /// Peers that it was said of why they are refused.
     refused: Vec<Rank>,
+    stall: stall::Stall,
     /// Completions tell the source.
     tells_source: bool,
     /// An operation was started since the program has last looked for the end of one.
@@ -92,7 +95,7 @@ pub unsafe extern "C" fn open(
             if info.ep_attr.as_ref().is_some_and(|attr| attr.r#type > FI_EP_RDM) {
                 return Err(Refusal::new(FI_EINVAL, "only reliable datagrams (FI_EP_RDM)"));
             }
-            let engine = join().inspect_err(|error| eprintln!("taffrail: no endpoint: {error}"))?;
+            let engine = join().inspect_err(|error| say(&format!("no endpoint: {error}")))?;
             let made = Box::new(Endpoint {
                 fid: fid_ep {
                     fid: fid { fclass: FI_CLASS_EP, context, ops: &FID },
@@ -121,6 +124,7 @@ pub unsafe extern "C" fn open(
                 is_replayed_alone: engine.logs_payload(),
                 engine,
                 refused: Vec::new(),
+                stall: stall::Stall::default(),
                 tells_source: info.caps & FI_SOURCE != 0,
                 has_started: false,
             });
@@ -130,7 +134,7 @@ pub unsafe extern "C" fn open(
                 over::begin()
                     .and_then(|()| standby::begin(made, &raw const (*domain).lock))
                     .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))
-                    .inspect_err(|error| eprintln!("taffrail: no endpoint: {error}"))?;
+                    .inspect_err(|error| say(&format!("no endpoint: {error}")))?;
             }
             let _guard = (*domain).lock.take();
             let state = &mut (*domain).state;
@@ -224,7 +228,7 @@ impl Endpoint {
     fn connect(&mut self, number: fi_addr_t) -> Result<Rank, c_int> {
         let refuse = |refusal: Refusal| {
             tracing::warn!("address {number}: {refusal}");
-            eprintln!("taffrail: no way to the peer with the address {number}: {refusal}");
+            say(&format!("no way to the peer with the address {number}: {refusal}"));
             refusal.errno
         };
         // SAFETY: what the endpoint is bound to is open.

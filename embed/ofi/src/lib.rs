@@ -35,6 +35,7 @@ mod mr;
 mod over;
 mod progress;
 mod provider;
+mod say;
 mod settings;
 mod standby;
 mod thread;

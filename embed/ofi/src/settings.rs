@@ -2,6 +2,7 @@
 
 use crate::abi::constants::FI_PARAM_STRING;
 use crate::abi::provider::fi_provider;
+use crate::say::say;
 use std::ffi::{CStr, c_char, c_int};
 use std::io::IsTerminal;
 use std::sync::Once;
@@ -60,8 +61,8 @@ pub fn start_log() {
                 .with_writer(std::io::stderr)
                 .with_ansi(std::io::stderr().is_terminal())
                 .try_init()
-                .unwrap_or_else(|error| eprintln!("taffrail: no log: {error}")),
-            Err(error) => eprintln!("taffrail: FI_TAFFRAIL_LOG={level}: {error}"),
+                .unwrap_or_else(|error| say(&format!("no log: {error}"))),
+            Err(error) => say(&format!("FI_TAFFRAIL_LOG={level}: {error}")),
         }
     });
 }

@@ -63,12 +63,6 @@ impl Log {
     pub(crate) fn counters(&self) -> Option<Counters> {
         self.causal.as_deref().map(Causal::counters)
     }
-
-    /// The part of a report.
-    pub(super) fn report_causal(&self) -> String {
-        let Some(causal) = &self.causal else { return String::new() };
-        format!(", {}, {} held", causal.counters(), causal.open())
-    }
 }
 
 impl Endpoint {

@@ -39,7 +39,7 @@ pub(crate) use pages::Again;
 pub(crate) use tape::Kept;
 
 use super::peer::Landing;
-use crate::{Error, Rank};
+use crate::{Error, Rank, explain};
 use checkpoint::Kit;
 use events::Events;
 use former::Former;
@@ -204,25 +204,30 @@ impl Log {
         }
     }
 
-    /// One line of a report.
-    pub(crate) fn report(&self) -> String {
-        let away: Vec<usize> =
-            self.links.iter().enumerate().filter(|(_, l)| l.away).map(|(rank, _)| rank).collect();
-        format!(
-            "incarnation {}, {} events written, {} of them stable, {} KiB of messages logged, {} KiB \
-             of them in memory, replaying: {}, {} messages \
-             kept for the replay, {} receives wait for theirs, {} messages here in part, ranks away: \
-             {away:?}{}",
-            self.incarnation,
-            self.events.written(),
-            self.events.stable(),
-            self.tape.footprint().0 / 1024,
-            self.tape.footprint().1 / 1024,
-            self.replaying,
-            self.reserved.len(),
-            self.awaited.len(),
-            self.partial.len(),
-            self.report_causal(),
-        )
+    /// Whether a rank was killed, and is still to start again.
+    pub(crate) fn is_away(&self, rank: Rank) -> bool {
+        self.links[rank as usize].away
+    }
+
+    /// What logging has to do with a wait.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if self.replaying {
+            let (all, left) = (self.replay.clock(), self.replay.events_left());
+            let done = all.saturating_sub(left);
+            let awaited = explain::counted(self.awaited.len() as u64, "message");
+            parts.push(format!(
+                "it was killed and repeats what it did before: {done} of {all} events are done, and \
+                 {awaited} of then must come again"
+            ));
+        }
+        if !self.events.are_all_stable() {
+            let (written, stable) = (self.events.written(), self.events.stable());
+            parts.push(format!(
+                "what it sends waits for the event logger, which has stored {stable} of its {written} \
+                 events"
+            ));
+        }
+        parts
     }
 }

@@ -172,11 +172,6 @@ impl Tape {
         }
     }
 
-    /// Bytes that were logged, and how many of them are in memory.
-    pub(crate) fn footprint(&self) -> (u64, usize) {
-        (self.segments.len() as u64 * self.size as u64, self.in_memory() * self.size)
-    }
-
     fn in_memory(&self) -> usize {
         self.resident.len() + self.ahead.len()
     }

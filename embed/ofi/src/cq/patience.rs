@@ -25,6 +25,9 @@ const TIMED: u8 = 8;
 const AT_ONCE: Duration = Duration::from_micros(2);
 /// Reads in vain before the processor is given away.
 const YIELD_AFTER: u32 = 2000;
+/// Who reads in vain for so long says what it waits for, and looks again after as long whether that has
+/// changed.
+const STALLED: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Patience {
@@ -36,6 +39,9 @@ pub struct Patience {
     untimed: u8,
     /// The program has waited lately, and done nothing else.
     waits: bool,
+    /// Since when reads are in vain, if they have been for so long that the processor is given away, and
+    /// when that is to be said.
+    stalled: Option<(Instant, Instant)>,
 }
 
 impl Patience {
@@ -68,15 +74,38 @@ impl Patience {
     }
 
     /// The read was in vain. After many the processor is given to somebody who may have what is waited
-    /// for, as where there are more ranks than processors.
+    /// for, as where there are more ranks than processors. Since when nothing was found, if somebody
+    /// should know.
     #[inline]
-    pub fn found_nothing(&mut self) {
+    #[must_use]
+    pub fn found_nothing(&mut self) -> Option<Instant> {
         self.in_vain = self.in_vain.saturating_add(1);
         if self.untimed == 0 && self.in_vain <= MOST_READS {
             self.over = Some(Instant::now());
         } else if self.in_vain > YIELD_AFTER {
-            std::thread::yield_now();
+            return self.wait_long();
         }
+        None
+    }
+
+    /// The program is about to sleep until there is something.
+    pub fn sleeps(&mut self) {
+        self.in_vain = self.in_vain.max(YIELD_AFTER);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_long(&mut self) -> Option<Instant> {
+        std::thread::yield_now();
+        let now = Instant::now();
+        if self.in_vain == YIELD_AFTER + 1 {
+            self.stalled = None;
+        }
+        let (since, due) = self.stalled.get_or_insert((now, now + STALLED));
+        (now >= *due).then(|| {
+            *due = now + STALLED;
+            *since
+        })
     }
 }
 
@@ -88,8 +117,30 @@ mod tests {
     fn read(patience: &mut Patience, pause: Duration) -> u32 {
         std::thread::sleep(pause);
         let turns = patience.turns(true, false);
-        patience.found_nothing();
+        assert_eq!(patience.found_nothing(), None, "it waits for a short time only");
         turns
+    }
+
+    #[test]
+    fn who_waits_for_long_says_so_every_ten_seconds() {
+        let mut patience = Patience::default();
+        let said = |patience: &mut Patience| patience.found_nothing().is_some();
+        assert_eq!((0..=YIELD_AFTER).filter(|_| said(&mut patience)).count(), 0);
+        let due = |patience: &mut Patience| {
+            let (_, due) = patience.stalled.as_mut().expect("it is seen that it waits");
+            *due = Instant::now();
+        };
+        due(&mut patience);
+        assert!(said(&mut patience) && !said(&mut patience), "once");
+        due(&mut patience);
+        assert!(said(&mut patience), "again");
+        patience.found_something();
+        assert_eq!((0..=YIELD_AFTER).filter(|_| said(&mut patience)).count(), 0, "another wait");
+        patience.found_something();
+        patience.sleeps();
+        assert!(!said(&mut patience));
+        due(&mut patience);
+        assert!(said(&mut patience), "in its sleep");
     }
 
     #[test]

@@ -61,7 +61,12 @@ unsafe fn take<const SAFE: bool>(
             }
         }
         if taken == 0 {
-            cq.patience.found_nothing();
+            if let Some(since) = cq.patience.found_nothing() {
+                for index in 0.. {
+                    let Some(endpoint) = cq.bound.get(index) else { break };
+                    (*endpoint).waits_since(since);
+                }
+            }
             return -FI_EAGAIN as isize;
         }
         cq.patience.found_something();
@@ -150,6 +155,7 @@ pub unsafe extern "C" fn sreadfrom(
         };
         let arm = || {
             let _guard = (*domain).lock.take();
+            (*cq).patience.sleeps();
             (*cq).ready.is_empty() && (*cq).bound.arm()
         };
         until(&wait, timeout, true, look, arm).unwrap_or_else(|errno| errno as isize)

@@ -12,6 +12,7 @@ use crate::abi::fi_addr_t;
 use crate::atomics::{Form, not_offered, offered};
 use crate::info::IOV;
 use crate::lock::{SHARED, SOLO};
+use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -164,10 +165,10 @@ impl Endpoint {
 
 #[cold]
 fn bad_count(count: usize, most: usize) -> c_int {
-    eprintln!(
-        "taffrail: an atomic operation on {count} elements: there must be 1 to {most} of them, as many \
+    say(&format!(
+        "an atomic operation on {count} elements: there must be 1 to {most} of them, as many \
          in each place and an address to each (FI_EINVAL)"
-    );
+    ));
     -FI_EINVAL
 }
 

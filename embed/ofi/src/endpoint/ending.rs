@@ -5,6 +5,7 @@ use super::operation::{Kind, Operation};
 use crate::abi::constants::{FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA};
 use crate::abi::errno::FI_EIO;
 use crate::cq::{Cq, Entry, Failure};
+use crate::say::say;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use taffrail::{Completion, Error, Landed, Over, Request, Status};
@@ -36,7 +37,7 @@ impl Endpoint {
 
     #[cold]
     fn broken(&self, error: &Error) -> c_int {
-        eprintln!("taffrail: {error}");
+        say(&format!("{error}"));
         FI_EIO
     }
 

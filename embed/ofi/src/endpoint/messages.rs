@@ -6,6 +6,7 @@ use crate::abi::ep::fid_ep;
 use crate::abi::errno::FI_EINVAL;
 use crate::abi::fi_addr_t;
 use crate::info::IOV;
+use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -54,14 +55,14 @@ pub fn immediate(data: u64) -> Result<Data, c_int> {
 
 #[cold]
 fn too_much_data(data: u64) -> c_int {
-    eprintln!("taffrail: data beside a message has 32 bits (cq_data_size), and this is {data:#x}");
+    say(&format!("data beside a message has 32 bits (cq_data_size), and this is {data:#x}"));
     FI_EINVAL
 }
 
 /// Open MPI 4.1 does this with persistent sends from `MPI_BOTTOM`.
 #[cold]
 pub fn no_buffer(len: usize) -> isize {
-    eprintln!("taffrail: a message of {len} bytes at address 0 (FI_EINVAL)");
+    say(&format!("a message of {len} bytes at address 0 (FI_EINVAL)"));
     -FI_EINVAL as isize
 }
 

@@ -4,9 +4,9 @@ use super::Endpoint;
 use crate::abi::errno::FI_EOPBADSTATE;
 use crate::call::errno_of;
 use crate::cq::Failure;
+use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
-use std::io::Write;
 use std::ptr::null_mut;
 use taffrail::{Error, Fault, Request};
 
@@ -142,7 +142,7 @@ impl Endpoint {
             }
             Error::UsedAfterFork => -FI_EOPBADSTATE as isize,
             _ => {
-                eprintln!("taffrail: an operation cannot be started: {error}");
+                say(&format!("an operation cannot be started: {error}"));
                 -errno_of(error) as isize
             }
         }
@@ -156,9 +156,7 @@ impl Endpoint {
         if !self.refused.contains(rank) {
             self.refused.push(*rank);
             let address = self.engine.peer_address(*rank).unwrap_or("unknown");
-            // In one piece: the peer says the same of this process at the same moment.
-            let line = format!("taffrail: the peer at {address} is refused: {error}\n");
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            say(&format!("the peer at {address} is refused: {error}"));
         }
     }
 

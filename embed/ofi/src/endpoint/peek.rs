@@ -7,6 +7,7 @@ use crate::abi::constants::{FI_CLAIM, FI_DISCARD, FI_RECV, FI_TAGGED};
 use crate::abi::errno::{FI_EINVAL, FI_ENOMSG};
 use crate::call::errno_of;
 use crate::cq::{Entry, Failure};
+use crate::say::say;
 use std::ffi::c_void;
 use taffrail::{Error, Fault, Pattern};
 
@@ -45,7 +46,7 @@ impl Endpoint {
                 self.tell_failure(Kind::Receive, no_message(context, errno_of(&error), &why));
             }
             Err(error) => {
-                eprintln!("taffrail: no look for messages: {error}");
+                say(&format!("no look for messages: {error}"));
                 return -errno_of(&error) as isize;
             }
         }
@@ -64,7 +65,7 @@ impl Endpoint {
         flags: u64,
     ) -> isize {
         let Some(claimed) = self.claims.remove(&context.addr()) else {
-            eprintln!("taffrail: FI_CLAIM with a context by which nothing was claimed");
+            say(&format!("FI_CLAIM with a context by which nothing was claimed"));
             return -FI_EINVAL as isize;
         };
         let tell = self.rx.tells_of(flags);

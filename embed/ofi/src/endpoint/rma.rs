@@ -14,6 +14,7 @@ use crate::cq::Entry;
 use crate::info::INJECT;
 use crate::lock::{SHARED, SOLO};
 use crate::mr::Region;
+use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
 use taffrail::{Dest, Error, Pattern};
@@ -58,7 +59,7 @@ impl Endpoint {
         // SAFETY: the program keeps the memory until it closes the registration.
         if let Err(error) = unsafe { self.engine.expose(key, region.at, region.len, region.start) }
         {
-            eprintln!("taffrail: memory cannot be registered: {error}");
+            say(&format!("memory cannot be registered: {error}"));
         }
     }
 

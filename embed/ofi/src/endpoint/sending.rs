@@ -8,6 +8,7 @@ use crate::abi::errno::{FI_EAGAIN, FI_EINVAL};
 use crate::call::errno_of;
 use crate::cq::Entry;
 use crate::info::{INJECT, IOV};
+use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
 use std::io::IoSlice;
@@ -181,7 +182,7 @@ impl Endpoint {
                 0
             }
             error => {
-                eprintln!("taffrail: a message cannot be sent: {error}");
+                say(&format!("a message cannot be sent: {error}"));
                 -errno_of(error) as isize
             }
         }

@@ -1,0 +1,249 @@
+//! What a rank that waits for long waits for, in plain words.
+
+use crate::engine::request::{ANY, Slot, Stage};
+use crate::{Endpoint, Rank};
+use std::collections::BTreeMap;
+use taffrail_fabric::{Fault, PeerId};
+use taffrail_matching::Posting;
+
+/// Receives, messages and ranks that are named one by one; of the rest only the number is said.
+const NAMED_MAX: usize = 4;
+
+/// What the operations and queues of an endpoint wait for, without anything that changes while they wait.
+fn waiting(endpoint: &Endpoint) -> String {
+    let mut parts: Vec<String> = receives(endpoint).into_iter().collect();
+    parts.extend(operations(endpoint));
+    if parts.is_empty() {
+        parts.push("for any message: no operation is under way".into());
+    }
+    parts.extend(unexpected(endpoint));
+    parts.extend(peers(endpoint));
+    if let Some(log) = &endpoint.core.log {
+        parts.extend(log.waiting());
+    }
+    parts.join("; ")
+}
+
+/// One line for an endpoint to which nothing happens. The same until something changes.
+pub(crate) fn stalled(endpoint: &Endpoint) -> String {
+    format!("{} waits {}", own_name(endpoint), waiting(endpoint))
+}
+
+/// `1 message`, `2 messages`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// The first few, and how many more there are.
+fn listed(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named = all[..all.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named}, and {more} more") }
+}
+
+/// Receives that no message has matched.
+fn receives(endpoint: &Endpoint) -> Option<String> {
+    let mut posted = endpoint.core.matcher.posted();
+    // One that takes many messages is posted in case any come, and not because some are due.
+    posted.retain(|receive| !receive.posting.multi);
+    let in_words = |posting| posting_in_words(endpoint, posting);
+    let all: Vec<String> = posted.iter().map(|receive| in_words(&receive.posting)).collect();
+    let count = counted(all.len() as u64, "posted receive");
+    (!all.is_empty()).then(|| format!("for the messages of {count} ({})", listed(&all)))
+}
+
+fn posting_in_words(endpoint: &Endpoint, posting: &Posting) -> String {
+    let from = posting.source.map_or_else(|| "any rank".into(), |rank| name(endpoint, rank));
+    format!("from {from}, tag {}", tag(posting.tag, posting.ignore))
+}
+
+/// Long tags are made of fields of bits, as those of an MPI are.
+fn tag(tag: u64, ignore: u64) -> String {
+    let short = u64::from(u16::MAX);
+    match (tag, ignore) {
+        (_, u64::MAX) => "any".into(),
+        (tag, 0) if tag <= short => tag.to_string(),
+        (tag, 0) => format!("{tag:#x}"),
+        (tag, ignore) => format!("{tag:#x} (any bits in {ignore:#x})"),
+    }
+}
+
+/// Operations that a peer has to do something for, by what that is.
+fn operations(endpoint: &Endpoint) -> Vec<String> {
+    let mut all: BTreeMap<(&str, Rank), u64> = BTreeMap::new();
+    for (_, slot) in endpoint.core.requests.under_way() {
+        if let Some(what) = stage_in_words(slot) {
+            *all.entry((what, slot.peer)).or_default() += 1;
+        }
+    }
+    let in_words = |((what, peer), count): (&(&str, Rank), &u64)| {
+        let (kind, does) = what.split_once(": ").unwrap_or((what, ""));
+        let who = if *peer == ANY { "any rank".into() } else { name(endpoint, *peer) };
+        format!("for {who} to {does} ({})", counted(*count, kind))
+    };
+    all.iter().map(in_words).collect()
+}
+
+/// The kind of an operation, and what its peer has to do. Receives that are posted are told one by one.
+fn stage_in_words(slot: &Slot) -> Option<&'static str> {
+    match slot.stage {
+        Stage::Free | Stage::Done | Stage::Failed | Stage::Telling | Stage::Posted => None,
+        Stage::Arriving | Stage::Cleared => Some("receive: send the rest of a message"),
+        Stage::Reading => Some("receive: let a message be read"),
+        Stage::Queued => Some("send: make room for a message"),
+        Stage::Announced => Some("send: receive a message"),
+        Stage::Streaming => Some("send: take the rest of a message"),
+        Stage::OneSided => Some("one-sided operation: let it be done"),
+        Stage::AskedGet => Some("get: answer it"),
+        Stage::AskedPut => Some("put: answer it"),
+    }
+}
+
+/// Messages that no receive takes: with the wrong tag, perhaps.
+fn unexpected(endpoint: &Endpoint) -> Option<String> {
+    let arrived = endpoint.core.matcher.unexpected();
+    let in_words = |from: Rank, bits: u64, len: u64| {
+        format!("from {}, tag {}, {}", name(endpoint, from), tag(bits, 0), counted(len, "byte"))
+    };
+    let all: Vec<String> = arrived.map(|(_, e, _)| in_words(e.source, e.tag, e.len)).collect();
+    let count = counted(all.len() as u64, "message");
+    let (has, it) = if all.len() == 1 { ("has", "it") } else { ("have", "them") };
+    let what = listed(&all);
+    (!all.is_empty()).then(|| format!("{count} {has} arrived, and no receive takes {it} ({what})"))
+}
+
+/// What is the matter with peers.
+fn peers(endpoint: &Endpoint) -> Vec<String> {
+    let others = (0..endpoint.size()).filter(|&rank| rank != endpoint.rank());
+    let mut all: Vec<String> = others.filter_map(|rank| peer(endpoint, rank)).collect();
+    let more = all.len().saturating_sub(NAMED_MAX);
+    all.truncate(NAMED_MAX);
+    all.extend((more > 0).then(|| format!("likewise {}", counted(more as u64, "more rank"))));
+    all
+}
+
+fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
+    let peer = &endpoint.core.peers[rank as usize];
+    match &peer.fault {
+        Some(Fault::Vacant) => return None,
+        Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
+        None => {}
+    }
+    if endpoint.core.log.as_ref().is_some_and(|log| log.is_away(rank)) {
+        return Some(format!("rank {rank} was killed, and has not come back yet"));
+    }
+    if peer.is_silent {
+        return Some(format!("{} has finalised", name(endpoint, rank)));
+    }
+    if endpoint.line.process_id(PeerId(rank)).is_some_and(is_stopped) {
+        let name = name(endpoint, rank);
+        return Some(format!("{name} is stopped, by a signal or a debugger"));
+    }
+    let queued = peer.queue.len() + peer.streams.len();
+    let count = counted(queued as u64, "message");
+    (queued > 0).then(|| format!("{count} to {} cannot leave yet", name(endpoint, rank)))
+}
+
+/// A peer, as the user knows it. In an open job its number here says nothing to anybody: its launcher has
+/// given it a rank, perhaps, in its environment.
+fn name(endpoint: &Endpoint, rank: Rank) -> String {
+    let pid = endpoint.line.process_id(PeerId(rank));
+    match (pid, endpoint.is_open) {
+        (Some(pid), false) => format!("rank {rank} (pid {pid})"),
+        (None, false) => format!("rank {rank}"),
+        (Some(pid), true) => match rank_of_process(pid) {
+            Some(rank) => format!("rank {rank} (pid {pid})"),
+            None => format!("process {pid}"),
+        },
+        (None, true) => format!("peer {rank}"),
+    }
+}
+
+/// This rank, as the user knows it.
+fn own_name(endpoint: &Endpoint) -> String {
+    let pid = std::process::id();
+    match endpoint.is_open.then(|| rank_of_process(pid as i32)) {
+        None => format!("rank {}", endpoint.rank()),
+        Some(Some(rank)) => format!("rank {rank}"),
+        Some(None) => format!("process {pid}"),
+    }
+}
+
+/// The rank that the launcher of a process has told it.
+fn rank_of_process(pid: i32) -> Option<Rank> {
+    const NAMES: [&[u8]; 3] = [b"PMI_RANK=", b"PMIX_RANK=", b"OMPI_COMM_WORLD_RANK="];
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let of = |name: &[u8]| {
+        let mut all = environment.split(|&byte| byte == 0);
+        let value = all.find_map(|variable| variable.strip_prefix(name))?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    NAMES.into_iter().find_map(of)
+}
+
+/// Whether a process is stopped, as far as the system tells.
+fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    // Behind the name, which may have anything in it.
+    let state = stat.ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dest, Job, Pattern};
+
+    #[test]
+    fn a_report_names_ranks_tags_and_numbers() {
+        let mut jobs = Job::local(2);
+        let mut ends: Vec<Endpoint> = std::thread::scope(|scope| {
+            let all: Vec<_> =
+                jobs.iter_mut().map(|job| scope.spawn(|| job.endpoint().unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(waiting(&ends[0]), "for any message: no operation is under way");
+        let mut into = [0u8; 8];
+        // SAFETY: `into` stays until the endpoint is dropped.
+        unsafe {
+            let _first = ends[0].irecv_raw(Pattern::new(1, 7), into.as_mut_ptr(), 4).unwrap();
+            let _second =
+                ends[0].irecv_raw(Pattern::any_source(9), into.as_mut_ptr().add(4), 4).unwrap();
+        }
+        ends[1].send(Dest::new(0, 8), b"a").unwrap();
+        while ends[0].core.matcher.counts().unexpected == 0 {
+            ends[0].turn();
+        }
+        assert_eq!(
+            waiting(&ends[0]),
+            "for the messages of 2 posted receives (from rank 1, tag 7, from any rank, tag 9); \
+             1 message has arrived, and no receive takes it (from rank 1, tag 8, 1 byte)"
+                .replace("rank 1,", &format!("rank 1 (pid {}),", std::process::id()))
+        );
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_long_tags_are_fields_of_bits() {
+        let words: Vec<String> = (0..6).map(|n: u32| n.to_string()).collect();
+        assert_eq!(listed(&words), "0, 1, 2, 3, and 2 more");
+        assert_eq!(listed(&words[..4]), "0, 1, 2, 3");
+        assert_eq!(tag(7, 0), "7");
+        assert_eq!(tag(1 << 32, 0), "0x100000000");
+        assert_eq!(tag(1 << 32, 0xff), "0x100000000 (any bits in 0xff)");
+        assert_eq!(tag(0, u64::MAX), "any");
+    }
+
+    #[test]
+    fn a_stopped_process_is_seen() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        assert!(!is_stopped(child.id() as i32));
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        while !is_stopped(child.id() as i32) {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
