@@ -46,7 +46,10 @@ fn listed(all: &[String]) -> String {
 fn receives(endpoint: &Endpoint) -> Option<String> {
     let mut posted = endpoint.core.matcher.posted();
     // One that takes many messages is posted in case any come, and not because some are due.
-    posted.retain(|receive| !receive.posting.multi);
+    let under_way = endpoint.core.requests.under_way();
+    let is_multi = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.multi.is_some());
+    let multi: Vec<u32> = under_way.filter(|(_, s)| is_multi(s)).map(|(index, _)| index).collect();
+    posted.retain(|receive| !multi.contains(&receive.token));
     let in_words = |posting| posting_in_words(endpoint, posting);
     let all: Vec<String> = posted.iter().map(|receive| in_words(&receive.posting)).collect();
     let count = counted(all.len() as u64, "posted receive");
