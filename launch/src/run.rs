@@ -6,6 +6,7 @@ mod apps;
 mod cpus;
 mod event_loop;
 mod failures;
+mod family;
 mod files;
 mod finalize;
 mod guard;

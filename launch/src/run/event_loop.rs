@@ -9,7 +9,7 @@ use super::line::Heard;
 use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
 use super::server::{Server, ServerAction};
-use super::signals::{self, Signals};
+use super::signals::{self, Meaning, Signals};
 use super::{Args, Failure, cpus, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
@@ -61,7 +61,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         job.ranks.push(rank);
     }
     while job.ranks.iter().any(Rank::runs) {
-        job.handle(job.wait()?);
+        job.handle(job.wait(job.due())?)?;
         job.check_clock();
         job.check_heartbeats();
     }
@@ -101,9 +101,9 @@ pub(super) struct Job<'a> {
 }
 
 /// Something that became ready.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    Signal(i32),
+    Signals,
     Line(usize),
     Out(usize),
     Err(usize),
@@ -111,7 +111,6 @@ enum Source {
     Rank0Input,
     Logger,
     Over(usize),
-    Exit(usize),
 }
 
 impl Job<'_> {
@@ -140,12 +139,12 @@ impl Job<'_> {
         Ok(rank)
     }
 
-    /// Waits until something is ready or due.
-    fn wait(&self) -> Result<Vec<Source>, Failure> {
+    /// Waits until something is ready, or this moment has come.
+    fn wait(&self, until: Option<Instant>) -> Result<Vec<Source>, Failure> {
         let watched = self.watched();
         let mut fds: Vec<PollFd<'_>> =
             watched.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
-        let limit = self.due().map(|at| at.saturating_duration_since(Instant::now()));
+        let limit = until.map(|at| at.saturating_duration_since(Instant::now()));
         let limit = limit
             .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         match rustix::event::poll(&mut fds, limit.as_ref()) {
@@ -156,11 +155,9 @@ impl Job<'_> {
         Ok(ready.map(|(_, (source, ..))| *source).collect())
     }
 
-    /// Exits come last: what a rank said before it ended is heard first.
     fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut all = Vec::with_capacity(8 + 4 * self.ranks.len());
-        let signals = self.signals.watched();
-        all.extend(signals.map(|(signal, fd)| (Source::Signal(signal), fd, PollFlags::IN)));
+        all.push((Source::Signals, self.signals.watched(), PollFlags::IN));
         for (number, rank) in self.ranks.iter().enumerate() {
             if let Some((fd, busy)) = rank.line.as_ref().map(|line| line.watched()) {
                 let flags = if busy { PollFlags::OUT } else { PollFlags::IN };
@@ -180,18 +177,38 @@ impl Job<'_> {
         all.extend(loggers.map(|fd| (Source::Logger, fd, PollFlags::IN)));
         let programs = self.programs.iter().flat_map(Programs::watched);
         all.extend(programs.map(|(rank, fd)| (Source::Over(rank), fd, PollFlags::IN)));
-        for (number, rank) in self.ranks.iter().enumerate() {
-            let pidfd = rank.pidfd.as_ref();
-            all.extend(pidfd.map(|fd| (Source::Exit(number), fd.as_fd(), PollFlags::IN)));
-        }
         all
     }
 
-    fn handle(&mut self, ready: Vec<Source>) {
-        let mut ended = Vec::new();
+    fn handle(&mut self, ready: Vec<Source>) -> Result<(), Failure> {
+        let signals = match ready.contains(&Source::Signals) {
+            true => self.signals.take(),
+            false => Vec::new(),
+        };
+        signals.iter().for_each(|&signal| self.signalled(signal));
+        self.handle_sources(ready);
+        if signals.iter().any(|&signal| signals::meaning(signal) == Meaning::Child) {
+            let all = 0..self.ranks.len();
+            let ended: Vec<usize> = all.filter(|&rank| self.ranks[rank].has_ended()).collect();
+            // Ends come last: what a rank said before it ended is heard first.
+            let now = Some(Instant::now());
+            let before = self.wait(now)?;
+            self.handle_sources(before);
+            if !ended.is_empty() {
+                self.ended(&ended);
+            }
+        }
+        if let Some(programs) = &mut self.programs {
+            programs.release(|rank| self.ranks[rank].runs());
+        }
+        Ok(())
+    }
+
+    fn handle_sources(&mut self, ready: Vec<Source>) {
         for source in ready {
             match source {
-                Source::Signal(signal) => self.signalled(signal),
+                // They are taken together, before and after the others.
+                Source::Signals => {}
                 Source::Line(rank) => self.listen(rank),
                 Source::Out(_) | Source::Err(_) => self.pass_on(source),
                 Source::Keyboard => self.keyboard.read(),
@@ -200,29 +217,32 @@ impl Job<'_> {
                 Source::Over(rank) => {
                     self.programs.iter_mut().for_each(|programs| programs.listen(rank));
                 }
-                Source::Exit(rank) => ended.push(rank),
             }
-        }
-        if !ended.is_empty() {
-            self.ended(&ended);
-        }
-        if let Some(programs) = &mut self.programs {
-            programs.release(|rank| self.ranks[rank].runs());
         }
     }
 
-    /// Hands a signal on, and ends the job. The second one is obeyed at once.
+    /// What a signal means is done. The second one that ends the job is obeyed at once.
     fn signalled(&mut self, number: i32) {
-        self.signals.clear(number);
-        let Some(signal) = Signal::from_named_raw(number).filter(|s| *s != Signal::CONT) else {
-            return;
-        };
-        if self.kill_at.is_some() {
-            self.kill_at = Some(Instant::now());
-        } else {
-            say(&format!("signal {}: ending the job", signals::name(number)));
-            self.end(ranks::low(128 + number), signal);
+        match signals::meaning(number) {
+            Meaning::Child | Meaning::None => {}
+            Meaning::Forward(signal) => self.ranks.iter().for_each(|rank| rank.signal(signal)),
+            Meaning::Stop => self.stop(),
+            Meaning::Continue => self.ranks.iter().for_each(|rank| rank.signal_all(Signal::CONT)),
+            Meaning::End(_) if self.kill_at.is_some() => self.kill_at = Some(Instant::now()),
+            Meaning::End(signal) => {
+                say(&format!("signal {}: ending the job", signals::name(number)));
+                self.end(ranks::low(128 + number), signal);
+            }
         }
+    }
+
+    /// Stops the job and this process. Time in which it is stopped counts for no limit.
+    fn stop(&mut self) {
+        let stopped = Instant::now();
+        self.ranks.iter().for_each(|rank| rank.signal_all(Signal::STOP));
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+        self.started += stopped.elapsed();
+        self.kill_at = self.kill_at.map(|at| at + stopped.elapsed());
     }
 
     fn listen(&mut self, number: usize) {

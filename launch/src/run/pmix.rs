@@ -8,7 +8,6 @@
 use super::{own_program, say};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::PidfdFlags;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, Read, Write};
@@ -16,8 +15,6 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use taffrail::Job;
 use taffrail_pmix::Server;
 
@@ -116,9 +113,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     }
     own_program::name_process(c"taffrail-pmix");
     // The program decides what a signal to its group means.
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
-    }
+    super::signals::leave_to_program()?;
     std::thread::Builder::new().spawn(move || end_with(&rank))?;
 
     let mut job = Job::from_env()?;

@@ -3,9 +3,11 @@
 use super::guard::{self, Guard};
 use super::line::Line;
 use super::output::Labelled;
-use super::{App, Args, Failure, files, in_words, keyboard, own_program, pmix, signals};
+use super::{App, Args, Failure, family, files, in_words, keyboard, own_program, pmix, signals};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, setrlimit};
+use rustix::process::{
+    Pid, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, setrlimit, waitid,
+};
 use rustix::thread::CpuSet;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,8 +17,8 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 
 pub struct Rank {
     process: Child,
-    /// Until the process has ended.
-    pub pidfd: Option<OwnedFd>,
+    /// Until the process has been reaped.
+    runs: bool,
     /// Until the rank closes it, or breaks the protocol.
     pub line: Option<Line>,
     pub out: Option<Labelled<ChildStdout>>,
@@ -140,9 +142,8 @@ impl Rank {
         if let Some(err) = &err {
             rustix::io::ioctl_fionbio(err, true)?;
         }
-        let pidfd = rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
         Ok(Rank {
-            pidfd: Some(pidfd),
+            runs: true,
             line: Some(Line::new(line)?),
             out: out.map(|out| Labelled::new(out, number)),
             err: err.map(|err| Labelled::new(err, number)),
@@ -155,7 +156,13 @@ impl Rank {
     }
 
     pub fn runs(&self) -> bool {
-        self.pidfd.is_some()
+        self.runs
+    }
+
+    /// Whether its process has ended, and has not been reaped.
+    pub fn has_ended(&self) -> bool {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.runs && !matches!(waitid(WaitId::Pid(self.pid()), ended), Ok(None))
     }
 
     /// Whether its process is stopped, as far as the system tells.
@@ -173,12 +180,19 @@ impl Rank {
         }
     }
 
+    /// The same, also where that has left the process group of the rank.
+    pub fn signal_all(&self, signal: Signal) {
+        if self.runs() {
+            family::signal_all(self.pid(), signal);
+        }
+    }
+
     /// Ends the process, if it has not ended, and what it has left behind; returns its status when
     /// all of that is gone.
     pub fn reap(&mut self, guard: &Guard) -> std::io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         guard.forget(self.pid());
-        self.pidfd = None;
+        self.runs = false;
         self.line = None;
         let status = self.process.wait()?;
         // What it had started is our child now, and may be what was connected with other ranks.

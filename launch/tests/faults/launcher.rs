@@ -12,3 +12,8 @@ fn script_is_right(name: &str) {
 fn all_behind_the_program_is_its_own() {
     script_is_right("run-program-arguments-taken.sh");
 }
+
+#[test]
+fn a_parent_that_ignores_sigchld_does_no_harm() {
+    script_is_right("run-sigchld-ignored.sh");
+}

@@ -9,6 +9,7 @@ mod pmi;
 mod programs;
 mod programs_of_a_job;
 mod restarts;
+mod signals;
 mod starts;
 
 use std::process::{Command, Output, Stdio};
