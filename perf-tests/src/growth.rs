@@ -69,16 +69,15 @@ impl Growth {
         let last = member.job.size() - 1;
         let mut rows = Vec::new();
         if let Some(mut pair) = Pair::of(&mut member.endpoint, 0, last) {
-            let bar = progress::bar(pair.transmits(), self.sizes.len() as u64);
+            let bar = progress::over(pair.transmits(), self.sizes.len() as u64);
             for size in self.sizes.iter().map(|&size| size as usize) {
-                bar.set_message(bytes(size));
+                bar.step(bytes(size));
                 let looks = stream(&mut pair, size)?;
                 if pair.transmits() {
                     rows.push(row(size, &looks));
                 }
-                bar.inc(1);
             }
-            bar.finish_and_clear();
+            drop(bar);
         }
         if member.reports() {
             machine::warn_if_busy(handover.as_ref());

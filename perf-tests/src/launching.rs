@@ -106,14 +106,13 @@ pub fn measure_each<V: Copy + std::fmt::Display, R: DeserializeOwned>(
                 .into(),
         ));
     }
-    let bar = progress::bar(true, values.len() as u64);
+    let bar = progress::over(true, values.len() as u64);
     let mut rows = Vec::new();
     for &value in values {
         let command = command(value);
-        bar.set_message(command.clone());
+        bar.step(command.clone());
         rows.extend(measure(&command.split(' ').map(String::from).collect::<Vec<_>>())?);
-        bar.inc(1);
     }
-    bar.finish_and_clear();
+    drop(bar);
     Ok(rows)
 }

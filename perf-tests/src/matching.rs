@@ -74,7 +74,7 @@ impl Match {
     fn be_a_rank(&self, mut member: Member) -> Result<(), Error> {
         let handover = member.handover()?;
         let reports = member.reports();
-        let bar = progress::bar(reports, 3 * self.depths.len() as u64);
+        let bar = progress::over(reports, 3 * self.depths.len() as u64);
         if reports {
             machine::announce(handover.as_ref());
         }
@@ -84,17 +84,17 @@ impl Match {
         {
             for &depth in &self.depths {
                 let handover_ns = member.handover()?.map(|handover| handover.ns);
+                bar.step(format!("{depth} in the way"));
                 let Some(mut pair) = Pair::of(&mut member.endpoint, 0, 1) else { continue };
                 let ns = measure(&mut pair, obstacle, depth)?;
                 let row = Row { obstacle, depth, ns, handover_ns };
                 if reports {
-                    bar.suspend(|| print(&row));
+                    bar.print(|| print(&row));
                 }
                 rows.push(row);
-                bar.inc(1);
             }
         }
-        bar.finish_and_clear();
+        drop(bar);
         if reports {
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }

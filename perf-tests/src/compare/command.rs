@@ -7,13 +7,13 @@ use crate::machine::Distance;
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
 use crate::plot::Panel;
+use crate::progress::Progress;
 use crate::rounds::Named;
 use crate::session::About;
 use crate::settled::{Awake, MARKED};
 use crate::table::bytes;
 use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, limits, ours, progress};
-use indicatif::ProgressBar;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -80,7 +80,7 @@ impl Compare {
         let mut results = ByDistance::default();
         let steps = sizes.len() * (4 + peers::ALL.len()) + 1 + peers::ALL.len();
         let steps = u64::from(rounds) * (distances.len() * steps) as u64;
-        let bar = progress::bar(true, steps);
+        let bar = progress::over(true, steps);
         for _ in 0..rounds {
             results.begin_round();
             for &at in &distances {
@@ -91,7 +91,7 @@ impl Compare {
                 rates(results.at(at), &mut awake, &bar)?;
             }
         }
-        bar.finish_and_clear();
+        drop(bar);
         drop(awake);
         self.report(about, &results, rounds)
     }
@@ -156,11 +156,10 @@ fn times(
     awake: &mut Awake,
     between: (usize, usize),
     size: usize,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<(), Error> {
     let doing = |name: &str| {
-        bar.inc(1);
-        bar.set_message(format!("{}: {name}", bytes(size)));
+        bar.step(format!("{}: {name}", bytes(size)));
     };
     results.add_time(size, What::Handover, awake.handover_us()?);
     let mut add = |what: What, time_us: &dyn Fn() -> Result<f64, String>| {
@@ -187,14 +186,13 @@ fn times(
 }
 
 /// The message rates of one round.
-fn rates(results: &mut Results, awake: &mut Awake, bar: &ProgressBar) -> Result<(), Error> {
+fn rates(results: &mut Results, awake: &mut Awake, bar: &Progress) -> Result<(), Error> {
     let mut add = |what: What, rate: &dyn Fn() -> Result<f64, String>| {
         results.add_rate(what, awake.settled(rate)?);
         Ok::<(), Error>(())
     };
     let doing = |name: &str| {
-        bar.inc(1);
-        bar.set_message(format!("message rate: {name}"));
+        bar.step(format!("message rate: {name}"));
     };
     doing(What::Taffrail.name());
     add(What::Taffrail, &|| ours::messages_a_second(RATE_SIZE, &[]))?;

@@ -8,6 +8,7 @@ use crate::held::Held;
 use crate::limits::{self, Handover};
 use crate::outputs::Outputs;
 use crate::plot::Panel;
+use crate::progress::Progress;
 use crate::rounds::Named;
 use crate::session::About;
 use crate::settled::Awake;
@@ -15,7 +16,6 @@ use crate::stats::Spread;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
 use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress};
-use indicatif::ProgressBar;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -117,7 +117,7 @@ impl Logging {
         let held = Held::keep();
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let steps = sizes.len() * (2 + WAYS.len()) + 6 + 3 + causal::APPLICATIONS.len();
-        let bar = progress::bar(true, u64::from(self.rounds) * steps as u64 + 2);
+        let bar = progress::over(true, u64::from(self.rounds) * steps as u64 + 2);
         let mut results = Results::default();
         let mut applications = causal::none();
         for _ in 0..self.rounds {
@@ -127,19 +127,19 @@ impl Logging {
             }
             from_any_source(&mut results, &mut awake, &bar)?;
             for (what, way) in &WAYS[..3] {
-                doing(&bar, &format!("message rate: {}", what.name()));
+                bar.step(format!("message rate: {}", what.name()));
                 let rate = awake.settled(|| ours::messages_a_second(SHORT, way))?;
                 results.add_rate(*what, rate);
             }
             for (place, (name, ..)) in causal::APPLICATIONS.iter().enumerate() {
-                doing(&bar, &format!("with determinants: {name}"));
+                bar.step(format!("with determinants: {name}"));
                 if let Err(reason) = causal::measure(&mut applications, place) {
                     results.missing.entry(What::AnySourceCausal).or_insert(reason);
                 }
             }
         }
         let growth = grown(&mut results, &bar);
-        bar.finish_and_clear();
+        drop(bar);
         self.report(&results, applications, growth, handover)
     }
 
@@ -205,11 +205,6 @@ impl Logging {
     }
 }
 
-fn doing(bar: &ProgressBar, what: &str) {
-    bar.inc(1);
-    bar.set_message(what.to_owned());
-}
-
 /// One size of one round: one thing after the other, since each needs both CPUs.
 fn times(
     results: &mut Results,
@@ -217,9 +212,9 @@ fn times(
     held: &Held,
     between: (usize, usize),
     size: usize,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<(), Error> {
-    doing(bar, &format!("{}: limits", bytes(size)));
+    bar.step(format!("{}: limits", bytes(size)));
     results.add_time(size, What::Handover, awake.handover_us()?);
     let stored_us = |a_second: f64| Ok(size as f64 / a_second * 1e6);
     let faulted = cpus::on(between.0, || limits::store_stream(STREAM, netpipe::TRIALS))??;
@@ -233,24 +228,20 @@ fn times(
     results.add_time(size, What::StoredFresh, stored_us(cpus::on(between.0, fresh)??));
     let messages = (TRIAL / size).clamp(1, MESSAGES).to_string();
     for (what, way) in WAYS {
-        doing(bar, &format!("{}: {}", bytes(size), what.name()));
+        bar.step(format!("{}: {}", bytes(size), what.name()));
         let arguments = [&["-n", messages.as_str()], way].concat();
         let time_us = || ours::time_us(size, &arguments);
         let time_us = awake.settled(|| held.lent(what.takes_memory(), time_us))?;
         results.add_time(size, what, time_us);
     }
-    doing(bar, &format!("{}: {}", bytes(size), What::OpenMpi.name()));
+    bar.step(format!("{}: {}", bytes(size), What::OpenMpi.name()));
     let time_us = awake.settled(|| (peers::OPEN_MPI.time_us)(size))?;
     results.add_time(size, What::OpenMpi, time_us);
     Ok(())
 }
 
 /// The receptions from any source of one round, each of which is an event.
-fn from_any_source(
-    results: &mut Results,
-    awake: &mut Awake,
-    bar: &ProgressBar,
-) -> Result<(), Error> {
+fn from_any_source(results: &mut Results, awake: &mut Awake, bar: &Progress) -> Result<(), Error> {
     let [_, (_, elided), (_, sender_based), ..] = WAYS;
     for (what, way, durability, messages) in [
         (What::AnySource, &[][..], &[][..], MESSAGES),
@@ -260,7 +251,7 @@ fn from_any_source(
         (What::AnySourceDisk, sender_based, &DISK, DISK_MESSAGES),
         (What::AnySourceCausal, &CAUSAL, &[], MESSAGES),
     ] {
-        doing(bar, what.name());
+        bar.step(what.name());
         let messages = messages.to_string();
         let arguments = [&["-z", "-n", &messages], way, durability].concat();
         results.add_time(SHORT, what, awake.settled(|| ours::time_us(SHORT, &arguments))?);
@@ -269,10 +260,10 @@ fn from_any_source(
 }
 
 /// The memory that a log takes, once: it does not depend on time.
-fn grown(results: &mut Results, bar: &ProgressBar) -> BTreeMap<&'static str, Vec<growth::Row>> {
+fn grown(results: &mut Results, bar: &Progress) -> BTreeMap<&'static str, Vec<growth::Row>> {
     let mut all = BTreeMap::new();
     for (what, way) in &WAYS[1..3] {
-        doing(bar, &format!("memory: {}", what.name()));
+        bar.step(format!("memory: {}", what.name()));
         match ours::measure(&["growth"], way) {
             Ok(rows) => _ = all.insert(what.name(), rows),
             Err(reason) => _ = results.missing.entry(*what).or_insert(reason),

@@ -10,6 +10,7 @@ use crate::limits::{self, Handover};
 use crate::machine::Distance;
 use crate::outputs::Outputs;
 use crate::plot::Panel;
+use crate::progress::Progress;
 use crate::rounds::Named;
 use crate::session::About;
 use crate::settled::{Awake, MARKED};
@@ -17,7 +18,6 @@ use crate::stats::Spread;
 use crate::table::bytes;
 use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, progress};
-use indicatif::ProgressBar;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -99,13 +99,13 @@ impl Mpi {
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let runs: usize = all.len() * TRANSPORTS.len();
         let steps = runs * (sizes.len() + 1);
-        let bar = progress::bar(true, u64::from(self.rounds) * steps as u64);
+        let bar = progress::over(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
             for of in &mut all {
                 of.round(&mut awake, &held, between, &sizes, self.apart, &bar)?;
             }
         }
-        bar.finish_and_clear();
+        drop(bar);
         self.report(&all, &found.left_out, handover, awake.at())
     }
 
@@ -187,13 +187,12 @@ impl<'a> Measured<'a> {
         between: (usize, usize),
         sizes: &[usize],
         apart: bool,
-        bar: &ProgressBar,
+        bar: &Progress,
     ) -> Result<(), Error> {
         let Measured { mpi, program, .. } = self;
         let program = program.as_ref().map_err(String::clone);
         let doing = |what: &str, over: What| {
-            bar.inc(1);
-            bar.set_message(format!("{}: {what}: {}", mpi.launcher.version, over.name()));
+            bar.step(format!("{}: {what}: {}", mpi.launcher.version, over.name()));
         };
         let transports = TRANSPORTS;
         self.results.begin_round();

@@ -4,6 +4,7 @@ use super::installed::{Installed, Places};
 use crate::launching::must_be_alone;
 use crate::outputs::Outputs;
 use crate::peers::{compile, run_within};
+use crate::progress::Progress;
 use crate::recovery::{Cost, Life};
 use crate::session::About;
 use crate::stats::Spread;
@@ -101,23 +102,26 @@ impl MpiKill {
         let handover = limits::introduce(between)?;
         let folder = tempfile::tempdir()
             .map_err(|source| Error::System { what: "making a temporary folder", source })?;
-        let bar = progress::bar(true, found.all.len() as u64 * u64::from(2 * self.rounds));
+        let bar = progress::over(true, found.all.len() as u64 * u64::from(1 + 2 * self.rounds));
         let mut rows = Vec::new();
         for (place, mpi) in found.all.iter().enumerate() {
             let folder = folder.path().join(place.to_string());
             std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
             let program = self.compile(mpi, &taffrail, &folder, between)?;
+            bar.step(format!(
+                "{}: {TRIAL} iterations, to know how long one takes",
+                mpi.launcher.version
+            ));
             let trial = program.run(TRIAL, None)?;
             // An MPI may take longer to start than for the trial.
             let (work_ms, trial_ms) =
                 (self.seconds as f64 * 1e3 - trial.met_ms, trial.whole_ms - trial.met_ms);
             let iterations = ((TRIAL as f64 * work_ms / trial_ms) as u64).max(TRIAL);
             for round in 0..self.rounds {
-                bar.set_message(format!("{}: {iterations} iterations", mpi.launcher.version));
                 rows.push(program.round(iterations, round, &bar)?);
             }
         }
-        bar.finish_and_clear();
+        drop(bar);
         println!("Medians of {} rounds (1st-99th percentile). Whole: all of a run.", self.rounds);
         print!("{}", table(&rows));
         let targets = judge(&rows);
@@ -160,16 +164,12 @@ struct Program<'a> {
 
 impl Program<'_> {
     /// A run without a kill, and one with a kill at half time.
-    fn round(
-        &self,
-        iterations: u64,
-        round: u32,
-        bar: &indicatif::ProgressBar,
-    ) -> Result<Row, Error> {
+    fn round(&self, iterations: u64, round: u32, bar: &Progress) -> Result<Row, Error> {
+        let name = &self.mpi.launcher.version;
+        bar.step(format!("{name}: {iterations} iterations without a kill"));
         let calm = self.run(iterations, None)?;
-        bar.inc(1);
+        bar.step(format!("{name}: {iterations} iterations with a kill"));
         let killed = self.run(iterations, Some(round % 2))?;
-        bar.inc(1);
         if killed.checksum != calm.checksum {
             return Err(Error::Invalid {
                 what: "the answer of a run with a kill",

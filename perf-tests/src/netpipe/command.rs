@@ -153,7 +153,7 @@ impl Netpipe {
     fn sweep(&self, pair: &mut Pair<'_>) -> Result<Vec<Row>, Error> {
         let mode = self.mode();
         let sizes = Sizes::new(self.lower, self.upper, self.perturbation);
-        let bar = progress::bar(pair.transmits(), sizes.clone().count() as u64);
+        let bar = progress::over(pair.transmits(), sizes.clone().count() as u64);
         let mut last_size = self.lower.max(1);
         let mut checkpoints = Checkpoints::every(self.checkpoint_every);
         let mut seconds = self.estimate(pair, last_size, &mut checkpoints)?;
@@ -166,7 +166,7 @@ impl Netpipe {
             let Point { size, step, .. } = point;
             let wanted = self.repetitions.unwrap_or_else(|| repetitions(last_size, step, seconds));
             let times = pair.agree(wanted as f64)? as u64;
-            bar.set_message(format!("{size} bytes"));
+            bar.step(format!("{size} bytes"));
             let mut buffers = self.buffers(pair.endpoint, size)?;
             let trials = run::measure(pair, mode, &mut buffers, &mut checkpoints, times)?;
             // A clock too coarse for a few messages may say 0.
@@ -174,13 +174,12 @@ impl Netpipe {
             last_size = size;
             let row = self.row(point, times, seconds, &trials);
             if pair.transmits() {
-                bar.suspend(|| println!("{}", self.terminal_line(index, &row, seconds)));
+                bar.print(|| println!("{}", self.terminal_line(index, &row, seconds)));
                 lines += &(self.file_line(&row, seconds) + "\n");
             }
-            bar.inc(1);
             rows.push(row);
         }
-        bar.finish_and_clear();
+        drop(bar);
         if pair.transmits() {
             self.np_out().write(lines.as_bytes())?;
         }

@@ -55,8 +55,16 @@ impl Unit {
             Unit::BitsPerSecond => (figure, "bit/s"),
             Unit::Number => (figure, ""),
         };
-        let prefixes =
-            [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
+        let prefixes = [
+            (1e12, "T"),
+            (1e9, "G"),
+            (1e6, "M"),
+            (1e3, "k"),
+            (1.0, ""),
+            (1e-3, "m"),
+            (1e-6, "µ"),
+            (1e-9, "n"),
+        ];
         // Numbers and fractions of them have no prefixes below 10 000; times have none above 1.
         let fits = |&(factor, _): &(f64, &str)| match name {
             "s" => factor <= 1.0,
@@ -216,6 +224,7 @@ mod tests {
             (Unit::Ms, 0.5, "500 µs"),
             (Unit::Ms, 5000.0, "5 s"),
             (Unit::BitsPerSecond, 1e10, "10 Gbit/s"),
+            (Unit::BitsPerSecond, 1e12, "1 Tbit/s"),
             (Unit::BitsPerSecond, 1e6, "1 Mbit/s"),
             (Unit::Number, 0.05, "0.05"),
             (Unit::Number, 1000.0, "1000"),

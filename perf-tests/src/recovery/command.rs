@@ -74,13 +74,13 @@ impl Recovery {
             self.faults.iter().map(of)
         });
         let experiments: Vec<Experiment> = at_the_end.chain(on_the_way).collect();
-        let bar = progress::bar(true, u64::from(self.rounds) * experiments.len() as u64);
+        let bar = progress::over(true, u64::from(self.rounds) * experiments.len() as u64);
         let mut results = Results::default();
         for round in 0..self.rounds {
             results.begin_round();
             for &experiment in &experiments {
                 let (arguments, kills) = command(experiment, round);
-                bar.set_message(arguments.clone());
+                bar.step(arguments.clone());
                 let cost = measure(&arguments, kills).and_then(|cost| {
                     match results.checksum(experiment) {
                         Some(before) if before != cost.checksum => {
@@ -90,10 +90,9 @@ impl Recovery {
                     }
                 });
                 results.add(experiment, cost);
-                bar.inc(1);
             }
         }
-        bar.finish_and_clear();
+        drop(bar);
         println!("Medians of {} rounds (1st-99th percentile).", self.rounds);
         println!(
             "\nA ring of {RANKS} ranks, one of which is killed when its work is done. Work: until"

@@ -2,8 +2,8 @@
 
 use crate::Error;
 use crate::pair::{DATA, Pair};
+use crate::progress::Progress;
 use crate::stats::Spread;
-use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use taffrail::{Dest, Endpoint, Job, Pattern, Settings, Way};
@@ -85,7 +85,7 @@ pub fn measure(
     job: &mut Job,
     candidates: &[Candidate],
     sizes: &[usize],
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<Figures, Error> {
     let mut endpoints = Vec::new();
     for &candidate in candidates {
@@ -95,6 +95,7 @@ pub fn measure(
     let mut plain = vec![1; longest];
     let mut samples: BTreeMap<(Candidate, usize), Vec<f64>> = BTreeMap::new();
     for round in 0..=ROUNDS {
+        bar.step(format!("round {round} of {ROUNDS}"));
         for &size in sizes {
             for (candidate, endpoint) in endpoints.iter_mut().filter(|(c, _)| c.measures(size)) {
                 let ns = match candidate {
@@ -110,7 +111,6 @@ pub fn measure(
                 }
             }
         }
-        bar.inc(1);
     }
     if job.rank() != 0 {
         return Ok(Figures::default());
