@@ -24,7 +24,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
         endpoint.footprint() / 1024
     );
     let _ = match &endpoint.settings.tuning {
-        Some(tuning) => writeln!(text, "costs measured on this host: {}", tuning.file.display()),
+        Some(tuning) => writeln!(text, "costs measured on this host: {}", tuning.provenance()),
         None => writeln!(text, "costs as usual; `taffrail-perf tune` measures those of this host"),
     };
     if let Some(way) = endpoint.settings.way {

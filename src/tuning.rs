@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use taffrail_fabric::Cost;
 use taffrail_shm::Costs;
 
-/// The file's version; files of others are refused.
-const VERSION: u32 = 1;
+/// The file's version. Version 1, which is read too, does not say when it was measured; files of others
+/// are refused.
+const VERSION: u32 = 2;
 /// Programs may count on it that messages of up to this many bytes leave without a receive, so no
 /// file takes that away.
 const EAGER_LEAST: usize = 64 * 1024;
@@ -21,6 +22,12 @@ const PIECES: std::ops::RangeInclusive<usize> = 4096..=64 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
     version: u32,
+    /// When it was measured, as a date of RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
+    /// Who used the machine meanwhile, if it was written all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
     /// Messages of up to this many bytes are sent without asking the receiver.
     pub eager_max: usize,
     /// Bytes of a piece of a long message.
@@ -56,7 +63,8 @@ impl Tuning {
             eager_max.clamp(EAGER_LEAST, EAGER_LIMIT),
             piece.clamp(*PIECES.start(), *PIECES.end()),
         );
-        Tuning { version: VERSION, eager_max, piece, announced, file: PathBuf::new() }
+        let (measured, busy, file) = (None, None, PathBuf::new());
+        Tuning { version: VERSION, measured, busy, eager_max, piece, announced, file }
     }
 
     /// Reads a file.
@@ -107,8 +115,8 @@ impl Tuning {
             version: u32,
         }
         let Versioned { version } = deserialize(file, text)?;
-        if version != VERSION {
-            return Err(wrong(file, "version", format!("expected {VERSION}, got {version}")));
+        if !(1..=VERSION).contains(&version) {
+            return Err(wrong(file, "version", format!("expected 1 to {VERSION}, got {version}")));
         }
         let tuning: Tuning = deserialize(file, text)?;
         let within = |key: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
@@ -122,6 +130,27 @@ impl Tuning {
             wrong(file, &key, why)
         })?;
         Ok(Tuning { file: file.to_path_buf(), ..tuning })
+    }
+
+    /// The profile that programs of this environment start from, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Tuning`], as programs get it.
+    pub fn in_use() -> Result<Option<Tuning>, Error> {
+        Tuning::look_up(|name| std::env::var(name).ok())
+    }
+
+    /// Where it was read from, and when it was measured.
+    pub fn provenance(&self) -> String {
+        let file = self.file.display();
+        let date = match &self.measured {
+            Some(date) => format!("measured {date}"),
+            None => "measured at an unknown time".into(),
+        };
+        match &self.busy {
+            Some(busy) => format!("{file}, {date} on a busy machine ({busy})"),
+            None => format!("{file}, {date}"),
+        }
     }
 
     /// What the transport goes by.
@@ -216,6 +245,21 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_says_when_it_was_measured_and_an_old_one_is_read() {
+        let date = Some("2026-01-02T03:04:05Z".to_owned());
+        let busy = Some("rustc (process 7) 98%".to_owned());
+        let file = Path::new("host.toml");
+        let read = |tuning: Tuning| Tuning::parse(file, &tuning.to_text("")).unwrap();
+        let dated = Tuning { measured: date, ..measured() };
+        assert_eq!(read(dated.clone()).provenance(), "host.toml, measured 2026-01-02T03:04:05Z");
+        let disturbed = read(Tuning { busy, ..dated }).provenance();
+        assert!(disturbed.ends_with("on a busy machine (rustc (process 7) 98%)"), "{disturbed}");
+        let old = measured().to_text("").replace("version = 2", "version = 1");
+        let old = Tuning::parse(file, &old).unwrap().provenance();
+        assert_eq!(old, "host.toml, measured at an unknown time");
+    }
+
+    #[test]
     fn the_transport_goes_by_what_was_measured() {
         let costs = measured().costs().unwrap();
         assert_eq!((costs.piece, costs.kernel.of(65536)), (8192, 6000.0));
@@ -227,8 +271,8 @@ mod tests {
     fn what_is_broken_is_named() {
         let text = measured().to_text("");
         for (from, to, key, why) in [
-            ("version = 1", "version = 2", "version", "expected 1, got 2"),
-            ("version = 1", "", "", "missing field `version`"),
+            ("version = 2", "version = 3", "version", "expected 1 to 2, got 3"),
+            ("version = 2", "", "", "missing field `version`"),
             ("piece = 8192", "piece = \"8K\"", "piece", "invalid type"),
             ("piece = 8192", "piece = 100", "piece", "expected 4096 to 65536, got 100"),
             ("piece = 8192", "peace = 8192", "peace", "unknown field"),

@@ -4,6 +4,7 @@ mod kernel;
 mod limits;
 mod network;
 mod processors;
+mod tuning;
 
 use crate::print;
 use std::process::ExitCode;
@@ -54,6 +55,8 @@ pub fn info(args: &Args) -> ExitCode {
         limits::memory(),
         network::infiniband(),
         network::libfabric(),
+        tuning::profile(),
+        tuning::build(),
     ];
     if !args.json {
         return print(findings.iter().map(line).collect::<String>());

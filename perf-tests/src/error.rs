@@ -87,6 +87,18 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// Others used the machine while it was measured for all programs to come.
+    #[error(
+        "the machine is busy, so {} is not written: {reason}; end that or wait for it, and measure \
+         again; --force writes it all the same",
+        path.display()
+    )]
+    Busy {
+        /// What would have been written.
+        path: PathBuf,
+        /// Who was busy.
+        reason: String,
+    },
     /// A plot could not be drawn.
     #[error("{}: could not draw the plot: {reason}", path.display())]
     Plot {

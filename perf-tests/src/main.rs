@@ -16,6 +16,7 @@ use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
 use taffrail_perf::recovery::{Faults, Recovery};
 use taffrail_perf::tune::Tune;
+use taffrail_perf::{launching, provenance};
 
 /// Measures Taffrail on this machine, beside what the machine allows and what others reach.
 ///
@@ -54,8 +55,20 @@ enum Command {
     Guard,
 }
 
+impl Command {
+    /// Whether it measures.
+    fn measures(&self) -> bool {
+        !matches!(self, Command::App(_) | Command::Eventlog(_) | Command::Guard)
+            && !matches!(self, Command::Tune(tune) if tune.show)
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if command.measures() && !launching::in_a_job() {
+        provenance::warn_of_debug_build();
+    }
+    let result = match command {
         Command::Netpipe(netpipe) => netpipe.run(),
         Command::Rate(rate) => rate.run(),
         Command::Match(matching) => matching.run(),

@@ -1,12 +1,24 @@
 //! Where figures come from: written beside every figure that leaves the terminal.
 
 use crate::machine::Machine;
+use crate::say;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// How this program was built.
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
+/// Says that figures of this build are no figures of Taffrail, if it is one for debugging.
+pub fn warn_of_debug_build() {
+    if BUILD == "debug" {
+        say::warn(
+            "this is a debug build, several times slower than a release build: its figures say \
+             nothing of Taffrail; measure with `cargo run --release --bin taffrail-perf`, or \
+             install with `cargo xtask install`",
+        );
+    }
+}
 
 /// The command, the build, the machine and the moment of a measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +41,8 @@ pub struct Provenance {
     pub time: u64,
     /// The same as a date.
     pub date: String,
+    /// Why the figures are not to be trusted, if so: the machine was busy.
+    pub busy: Option<String>,
 }
 
 impl Provenance {
@@ -47,16 +61,18 @@ impl Provenance {
             kernel,
             time: now.as_secs(),
             date: humantime::format_rfc3339_seconds(seconds).to_string(),
+            busy: None,
         }
     }
 
     /// Two lines for people: the machine, the version and the date; and the command.
     pub fn lines(&self) -> [String; 2] {
-        let Provenance { version, build, host, cpu, cpus, kernel, date, .. } = self;
+        let Provenance { version, build, host, cpu, cpus, kernel, date, busy, .. } = self;
+        let busy = if busy.is_some() { "; the machine was busy" } else { "" };
         let build = if *build == "debug" { ", debug build" } else { "" };
         [
             format!(
-                "{host}: {cpu}, {cpus} CPUs, Linux {kernel}; Taffrail {version}{build}; {date}"
+                "{host}: {cpu}, {cpus} CPUs, Linux {kernel}; Taffrail {version}{build}; {date}{busy}"
             ),
             format!("$ {}", self.command_line()),
         ]
@@ -98,6 +114,8 @@ mod tests {
             assert!(!part.is_empty() && machine.contains(part), "{part}: {machine}");
         }
         assert_eq!(machine.contains("debug build"), cfg!(debug_assertions));
+        let busy = Provenance { busy: Some("the load is 9".into()), ..here.clone() };
+        assert_eq!(busy.lines()[0], machine + "; the machine was busy");
         assert!(here.date.starts_with("20") && here.date.ends_with('Z'), "{}", here.date);
     }
 }

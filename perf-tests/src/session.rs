@@ -47,8 +47,6 @@ pub struct About {
     /// The command, the build, the machine and the moment.
     #[serde(flatten)]
     pub from: Provenance,
-    /// Why the figures are not to be trusted, if so: the machine was busy.
-    pub busy: Option<String>,
     /// One cache line between the CPUs of ranks 0 and 1, in nanoseconds; measured in the same run.
     pub handover_ns: Option<Spread>,
     /// What the endpoint uses for each peer.
@@ -150,8 +148,7 @@ impl About {
     /// This command, on this machine, now.
     pub fn new(handover: Option<Handover>) -> About {
         About {
-            from: Provenance::here(),
-            busy: machine::busy(handover.as_ref()),
+            from: Provenance { busy: machine::busy(handover.as_ref()), ..Provenance::here() },
             handover_ns: handover.map(|handover| handover.ns),
             explain: None,
         }

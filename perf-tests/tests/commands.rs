@@ -36,6 +36,9 @@ fn netpipe_prints_and_writes_what_netpipe_would() {
         let start = format!("{index:3}: {size:7} bytes      5 times -->  ");
         assert!(line.starts_with(&start) && line.ends_with(" usec"), "{line:?}");
     }
+    // Tests are of debug builds.
+    let build = &json(&folder.path().join("rows.json"))["about"]["build"];
+    assert_eq!(build, if cfg!(debug_assertions) { "debug" } else { "release" });
     let output = std::fs::read_to_string(folder.path().join("np.out")).unwrap();
     let written: Vec<usize> = output
         .lines()
@@ -121,7 +124,14 @@ fn logging_is_measured_in_turn_with_everything() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["--json", "rows.json", "--csv", "rows.csv", "--svg", "a.svg", "--png", "a.png"];
     let arguments = [&["logging", "--rounds", "1", "--sizes", "8,65536"][..], &files].concat();
-    let text = succeeds(folder.path(), &arguments);
+    let begun = std::time::Instant::now();
+    let Output { status, stdout, stderr } = perf(folder.path(), &arguments);
+    let (text, said) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert!(status.success(), "{status}\n{said}");
+    // Where nobody sees a bar, a line now and then says that it goes on.
+    let lines = said.lines().filter(|line| line.starts_with('[') && line.contains(" so far"));
+    let expected = begun.elapsed().as_secs() / 15;
+    assert!(lines.count() as u64 >= expected, "{expected} lines: {said}");
     for line in [
         "8 B, elided, relative to no logging",
         "64 KiB, collected, relative to no logging",
@@ -336,7 +346,8 @@ fn a_full_disk_is_an_error() {
 fn tune_writes_a_file_that_endpoints_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("made/for/host.toml");
-    let arguments = ["tune", "--output", "made/for/host.toml"];
+    // Other tests may run.
+    let arguments = ["tune", "--force", "--output", "made/for/host.toml"];
     let text = succeeds(folder.path(), &arguments);
     assert!(text.contains("made/for/host.toml written; compared with none"), "{text}");
     let tuning = taffrail::Tuning::read(&file).unwrap();
@@ -355,7 +366,7 @@ fn tune_writes_a_file_that_endpoints_read() {
     };
     assert!(netpipe(file.to_str().unwrap()).status.success());
     let explained = json(&folder.path().join("rows.json"))["about"]["explain"].to_string();
-    assert!(explained.contains("made/for/host.toml"), "{explained}");
+    assert!(explained.contains("made/for/host.toml, measured 20"), "{explained}");
 
     std::fs::write(&file, "version = 1\npiece = 1\n").unwrap();
     let broken = netpipe(file.to_str().unwrap());
@@ -363,6 +374,26 @@ fn tune_writes_a_file_that_endpoints_read() {
     assert!(!broken.status.success() && said.contains("host.toml: "), "{said}");
     let text = succeeds(folder.path(), &arguments);
     assert!(text.contains("replaced: ") && taffrail::Tuning::read(&file).is_ok(), "{text}");
+}
+
+#[test]
+fn tune_refuses_a_busy_machine_and_says_who_is_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut spinning = [spin(), spin()];
+    let begun = std::time::Instant::now();
+    let output = perf(folder.path(), &["tune", "--output", "host.toml"]);
+    spinning
+        .iter_mut()
+        .for_each(|child| child.kill().and_then(|()| child.wait().map(drop)).unwrap());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && begun.elapsed().as_secs() < 5, "{said}");
+    for part in ["busy, so host.toml is not written", "others used CPU", "--force"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let named = spinning.iter().any(|child| said.contains(&format!("sh (process {})", child.id())));
+    assert!(named, "{said}");
+    assert!(files(folder.path()).is_empty());
 }
 
 #[test]

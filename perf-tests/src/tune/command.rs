@@ -2,11 +2,14 @@
 
 use super::choice::{self, Choice};
 use super::measure::{self, Candidate, Figures, SIZES};
+use crate::files::{Existing, OutFile};
 use crate::limits::Handover;
 use crate::machine::{self, Machine};
+use crate::others::{self, Own, Usage};
+use crate::pair::Pair;
 use crate::session::{Member, Placement, Session};
 use crate::table::bytes;
-use crate::{Error, progress};
+use crate::{Error, cpus, launching, progress};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -22,6 +25,9 @@ pub struct Tune {
     /// Show the file and measure nothing
     #[arg(long)]
     pub show: bool,
+    /// Write the file also when others use the machine meanwhile; it will say so
+    #[arg(long)]
+    pub force: bool,
 }
 
 impl Tune {
@@ -31,10 +37,11 @@ impl Tune {
         if self.show {
             return show(&file);
         }
+        self.check(&file)?;
         // Nothing of what is in the file or the environment may bear on the figures.
         match Session::start_with(2, Placement::Pinned, Settings::default())? {
             Session::Done(code) => Ok(code),
-            Session::Rank(member) => be_a_rank(*member, &file).map(|()| ExitCode::SUCCESS),
+            Session::Rank(member) => self.be_a_rank(*member, &file).map(|()| ExitCode::SUCCESS),
         }
     }
 
@@ -43,6 +50,108 @@ impl Tune {
         let file = self.output.clone().or_else(Tuning::default_file);
         file.ok_or_else(|| Error::Usage(nowhere.into()))
     }
+}
+
+impl Tune {
+    /// Whether the file can be written, and the machine be measured.
+    fn check(&self, file: &Path) -> Result<(), Error> {
+        if launching::rank().is_some_and(|rank| rank != 0) {
+            return Ok(());
+        }
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        }
+        out(file).check()?;
+        // The other ranks of a job are there already, and wait.
+        if self.force || launching::in_a_job() {
+            return Ok(());
+        }
+        let (first, second) = cpus::pair()?;
+        match others::busy_now(&[first, second]) {
+            Some(reason) => Err(Error::Busy { path: file.to_owned(), reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn be_a_rank(&self, mut member: Member, file: &Path) -> Result<(), Error> {
+        let handover = member.handover()?;
+        let reports = member.reports();
+        if reports {
+            println!("{}", Machine::here());
+            machine::announce(handover.as_ref());
+        }
+        let meanwhile = Meanwhile::begin(&member);
+        let measured = measured(&mut member, reports)?;
+        let busy = meanwhile.end(&mut member)?;
+        if reports {
+            self.finish(&member, file, measured, (handover, busy))?;
+        }
+        Ok(member.job.barrier()?)
+    }
+
+    /// Shows what was measured, and writes it if it is worth it.
+    fn finish(
+        &self,
+        member: &Member,
+        file: &Path,
+        (piece, figures): (usize, Figures),
+        (handover, busy): (Option<Handover>, Option<String>),
+    ) -> Result<(), Error> {
+        let denied = member.endpoint.reads_memory_of(1).err();
+        if let Some(denied) = &denied {
+            println!("{denied}");
+        }
+        let choice = choice::choose(&figures, piece, denied.is_none())
+            .ok_or_else(|| Error::Usage("a measurement is missing; run it again".into()))?;
+        report(&choice, &figures, denied.is_none());
+        if let Some(reason) = busy.clone().filter(|_| !self.force) {
+            return Err(Error::Busy { path: file.to_owned(), reason });
+        }
+        let before = if file.exists() { Some(Tuning::read(file)) } else { None };
+        if let Some(Err(error)) = &before {
+            println!("replaced: {error}");
+        }
+        let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let mut tuning = choice.tuning.clone();
+        (tuning.measured, tuning.busy) = (Some(date), busy);
+        write(file, &tuning, handover)?;
+        say_what_changed(file, before.and_then(Result::ok), &choice);
+        Ok(())
+    }
+}
+
+/// What others do on the two processors while they are measured.
+struct Meanwhile {
+    before: Option<Usage>,
+    own: f64,
+    cpu: Option<usize>,
+}
+
+impl Meanwhile {
+    fn begin(member: &Member) -> Meanwhile {
+        let before = member.reports().then(Usage::now);
+        Meanwhile { before, own: others::own_seconds(), cpu: member.cpu }
+    }
+
+    /// Why the figures are worth nothing, if so. Collective of ranks 0 and 1; known to rank 0.
+    fn end(self, member: &mut Member) -> Result<Option<String>, Error> {
+        let seconds = others::own_seconds() - self.own;
+        let own = self.cpu.map(|cpu| Own { pid: std::process::id(), cpu, seconds });
+        let Some(mut pair) = Pair::of(&mut member.endpoint, 0, 1) else { return Ok(None) };
+        let (Some(before), Some(own)) = (self.before, own) else {
+            pair.tell(&own.map_or([-1.0; 3], |own| [own.pid as f64, own.cpu as f64, own.seconds]))?;
+            return Ok(None);
+        };
+        let now = Usage::now();
+        let theirs = pair.hear(3)?;
+        let other = Own { pid: theirs[0] as u32, cpu: theirs[1] as usize, seconds: theirs[2] };
+        Ok(now.busy_since(&before, &[own, other]))
+    }
+}
+
+/// The file as it is written: what it says of this host before is replaced, and that is said.
+fn out(path: &Path) -> OutFile<'_> {
+    OutFile { path, existing: Existing::Replace }
 }
 
 fn show(file: &Path) -> Result<ExitCode, Error> {
@@ -56,14 +165,9 @@ fn show(file: &Path) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn be_a_rank(mut member: Member, file: &Path) -> Result<(), Error> {
-    let handover = member.handover()?;
-    let reports = member.reports();
-    if reports {
-        println!("{}", Machine::here());
-        machine::announce(handover.as_ref());
-    }
-    let bar = progress::bar(reports, measure::ROUNDS_IN_ALL);
+/// The best piece, and the figures of all ways with it. Collective; figures on rank 0 only.
+fn measured(member: &mut Member, reports: bool) -> Result<(usize, Figures), Error> {
+    let bar = progress::over(reports, measure::ROUNDS_IN_ALL);
     let pieces = choice::PIECES.map(Candidate::Pieces);
     let figures = measure::measure(&mut member.job, &pieces, &choice::PIECES_AT, &bar)?;
     let piece = member.agree(choice::best_piece(&figures).unwrap_or_default())?;
@@ -78,24 +182,7 @@ fn be_a_rank(mut member: Member, file: &Path) -> Result<(), Error> {
     ];
     // The usual piece is there to compare with, once.
     let candidates = &candidates[..if piece == usual { 5 } else { 6 }];
-    let figures = measure::measure(&mut member.job, candidates, &SIZES, &bar)?;
-    bar.finish_and_clear();
-    if reports {
-        let denied = member.endpoint.reads_memory_of(1).err();
-        if let Some(denied) = &denied {
-            println!("{denied}");
-        }
-        let choice = choice::choose(&figures, piece, denied.is_none())
-            .ok_or_else(|| Error::Usage("a measurement is missing; run it again".into()))?;
-        report(&choice, &figures, denied.is_none());
-        let before = if file.exists() { Some(Tuning::read(file)) } else { None };
-        if let Some(Err(error)) = &before {
-            println!("replaced: {error}");
-        }
-        write(file, &choice.tuning, handover)?;
-        say_what_changed(file, before.and_then(Result::ok), &choice);
-    }
-    Ok(member.job.barrier()?)
+    Ok((piece, measure::measure(&mut member.job, candidates, &SIZES, &bar)?))
 }
 
 /// The figures, the best way of each size and what the usual choice would take.
@@ -174,16 +261,17 @@ fn say_what_changed(file: &Path, before: Option<Tuning>, choice: &Choice) {
     }
 }
 
-/// Writes the file so that whoever reads it meanwhile gets the old or the new one.
+/// Writes the file; whoever reads it meanwhile gets the old or the new one.
 fn write(file: &Path, tuning: &Tuning, handover: Option<Handover>) -> Result<(), Error> {
-    let date = humantime::format_rfc3339_seconds(SystemTime::now());
     let handover = handover.map_or("unknown handover".into(), |handover| handover.to_string());
     let comment = format!(
         "What long messages cost on this host, measured by `taffrail-perf tune`.\n\
          It may be deleted: it makes messages faster, and changes nothing else.\n\
          \n\
-         {}\n{handover}\n{date}\n\
+         {}\n{handover}\n\
          \n\
+         measured: when\n\
+         busy: only if it was written by --force: who used the machine meanwhile\n\
          eager_max: bytes up to which messages are sent without asking the receiver\n\
          piece: bytes of a piece of a long message\n\
          announced: nanoseconds of announced messages of so many bytes: in pieces, in pieces copied\n\
@@ -191,10 +279,5 @@ fn write(file: &Path, tuning: &Tuning, handover: Option<Handover>) -> Result<(),
          out of memory that both share (mapped)",
         Machine::here()
     );
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    }
-    let new = file.with_extension("toml.new");
-    std::fs::write(&new, tuning.to_text(&comment)).map_err(Error::file(&new))?;
-    std::fs::rename(&new, file).map_err(Error::file(file))
+    out(file).write(tuning.to_text(&comment).as_bytes())
 }
