@@ -14,6 +14,7 @@ mod heartbeat;
 mod keyboard;
 mod line;
 mod logger;
+mod outlets;
 mod output;
 pub(crate) mod own_program;
 mod pmix;
@@ -42,6 +43,7 @@ pub use pmix::{pmix_rank, pmix_server};
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// How to start a job.
 #[derive(clap::Args)]
@@ -52,7 +54,8 @@ pub struct Args {
     /// Give each rank a CPU of its own, round robin, or none [default: core, if there are enough]
     #[arg(long, value_enum)]
     bind: Option<Bind>,
-    /// Put `[rank] ` before each line of output
+    /// Put `[rank] ` before each line of output. Lines of more than 64 KiB are split, and their further parts begin
+    /// with `[rank, continued] `
     #[arg(long)]
     label: bool,
     /// End the job after this many seconds, with status 124
@@ -170,6 +173,9 @@ pub enum Bind {
     None,
 }
 
+/// How long the last lines of the launcher wait for a reader.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Runs the job and returns its status; what goes wrong is told on standard error.
 ///
 /// To be called on a thread that outlives the job, of a program that has no other child processes,
@@ -177,13 +183,12 @@ pub enum Bind {
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(args: Args) -> ExitCode {
-    match start(args) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            say(&failure.why);
-            ExitCode::from(failure.status)
-        }
-    }
+    let status = start(args).unwrap_or_else(|failure| {
+        say(&failure.why);
+        failure.status
+    });
+    outlets::flush(LAST_WORDS);
+    ExitCode::from(status)
 }
 
 fn start(args: Args) -> Result<u8, Failure> {
@@ -226,8 +231,8 @@ fn in_words(e: &std::io::Error) -> String {
     }
 }
 
-/// One line on standard error, for one event. When nobody listens there is nobody to tell.
+/// One line on standard error, for one event. When nobody listens there is nobody to tell, and whoever does not read
+/// is not waited for.
 pub(crate) fn say(what: &str) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
+    outlets::say(format!("taffrail: {what}\n"));
 }

@@ -6,19 +6,24 @@ use super::guard::Guard;
 use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
 use super::line::Heard;
+use super::outlets::{self, Outlets, To};
+use super::output::Output;
 use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
 use super::server::{Server, ServerAction};
 use super::signals::{self, Meaning, Signals};
-use super::{Args, Failure, cpus, say};
+use super::{Args, Failure, cpus, in_words, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
-use std::io::{stderr, stdout};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long ranks have to end by themselves once asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the output of a job that has failed waits for its reader, after its last rank has ended.
+const DELIVERY: Duration = Duration::from_secs(5);
 
 /// The status of a job that took too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -28,6 +33,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.failures.plan(args.ranks as usize)?;
     let places = cpus::places(args)?;
     let signals = Signals::catch()?;
+    let outlets = outlets::start()
+        .map_err(|e| Failure::new(format!("no thread that writes output: {}", in_words(&e))))?;
     let guard = Guard::start()?;
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -42,6 +49,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         name,
         ranks: Vec::new(),
         keyboard: Keyboard::new(),
+        outlets,
         signals,
         on_failure: plan.on_failure,
         recovery: Recovery::new(plan, args, digest, &guard)?,
@@ -67,6 +75,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     }
     (0..job.ranks.len()).for_each(|number| job.finish_output(number));
     job.tell_failures();
+    job.deliver()?;
     Ok(job.verdict.unwrap_or(0))
 }
 
@@ -79,6 +88,7 @@ pub(super) struct Job<'a> {
     pub(super) server: Server,
     pub(super) ranks: Vec<Rank>,
     pub(super) keyboard: Keyboard,
+    outlets: &'static Outlets,
     signals: Signals,
     pub(super) on_failure: OnFailure,
     /// If messages are logged.
@@ -107,6 +117,7 @@ enum Source {
     Line(usize),
     Out(usize),
     Err(usize),
+    Outlets,
     Keyboard,
     Rank0Input,
     Logger,
@@ -158,15 +169,17 @@ impl Job<'_> {
     fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut all = Vec::with_capacity(8 + 4 * self.ranks.len());
         all.push((Source::Signals, self.signals.watched(), PollFlags::IN));
+        all.push((Source::Outlets, self.outlets.watched(), PollFlags::IN));
+        let (room_out, room_err) = (self.outlets.has_room(To::Out), self.outlets.has_room(To::Err));
         for (number, rank) in self.ranks.iter().enumerate() {
             if let Some((fd, busy)) = rank.line.as_ref().map(|line| line.watched()) {
                 let flags = if busy { PollFlags::OUT } else { PollFlags::IN };
                 all.push((Source::Line(number), fd, flags));
             }
-            if let Some(fd) = rank.out.as_ref().and_then(|out| out.source()) {
+            if let Some(fd) = rank.out.as_ref().filter(|_| room_out).and_then(Output::source) {
                 all.push((Source::Out(number), fd.as_fd(), PollFlags::IN));
             }
-            if let Some(fd) = rank.err.as_ref().and_then(|err| err.source()) {
+            if let Some(fd) = rank.err.as_ref().filter(|_| room_err).and_then(Output::source) {
                 all.push((Source::Err(number), fd.as_fd(), PollFlags::IN));
             }
         }
@@ -210,7 +223,15 @@ impl Job<'_> {
                 // They are taken together, before and after the others.
                 Source::Signals => {}
                 Source::Line(rank) => self.listen(rank),
-                Source::Out(_) | Source::Err(_) => self.pass_on(source),
+                Source::Out(rank) => {
+                    let said = self.ranks[rank].out.as_mut().map(Output::pump);
+                    self.outlets.push(To::Out, said.unwrap_or_default());
+                }
+                Source::Err(rank) => {
+                    let said = self.ranks[rank].err.as_mut().map(Output::pump);
+                    self.outlets.push(To::Err, said.unwrap_or_default());
+                }
+                Source::Outlets => self.check_outlets(),
                 Source::Keyboard => self.keyboard.read(),
                 Source::Rank0Input => self.keyboard.write(),
                 Source::Logger => self.look_at_logger(),
@@ -286,16 +307,34 @@ impl Job<'_> {
         }
     }
 
-    fn pass_on(&mut self, source: Source) {
-        let passed = match source {
-            Source::Out(rank) => self.ranks[rank].out.as_mut().map(|out| out.pump(&mut stdout())),
-            Source::Err(rank) => self.ranks[rank].err.as_mut().map(|err| err.pump(&mut stderr())),
-            _ => None,
-        };
-        if let Some(Err(e)) = passed {
-            let status = ranks::low(128 + Signal::PIPE.as_raw());
+    fn check_outlets(&mut self) {
+        if let Err(e) = self.outlets.check() {
+            let status = match e.kind() {
+                ErrorKind::BrokenPipe => ranks::low(128 + Signal::PIPE.as_raw()),
+                _ => 1,
+            };
             self.fail(status, &format!("cannot pass on the output of ranks: {e}"));
         }
+    }
+
+    /// All ranks have ended. Their output waits for its reader; signals and the time limit are obeyed meanwhile, and
+    /// that of a job that has failed does not wait for long.
+    fn deliver(&mut self) -> Result<(), Failure> {
+        self.kill_at = self.kill_at.map(|_| Instant::now() + DELIVERY);
+        while self.outlets.pending() > 0 && self.kill_at.is_none_or(|at| Instant::now() < at) {
+            self.handle(self.wait(self.due())?)?;
+            if self.kill_at.is_none() {
+                self.check_clock();
+            }
+        }
+        self.check_outlets();
+        match self.outlets.pending() {
+            0 => {}
+            bytes => {
+                say(&format!("nobody reads the output of ranks; its last {bytes} bytes are lost"))
+            }
+        }
+        Ok(())
     }
 
     /// The first failure decides the status, is told, and ends the job. What comes after it is
@@ -357,11 +396,9 @@ impl Job<'_> {
 
     /// A rank has ended; a process it left behind may still hold its output open.
     pub(super) fn finish_output(&mut self, number: usize) {
-        self.pass_on(Source::Out(number));
-        self.pass_on(Source::Err(number));
-        let rank = &mut self.ranks[number];
-        let _ = rank.out.as_mut().map(|out| out.finish(&mut stdout()));
-        let _ = rank.err.as_mut().map(|err| err.finish(&mut stderr()));
+        let Rank { out, err, .. } = &mut self.ranks[number];
+        self.outlets.push(To::Out, out.as_mut().map(Output::rest).unwrap_or_default());
+        self.outlets.push(To::Err, err.as_mut().map(Output::rest).unwrap_or_default());
     }
 
     pub(super) fn who(&self, rank: usize) -> String {

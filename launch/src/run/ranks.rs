@@ -2,7 +2,8 @@
 
 use super::guard::{self, Guard};
 use super::line::Line;
-use super::output::Labelled;
+use super::outlets::{self, To};
+use super::output::Output;
 use super::{App, Args, Failure, family, files, in_words, keyboard, own_program, pmix, signals};
 use rustix::io::Errno;
 use rustix::process::{
@@ -21,8 +22,8 @@ pub struct Rank {
     runs: bool,
     /// Until the rank closes it, or breaks the protocol.
     pub line: Option<Line>,
-    pub out: Option<Labelled<ChildStdout>>,
-    pub err: Option<Labelled<ChildStderr>>,
+    pub out: Option<Output<ChildStdout>>,
+    pub err: Option<Output<ChildStderr>>,
 }
 
 /// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
@@ -123,18 +124,26 @@ impl Rank {
         }
         command.envs(env.variables);
         command.envs(args.environment.iter().map(|(name, value)| (name, value)));
-        if args.label {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if args.label || outlets::needs_help(To::Out) {
+            command.stdout(Stdio::piped());
+        }
+        if args.label || outlets::needs_help(To::Err) {
+            command.stderr(Stdio::piped());
         }
         let mut inherited = env.inherited;
         inherited.push(theirs);
         before_exec(&mut command, inherited, cpu, guard).map_err(failed)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();
-        Ok((Rank::watched(process, number, ours).map_err(failed)?, keyboard))
+        let label = args.label.then_some(number);
+        Ok((Rank::watched(process, label, ours).map_err(failed)?, keyboard))
     }
 
-    fn watched(mut process: Child, number: usize, line: UnixStream) -> std::io::Result<Rank> {
+    fn watched(
+        mut process: Child,
+        label: Option<usize>,
+        line: UnixStream,
+    ) -> std::io::Result<Rank> {
         let (out, err) = (process.stdout.take(), process.stderr.take());
         if let Some(out) = &out {
             rustix::io::ioctl_fionbio(out, true)?;
@@ -145,8 +154,8 @@ impl Rank {
         Ok(Rank {
             runs: true,
             line: Some(Line::new(line)?),
-            out: out.map(|out| Labelled::new(out, number)),
-            err: err.map(|err| Labelled::new(err, number)),
+            out: out.map(|out| Output::new(out, label)),
+            err: err.map(|err| Output::new(err, label)),
             process,
         })
     }

@@ -17,3 +17,13 @@ fn all_behind_the_program_is_its_own() {
 fn a_parent_that_ignores_sigchld_does_no_harm() {
     script_is_right("run-sigchld-ignored.sh");
 }
+
+#[test]
+fn an_endless_printer_does_not_keep_the_launcher_from_its_duties() {
+    script_is_right("run-label-endless-printer.sh");
+}
+
+#[test]
+fn a_reader_that_stands_still_does_not_keep_the_launcher_from_its_duties() {
+    script_is_right("run-label-reader-stands-still.sh");
+}

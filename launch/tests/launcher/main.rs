@@ -8,6 +8,7 @@ mod orphans;
 mod pmi;
 mod programs;
 mod programs_of_a_job;
+mod readers;
 mod restarts;
 mod signals;
 mod starts;

@@ -1,0 +1,125 @@
+//! Output of ranks, and readers that leave, stand still, or share a pipe that does not block.
+
+use super::*;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+
+/// A pipe whose both ends do not block, as some parents make it.
+fn open_pipe() -> (File, File) {
+    let (read, write) = std::io::pipe().unwrap();
+    for end in
+        [&OwnedFd::from(read.try_clone().unwrap()), &OwnedFd::from(write.try_clone().unwrap())]
+    {
+        rustix::io::ioctl_fionbio(end, true).unwrap();
+    }
+    (File::from(OwnedFd::from(read)), File::from(OwnedFd::from(write)))
+}
+
+/// All that comes, slowly.
+fn read_slowly(mut from: File) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 50_000]);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return all,
+            Ok(len) => all.extend_from_slice(&buffer[..len]),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(e) => panic!("{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn numbers(label: &str) -> Vec<u8> {
+    (1..=100_000).map(|i| format!("{label}{i}\n")).collect::<String>().into_bytes()
+}
+
+#[test]
+fn nothing_is_lost_in_a_pipe_that_does_not_block() {
+    for (options, label) in [(&[][..], ""), (&["--label"], "[0] ")] {
+        let (read, write) = open_pipe();
+        let mut command = taffrail(&[&["run", "-n", "1"], options, &["seq", "100000"]].concat());
+        let mut job = command.stdout(write).stderr(Stdio::piped()).spawn().unwrap();
+        drop(command);
+        assert!(read_slowly(read) == numbers(label), "{options:?}");
+        assert_eq!(job.wait().unwrap().code(), Some(0), "{options:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let (read, write) = std::io::pipe().unwrap();
+    let mut command = taffrail(&["run", "-n", "2", "--label", "yes"]);
+    let mut job = command.stdout(write).stderr(Stdio::piped()).spawn().unwrap();
+    drop(command);
+    let mut some = [0; 100];
+    (&read).read_exact(&mut some).unwrap();
+    drop(read);
+    let mut said = String::new();
+    job.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(job.wait().unwrap().code(), Some(141));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("cannot pass on the output of ranks: Broken pipe"), "{said}");
+}
+
+#[test]
+fn a_full_disk_and_a_limit_of_files_are_named() {
+    let full = File::create("/dev/full").unwrap();
+    let mut command = taffrail(&["run", "-n", "1", "--label", "echo", "a"]);
+    let job = ended(command.stdout(full).output().unwrap(), Instant::now());
+    assert_eq!(job.status, 1);
+    assert!(job.err.contains("output of ranks: No space left on device"), "{}", job.err);
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let line = format!(
+        "ulimit -f 8; exec {} run -n 1 --label seq 100000 >{}",
+        env!("CARGO_BIN_EXE_taffrail"),
+        file.path().display()
+    );
+    let job = ended(Command::new("bash").args(["-c", &line]).output().unwrap(), Instant::now());
+    assert_eq!(job.status, 1, "{}", job.err);
+    assert!(job.err.contains("output of ranks: File too large"), "{}", job.err);
+}
+
+/// Both streams in one pipe, and lines longer than a pipe takes in one piece.
+#[test]
+fn long_lines_of_many_ranks_are_not_torn_where_both_streams_are_one() {
+    let script = "for i in {1..40}; do printf '%s%030000d\\n' $PMI_RANK $i; \
+                  printf '%s%030000d\\n' $PMI_RANK $i >&2; done";
+    let line =
+        format!("exec {} run -n 3 --label bash -c \"$0\" 2>&1", env!("CARGO_BIN_EXE_taffrail"));
+    let job =
+        ended(Command::new("bash").args(["-c", &line, script]).output().unwrap(), Instant::now());
+    assert_eq!(job.status, 0);
+    assert_eq!(job.out.lines().count(), 3 * 2 * 40);
+    for line in job.out.lines() {
+        let (label, text) = line.split_once("] ").unwrap();
+        assert_eq!((&label[1..], text.len()), (&text[..1], 30_001));
+    }
+}
+
+/// The last words of a job are delivered to a reader that takes its time, and dropped, with a line, where a failed
+/// job has none.
+#[test]
+fn what_a_slow_reader_takes_is_delivered() {
+    let (mut read, write) = std::io::pipe().unwrap();
+    let mut command = taffrail(&["run", "-n", "1", "--label", "seq", "100000"]);
+    let mut job = command.stdout(write).spawn().unwrap();
+    drop(command);
+    std::thread::sleep(Duration::from_secs(2));
+    let mut all = Vec::new();
+    read.read_to_end(&mut all).unwrap();
+    assert!(all == numbers("[0] "));
+    assert_eq!(job.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_failed_job_ends_though_nobody_reads() {
+    let (_read, write) = std::io::pipe().unwrap();
+    let mut command = taffrail(&["run", "-n", "1", "--label", "bash", "-c", "seq 30000; exit 3"]);
+    let started = Instant::now();
+    let job = ended(command.stdout(write).output().unwrap(), started);
+    assert_eq!(job.status, 3);
+    assert!(job.took < Duration::from_secs(15), "{:?}", job.took);
+    assert!(job.err.contains("nobody reads the output of ranks; its last "), "{}", job.err);
+}
