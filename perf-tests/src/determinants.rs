@@ -1,9 +1,9 @@
 //! The `determinants` command: an application, and what causal logging sends with its messages.
 
-use crate::Error;
 use crate::app::{self, App};
 use crate::outputs::JsonOutput;
 use crate::session::{Member, Placement, Session};
+use crate::{Error, say};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ impl Determinants {
                 piggybacked,
                 per_message: all.per_message(),
             };
-            println!("{}", line(&row));
+            say::line(line(&row))?;
             self.output.outputs().write(&member.about(None), &(), &[row], &[])?;
         }
         Ok(member.job.barrier()?)

@@ -99,6 +99,9 @@ pub enum Error {
         /// Who was busy.
         reason: String,
     },
+    /// Results could not be printed.
+    #[error("cannot write to standard output: {0}")]
+    Output(std::io::Error),
     /// A plot could not be drawn.
     #[error("{}: could not draw the plot: {reason}", path.display())]
     Plot {
@@ -118,6 +121,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether who reads the results has left, which needs no line.
+    pub fn is_reader_gone(&self) -> bool {
+        matches!(self, Error::Output(e) if e.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
     /// Wraps an I/O error with the file it concerns.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();

@@ -6,7 +6,7 @@ use crate::plot::{Axis, Curve, Panel, Scale};
 use crate::progress;
 use crate::session::{Member, Placement, Session};
 use crate::table::bytes;
-use crate::{Error, machine};
+use crate::{Error, machine, say};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use taffrail::{Dest, Pattern};
@@ -81,7 +81,7 @@ impl Growth {
         }
         if member.reports() {
             machine::warn_if_busy(handover.as_ref());
-            rows.iter().for_each(|row| println!("{}", line(row)));
+            say::lines("", rows.iter().map(line))?;
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
         Ok(member.job.barrier()?)

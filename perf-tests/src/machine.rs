@@ -1,6 +1,7 @@
 //! The machine that is measured, and whether others use it too.
 
 use crate::limits::Handover;
+use crate::{Error, say};
 use serde::Serialize;
 use std::fmt;
 
@@ -95,17 +96,23 @@ pub fn busy(handover: Option<&Handover>) -> Option<String> {
 }
 
 /// Prints the handover, and a warning if the machine is busy.
-pub fn announce(handover: Option<&Handover>) {
+///
+/// # Errors
+/// [`Error::Output`] when it cannot be printed.
+pub fn announce(handover: Option<&Handover>) -> Result<(), Error> {
     if let Some(handover) = handover {
-        println!("{handover}, {}", Distance::of(handover.ns.median));
+        say::line(format_args!("{handover}, {}", Distance::of(handover.ns.median)))?;
     }
     warn_if_busy(handover);
+    Ok(())
 }
 
 /// Prints a warning if the machine is busy.
 pub fn warn_if_busy(handover: Option<&Handover>) {
     if let Some(reason) = busy(handover) {
-        eprintln!("warning: this machine is busy, figures will be worse than they are: {reason}");
+        say::warn(format_args!(
+            "this machine is busy, figures will be worse than they are: {reason}"
+        ));
     }
 }
 

@@ -16,7 +16,7 @@ use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
 use taffrail_perf::recovery::{Faults, Recovery};
 use taffrail_perf::tune::Tune;
-use taffrail_perf::{launching, provenance};
+use taffrail_perf::{launching, provenance, say};
 
 /// Measures Taffrail on this machine, beside what the machine allows and what others reach.
 ///
@@ -64,7 +64,10 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(e) => return taffrail_launch::print_usage(&e),
+    };
     if command.measures() && !launching::in_a_job() {
         provenance::warn_of_debug_build();
     }
@@ -89,7 +92,9 @@ fn main() -> ExitCode {
         Command::Guard => return taffrail_launch::guard(),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("taffrail-perf: {error}");
+        if !error.is_reader_gone() {
+            say::note(format_args!("taffrail-perf: {error}"));
+        }
         ExitCode::FAILURE
     })
 }

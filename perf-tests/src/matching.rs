@@ -6,7 +6,7 @@ use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, machine, progress};
+use crate::{Error, machine, progress, say};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -76,7 +76,7 @@ impl Match {
         let reports = member.reports();
         let bar = progress::over(reports, 3 * self.depths.len() as u64);
         if reports {
-            machine::announce(handover.as_ref());
+            machine::announce(handover.as_ref())?;
         }
         let mut rows: Vec<Row> = Vec::new();
         for obstacle in
@@ -89,7 +89,7 @@ impl Match {
                 let ns = measure(&mut pair, obstacle, depth)?;
                 let row = Row { obstacle, depth, ns, handover_ns };
                 if reports {
-                    bar.print(|| print(&row));
+                    bar.print(|| print(&row))?;
                 }
                 rows.push(row);
             }
@@ -203,18 +203,18 @@ impl Drop for InTheWay<'_, '_> {
     }
 }
 
-fn print(row: &Row) {
+fn print(row: &Row) -> Result<(), Error> {
     let what = match row.obstacle {
         Obstacle::NamedReceives => "named receives",
         Obstacle::AnySourceReceives => "any-source receives",
         Obstacle::UnexpectedMessages => "unexpected messages",
     };
     let Spread { median, p1, p99, .. } = row.ns;
-    println!(
+    say::line(format_args!(
         "behind {:6} {what:20} {median:8.0} ns (p1 {p1:.0}, p99 {p99:.0}){}",
         row.depth,
         beside(row.handover_ns)
-    );
+    ))
 }
 
 fn panel(rows: &[Row]) -> Panel {

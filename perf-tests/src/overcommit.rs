@@ -7,7 +7,7 @@ use crate::peers::open_mpi_ring;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, cpus, launching, limits, machine};
+use crate::{Error, cpus, launching, limits, machine, say};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -100,9 +100,9 @@ impl Overcommit {
                 }
             }
         }
-        rows.iter().for_each(print);
+        rows.iter().try_for_each(print)?;
         if let Some(reason) = failure {
-            println!("Open MPI: not measured: {reason}");
+            say::line(format_args!("Open MPI: not measured: {reason}"))?;
         }
         self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
@@ -114,7 +114,7 @@ impl Overcommit {
         if member.reports() {
             let row = self.row("Taffrail", member.job.size(), &laps_us, handover);
             machine::warn_if_busy(handover.as_ref());
-            print(&row);
+            print(&row)?;
             let rows = [row];
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
@@ -166,9 +166,9 @@ fn ring(member: &mut Member, run: Duration) -> Result<Vec<f64>, Error> {
     Ok(laps_us)
 }
 
-fn print(row: &Row) {
+fn print(row: &Row) -> Result<(), Error> {
     let Spread { median, p1, p99, .. } = row.hop_us;
-    println!(
+    say::line(format_args!(
         "{:9} {:3} ranks on {} CPUs: {:10.0} hops/s, hop {median:.2} us (p1 {p1:.2}, p99 \
          {p99:.2}), longest lap {:.0} us{}",
         row.transport,
@@ -177,7 +177,7 @@ fn print(row: &Row) {
         row.hops_a_second,
         row.longest_lap_us,
         beside(row.handover_ns)
-    );
+    ))
 }
 
 fn panel(rows: &[Row]) -> Panel {

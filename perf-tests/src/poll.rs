@@ -7,7 +7,7 @@ use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, launching, machine};
+use crate::{Error, launching, machine, say};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use taffrail::{Dest, Pattern};
@@ -53,7 +53,7 @@ impl Poll {
     fn one_by_one(&self) -> Result<ExitCode, Error> {
         let rows: Vec<Row> =
             launching::measure_each(&self.idle, |idle| format!("poll --idle {idle}"))?;
-        rows.iter().for_each(print);
+        rows.iter().try_for_each(print)?;
         self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
@@ -72,7 +72,7 @@ impl Poll {
             machine::warn_if_busy(handover.as_ref());
             let handover_ns = handover.map(|handover| handover.ns);
             let row = Row { idle, ns: Spread::of(&parts).scaled(1e9), handover_ns };
-            print(&row);
+            print(&row)?;
             let rows = [row];
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
@@ -95,13 +95,13 @@ fn greet(member: &mut Member) -> Result<(), Error> {
     Ok(member.job.barrier()?)
 }
 
-fn print(row: &Row) {
+fn print(row: &Row) -> Result<(), Error> {
     let Spread { median, p1, p99, .. } = row.ns;
-    println!(
+    say::line(format_args!(
         "{:4} idle peers: {median:6.0} ns (p1 {p1:.0}, p99 {p99:.0}){}",
         row.idle,
         beside(row.handover_ns)
-    );
+    ))
 }
 
 fn panel(rows: &[Row]) -> Panel {

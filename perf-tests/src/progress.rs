@@ -57,11 +57,12 @@ impl Progress {
     }
 
     /// Prints a result while the bar is out of the way.
-    pub fn print(&self, result: impl FnOnce()) {
-        self.bar.suspend(result);
+    pub fn print<T>(&self, result: impl FnOnce() -> T) -> T {
+        let printed = self.bar.suspend(result);
         if let Some(lines) = &self.lines {
             lines.shown.lock().said = Instant::now();
         }
+        printed
     }
 }
 

@@ -6,7 +6,7 @@ use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, launching, machine};
+use crate::{Error, launching, machine, say};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -82,7 +82,7 @@ impl Rate {
         let rows: Vec<Row> = launching::measure_each(&self.pairs, |pairs| {
             format!("rate --size {size} --window {window} --seconds {seconds} --pairs {pairs}")
         })?;
-        rows.iter().for_each(print);
+        rows.iter().try_for_each(print)?;
         self.outputs.write(&About::new(None), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)
     }
@@ -117,7 +117,7 @@ impl Rate {
                 handover_ns: handover.map(|handover| handover.ns),
             };
             machine::warn_if_busy(handover.as_ref());
-            print(&row);
+            print(&row)?;
             let rows = [row];
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         } else if first == member.job.rank() && first < 2 * pairs {
@@ -218,16 +218,16 @@ impl Drop for Windows<'_, '_> {
     }
 }
 
-fn print(row: &Row) {
+fn print(row: &Row) -> Result<(), Error> {
     let Spread { median, p1, p99, .. } = row.million_a_second;
-    println!(
+    say::line(format_args!(
         "{:3} pairs, {} bytes, window {}: {median:8.2} million messages/s (p1 {p1:.2}, p99 \
          {p99:.2}){}",
         row.pairs,
         row.size,
         row.window,
         beside(row.handover_ns)
-    );
+    ))
 }
 
 fn panel(rows: &[Row]) -> Panel {

@@ -1,5 +1,7 @@
-//! Lines for people, on standard error: each in one write, and nothing is lost if nobody reads.
+//! Results on standard output, whose reader may have left or whose disk may be full; lines for people on
+//! standard error, where nothing is lost if nobody reads. Each in one write.
 
+use crate::Error;
 use std::fmt::Display;
 use std::io::Write;
 
@@ -11,4 +13,29 @@ pub fn note(line: impl Display) {
 /// Says one line, as a warning.
 pub fn warn(line: impl Display) {
     note(format_args!("warning: {line}"));
+}
+
+/// Prints one line of results to standard output.
+///
+/// # Errors
+/// [`Error::Output`] when nobody reads it, or there is no room for it.
+pub fn line(line: impl Display) -> Result<(), Error> {
+    text(format_args!("{line}\n"))
+}
+
+/// Prints results to standard output, in one write.
+///
+/// # Errors
+/// As [`line`].
+pub fn text(text: impl Display) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
+}
+
+/// Prints each of these as a line, each behind `before`.
+///
+/// # Errors
+/// As [`line`].
+pub fn lines<T: Display>(before: &str, all: impl IntoIterator<Item = T>) -> Result<(), Error> {
+    all.into_iter().try_for_each(|one| line(format_args!("{before}{one}")))
 }

@@ -5,7 +5,7 @@
 //! where they are is looked at before and after. Where they should be elsewhere they are let sleep.
 
 use crate::machine::Distance;
-use crate::{Error, limits};
+use crate::{Error, limits, say};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -62,7 +62,9 @@ impl Awake {
     /// When a thread cannot be bound to one of the processors.
     pub fn keep(between: (usize, usize)) -> Result<Awake, Error> {
         let latency = forbid_sleep().inspect_err(|error| {
-            eprintln!("warning: processors may fall asleep, and virtual ones wake up elsewhere: {LATENCY}: {error}");
+            say::warn(format_args!(
+                "processors may fall asleep, and virtual ones wake up elsewhere: {LATENCY}: {error}"
+            ));
         });
         let mut awake = Awake { between, at: Distance::Near, latency: latency.ok(), failures: 0 };
         if !awake.bring(Distance::Near)? {
@@ -132,9 +134,9 @@ impl Awake {
             _ => return,
         };
         let at = self.at;
-        eprintln!(
-            "warning: the processors do not stay where they are to be ({at}): {from_now_on} of wherever they are"
-        );
+        say::warn(format_args!(
+            "the processors do not stay where they are to be ({at}): {from_now_on} of wherever they are"
+        ));
     }
 
     /// The handover between the processors, in microseconds.

@@ -2,7 +2,7 @@
 
 use super::{Name, run};
 use crate::session::{Member, Placement, Session};
-use crate::{Error, launching};
+use crate::{Error, launching, say};
 use std::process::ExitCode;
 use std::time::Instant;
 use taffrail_launch::FailureOptions;
@@ -60,16 +60,16 @@ impl App {
         let every = self.checkpoint_every;
         let checksum = run(self.name, &mut member.endpoint, size, iterations, every, |done| {
             if reports && self.verbose && ends_a_tenth(done, iterations) {
-                eprintln!("iteration {done} of {iterations}");
+                say::note(format_args!("iteration {done} of {iterations}"));
             }
         })?;
         if reports {
             let seconds = begin.elapsed().as_secs_f64();
             let (name, ranks) = (self.name, member.job.size());
-            eprintln!(
+            say::note(format_args!(
                 "{name:?}, size {size}, {iterations} iterations on {ranks} ranks: {seconds:.3} s"
-            );
-            println!("checksum {checksum:016x}");
+            ));
+            say::line(format_args!("checksum {checksum:016x}"))?;
         }
         Ok(())
     }

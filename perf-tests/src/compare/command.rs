@@ -13,7 +13,7 @@ use crate::session::About;
 use crate::settled::{Awake, MARKED};
 use crate::table::bytes;
 use crate::verdict::Verdict;
-use crate::{Error, cpus, launching, limits, ours, progress};
+use crate::{Error, cpus, launching, limits, ours, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -97,14 +97,14 @@ impl Compare {
     }
 
     fn report(&self, about: About, results: &ByDistance, rounds: u32) -> Result<ExitCode, Error> {
-        println!("{SCORING}");
-        println!(
+        say::line(format_args!("{SCORING}"))?;
+        say::line(format_args!(
             "Medians of {rounds} rounds (1st-99th percentile). Figures in which the processors have moved"
-        );
-        println!("are taken again; where they can be both near and far, both are shown.");
+        ))?;
+        say::line("are taken again; where they can be both near and far, both are shown.")?;
         let (mut all, mut table, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
         for (distance, results) in results.measured() {
-            all.push(report_at(distance, results));
+            all.push(report_at(distance, results)?);
             table.extend(rows(distance, results));
             drawn.extend(panels(distance, results));
         }
@@ -115,30 +115,30 @@ impl Compare {
 }
 
 /// Prints what was measured while the processors were so far from each other.
-fn report_at(distance: Distance, results: &Results) -> AtDistance {
-    println!("\n{distance}");
-    print!("\n{}", times_table(results));
-    print!("\n{}\n", ratios_table(results));
+fn report_at(distance: Distance, results: &Results) -> Result<AtDistance, Error> {
+    say::line(format_args!("\n{distance}"))?;
+    say::text(format_args!("\n{}", times_table(results)))?;
+    say::text(format_args!("\n{}\n", ratios_table(results)))?;
     let mut rates = BTreeMap::new();
     for what in [What::Taffrail, What::Peer(peers::UCX.name)] {
         if let Some(rate) = results.rate(what) {
-            println!("{:8} {}", what.name(), results.rate_cell(what, RATE_SIZE));
+            say::line(format_args!("{:8} {}", what.name(), results.rate_cell(what, RATE_SIZE)))?;
             rates.insert(what.name(), rate);
         }
     }
     if results.any_moved() {
-        println!("{MARKED}");
+        say::line(format_args!("{MARKED}"))?;
     }
     let targets = judge(distance, results);
     if !targets.is_empty() {
-        println!("Targets:");
+        say::line("Targets:")?;
     }
-    targets.iter().for_each(|verdict| println!("  {verdict}"));
+    say::lines("  ", &targets)?;
     for (what, reason) in &results.missing {
-        println!("{}: not (always) measured: {reason}", what.name());
+        say::line(format_args!("{}: not (always) measured: {reason}", what.name()))?;
     }
     let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
-    AtDistance { distance, rates, targets, missing: missing.collect() }
+    Ok(AtDistance { distance, rates, targets, missing: missing.collect() })
 }
 
 /// Where the processors can be to each other: near, and far if they can be brought there.

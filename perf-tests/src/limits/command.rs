@@ -7,7 +7,7 @@ use crate::outputs::Outputs;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
 use crate::stats::Spread;
-use crate::{Error, cpus};
+use crate::{Error, cpus, say};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -46,9 +46,9 @@ pub struct Row {
 /// # Errors
 /// When a thread cannot be bound to one of them.
 pub fn introduce(between: (usize, usize)) -> Result<Handover, Error> {
-    println!("{}", Machine::here());
+    say::line(Machine::here())?;
     let handover = handover(between)?;
-    machine::announce(Some(&handover));
+    machine::announce(Some(&handover))?;
     Ok(handover)
 }
 
@@ -58,19 +58,19 @@ impl Limits {
         self.outputs.check()?;
         let between = cpus::pair()?;
         let handover = handover(between)?;
-        println!("{}", Machine::here());
-        println!("one cache line between CPUs {} and {}:", between.0, between.1);
-        machine::announce(Some(&handover));
+        say::line(Machine::here())?;
+        say::line(format_args!("one cache line between CPUs {} and {}:", between.0, between.1))?;
+        machine::announce(Some(&handover))?;
         let mut rows = Vec::new();
         for size in self.sizes.iter().map(|&size| size as usize) {
             let copy_us = fresh_copy(between, size)?.scaled(1e6);
             let bytes_a_second = size as f64 / (copy_us.median / 1e6);
             let Spread { median, p1, p99, .. } = copy_us;
-            println!(
+            say::line(format_args!(
                 "{size:9} bytes written there, copied here: {median:10.3} us (p1 {p1:.3}, p99 \
                  {p99:.3}), {:6.2} GB/s",
                 bytes_a_second / 1e9
-            );
+            ))?;
             rows.push(Row { size, copy_us, bytes_a_second });
         }
         let faulted = store_stream(STREAM, STREAMS)?;
@@ -78,7 +78,9 @@ impl Limits {
             (0..STREAMS).map(|_| store_fresh(STREAM)).collect::<Result<_, _>>()?;
         for (what, rates) in [("memory that is there", faulted), ("fresh shared memory", fresh)] {
             let Spread { median, p1, p99, .. } = Spread::of(&rates).scaled(1e-9);
-            println!("storing a stream in {what}: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})");
+            say::line(format_args!(
+                "storing a stream in {what}: {median:.2} GB/s (p1 {p1:.2}, p99 {p99:.2})"
+            ))?;
         }
         self.outputs.write(&About::new(Some(handover)), &(), &rows, &[panel(&rows)])?;
         Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ use crate::settled::Awake;
 use crate::stats::Spread;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
-use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress};
+use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -150,52 +150,59 @@ impl Logging {
         growth: BTreeMap<&'static str, Vec<growth::Row>>,
         handover: Handover,
     ) -> Result<ExitCode, Error> {
-        println!("Medians of {} rounds (1st-99th percentile); half a round trip.", self.rounds);
-        println!(
-            "\nLimits: a cache line handed over; the bytes stored once, in memory that is there"
-        );
-        println!("and in fresh shared memory. Beside them Open MPI, which logs nothing.");
-        print!("{}", limits_table(results));
-        println!(
-            "\nElided, ratio: to no logging, in the same round. Limit: the rate relative to that"
-        );
-        println!(
-            "of stores, in fresh memory (sender-based) or in memory that is there (reserved)."
-        );
-        print!("{}", costs_table(results));
-        println!(
-            "\nCollected: as reserved, with a checkpoint of each rank whenever it sent 1 MiB."
-        );
-        print!("{}", collected_table(results));
-        println!(
-            "\nFrom any source, each reception an event: alone in one set, with payload else; with"
-        );
-        println!("durability node two copies of each:");
-        println!("{}", any_source_table(results));
-        println!(
-            "Applications of 4 ranks, each its own set, each reception an event: time without"
-        );
-        println!(
-            "logging; with the gate (pessimistic) and causal relative to it; and for each rank"
-        );
-        println!("and iteration messages, determinants created and sent with messages.");
-        println!("{}", causal::table(&causal));
+        say::line(format_args!(
+            "Medians of {} rounds (1st-99th percentile); half a round trip.",
+            self.rounds
+        ))?;
+        say::line(
+            "\nLimits: a cache line handed over; the bytes stored once, in memory that is there",
+        )?;
+        say::line("and in fresh shared memory. Beside them Open MPI, which logs nothing.")?;
+        say::text(limits_table(results))?;
+        say::line(
+            "\nElided, ratio: to no logging, in the same round. Limit: the rate relative to that",
+        )?;
+        say::line(
+            "of stores, in fresh memory (sender-based) or in memory that is there (reserved).",
+        )?;
+        say::text(costs_table(results))?;
+        say::line(
+            "\nCollected: as reserved, with a checkpoint of each rank whenever it sent 1 MiB.",
+        )?;
+        say::text(collected_table(results))?;
+        say::line(
+            "\nFrom any source, each reception an event: alone in one set, with payload else; with",
+        )?;
+        say::line("durability node two copies of each:")?;
+        say::line(any_source_table(results))?;
+        say::line(
+            "Applications of 4 ranks, each its own set, each reception an event: time without",
+        )?;
+        say::line(
+            "logging; with the gate (pessimistic) and causal relative to it; and for each rank",
+        )?;
+        say::line("and iteration messages, determinants created and sent with messages.")?;
+        say::line(causal::table(&causal))?;
         let mut rates = BTreeMap::new();
         for (what, _) in &WAYS[..3] {
             let Some(rate) = results.rate(*what) else { continue };
             let ratio = results.rate_ratio(*what, What::Plain).map_or(0.0, |ratio| ratio.median);
-            println!("{:13} {}, {ratio:.2}x", what.name(), message_rate(rate, SHORT));
+            say::line(format_args!(
+                "{:13} {}, {ratio:.2}x",
+                what.name(),
+                message_rate(rate, SHORT)
+            ))?;
             rates.insert(what.name(), rate);
         }
         for (what, rows) in &growth {
-            println!("\nMemory that the log takes, {what}:");
-            rows.iter().for_each(|row| println!("{}", growth::line(row)));
+            say::line(format_args!("\nMemory that the log takes, {what}:"))?;
+            say::lines("", rows.iter().map(growth::line))?;
         }
         let targets = judge(results);
-        println!("\nTargets:");
-        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        say::line("\nTargets:")?;
+        say::lines("  ", &targets)?;
         for (what, reason) in &results.missing {
-            println!("{}: not (always) measured: {reason}", what.name());
+            say::line(format_args!("{}: not (always) measured: {reason}", what.name()))?;
         }
         let missing = results.missing.iter().map(|(what, why)| (what.name(), why.clone()));
         let (missing, about) = (missing.collect(), About::new(Some(handover)));

@@ -17,7 +17,7 @@ use crate::settled::{Awake, MARKED};
 use crate::stats::Spread;
 use crate::table::bytes;
 use crate::verdict::Verdict;
-use crate::{Error, cpus, launching, progress};
+use crate::{Error, cpus, launching, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -116,40 +116,47 @@ impl Mpi {
         handover: Handover,
         distance: Distance,
     ) -> Result<ExitCode, Error> {
-        println!("Medians of {} rounds (1st-99th percentile); half a round trip.", self.rounds);
-        println!(
-            "A figure of a round is the median of its batches; a round measures one transport after"
-        );
-        println!("the other, size by size.");
+        say::line(format_args!(
+            "Medians of {} rounds (1st-99th percentile); half a round trip.",
+            self.rounds
+        ))?;
+        say::line(
+            "A figure of a round is the median of its batches; a round measures one transport after",
+        )?;
+        say::line("the other, size by size.")?;
         match self.apart {
-            true => println!(
-                "Messages are received into other memory than is sent, which never changes."
-            ),
+            true => say::line(
+                "Messages are received into other memory than is sent, which never changes.",
+            )?,
             false => {
-                println!("What has come is sent back out of the same memory, as NetPIPE does.")
+                say::line("What has come is sent back out of the same memory, as NetPIPE does.")?
             }
         }
-        println!("The processors are to be {distance}.");
+        say::line(format_args!("The processors are to be {distance}."))?;
         for of in all {
-            println!("\n{}:", of.name());
-            print!("{}", times_table(&of.results));
-            println!("\nTimes relative to each other, in the same round:");
-            print!("{}", ratios_table(&of.results));
-            print!("\n{}", rates_table(&of.results));
+            say::line(format_args!("\n{}:", of.name()))?;
+            say::text(times_table(&of.results))?;
+            say::line("\nTimes relative to each other, in the same round:")?;
+            say::text(ratios_table(&of.results))?;
+            say::text(format_args!("\n{}", rates_table(&of.results)))?;
         }
         if all.iter().any(|of| of.results.any_moved()) {
-            println!("\n{MARKED}");
+            say::line(format_args!("\n{MARKED}"))?;
         }
         let judged = |of: &Measured<'_>| judge(of.mpi.launcher.mpi, of.name(), &of.results);
         let targets: Vec<Verdict> = all.iter().flat_map(judged).collect();
-        println!("\nTargets:");
-        targets.iter().for_each(|verdict| println!("  {verdict}"));
+        say::line("\nTargets:")?;
+        say::lines("  ", &targets)?;
         for of in all {
             for (what, reason) in &of.results.missing {
-                println!("{}, {}: not (always) measured: {reason}", of.name(), what.name());
+                say::line(format_args!(
+                    "{}, {}: not (always) measured: {reason}",
+                    of.name(),
+                    what.name()
+                ))?;
             }
         }
-        left_out.iter().for_each(|why| println!("left out: {why}"));
+        say::lines("left out: ", left_out)?;
         let mpis = all.iter().map(Measured::rates).collect();
         let about = About::new(Some(handover));
         let more = Written { rounds: self.rounds, distance, mpis, targets, left_out };

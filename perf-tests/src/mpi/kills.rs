@@ -10,7 +10,7 @@ use crate::session::About;
 use crate::stats::Spread;
 use crate::table::{align, times};
 use crate::verdict::{Bound, Verdict};
-use crate::{Error, cpus, limits, progress};
+use crate::{Error, cpus, limits, progress, say};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -122,12 +122,15 @@ impl MpiKill {
             }
         }
         drop(bar);
-        println!("Medians of {} rounds (1st-99th percentile). Whole: all of a run.", self.rounds);
-        print!("{}", table(&rows));
+        say::line(format_args!(
+            "Medians of {} rounds (1st-99th percentile). Whole: all of a run.",
+            self.rounds
+        ))?;
+        say::text(table(&rows))?;
         let targets = judge(&rows);
-        println!("\nTargets:");
-        targets.iter().for_each(|verdict| println!("  {verdict}"));
-        found.left_out.iter().for_each(|why| println!("left out: {why}"));
+        say::line("\nTargets:")?;
+        say::lines("  ", &targets)?;
+        say::lines("left out: ", &found.left_out)?;
         let (about, program) = (About::new(Some(handover)), self.program);
         let more = Written { program, size: self.size, targets };
         self.outputs.write(&about, &more, &rows, &[])?;

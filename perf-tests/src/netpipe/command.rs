@@ -10,7 +10,7 @@ use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::progress;
 use crate::session::{Member, Placement, Session};
 use crate::stats::Spread;
-use crate::{Error, limits, machine};
+use crate::{Error, limits, machine, say};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -133,7 +133,7 @@ impl Netpipe {
         }
         let before = member.handover()?;
         if member.reports() {
-            machine::announce(before.as_ref());
+            machine::announce(before.as_ref())?;
         }
         let last = member.job.size() - 1;
         let rows = match Pair::of(&mut member.endpoint, 0, last) {
@@ -142,7 +142,7 @@ impl Netpipe {
         };
         let after = member.handover()?;
         if let Some(handover) = after {
-            println!("{handover} at the end");
+            say::line(format_args!("{handover} at the end"))?;
         }
         if member.reports() {
             self.outputs.write(&member.about(before), &(), &rows, &panels(&rows, before))?;
@@ -174,7 +174,7 @@ impl Netpipe {
             last_size = size;
             let row = self.row(point, times, seconds, &trials);
             if pair.transmits() {
-                bar.print(|| println!("{}", self.terminal_line(index, &row, seconds)));
+                bar.print(|| say::line(self.terminal_line(index, &row, seconds)))?;
                 lines += &(self.file_line(&row, seconds) + "\n");
             }
             rows.push(row);

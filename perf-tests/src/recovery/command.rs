@@ -10,7 +10,7 @@ use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
 use crate::table::bytes;
 use crate::verdict::Verdict;
-use crate::{Error, cpus, launching, limits, progress};
+use crate::{Error, cpus, launching, limits, progress, say};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -64,9 +64,9 @@ impl Recovery {
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("recovery", "ranks")?;
         self.outputs.check()?;
-        println!("{}", Machine::here());
+        say::line(Machine::here())?;
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
-        machine::announce(handover.as_ref());
+        machine::announce(handover.as_ref())?;
         let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
         let series = (0..APPLICATIONS.len()).flat_map(|app| [(app, false), (app, true)]);
         let on_the_way = series.flat_map(|(app, checkpoints)| {
@@ -93,32 +93,32 @@ impl Recovery {
             }
         }
         drop(bar);
-        println!("Medians of {} rounds (1st-99th percentile).", self.rounds);
-        println!(
+        say::line(format_args!("Medians of {} rounds (1st-99th percentile).", self.rounds))?;
+        say::line(format_args!(
             "\nA ring of {RANKS} ranks, one of which is killed when its work is done. Work: until"
-        );
-        println!(
-            "then. Again: from the begin of the next process until it was there, too. Started:"
-        );
-        println!("from SIGKILL to that begin.");
-        print!("{}", again_table(&results));
-        println!(
+        ))?;
+        say::line(
+            "then. Again: from the begin of the next process until it was there, too. Started:",
+        )?;
+        say::line("from SIGKILL to that begin.")?;
+        say::text(again_table(&results))?;
+        say::line(format_args!(
             "\nApplications of {RANKS} ranks that are killed on the way, in turn. Every: iterations"
-        );
-        println!(
-            "from one checkpoint to the next. Ratio: the whole but for SIGKILL until connected,"
-        );
-        println!(
-            "relative to no faults and no checkpoints; to same: to no faults and as many checkpoints."
-        );
-        println!("Again, started: all together.");
-        print!("{}", faults_table(&results));
+        ))?;
+        say::line(
+            "from one checkpoint to the next. Ratio: the whole but for SIGKILL until connected,",
+        )?;
+        say::line(
+            "relative to no faults and no checkpoints; to same: to no faults and as many checkpoints.",
+        )?;
+        say::line("Again, started: all together.")?;
+        say::text(faults_table(&results))?;
         let started_ms = results.started_ms();
-        println!("\n{}", started_line(&started_ms));
+        say::line(format_args!("\n{}", started_line(&started_ms)))?;
         let targets = judge(&results);
-        println!("\nTargets:");
-        targets.iter().for_each(|verdict| println!("  {verdict}"));
-        results.missing.iter().for_each(|reason| println!("not measured: {reason}"));
+        say::line("\nTargets:")?;
+        say::lines("  ", &targets)?;
+        say::lines("not measured: ", &results.missing)?;
         let (about, missing) = (About::new(handover), results.missing.clone());
         let more = Costs { rounds: self.rounds, started_ms, targets, missing };
         self.outputs.write(&about, &more, &results.rows(), &panels(&results))?;

@@ -4,7 +4,7 @@ use super::life::{Life, now_ns};
 use crate::app::{self, App};
 use crate::outputs::JsonOutput;
 use crate::session::{About, Member, Placement, Session};
-use crate::{Error, launching};
+use crate::{Error, launching, say};
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ impl Faults {
         let code = launching::this_command(ranks, &self.app.failures, &more)?;
         if code == ExitCode::SUCCESS {
             let lives = Life::recorded(&record)?;
-            lives.iter().for_each(print);
+            lives.iter().try_for_each(print)?;
             self.output.outputs().write(&About::new(None), &(), &lives, &[])?;
         }
         Ok(code)
@@ -151,20 +151,19 @@ impl Faults {
     }
 }
 
-/// How often this rank was started before.
-fn print(life: &Life) {
+fn print(life: &Life) -> Result<(), Error> {
     let since = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
     let end = if life.killed { "killed" } else { "done" };
     let caught_up = life.caught_up_ns.map_or(String::new(), |at| {
         format!(" was where the one before had been after {:.3} ms,", since(life.begun_ns, at))
     });
-    println!(
+    say::line(format_args!(
         "rank {}, incarnation {}: connected after {:.3} ms,{caught_up} {end} after {:.3} ms",
         life.rank,
         life.incarnation,
         since(life.begun_ns, life.ready_ns),
         since(life.begun_ns, life.over_ns)
-    );
+    ))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::others::{self, Own, Usage};
 use crate::pair::Pair;
 use crate::session::{Member, Placement, Session};
 use crate::table::bytes;
-use crate::{Error, cpus, launching, progress};
+use crate::{Error, cpus, launching, progress, say};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -77,8 +77,8 @@ impl Tune {
         let handover = member.handover()?;
         let reports = member.reports();
         if reports {
-            println!("{}", Machine::here());
-            machine::announce(handover.as_ref());
+            say::line(Machine::here())?;
+            machine::announce(handover.as_ref())?;
         }
         let meanwhile = Meanwhile::begin(&member);
         let measured = measured(&mut member, reports)?;
@@ -99,23 +99,23 @@ impl Tune {
     ) -> Result<(), Error> {
         let denied = member.endpoint.reads_memory_of(1).err();
         if let Some(denied) = &denied {
-            println!("{denied}");
+            say::line(format_args!("{denied}"))?;
         }
         let choice = choice::choose(&figures, piece, denied.is_none())
             .ok_or_else(|| Error::Usage("a measurement is missing; run it again".into()))?;
-        report(&choice, &figures, denied.is_none());
+        report(&choice, &figures, denied.is_none())?;
         if let Some(reason) = busy.clone().filter(|_| !self.force) {
             return Err(Error::Busy { path: file.to_owned(), reason });
         }
         let before = if file.exists() { Some(Tuning::read(file)) } else { None };
         if let Some(Err(error)) = &before {
-            println!("replaced: {error}");
+            say::line(format_args!("replaced: {error}"))?;
         }
         let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let mut tuning = choice.tuning.clone();
         (tuning.measured, tuning.busy) = (Some(date), busy);
         write(file, &tuning, handover)?;
-        say_what_changed(file, before.and_then(Result::ok), &choice);
+        say_what_changed(file, before.and_then(Result::ok), &choice)?;
         Ok(())
     }
 }
@@ -156,12 +156,12 @@ fn out(path: &Path) -> OutFile<'_> {
 
 fn show(file: &Path) -> Result<ExitCode, Error> {
     if !file.exists() {
-        println!("{}: not there; `taffrail-perf tune` writes it", file.display());
+        say::line(format_args!("{}: not there; `taffrail-perf tune` writes it", file.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     Tuning::read(file)?;
-    println!("{}:", file.display());
-    print!("{}", std::fs::read_to_string(file).map_err(Error::file(file))?);
+    say::line(format_args!("{}:", file.display()))?;
+    say::text(std::fs::read_to_string(file).map_err(Error::file(file))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -186,14 +186,14 @@ fn measured(member: &mut Member, reports: bool) -> Result<(usize, Figures), Erro
 }
 
 /// The figures, the best way of each size and what the usual choice would take.
-fn report(choice: &Choice, figures: &Figures, kernel_reads: bool) {
+fn report(choice: &Choice, figures: &Figures, kernel_reads: bool) -> Result<(), Error> {
     let piece = choice.tuning.piece;
     let us = |candidate, size| match figures.ns(candidate, size) {
         Some(ns) => format!("{:9.1}", ns / 1e3),
         None => format!("{:>9}", "-"),
     };
-    println!("\nHalf a round trip in us; pieces of {}:", bytes(piece));
-    println!("    size    eager   pieces streaming     read   mapped   best announced, gain");
+    say::line(format_args!("\nHalf a round trip in us; pieces of {}:", bytes(piece)))?;
+    say::line("    size    eager   pieces streaming     read   mapped   best announced, gain")?;
     for size in SIZES {
         let read = if kernel_reads { us(Candidate::Read, size) } else { format!("{:>9}", "-") };
         let Some((best, best_ns)) = choice::best_way(figures, piece, kernel_reads, size) else {
@@ -201,30 +201,31 @@ fn report(choice: &Choice, figures: &Figures, kernel_reads: bool) {
         };
         let first = choice::usual_way(figures, kernel_reads, size);
         let gain = first.map_or(0.0, |(_, ns)| (1.0 - best_ns / ns) * 100.0);
-        println!(
+        say::line(format_args!(
             "{:>8}{}{} {}{read}{}   {}, {gain:.0}%",
             bytes(size),
             us(Candidate::Eager(piece), size),
             us(Candidate::Pieces(piece), size),
             us(Candidate::Streaming(piece), size),
             us(Candidate::Mapped, size),
-            name(best),
-        );
+            name(best)
+        ))?;
     }
-    println!(
+    say::line(
         "Gain: over what an endpoint without this file begins with; in time it finds the best way \
-         itself,\nbut not the best piece."
-    );
+         itself,\nbut not the best piece.",
+    )?;
     if choice.eager_best < choice.tuning.eager_max {
-        println!(
+        say::line(format_args!(
             "Announcing is faster from {} on already; since programs may count on sends of up to \
              {}\nthat wait for nobody, the file does not say so. If yours do not: \
              TAFFRAIL_EAGER_MAX={}",
             bytes(choice.eager_best * 2),
             bytes(choice.tuning.eager_max),
             choice.eager_best
-        );
+        ))?;
     }
+    Ok(())
 }
 
 fn name(candidate: Candidate) -> &'static str {
@@ -237,18 +238,18 @@ fn name(candidate: Candidate) -> &'static str {
     }
 }
 
-fn say_what_changed(file: &Path, before: Option<Tuning>, choice: &Choice) {
+fn say_what_changed(file: &Path, before: Option<Tuning>, choice: &Choice) -> Result<(), Error> {
     let (was, piece, eager_max) = match &before {
         Some(tuning) => ("the file before", tuning.piece, tuning.eager_max),
         None => ("none", Costs::default().piece, Settings::default().eager_max),
     };
     let now = &choice.tuning;
-    println!("\n{} written; compared with {was}:", file.display());
-    println!("  piece      {:>8} -> {}", bytes(piece), bytes(now.piece));
-    println!("  eager_max  {:>8} -> {}", bytes(eager_max), bytes(now.eager_max));
+    say::line(format_args!("\n{} written; compared with {was}:", file.display()))?;
+    say::line(format_args!("  piece      {:>8} -> {}", bytes(piece), bytes(now.piece)))?;
+    say::line(format_args!("  eager_max  {:>8} -> {}", bytes(eager_max), bytes(now.eager_max)))?;
     let usual = Costs::default();
     let was = before.and_then(|tuning| tuning.costs().ok()).unwrap_or(usual);
-    let Ok(costs) = now.costs() else { return };
+    let Ok(costs) = now.costs() else { return Ok(()) };
     let ways = [
         ("pieces", was.outbox, costs.outbox),
         ("streaming", was.streaming, costs.streaming),
@@ -257,8 +258,9 @@ fn say_what_changed(file: &Path, before: Option<Tuning>, choice: &Choice) {
     ];
     for (name, was, now) in ways {
         let at = |size| format!("{:.1} -> {:.1} us", was.of(size) / 1e3, now.of(size) / 1e3);
-        println!("  {name:9}  1 MiB: {}, 8 MiB: {}", at(1 << 20), at(8 << 20));
+        say::line(format_args!("  {name:9}  1 MiB: {}, 8 MiB: {}", at(1 << 20), at(8 << 20)))?;
     }
+    Ok(())
 }
 
 /// Writes the file; whoever reads it meanwhile gets the old or the new one.
