@@ -133,7 +133,12 @@ impl Endpoint {
         let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
         let line = match job.is_open() {
             true => setup.open(),
-            false => setup.connect(&addresses),
+            false => {
+                let me = job.rank();
+                setup.connect_or(&addresses, &|missing, waited| {
+                    crate::explain::joining_waits(me, missing, waited)
+                })
+            }
         };
         let line = line.map_err(not_set_up)?;
         // The first piece of a message travels with the length of the whole.
@@ -210,7 +215,6 @@ impl Endpoint {
             ranks: job.size(),
             open: job.is_open(),
             name: job.own_name(),
-
             incarnation: logging.map_or(0, |logging| logging.incarnation),
             generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
             restarts: logging.is_some(),

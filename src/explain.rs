@@ -1,7 +1,10 @@
 //! Which protocol is used for each peer and size, and why each other is not.
 
+mod joining;
+mod processes;
 mod waiting;
 
+pub(crate) use joining::waits as joining_waits;
 pub(crate) use waiting::{counted, stalled};
 
 use crate::Endpoint;

@@ -66,4 +66,4 @@ pub use place::place;
 #[cfg(not(loom))]
 pub use setup::{Config, Setup};
 #[cfg(not(loom))]
-pub use socket::SetupError;
+pub use socket::{OnWait, SetupError};

@@ -10,7 +10,9 @@ use crate::open::Seats;
 use crate::outbox::SEGMENT;
 use crate::pair::{Berth, Cold, Mailbox, Maps, Pair, Place};
 use crate::rejoin::{Door, wipe};
-use crate::socket::{Callers, Hello, Link, Listener, Offer, Peer, SetupError, Terms, connect_all};
+use crate::socket::{
+    Callers, Hello, Link, Listener, Offer, OnWait, Peer, SetupError, Terms, connect_all,
+};
 use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
@@ -141,7 +143,20 @@ impl Setup {
     ///
     /// # Errors
     /// [`SetupError`], naming the ranks that did not come.
-    pub fn connect(mut self, addresses: &[String]) -> Result<Line, SetupError> {
+    pub fn connect(self, addresses: &[String]) -> Result<Line, SetupError> {
+        self.connect_or(addresses, &|_, _| Ok(()))
+    }
+
+    /// As [`connect`](Self::connect). `on_wait` hears, now and then, which ranks are missing and for how long,
+    /// and may end the wait by saying why it makes no sense.
+    ///
+    /// # Errors
+    /// [`SetupError`], naming the ranks that did not come.
+    pub fn connect_or(
+        mut self,
+        addresses: &[String],
+        on_wait: OnWait<'_>,
+    ) -> Result<Line, SetupError> {
         self.must_be(false)?;
         let read_only = self.outbox.read_only_fd()?;
         let hello = self.hello();
@@ -157,6 +172,7 @@ impl Setup {
             named: self.config.name.is_some(),
             patience: self.config.patience,
             renew: &|rank| wipe(&self.inbox, &self.layout, rank as usize),
+            on_wait,
         };
         let peers = connect_all(&mut self.callers, &offer, addresses, terms)?;
         let mut watch = self.watch()?;

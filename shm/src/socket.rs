@@ -26,6 +26,7 @@ use taffrail_fabric::Fault;
 
 pub use address::Address;
 pub(crate) use callers::{Callers, Came};
+pub use connect::OnWait;
 pub(crate) use connect::{Terms, connect_all};
 use dial::own_user;
 pub(crate) use dial::{DialError, dial};

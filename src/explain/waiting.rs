@@ -1,5 +1,6 @@
 //! What a rank that waits for long waits for, in plain words.
 
+use super::processes;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::{Endpoint, Rank};
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use taffrail_fabric::{Fault, PeerId};
 use taffrail_matching::Posting;
 
 /// Receives, messages and ranks that are named one by one; of the rest only the number is said.
-const NAMED_MAX: usize = 4;
+pub(super) const NAMED_MAX: usize = 4;
 
 /// What the operations and queues of an endpoint wait for, without anything that changes while they wait.
 fn waiting(endpoint: &Endpoint) -> String {
@@ -36,7 +37,7 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
 }
 
 /// The first few, and how many more there are.
-fn listed(all: &[String]) -> String {
+pub(super) fn listed(all: &[String]) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let named = all[..all.len() - more].join(", ");
     if more == 0 { named } else { format!("{named}, and {more} more") }
@@ -139,7 +140,7 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
     if peer.is_silent {
         return Some(format!("{} has finalised", name(endpoint, rank)));
     }
-    if endpoint.line.process_id(PeerId(rank)).is_some_and(is_stopped) {
+    if endpoint.line.process_id(PeerId(rank)).is_some_and(processes::is_stopped) {
         let name = name(endpoint, rank);
         return Some(format!("{name} is stopped, by a signal or a debugger"));
     }
@@ -155,7 +156,7 @@ fn name(endpoint: &Endpoint, rank: Rank) -> String {
     match (pid, endpoint.is_open) {
         (Some(pid), false) => format!("rank {rank} (pid {pid})"),
         (None, false) => format!("rank {rank}"),
-        (Some(pid), true) => match rank_of_process(pid) {
+        (Some(pid), true) => match processes::rank_of(pid) {
             Some(rank) => format!("rank {rank} (pid {pid})"),
             None => format!("process {pid}"),
         },
@@ -166,31 +167,11 @@ fn name(endpoint: &Endpoint, rank: Rank) -> String {
 /// This rank, as the user knows it.
 fn own_name(endpoint: &Endpoint) -> String {
     let pid = std::process::id();
-    match endpoint.is_open.then(|| rank_of_process(pid as i32)) {
+    match endpoint.is_open.then(|| processes::rank_of(pid as i32)) {
         None => format!("rank {}", endpoint.rank()),
         Some(Some(rank)) => format!("rank {rank}"),
         Some(None) => format!("process {pid}"),
     }
-}
-
-/// The rank that the launcher of a process has told it.
-fn rank_of_process(pid: i32) -> Option<Rank> {
-    const NAMES: [&[u8]; 3] = [b"PMI_RANK=", b"PMIX_RANK=", b"OMPI_COMM_WORLD_RANK="];
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let of = |name: &[u8]| {
-        let mut all = environment.split(|&byte| byte == 0);
-        let value = all.find_map(|variable| variable.strip_prefix(name))?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    };
-    NAMES.into_iter().find_map(of)
-}
-
-/// Whether a process is stopped, as far as the system tells.
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    // Behind the name, which may have anything in it.
-    let state = stat.ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
-    matches!(state, Some('T' | 't'))
 }
 
 #[cfg(test)]
@@ -235,18 +216,5 @@ mod tests {
         assert_eq!(tag(1 << 32, 0), "0x100000000");
         assert_eq!(tag(1 << 32, 0xff), "0x100000000 (any bits in 0xff)");
         assert_eq!(tag(0, u64::MAX), "any");
-    }
-
-    #[test]
-    fn a_stopped_process_is_seen() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = rustix::process::Pid::from_child(&child);
-        assert!(!is_stopped(child.id() as i32));
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        while !is_stopped(child.id() as i32) {
-            std::thread::yield_now();
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }

@@ -44,7 +44,15 @@ pub(crate) struct Terms<'a> {
     pub patience: Duration,
     /// Makes what we share with a rank as if it had never been there.
     pub renew: &'a dyn Fn(u32),
+    /// Is called of a wait that takes long.
+    pub on_wait: OnWait<'a>,
 }
+
+/// Hears which ranks are missing, and for how long they have been waited for. An error ends the wait.
+pub type OnWait<'a> = &'a dyn Fn(&[u32], Duration) -> Result<(), String>;
+
+/// A wait of this length is told of, and of each later time twice that.
+const LONG: Duration = Duration::from_millis(1250);
 
 /// Connects this process with all others of the job, whose addresses are given in the order of
 /// their ranks, and returns them in that order, `None` at its own place. With restarts some may have
@@ -65,15 +73,21 @@ pub(crate) fn connect_all(
     }
     let start = Instant::now();
     let mut meeting = Meeting::new(callers, offer, addresses, terms);
+    let mut long = LONG;
     loop {
         let again = meeting.advance()?;
         if meeting.is_complete() {
             return Ok(meeting.into_peers());
         }
-        let left = terms.patience.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(meeting.missing(terms.patience));
+        let waited = start.elapsed();
+        if waited >= terms.patience {
+            return Err(meeting.given_up(terms.patience));
         }
+        if waited >= long {
+            (terms.on_wait)(&meeting.missing(), waited).map_err(SetupError::Hopeless)?;
+            long *= 2;
+        }
+        let left = terms.patience.min(long).saturating_sub(waited);
         meeting.wait(again.map_or(left, |soon| left.min(soon)))?;
     }
 }
@@ -289,14 +303,14 @@ impl<'a> Meeting<'a> {
         self.places.iter().all(|place| matches!(place, Place::Own | Place::Met(_)))
     }
 
-    fn missing(self, waited: Duration) -> SetupError {
+    fn missing(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.places);
         let missing = ranks.filter(|(_, place)| !matches!(place, Place::Own | Place::Met(_)));
-        SetupError::Missing {
-            ranks: missing.map(|(rank, _)| rank).collect(),
-            waited,
-            refused: self.refused,
-        }
+        missing.map(|(rank, _)| rank).collect()
+    }
+
+    fn given_up(self, waited: Duration) -> SetupError {
+        SetupError::Missing { ranks: self.missing(), waited, refused: self.refused }
     }
 
     fn into_peers(self) -> Vec<Option<Peer>> {

@@ -63,6 +63,9 @@ pub enum SetupError {
         /// Who came and was refused, and why.
         refused: Vec<String>,
     },
+    /// Waiting longer for peers makes no sense.
+    #[error("{0}")]
+    Hopeless(String),
     /// The line was set up for something else.
     #[error("this line was set up as {is}, so it cannot be made {wanted} (Config.open)")]
     Kind {

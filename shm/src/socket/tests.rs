@@ -55,7 +55,14 @@ impl Owner {
         patience: Duration,
     ) -> Result<Vec<Option<Peer>>, SetupError> {
         let renew = &|_| {};
-        let terms = Terms { generations: &[], restarts: false, named: false, patience, renew };
+        let terms = Terms {
+            generations: &[],
+            restarts: false,
+            named: false,
+            patience,
+            renew,
+            on_wait: &|_, _| Ok(()),
+        };
         self.connect_on(callers, addresses, terms)
     }
 
@@ -67,7 +74,14 @@ impl Owner {
         patience: Duration,
     ) -> Result<Vec<Option<Peer>>, SetupError> {
         let renew = &|_| {};
-        let terms = Terms { generations: &[], restarts: false, named: true, patience, renew };
+        let terms = Terms {
+            generations: &[],
+            restarts: false,
+            named: true,
+            patience,
+            renew,
+            on_wait: &|_, _| Ok(()),
+        };
         self.connect_on(callers, addresses, terms)
     }
 

@@ -32,6 +32,7 @@ impl Life {
             named: false,
             patience,
             renew: &|rank| renewed.borrow_mut().push(rank),
+            on_wait: &|_, _| Ok(()),
         };
         let peers = self.owner.connect_on(&mut self.callers, addresses, terms)?;
         let incarnations = peers.iter().map(|peer| Some(peer.as_ref()?.hello.incarnation));
