@@ -27,7 +27,7 @@ use crate::call::{Refusal, answer};
 use crate::cntr::Cntr;
 use crate::domain::{Domain, given};
 use crate::say::say;
-use crate::{over, settings, standby, unsupported};
+use crate::{over, room, settings, standby, unsupported};
 use binding::Side;
 use operation::Operation;
 use rustc_hash::FxHashMap;
@@ -96,6 +96,7 @@ pub unsafe extern "C" fn open(
                 return Err(Refusal::new(FI_EINVAL, "only reliable datagrams (FI_EP_RDM)"));
             }
             let engine = join().inspect_err(|error| say(&format!("no endpoint: {error}")))?;
+            room::say_if_little();
             let made = Box::new(Endpoint {
                 fid: fid_ep {
                     fid: fid { fclass: FI_CLASS_EP, context, ops: &FID },

@@ -35,6 +35,8 @@ mod mr;
 mod over;
 mod progress;
 mod provider;
+mod reasons;
+mod room;
 mod say;
 mod settings;
 mod standby;

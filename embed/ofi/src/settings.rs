@@ -2,12 +2,15 @@
 
 use crate::abi::constants::FI_PARAM_STRING;
 use crate::abi::provider::fi_provider;
+use crate::reasons::{self, Reasons};
 use crate::say::say;
 use std::ffi::{CStr, c_char, c_int};
 use std::io::IsTerminal;
 use std::sync::Once;
 use taffrail::{Error, Settings};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, registry};
 
 /// Names (without `FI_TAFFRAIL_`, in small letters, as libfabric wants them) and what they mean.
 const PARAMETERS: [(&CStr, &CStr); 5] = [
@@ -54,7 +57,7 @@ pub fn is_logged() -> bool {
 pub fn start_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let Ok(level) = std::env::var("FI_TAFFRAIL_LOG") else { return };
+        let Ok(level) = std::env::var("FI_TAFFRAIL_LOG") else { return say_reasons() };
         match EnvFilter::try_new(&level) {
             Ok(filter) => tracing_subscriber::fmt()
                 .with_env_filter(filter)
@@ -65,6 +68,12 @@ pub fn start_log() {
             Err(error) => say(&format!("FI_TAFFRAIL_LOG={level}: {error}")),
         }
     });
+}
+
+/// Says what the layers below report.
+fn say_reasons() {
+    let filter = EnvFilter::new(reasons::FILTER);
+    let _ = registry().with(filter).with(Reasons::default()).try_init();
 }
 
 /// Tells libfabric which parameters there are, for `fi_info -g`. Its function is looked up among the

@@ -10,6 +10,7 @@ mod installed;
 mod launcher;
 mod life;
 mod messages;
+mod mpi_integration;
 mod provider;
 mod tools;
 

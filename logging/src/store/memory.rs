@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// The operating system refused.
-    #[error("{call} for {bytes} bytes of shared memory failed: {errno}")]
+    #[error("{call} for {bytes} bytes of shared memory failed: {errno}{}", limit_of(.call))]
     Os {
         /// The system call.
         call: &'static str,
@@ -40,6 +40,15 @@ pub enum MemoryError {
         /// What is wrong.
         got: &'static str,
     },
+}
+
+/// The limit that a call for memory has run into, perhaps.
+fn limit_of(call: &str) -> String {
+    use rustix::process::{Resource, getrlimit};
+    let limit = getrlimit(Resource::As).current.filter(|_| call == "mmap");
+    limit.map_or_else(String::new, |limit| {
+        format!("; the limit of address space is {limit} bytes (ulimit -v {})", limit / 1024)
+    })
 }
 
 /// A file without a name, of so many zeros, that has its memory and keeps its length. `name` is only

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, ProtFlags};
-use taffrail_fabric::Fault;
+use taffrail_fabric::{Fault, MemoryError};
 
-use super::Space;
+use super::{Space, no_address_space};
 
 /// File system type of memfds of ordinary pages. Others (huge pages) can fault where a hole was
 /// punched into them.
@@ -58,6 +58,9 @@ pub(crate) enum OpenError {
         /// How much is allocated.
         have: u64,
     },
+    /// There is no address space left for it.
+    #[error("a peer's memory cannot be mapped: {0}")]
+    NoAddressSpace(MemoryError),
     /// The operating system refused.
     #[error("{call} of a peer's memory failed: {errno}")]
     Os {
@@ -83,6 +86,9 @@ impl From<OpenError> for Fault {
                 expected: format!("{len} bytes allocated"),
                 got: format!("{have} bytes"),
             },
+            OpenError::NoAddressSpace(short) => {
+                Fault::Os { call: "mmap", errno: short.to_string() }
+            }
             OpenError::Os { call, errno } => Fault::Os { call, errno: errno.to_string() },
         }
     }
@@ -113,8 +119,10 @@ impl Mapped {
         };
         let (Expected::Exactly(limit) | Expected::AtMost(limit)) = expected;
         let len = length(&file, expected)?;
-        let space = Space::map(file.as_fd(), limit, protection)
-            .map_err(|errno| OpenError::Os { call: "mmap", errno })?;
+        let space = Space::map(file.as_fd(), limit, protection).map_err(|errno| match errno {
+            Errno::NOMEM => OpenError::NoAddressSpace(no_address_space(limit as u64, errno)),
+            errno => OpenError::Os { call: "mmap", errno },
+        })?;
         let growing = match expected {
             Expected::Exactly(_) => None,
             Expected::AtMost(limit) => Some((file, limit)),

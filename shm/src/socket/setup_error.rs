@@ -126,6 +126,7 @@ impl SetupError {
     pub(crate) fn open(rank: u32, error: OpenError) -> Self {
         match error {
             OpenError::Os { call, errno } => SetupError::from_os(call, errno),
+            OpenError::NoAddressSpace(short) => SetupError::Memory(short),
             other => SetupError::PeerMemory { rank, fault: other.into() },
         }
     }

@@ -148,15 +148,21 @@ impl Endpoint {
         }
     }
 
-    /// Says once of a peer that breaks the protocol, or has another version of it, what was wrong: the
-    /// number that C gets does not tell.
+    /// Says once of a peer that cannot be reached, breaks the protocol, or has another version of it, what was
+    /// wrong: the number that C gets does not tell. That its process has ended, the launcher says.
     #[cold]
     pub fn say_why(&mut self, error: &Error) {
-        let Error::PeerFailed { rank, fault: Fault::Protocol { .. } } = error else { return };
-        if !self.refused.contains(rank) {
-            self.refused.push(*rank);
-            let address = self.engine.peer_address(*rank).unwrap_or("unknown");
-            say(&format!("the peer at {address} is refused: {error}"));
+        let Error::PeerFailed { rank, fault } = error else { return };
+        if matches!(fault, Fault::Died | Fault::Closed) || self.refused.contains(rank) {
+            return;
+        }
+        self.refused.push(*rank);
+        match fault {
+            Fault::Unreachable { .. } => say(&format!("no way to a peer: {fault}")),
+            _ => {
+                let address = self.engine.peer_address(*rank).unwrap_or("unknown");
+                say(&format!("the peer at {address} is refused: {error}"));
+            }
         }
     }
 

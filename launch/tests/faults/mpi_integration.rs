@@ -1,0 +1,65 @@
+//! What an MPI, its programs and the user are told, and what is left behind.
+
+use super::*;
+
+#[test]
+fn ranks_find_themselves_under_the_names_of_other_launchers() {
+    let Some(bench) = Bench::new() else { return };
+    bench.script("launcher-variables.sh", None).is_right();
+}
+
+#[test]
+fn a_job_goes_on_when_the_launcher_is_installed_again() {
+    let Some(bench) = Bench::new() else { return };
+    bench.script("pmix-installation-replaced.sh", None).is_right();
+}
+
+/// The provider says for what a program waits that only polls: once, since nothing changes.
+#[test]
+fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::open_mpi()) else { return };
+    let how = ["run", "-n", "2", "--timeout", "12"];
+    let ended = bench.mpi(&mpi, &how, "mpi-hang.c", &["wrong", "30"]);
+    let said: Vec<_> = ended.err.lines().filter(|line| line.contains(" waits for ")).collect();
+    assert_eq!(said.len(), 1, "{ended:#?}");
+    for part in [
+        "taffrail: rank 0 waits for the messages of 1 posted receive (from rank 1 (pid ",
+        "1 message has arrived, and no receive takes it (from rank 1 (pid ",
+        "; nothing has happened for 10 s",
+    ] {
+        assert!(said[0].contains(part), "{part}: {}", said[0]);
+    }
+}
+
+/// A rank that was killed cannot go on while its peer is stopped.
+#[test]
+fn a_restarted_rank_says_which_peer_is_stopped() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
+    let how = ["run", "-n", "2", "--timeout", "12", "--logging", "pessimistic", "--sets", "rank"];
+    let ended = bench.mpi(&mpi, &how, "mpi-peer-stopped.c", &[]);
+    let said = "taffrail: rank 1 has waited for 10 s to meet rank 0 (pid ";
+    let is_said = |line: &&str| line.starts_with(said) && line.contains("is stopped");
+    assert_eq!(ended.err.lines().filter(is_said).count(), 1, "{ended:#?}");
+}
+
+/// The command, with MPICH 5 as the first MPI in PATH, and what compiles for it.
+fn script_with_mpich(name: &str) {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
+    let mut command = bench.command("bash");
+    let folder = mpi.compiler().parent().expect("it is in a folder");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = [bench.prefix.join("bin"), folder.into()].into_iter();
+    let all = std::env::join_paths(all.chain(std::env::split_paths(&path)));
+    command.env("PATH", all.expect("no colon in its path")).env("MPICC", mpi.compiler());
+    ended(command.arg(Bench::source(name))).is_right();
+}
+
+#[test]
+fn ranks_that_cannot_be_connected_say_why() {
+    script_with_mpich("provider-reason-untold.sh");
+}
+
+#[test]
+fn ranks_in_networks_of_their_own_are_refused_soon() {
+    script_with_mpich("ranks-in-own-networks.sh");
+}
