@@ -11,6 +11,7 @@ mod files;
 mod finalize;
 mod guard;
 mod heartbeat;
+mod kept_input;
 mod keyboard;
 mod line;
 mod logger;

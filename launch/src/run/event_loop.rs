@@ -48,7 +48,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
             .with_apps(args.app_numbers()),
         name,
         ranks: Vec::new(),
-        keyboard: Keyboard::new(),
+        keyboard: Keyboard::new(args),
         outlets,
         signals,
         on_failure: plan.on_failure,

@@ -56,14 +56,19 @@ impl Log {
     }
 }
 
+/// Where files are made that nobody else sees, for what has no room in memory.
+pub fn spill_folder(args: &Args) -> PathBuf {
+    let given = args.environment.iter().rev().find(|(name, _)| *name == "TAFFRAIL_SPILL");
+    let given = given.map(|(_, folder)| folder.into());
+    let folder = given.or_else(|| std::env::var_os("TAFFRAIL_SPILL"));
+    folder.map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
 impl RankFiles {
     /// Of a rank that is about to be started for the first time. None if it has to do without: a line says
     /// why it cannot take checkpoints then.
     pub fn of(args: &Args, owner: Owner) -> Option<RankFiles> {
-        let given = args.environment.iter().rev().find(|(name, _)| *name == "TAFFRAIL_SPILL");
-        let given = given.map(|(_, folder)| folder.into());
-        let spill = given.or_else(|| std::env::var_os("TAFFRAIL_SPILL"));
-        let spill = spill.map_or_else(std::env::temp_dir, PathBuf::from);
+        let spill = spill_folder(args);
         let made = Log::new(0, &spill).and_then(|own| {
             let vault = empty_memory("taffrail-checkpoints");
             Ok((own, vault.map_err(|e| Failure::new(e.to_string()))?))

@@ -112,7 +112,7 @@ impl Rank {
         command
             .env("PMI_FD", theirs.as_raw_fd().to_string())
             .envs(identity(number, args.ranks))
-            .stdin(keyboard::stdin_of(number))
+            .stdin(keyboard::stdin_of(number, args.failures.log()))
             .process_group(0);
         // A launcher that started us, if any, is not the one of the ranks.
         for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(OURS) {

@@ -141,7 +141,7 @@ impl Job<'_> {
             self.finish_output(rank);
         }
         if all.contains(&0) {
-            self.keyboard.rewind();
+            self.keyboard.rewind()?;
         }
         // Where messages are logged, an MPI takes each rank for a node.
         crate::mpi::remove_left_behind(&self.name, all.iter().copied());

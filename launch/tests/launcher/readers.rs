@@ -47,6 +47,19 @@ fn nothing_is_lost_in_a_pipe_that_does_not_block() {
 }
 
 #[test]
+fn input_may_come_through_a_pipe_that_does_not_block() {
+    let (read, mut write) = open_pipe();
+    let mut command = taffrail(&["run", "-n", "1", "bash", "-c", "sleep 0.3; cat"]);
+    let job = command.stdin(read).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(command);
+    std::thread::sleep(Duration::from_millis(600));
+    std::io::Write::write_all(&mut write, b"late\n").unwrap();
+    drop(write);
+    let job = ended(job.wait_with_output().unwrap(), Instant::now());
+    assert_eq!((job.status, job.out.as_str(), job.err.as_str()), (0, "late\n", ""));
+}
+
+#[test]
 fn a_reader_that_leaves_ends_the_job() {
     let (read, write) = std::io::pipe().unwrap();
     let mut command = taffrail(&["run", "-n", "2", "--label", "yes"]);
@@ -122,4 +135,48 @@ fn a_failed_job_ends_though_nobody_reads() {
     assert_eq!(job.status, 3);
     assert!(job.took < Duration::from_secs(15), "{:?}", job.took);
     assert!(job.err.contains("nobody reads the output of ranks; its last "), "{}", job.err);
+}
+
+/// Standard input of a rank that is killed when it has read some of it, from a pipe.
+fn input_of_a_killed_rank(bytes: usize, environment: &[(&str, &str)]) -> (Ended, String) {
+    let input: Vec<u8> = (0..bytes).map(|at| (at / 7 % 251) as u8).collect();
+    let script = "exec 2>&-; if [ $TAFFRAIL_INCARNATION = 0 ]; then \
+                  head -c $HALF >/dev/null; kill -9 $$; fi; md5sum";
+    let run =
+        ["run", "-n", "1", "--logging", "pessimistic", "--sets", "rank", "bash", "-c", script];
+    let mut command = taffrail(&run);
+    command.envs(environment.iter().copied()).env("HALF", (bytes / 2).to_string());
+    let mut job = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut to, all) = (job.stdin.take().unwrap(), input.clone());
+    let writer = std::thread::spawn(move || drop(std::io::Write::write_all(&mut to, &all)));
+    let ended = ended(job.wait_with_output().unwrap(), Instant::now());
+    writer.join().unwrap();
+    let mut sum =
+        Command::new("md5sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut sum.stdin.take().unwrap(), &input).unwrap();
+    let sum = String::from_utf8(sum.wait_with_output().unwrap().stdout).unwrap();
+    (ended, sum)
+}
+
+#[test]
+fn a_restarted_rank_reads_its_input_again() {
+    for bytes in [100, 5_000_000] {
+        let (job, sum) = input_of_a_killed_rank(bytes, &[]);
+        assert_eq!(job.status, 0, "{bytes}: {}", job.err);
+        assert!(job.err.contains("restarting it as incarnation 1"), "{bytes}: {}", job.err);
+        assert!(job.out.lines().any(|line| line == sum.trim_end()), "{bytes}: {}", job.out);
+    }
+}
+
+#[test]
+fn input_that_cannot_be_kept_is_no_reason_to_restart_with_less() {
+    let (job, _) = input_of_a_killed_rank(5_000_000, &[("TAFFRAIL_SPILL", "/no/such/folder")]);
+    assert_eq!(job.status, 1, "{}", job.err);
+    let why = "cannot read its standard input again: it could not be kept in /no/such/folder";
+    assert!(job.err.contains(why), "{}", job.err);
 }
