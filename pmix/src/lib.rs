@@ -10,7 +10,7 @@ mod library;
 mod server;
 
 pub use client::Client;
-pub use server::{Fence, Server};
+pub use server::{ClientEvent, Fence, Server};
 
 /// Looks whether libpmix is here, and loads it.
 ///

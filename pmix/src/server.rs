@@ -29,20 +29,49 @@ pub struct Fence {
     word: *mut c_void,
 }
 
+/// What the client says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// It takes part from now on.
+    Connected,
+    /// It takes part no longer.
+    Finalised,
+    /// It wants the job to end. It ends by itself now.
+    Aborted {
+        /// The status that it wants. What its process exits with is only the low byte.
+        code: i32,
+        /// The reason, if it gives one.
+        text: Option<String>,
+    },
+}
+
+/// Who is told of what the client says; called on a thread of libpmix.
+type OnClient = Box<dyn Fn(ClientEvent) + Send + Sync>;
+
 // SAFETY: the word is the library's, and is only handed back; the answer may come from any thread.
 unsafe impl Send for Fence {}
 
 /// Where fences go, which come on a thread of the library, and of how many ranks they are.
 static FENCES: OnceLock<(Sender<Fence>, u32)> = OnceLock::new();
 
+/// See [`OnClient`].
+static ON_CLIENT: OnceLock<OnClient> = OnceLock::new();
+
 impl Server {
-    /// Starts the server for rank `rank` of `size` ranks of a job. It listens on the loopback interface.
+    /// Starts the server for rank `rank` of `size` ranks of a job. It listens on the loopback interface. What
+    /// the client says of itself goes to `on_client`, on a thread of libpmix, before the client is answered.
     ///
     /// # Errors
     /// When libpmix is not here or says no, or this process has a server already.
-    pub fn start(job: &str, rank: u32, size: u32) -> Result<Server, Error> {
+    pub fn start(
+        job: &str,
+        rank: u32,
+        size: u32,
+        on_client: impl Fn(ClientEvent) + Send + Sync + 'static,
+    ) -> Result<Server, Error> {
         let api = library::functions()?;
         let (sender, fences) = channel();
+        ON_CLIENT.set(Box::new(on_client)).map_err(|_| Error::Taken)?;
         FENCES.set((sender, size)).map_err(|_| Error::Taken)?;
         let node = |rank| format!("{job}-node{rank}");
         let nodes = (0..size).map(node).collect::<Vec<_>>().join(",");
@@ -230,6 +259,12 @@ unsafe fn accept(answer: pmix_op_cbfunc_t, word: *mut c_void) -> pmix_status_t {
     PMIX_SUCCESS
 }
 
+fn client_says(event: ClientEvent) {
+    if let Some(on_client) = ON_CLIENT.get() {
+        on_client(event);
+    }
+}
+
 unsafe extern "C" fn client_connected2(
     _: *const pmix_proc,
     _: *mut c_void,
@@ -238,6 +273,7 @@ unsafe extern "C" fn client_connected2(
     answer: pmix_op_cbfunc_t,
     word: *mut c_void,
 ) -> pmix_status_t {
+    client_says(ClientEvent::Connected);
     // SAFETY: both are what the library gave.
     unsafe { accept(answer, word) }
 }
@@ -248,22 +284,30 @@ unsafe extern "C" fn client_finalized(
     answer: pmix_op_cbfunc_t,
     word: *mut c_void,
 ) -> pmix_status_t {
+    client_says(ClientEvent::Finalised);
     // SAFETY: both are what the library gave.
     unsafe { accept(answer, word) }
 }
 
-/// The client wants the job to end. It ends by itself now, with the status that it wants, and whoever
-/// has started it sees that.
+/// The client wants the job to end, and ends by itself when it is answered.
 unsafe extern "C" fn abort(
     _: *const pmix_proc,
     _: *mut c_void,
-    _: c_int,
-    _: *const c_char,
+    code: c_int,
+    text: *const c_char,
     _: *mut pmix_proc,
     _: usize,
     answer: pmix_op_cbfunc_t,
     word: *mut c_void,
 ) -> pmix_status_t {
+    // SAFETY: null, or a string of the library's.
+    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+    let text = text.map(|text| text.to_string_lossy().trim().to_owned());
+    // What Open MPI says where there is no reason.
+    client_says(ClientEvent::Aborted {
+        code,
+        text: text.filter(|text| !text.is_empty() && text != "N/A"),
+    });
     // SAFETY: both are what the library gave.
     unsafe { accept(answer, word) }
 }

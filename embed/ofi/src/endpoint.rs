@@ -131,12 +131,13 @@ pub unsafe extern "C" fn open(
             });
             tracing::info!("an endpoint at {}", made.engine.address());
             let made = Box::into_raw(made);
-            if (*made).is_logged {
-                over::begin()
-                    .and_then(|()| standby::begin(made, &raw const (*domain).lock))
-                    .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))
-                    .inspect_err(|error| say(&format!("no endpoint: {error}")))?;
-            }
+            over::opened()
+                .and_then(|()| match (*made).is_logged {
+                    true => standby::begin(made, &raw const (*domain).lock),
+                    false => Ok(()),
+                })
+                .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))
+                .inspect_err(|error| say(&format!("no endpoint: {error}")))?;
             let _guard = (*domain).lock.take();
             let state = &mut (*domain).state;
             if let Some(progress) = &state.progress {
@@ -173,6 +174,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
                 Some(away) => away.close(closed),
                 None => drop(closed),
             }
+            over::closed();
         }
         Ok(0)
     })

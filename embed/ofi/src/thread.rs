@@ -34,7 +34,7 @@ fn have_an_arena() {
 
 /// Keeps this library in memory when it is unloaded, as libfabric does at the end of a program: the
 /// thread runs in it.
-fn stay_loaded() {
+pub fn stay_loaded() {
     // SAFETY: the address is one of this library, `dladdr` fills the structure in before it is read,
     // and the name that it finds stays as long as the library does.
     unsafe {

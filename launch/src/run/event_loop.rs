@@ -1,32 +1,26 @@
 //! The job from its start to its end: one thread, one poll, every event.
 
-use super::failures::OnFailure;
-use super::finalize::Programs;
 use super::guard::Guard;
 use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
-use super::line::Heard;
+use super::life::{Event, Life};
+use super::members::Members;
 use super::outlets::{self, Outlets, To};
 use super::output::Output;
 use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
-use super::server::{Server, ServerAction};
+use super::server::Server;
 use super::signals::{self, Meaning, Signals};
 use super::{Args, Failure, cpus, in_words, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long ranks have to end by themselves once asked to.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// How long the output of a job that has failed waits for its reader, after its last rank has ended.
 const DELIVERY: Duration = Duration::from_secs(5);
-
-/// The status of a job that took too long, as of timeout(1).
-const TIMED_OUT: u8 = 124;
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
@@ -51,36 +45,32 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         keyboard: Keyboard::new(args),
         outlets,
         signals,
-        on_failure: plan.on_failure,
+        life: Life::new(args.ranks as usize, plan.on_failure, plan.restarts()),
         recovery: Recovery::new(plan, args, digest, &guard)?,
         guard,
-        programs: args.failures.log().then(|| Programs::new(args.ranks)),
+        members: Members::new(args.ranks),
         heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
-        done: None,
-        gone: Vec::new(),
-        verdict: None,
-        kill_at: None,
         timeout: args.timeout.map(Duration::from_secs),
         started: Instant::now(),
     };
     for number in 0..args.ranks as usize {
         // If this fails, dropping the job ends those that run already.
         let rank = job.start(number, None)?;
+        let pid = rank.pid().as_raw_pid();
         job.ranks.push(rank);
+        job.dispatch(vec![Event::Started { rank: number, pid }]);
     }
-    while job.ranks.iter().any(Rank::runs) {
-        job.handle(job.wait(job.due())?)?;
-        job.check_clock();
-        job.check_heartbeats();
+    while job.life.goes_on() {
+        job.take_turn()?;
     }
     (0..job.ranks.len()).for_each(|number| job.finish_output(number));
-    job.tell_failures();
+    job.report_failures();
     job.deliver()?;
-    Ok(job.verdict.unwrap_or(0))
+    Ok(job.life.status())
 }
 
 pub(super) struct Job<'a> {
-    args: &'a Args,
+    pub(super) args: &'a Args,
     /// No other job has it.
     pub(super) name: String,
     /// The CPU of each rank, if they are bound.
@@ -90,22 +80,14 @@ pub(super) struct Job<'a> {
     pub(super) keyboard: Keyboard,
     outlets: &'static Outlets,
     signals: Signals,
-    pub(super) on_failure: OnFailure,
+    /// What is decided about ranks.
+    pub(super) life: Life,
     /// If messages are logged.
     pub(super) recovery: Option<Recovery>,
     pub(super) guard: Guard,
-    /// Which are over, if messages are logged.
-    pub(super) programs: Option<Programs>,
+    pub(super) members: Members,
     /// If ranks that hang are to be killed.
     heartbeats: Option<Heartbeats>,
-    /// The first rank that has ended with success.
-    pub(super) done: Option<usize>,
-    /// Ranks that the others go on without.
-    pub(super) gone: Vec<usize>,
-    /// The status to end with, set by the first failure.
-    pub(super) verdict: Option<u8>,
-    /// Set once the ranks were asked to end.
-    pub(super) kill_at: Option<Instant>,
     timeout: Option<Duration>,
     started: Instant,
 }
@@ -121,7 +103,8 @@ enum Source {
     Keyboard,
     Rank0Input,
     Logger,
-    Over(usize),
+    Members(usize),
+    Member(usize, i32),
 }
 
 impl Job<'_> {
@@ -132,13 +115,11 @@ impl Job<'_> {
         replay: Option<OwnedFd>,
     ) -> Result<Rank, Failure> {
         let mut env = match &self.recovery {
-            Some(recovery) => recovery.env(number, replay)?,
+            Some(recovery) => recovery.env(number, replay, self.life.generations())?,
             None => RankEnv::default(),
         };
         env.set("TAFFRAIL_JOB", &self.name);
-        if let Some(programs) = &mut self.programs {
-            programs.env(number, &mut env)?;
-        }
+        self.members.env(number, &mut env)?;
         if let Some(heartbeats) = &mut self.heartbeats {
             heartbeats.env(number, &mut env)?;
         }
@@ -188,41 +169,50 @@ impl Job<'_> {
         all.extend(self.keyboard.sink().map(|fd| (Source::Rank0Input, fd, PollFlags::OUT)));
         let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.sockets());
         all.extend(loggers.map(|fd| (Source::Logger, fd, PollFlags::IN)));
-        let programs = self.programs.iter().flat_map(Programs::watched);
-        all.extend(programs.map(|(rank, fd)| (Source::Over(rank), fd, PollFlags::IN)));
+        let members = self.members.connections();
+        all.extend(members.map(|(rank, fd)| (Source::Members(rank), fd, PollFlags::IN)));
+        let gone = self.members.watched();
+        all.extend(gone.map(|(rank, pid, fd)| (Source::Member(rank, pid), fd, PollFlags::IN)));
         all
     }
 
-    fn handle(&mut self, ready: Vec<Source>) -> Result<(), Failure> {
+    /// Waits until something happens or is due, and does what follows.
+    fn take_turn(&mut self) -> Result<(), Failure> {
+        let ready = self.wait(self.due())?;
+        let events = self.handle(ready)?;
+        self.dispatch(events);
+        Ok(())
+    }
+
+    /// What has happened, of what became ready and of what is due.
+    fn handle(&mut self, ready: Vec<Source>) -> Result<Vec<Event>, Failure> {
         let signals = match ready.contains(&Source::Signals) {
             true => self.signals.take(),
             false => Vec::new(),
         };
-        signals.iter().for_each(|&signal| self.signalled(signal));
-        self.handle_sources(ready);
+        let mut events: Vec<Event> =
+            signals.iter().filter_map(|&signal| self.signalled(signal)).collect();
+        self.handle_sources(ready, &mut events);
         if signals.iter().any(|&signal| signals::meaning(signal) == Meaning::Child) {
             let all = 0..self.ranks.len();
             let ended: Vec<usize> = all.filter(|&rank| self.ranks[rank].has_ended()).collect();
-            // Ends come last: what a rank said before it ended is heard first.
-            let now = Some(Instant::now());
-            let before = self.wait(now)?;
-            self.handle_sources(before);
-            if !ended.is_empty() {
-                self.ended(&ended);
-            }
+            // What a rank said before it ended is heard first.
+            let before = self.wait(Some(Instant::now()))?;
+            self.handle_sources(before, &mut events);
+            events.extend(self.reap(&ended));
         }
-        if let Some(programs) = &mut self.programs {
-            programs.release(|rank| self.ranks[rank].runs());
-        }
-        Ok(())
+        events.extend(self.timed_out());
+        events.extend(self.overdue());
+        events.push(Event::Tick);
+        Ok(events)
     }
 
-    fn handle_sources(&mut self, ready: Vec<Source>) {
+    fn handle_sources(&mut self, ready: Vec<Source>, events: &mut Vec<Event>) {
         for source in ready {
             match source {
                 // They are taken together, before and after the others.
                 Source::Signals => {}
-                Source::Line(rank) => self.listen(rank),
+                Source::Line(rank) => events.extend(self.listen(rank)),
                 Source::Out(rank) => {
                     let said = self.ranks[rank].out.as_mut().map(Output::pump);
                     self.outlets.push(To::Out, said.unwrap_or_default());
@@ -231,28 +221,45 @@ impl Job<'_> {
                     let said = self.ranks[rank].err.as_mut().map(Output::pump);
                     self.outlets.push(To::Err, said.unwrap_or_default());
                 }
-                Source::Outlets => self.check_outlets(),
+                Source::Outlets => events.extend(self.check_outlets()),
                 Source::Keyboard => self.keyboard.read(),
                 Source::Rank0Input => self.keyboard.write(),
-                Source::Logger => self.look_at_logger(),
-                Source::Over(rank) => {
-                    self.programs.iter_mut().for_each(|programs| programs.listen(rank));
-                }
+                Source::Logger => events.extend(self.check_logger()),
+                Source::Members(rank) => events.extend(self.listen_to_members(rank)),
+                Source::Member(rank, pid) => events.push(self.members.gone(rank, pid)),
             }
         }
     }
 
-    /// What a signal means is done. The second one that ends the job is obeyed at once.
-    fn signalled(&mut self, number: i32) {
+    /// Reports events to the state machine, and carries out what it says.
+    fn dispatch(&mut self, events: Vec<Event>) {
+        let mut actions = VecDeque::from(self.life.handle(self.started.elapsed(), events));
+        while let Some(action) = actions.pop_front() {
+            let answers = self.carry_out(action);
+            if !answers.is_empty() {
+                actions.extend(self.life.handle(self.started.elapsed(), answers));
+            }
+        }
+    }
+
+    /// What a signal means is done.
+    fn signalled(&mut self, number: i32) -> Option<Event> {
         match signals::meaning(number) {
-            Meaning::Child | Meaning::None => {}
-            Meaning::Forward(signal) => self.ranks.iter().for_each(|rank| rank.signal(signal)),
-            Meaning::Stop => self.stop(),
-            Meaning::Continue => self.ranks.iter().for_each(|rank| rank.signal_all(Signal::CONT)),
-            Meaning::End(_) if self.kill_at.is_some() => self.kill_at = Some(Instant::now()),
-            Meaning::End(signal) => {
-                say(&format!("signal {}: ending the job", signals::name(number)));
-                self.end(ranks::low(128 + number), signal);
+            Meaning::Child | Meaning::None => None,
+            Meaning::Forward(signal) => {
+                self.ranks.iter().for_each(|rank| rank.signal(signal));
+                None
+            }
+            Meaning::Stop => {
+                self.stop();
+                None
+            }
+            Meaning::Continue => {
+                self.ranks.iter().for_each(|rank| rank.signal_all(Signal::CONT));
+                None
+            }
+            Meaning::End(to_ranks) => {
+                Some(Event::Signalled { signal: number, to_ranks: to_ranks.as_raw() })
             }
         }
     }
@@ -262,72 +269,29 @@ impl Job<'_> {
         let stopped = Instant::now();
         self.ranks.iter().for_each(|rank| rank.signal_all(Signal::STOP));
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+        // From when everything else is counted.
         self.started += stopped.elapsed();
-        self.kill_at = self.kill_at.map(|at| at + stopped.elapsed());
     }
 
-    fn listen(&mut self, number: usize) {
-        let Some(line) = &mut self.ranks[number].line else { return };
-        line.flush();
-        let mut lines = Vec::new();
-        let mut heard = line.listen(&mut lines);
-        for line in lines {
-            match self.server.hear(number, &line) {
-                Ok(actions) => actions.into_iter().for_each(|action| self.act(number, action)),
-                Err(e) => heard = Err(e),
-            }
-        }
-        match heard {
-            Ok(Heard::More) => {}
-            Ok(Heard::End) => self.ranks[number].line = None,
-            Err(e) => {
-                self.ranks[number].line = None;
-                self.fail(1, &format!("{} broke the start-up protocol: {e}", self.who(number)));
-            }
-        }
-    }
-
-    pub(super) fn act(&mut self, from: usize, action: ServerAction) {
-        match action {
-            ServerAction::Say { to, message } => {
-                let said = self.ranks[to].line.as_mut().map(|line| line.say(&message));
-                if let Some(Err(e)) = said {
-                    self.fail(1, &format!("cannot answer {}: {e}", self.who(to)));
-                }
-            }
-            ServerAction::Abort { code, message } => {
-                let status = ranks::low(i32::try_from(code).unwrap_or(1));
-                let why = message.map(|m| format!(": {m}")).unwrap_or_default();
-                self.fail(status, &format!("{} aborted the job with code {code}{why}", self.who(from)));
-            }
-            ServerAction::Stuck { waiting, gone } => self.fail(
-                1,
-                &format!("rank {waiting} waits in a start-up barrier that rank {gone}, which ended, never entered"),
-            ),
-        }
-    }
-
-    fn check_outlets(&mut self) {
-        if let Err(e) = self.outlets.check() {
-            let status = match e.kind() {
-                ErrorKind::BrokenPipe => ranks::low(128 + Signal::PIPE.as_raw()),
-                _ => 1,
-            };
-            self.fail(status, &format!("cannot pass on the output of ranks: {e}"));
-        }
+    fn check_outlets(&mut self) -> Option<Event> {
+        let e = self.outlets.check().err()?;
+        let status = match e.kind() {
+            ErrorKind::BrokenPipe => ranks::low_byte(128 + Signal::PIPE.as_raw()),
+            _ => 1,
+        };
+        Some(Event::Trouble { status, why: format!("cannot pass on the output of ranks: {e}") })
     }
 
     /// All ranks have ended. Their output waits for its reader; signals and the time limit are obeyed meanwhile, and
     /// that of a job that has failed does not wait for long.
     fn deliver(&mut self) -> Result<(), Failure> {
-        self.kill_at = self.kill_at.map(|_| Instant::now() + DELIVERY);
-        while self.outlets.pending() > 0 && self.kill_at.is_none_or(|at| Instant::now() < at) {
-            self.handle(self.wait(self.due())?)?;
-            if self.kill_at.is_none() {
-                self.check_clock();
-            }
+        self.life.extend_grace(self.started.elapsed() + DELIVERY);
+        let kills = self.life.kills();
+        while self.outlets.pending() > 0 && self.life.kills() == kills {
+            self.take_turn()?;
         }
-        self.check_outlets();
+        let failed = self.check_outlets();
+        self.dispatch(failed.into_iter().collect());
         match self.outlets.pending() {
             0 => {}
             bytes => {
@@ -337,61 +301,29 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The first failure decides the status, is told, and ends the job. What comes after it is
-    /// mostly its consequence.
-    pub(super) fn fail(&mut self, status: u8, what: &str) {
-        if self.kill_at.is_none() {
-            say(what);
-            self.end(status, Signal::TERM);
-        }
+    /// Sends a signal to all ranks and all that they have started.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        self.ranks.iter().for_each(|rank| rank.signal(signal));
     }
 
-    fn end(&mut self, status: u8, signal: Signal) {
-        self.verdict.get_or_insert(status);
-        self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
-        for rank in &self.ranks {
-            rank.signal(signal);
-            // A stopped process ends only when it goes on.
-            rank.signal(Signal::CONT);
-        }
-    }
-
-    /// When the job must be ended, or killed, if nothing happens before.
+    /// When something is to be done if nothing happens before.
     fn due(&self) -> Option<Instant> {
-        let end = self.kill_at.or_else(|| self.timeout.map(|limit| self.started + limit));
-        let look = self.heartbeats.as_ref().map(Heartbeats::due);
-        end.into_iter().chain(look).min()
+        let limit = self.timeout.filter(|_| !self.life.is_ending());
+        let of_job = self.life.due().into_iter().chain(limit).map(|at| self.started + at);
+        of_job.chain(self.heartbeats.as_ref().map(Heartbeats::due)).min()
     }
 
-    fn check_clock(&mut self) {
-        let now = Instant::now();
-        match (self.kill_at, self.timeout) {
-            (Some(at), _) if now >= at => {
-                for rank in &self.ranks {
-                    rank.signal(Signal::KILL);
-                }
-                self.kill_at = Some(now + GRACE);
-            }
-            (None, Some(limit)) if now >= self.started + limit => {
-                self.fail(TIMED_OUT, &format!("the job did not end within {} s", limit.as_secs()));
-            }
-            _ => {}
-        }
+    fn timed_out(&self) -> Option<Event> {
+        let limit = self.timeout.filter(|limit| self.started.elapsed() >= *limit)?;
+        (!self.life.is_ending()).then_some(Event::TimedOut { limit })
     }
 
-    /// Kills the ranks that hang. What follows is that of any rank that is killed.
-    fn check_heartbeats(&mut self) {
-        let Some(heartbeats) = &mut self.heartbeats else { return };
-        let limit = heartbeats.limit().as_secs();
-        for rank in heartbeats.overdue(|rank| self.ranks[rank].is_stopped()) {
-            if self.ranks[rank].runs() && self.kill_at.is_none() {
-                say(&format!(
-                    "{} has not called the library for {limit} s, or is stopped; killing it                      (--heartbeat {limit})",
-                    self.who(rank)
-                ));
-                self.ranks[rank].signal(Signal::KILL);
-            }
-        }
+    /// The ranks that hang.
+    fn overdue(&mut self) -> Vec<Event> {
+        let Some(heartbeats) = &mut self.heartbeats else { return Vec::new() };
+        let limit = heartbeats.limit();
+        let overdue = heartbeats.overdue(|rank| self.ranks[rank].is_stopped());
+        overdue.into_iter().map(|rank| Event::Overdue { rank, limit }).collect()
     }
 
     /// A rank has ended; a process it left behind may still hold its output open.

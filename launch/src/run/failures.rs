@@ -1,6 +1,7 @@
 //! What is to be done about ranks that fail: the options, and what follows from them.
 
 use super::Failure;
+use super::life::Restarts;
 use super::sets::Sets;
 use crate::eventlog::{Keeping, Kept};
 use std::path::PathBuf;
@@ -90,6 +91,14 @@ pub struct Plan {
     pub on_failure: OnFailure,
     /// If messages are logged.
     pub logging: Option<Logged>,
+}
+
+impl Plan {
+    /// Where killed ranks are started again.
+    pub fn restarts(&self) -> Option<Restarts> {
+        let logged = self.logging.as_ref()?;
+        Some(Restarts { sets: logged.sets.clone(), max: logged.max_restarts })
+    }
 }
 
 /// How messages are logged.

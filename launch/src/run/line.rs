@@ -1,6 +1,8 @@
 //! The PMI-1 connection of one rank: lines in and out, without blocking.
 
-use std::io::{ErrorKind, Read, Write};
+use super::members::{names_senders, receive};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use taffrail::pmi::{self, Message, WireError};
@@ -10,6 +12,8 @@ pub struct Line {
     stream: UnixStream,
     heard: Vec<u8>,
     unsaid: Vec<u8>,
+    /// Who has sent what was received last.
+    sender: i32,
 }
 
 /// What became of a connection.
@@ -27,7 +31,8 @@ impl Line {
     /// When it cannot be made not to block.
     pub fn new(stream: UnixStream) -> std::io::Result<Line> {
         stream.set_nonblocking(true)?;
-        Ok(Line { stream, heard: Vec::new(), unsaid: Vec::new() })
+        names_senders(&stream)?;
+        Ok(Line { stream, heard: Vec::new(), unsaid: Vec::new(), sender: 0 })
     }
 
     /// The connection, and whether it waits to be written to. While it does nothing is read, so a
@@ -42,10 +47,13 @@ impl Line {
     /// [`WireError::TooLong`] when a line does not end.
     pub fn listen(&mut self, lines: &mut Vec<Vec<u8>>) -> Result<Heard, WireError> {
         let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => return Ok(Heard::End),
-            Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+        match receive(self.stream.as_fd(), &mut buffer) {
+            Ok((0, _)) => return Ok(Heard::End),
+            Ok((len, sender)) => {
+                self.heard.extend_from_slice(&buffer[..len]);
+                self.sender = sender;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => return Ok(Heard::End),
         }
         while let Some(end) = self.heard.iter().position(|&b| b == b'\n') {
@@ -55,6 +63,11 @@ impl Line {
             len if len > pmi::MAX_LINE => Err(WireError::TooLong(len)),
             _ => Ok(Heard::More),
         }
+    }
+
+    /// The process that has sent the lines that were heard last; 0 if that is not known.
+    pub fn sender(&self) -> i32 {
+        self.sender
     }
 
     /// Sends a message, now or when the connection takes it.

@@ -5,18 +5,18 @@
 //! the ranks exchange and the barriers they wait in pass as PMI-1, and a rank that was started again is
 //! answered out of history like any other. To the program every rank is on a node of its own.
 
-use super::{own_program, say};
+use super::{members, own_program, say};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::PidfdFlags;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, Read, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use taffrail::Job;
-use taffrail_pmix::Server;
+use taffrail_pmix::{ClientEvent, Server};
 
 /// The commands of this program that a rank begins as, and that its server is.
 pub const RANK: &str = "pmix-rank";
@@ -121,7 +121,15 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     // Its other stores are files, which a server that is killed leaves behind.
     // SAFETY: the other thread does not look at the environment.
     unsafe { std::env::set_var("PMIX_MCA_gds", "hash") };
-    let server = Server::start(&name, job.rank(), job.size())?;
+    let launcher = members::from_env()?;
+    let server = Server::start(&name, job.rank(), job.size(), move |event| {
+        let said = match event {
+            ClientEvent::Connected => "i".to_owned(),
+            ClientEvent::Finalised => "f".to_owned(),
+            ClientEvent::Aborted { code, text } => format!("a{code} {}", text.unwrap_or_default()),
+        };
+        members::say(launcher.as_fd(), &said);
+    })?;
     let mut out = std::io::stdout();
     for variable in server.environment() {
         out.write_all(variable.as_bytes())?;

@@ -4,7 +4,7 @@ use super::guard::{self, Guard};
 use super::line::Line;
 use super::outlets::{self, To};
 use super::output::Output;
-use super::{App, Args, Failure, family, files, in_words, keyboard, own_program, pmix, signals};
+use super::{App, Args, Failure, family, files, in_words, keyboard, own_program, pmix};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, setrlimit, waitid,
@@ -13,7 +13,7 @@ use rustix::thread::CpuSet;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 pub struct Rank {
@@ -176,9 +176,22 @@ impl Rank {
 
     /// Whether its process is stopped, as far as the system tells.
     pub fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
-        // Behind the name, which may have anything in it.
-        stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+        self.stat(0).is_some_and(|state| state == "T")
+    }
+
+    /// Whether its process is about to end, and has perhaps closed its connections already.
+    pub fn is_exiting(&self) -> bool {
+        const EXITING: u64 = 4;
+        let flags = self.stat(6).and_then(|flags| flags.parse::<u64>().ok());
+        self.runs() && flags.is_some_and(|flags| flags & EXITING != 0)
+    }
+
+    /// A field of what the system says of its process, counted from the one behind the name, which may have
+    /// anything in it.
+    fn stat(&self, field: usize) -> Option<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
+        let rest = stat.rsplit(") ").next()?;
+        rest.split(' ').nth(field).map(str::to_owned)
     }
 
     /// Sends a signal to the rank and all that it has started.
@@ -284,30 +297,7 @@ fn before_exec(
     Ok(())
 }
 
-/// How a rank ended that did not end well.
-pub struct Bad {
-    /// The status to end the job with.
-    pub status: u8,
-    /// What to say of it.
-    pub how: String,
-    /// It was killed; else its program has ended by itself.
-    pub killed: bool,
-}
-
-/// How a rank ended, unless that was with success.
-pub fn failure(status: ExitStatus) -> Option<Bad> {
-    let bad = |status, how, killed| Some(Bad { status, how, killed });
-    match (status.code(), status.signal()) {
-        (Some(0), _) => None,
-        (Some(code), _) => bad(low(code), format!("exited with status {code}"), false),
-        (_, Some(signal)) => {
-            bad(low(128 + signal), format!("killed by signal {}", signals::name(signal)), true)
-        }
-        _ => bad(1, format!("ended in an unknown way: {status}"), false),
-    }
-}
-
 /// The part of a status that the shell sees; never 0, since this is about failures.
-pub fn low(status: i32) -> u8 {
+pub fn low_byte(status: i32) -> u8 {
     (status & 0xff).max(1) as u8
 }

@@ -4,8 +4,8 @@ use super::failures::{Events, Logged, Plan};
 use super::guard::Guard;
 use super::logger::Logger;
 use super::rank_files::RankFiles;
-use super::recovery_stats::RecoveryStats;
 use super::{Args, Failure, ranks};
+use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{Owner, Summary};
@@ -22,22 +22,20 @@ const OF_FIRST_LIVES: u32 = 600;
 pub struct Recovery {
     pub logged: Logged,
     pub logger: Logger,
-    /// Of each rank.
-    lives: Vec<RankGeneration>,
+    ranks: usize,
     /// Of each rank that can take checkpoints.
     files: Vec<Option<RankFiles>>,
-    /// Restarts of sets so far.
-    restarts: u32,
-    pub stats: RecoveryStats,
+    /// The events of ranks that have ended, until their next life is started.
+    pub replays: HashMap<usize, OwnedFd>,
 }
 
-/// The present process of a rank.
-#[derive(Clone, Copy, Default)]
-struct RankGeneration {
+/// The present life of a rank.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct RankGeneration {
     /// How many there were before.
-    incarnation: u32,
+    pub incarnation: u32,
     /// How many restarts the job had seen when it was started.
-    generation: u32,
+    pub generation: u32,
 }
 
 impl Recovery {
@@ -55,78 +53,41 @@ impl Recovery {
         let together =
             if logged.causal { vec![0; ranks as usize] } else { logged.sets.all().to_vec() };
         let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
-        let lives = vec![RankGeneration::default(); ranks as usize];
         // Members of a larger set fall back together, and would have to agree on where to.
         let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
         let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
         let files = |rank| RankFiles::of(args, Owner { rank, job });
         let files = (0..ranks).map(|rank| takes_checkpoints(rank).then(|| files(rank))?).collect();
-        Ok(Some(Recovery {
-            logged,
-            logger,
-            lives,
-            files,
-            restarts: 0,
-            stats: RecoveryStats::default(),
-        }))
-    }
-
-    /// How many restarts of sets there may still be.
-    pub fn restarts_left(&self) -> u32 {
-        self.logged.max_restarts.saturating_sub(self.restarts)
-    }
-
-    /// The first rank that is done with all others, if any is: it takes nobody in any more, so nobody
-    /// is to be started again.
-    pub fn who_left(&self) -> Result<Option<usize>, Failure> {
-        for rank in 0..self.lives.len() {
-            if self.logger.left(rank)?.is_some() {
-                return Ok(Some(rank));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a rank was done with the others before it knew of a restart: whoever was started again
-    /// then waits for it in vain.
-    pub fn left_too_early(&self, rank: usize) -> Result<bool, Failure> {
-        let present = self.lives.iter().map(|life| u64::from(life.incarnation)).sum();
-        Ok(self.logger.left(rank)?.is_some_and(|known| known < present))
+        let replays = HashMap::new();
+        Ok(Some(Recovery { ranks: ranks as usize, logged, logger, files, replays }))
     }
 
     /// What causal logging has sent with the messages of all ranks that are done, if it is in use.
     pub fn sent(&self) -> Result<Option<Counters>, Failure> {
         let mut all = Counters::default();
-        for rank in 0..self.lives.len() {
+        for rank in 0..self.ranks {
             all.add(&self.logger.sent(rank)?);
         }
         Ok(self.logged.causal.then_some(all))
     }
 
-    /// All members of a set have ended and are about to be started again. The checkpoint that it goes on
-    /// from, if it has only one member and that has one.
-    pub fn begin_again(&mut self, set: usize) -> Result<Option<Summary>, Failure> {
-        self.restarts += 1;
-        let mut last = None;
-        for rank in self.logged.sets.members(set) {
-            let life = &mut self.lives[rank];
-            *life = RankGeneration { incarnation: life.incarnation + 1, generation: self.restarts };
-            if let Some(files) = &mut self.files[rank] {
-                last = files.begin_again()?;
-            }
+    /// A rank has ended and is about to be started again. The checkpoint that it goes on from, if it has one.
+    pub fn begin_again(&mut self, rank: usize) -> Result<Option<Summary>, Failure> {
+        match &mut self.files[rank] {
+            Some(files) => files.begin_again(),
+            None => Ok(None),
         }
-        Ok(last)
     }
 
-    /// Which life of a rank this is.
-    pub fn incarnation(&self, rank: usize) -> u32 {
-        self.lives[rank].incarnation
-    }
-
-    /// What the next process of a rank is given; `replay` has the events of those before it.
-    pub fn env(&self, rank: usize, replay: Option<OwnedFd>) -> Result<ranks::RankEnv, Failure> {
+    /// What the next life of a rank is given; `replay` has the events of those before it.
+    pub fn env(
+        &self,
+        rank: usize,
+        replay: Option<OwnedFd>,
+        generations: &[RankGeneration],
+    ) -> Result<ranks::RankEnv, Failure> {
         let sets = &self.logged.sets;
-        let life = self.lives[rank];
+        let life = generations[rank];
         let events = match self.logged.events {
             Events::Nondeterministic => "nondeterministic",
             Events::All => "all",
@@ -136,7 +97,7 @@ impl Recovery {
         env.set("TAFFRAIL_EVENTS", events);
         env.set("TAFFRAIL_SETS", list(sets.all()));
         env.set("TAFFRAIL_INCARNATION", life.incarnation);
-        env.set("TAFFRAIL_GENERATIONS", list(self.lives.iter().map(|life| life.generation)));
+        env.set("TAFFRAIL_GENERATIONS", list(generations.iter().map(|life| life.generation)));
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
             let ring = env.inherit(&self.logger.ring(member))?;

@@ -1,218 +1,132 @@
-//! Ranks that have ended: what is done about those that failed.
+//! What the state machine of ranks' lives (`life.rs`) decides is carried out here.
 
 use super::event_loop::Job;
-use super::failures::OnFailure;
-use super::finalize::Programs;
-use super::ranks::{self, Bad};
-use super::{Failure, say};
+use super::life::{Action, Checkpoint, End, Event};
+use super::{Failure, ranks, say};
 use rustix::process::Signal;
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
-
-/// A rank that ended badly.
-struct Failed {
-    rank: usize,
-    /// `rank 2 (pid 17)`: its number is not its own for long.
-    who: String,
-    bad: Bad,
-}
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 impl Job<'_> {
-    /// Ranks have ended. What is done about one may depend on the others: those that died together
-    /// are started again knowing of each other.
-    pub(super) fn ended(&mut self, ended: &[usize]) {
-        let noticed = Instant::now();
-        let mut failed = Vec::new();
+    /// Does what was decided. What comes of it.
+    pub(super) fn carry_out(&mut self, action: Action) -> Vec<Event> {
+        match action {
+            Action::Report(line) => say(&line),
+            Action::FindExiting => {
+                let exiting = self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_exiting());
+                return vec![Event::Exiting { ranks: exiting.map(|(rank, _)| rank).collect() }];
+            }
+            Action::Stop(ranks) => {
+                ranks.iter().for_each(|&rank| self.ranks[rank].signal(Signal::KILL));
+                return self.reap(&ranks);
+            }
+            Action::Recover(ranks) => return self.answer(|job| job.recover(&ranks)),
+            Action::Start(ranks) => return self.answer(|job| job.start_again(&ranks)),
+            Action::Leave(rank) => {
+                let actions = self.server.gone(rank).into_iter();
+                return actions.filter_map(|action| self.act(rank, action)).collect();
+            }
+            Action::Kill(rank) => self.ranks[rank].signal(Signal::KILL),
+            Action::EndAll(signal) => {
+                self.signal_all(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
+                // A stopped process ends only when it goes on.
+                self.signal_all(Signal::CONT);
+            }
+            Action::KillAll => self.signal_all(Signal::KILL),
+            Action::Release => self.members.release(),
+        }
+        Vec::new()
+    }
+
+    fn answer(
+        &mut self,
+        what: impl FnOnce(&mut Self) -> Result<Vec<Event>, Failure>,
+    ) -> Vec<Event> {
+        what(self).unwrap_or_else(|Failure { status, why }| vec![Event::Trouble { status, why }])
+    }
+
+    /// Reaps direct children that have ended, or were killed.
+    pub(super) fn reap(&mut self, ended: &[usize]) -> Vec<Event> {
+        let mut events = Vec::new();
         for &rank in ended {
             let who = self.who(rank);
             match self.ranks[rank].reap(&self.guard) {
-                Err(e) => return self.fail(1, &format!("{who}: its status cannot be had: {e}")),
-                Ok(status) => match ranks::failure(status) {
-                    Some(bad) => failed.push(Failed { rank, who, bad }),
-                    None => {
-                        self.done.get_or_insert(rank);
-                        self.leaves(rank);
-                        self.check_leave(rank, &who);
-                    }
-                },
-            }
-        }
-        // What has ended by itself has decided to.
-        if let Some(Failed { who, bad, .. }) = failed.iter().find(|failed| !failed.bad.killed) {
-            self.fail(bad.status, &format!("{who} {}", bad.how));
-        }
-        let ending = self.kill_at.is_some();
-        match self.on_failure {
-            OnFailure::Restart if !ending && !failed.is_empty() => {
-                if let Err(Failure { status, why }) = self.restart(&failed, noticed) {
-                    self.fail(status, &why);
+                Ok(status) => events.push(Event::Ended { rank, end: end(status) }),
+                Err(e) => {
+                    let why = format!("{who}: its status cannot be had: {e}");
+                    events.push(Event::Trouble { status: 1, why });
+                    events.push(Event::Ended { rank, end: End::Signal(Signal::KILL.as_raw()) });
                 }
             }
-            on_failure => {
-                for Failed { rank, who, bad } in failed {
-                    if on_failure == OnFailure::ShrinkReport && !ending {
-                        say(&format!("{who} was {}; the others go on without it", bad.how));
-                        self.gone.push(rank);
-                        self.verdict.get_or_insert(bad.status);
-                    } else {
-                        self.fail(bad.status, &format!("{who} {}", bad.how));
-                    }
-                    self.leaves(rank);
-                }
-            }
+            self.members.forget(rank);
         }
+        // After their ends, so that none leaves between.
+        let left = if ended.is_empty() { Vec::new() } else { self.answer(|job| job.left()) };
+        left.into_iter().chain(events).collect()
     }
 
-    /// A rank has ended with success; was that after all restarts?
-    fn check_leave(&mut self, rank: usize, who: &str) {
-        let early =
-            self.recovery.as_ref().map_or(Ok(false), |recovery| recovery.left_too_early(rank));
-        match early {
-            Ok(false) => {}
-            Ok(true) => self.fail(
-                1,
-                &format!(
-                    "{who} was done with all others when one of them was killed, whose successor \
-                     waits for it in vain; {NOT_DONE}"
-                ),
-            ),
-            Err(Failure { status, why }) => self.fail(status, &why),
+    /// Which ranks are done with all others.
+    fn left(&self) -> Result<Vec<Event>, Failure> {
+        let Some(recovery) = &self.recovery else { return Ok(Vec::new()) };
+        let mut left = Vec::new();
+        for rank in 0..self.ranks.len() {
+            let known = recovery.logger.left(rank)?;
+            left.extend(known.map(|known| Event::Left { rank, known }));
         }
+        Ok(left)
     }
 
-    /// A rank has ended for good.
-    fn leaves(&mut self, rank: usize) {
-        for action in self.server.gone(rank) {
-            self.act(rank, action);
-        }
-    }
-
-    /// Starts the sets of ranks that were killed again.
-    fn restart(&mut self, failed: &[Failed], noticed: Instant) -> Result<(), Failure> {
-        let recovery = self.recovery.as_mut().expect("restarts need logging");
-        recovery.stats.failures += failed.len() as u32;
-        let how: Vec<String> =
-            failed.iter().map(|failed| format!("{} was {}", failed.who, failed.bad.how)).collect();
-        let how = how.join(", ");
-        let status = failed[0].bad.status;
-        let end = |why: String| Err(Failure { status, why: format!("{how}; {why}") });
-        if self.programs.as_ref().is_some_and(Programs::are_over) {
-            return end(format!("it is not restarted, since all programs were over: {NOT_DONE}"));
-        }
-        if let Some(done) = self.done.or(recovery.who_left()?) {
-            return end(all_were_done(done));
-        }
-        let sets: BTreeSet<usize> =
-            failed.iter().map(|failed| recovery.logged.sets.of(failed.rank)).collect();
-        let (wanted, left) = (sets.len() as u32, recovery.restarts_left());
-        if wanted > left {
-            let most = recovery.logged.max_restarts;
-            return end(format!(
-                "it is not restarted: --max-restarts is {most}, and {left} are left"
-            ));
-        }
-        let all: Vec<usize> =
-            sets.iter().flat_map(|&set| recovery.logged.sets.members(set)).collect();
-        let fellows: Vec<usize> =
-            all.iter().copied().filter(|&rank| self.ranks[rank].runs()).collect();
-        self.kill(&fellows)?;
-        let recovery = self.recovery.as_mut().expect("as above");
-        if let Some(done) = self.done.or(recovery.who_left()?) {
-            return end(all_were_done(done));
-        }
-
-        // All members of each set are dead: what they have written is one cut.
-        let mut replays: Vec<(usize, OwnedFd)> = Vec::new();
-        let mut events = 0;
-        for &rank in &all {
+    /// All members of the sets of these ranks are dead: what they have written is one cut.
+    fn recover(&mut self, ranks: &[usize]) -> Result<Vec<Event>, Failure> {
+        let Some(recovery) = &mut self.recovery else { return Ok(Vec::new()) };
+        let mut events = Vec::new();
+        for &rank in ranks {
             let download = recovery.logger.fetch(rank, &self.guard)?;
-            replays.push((rank, download.file));
-            events += download.count;
+            let last = recovery.begin_again(rank)?;
+            let checkpoint =
+                last.map(|last| Checkpoint { number: last.number, events: last.clock });
+            events.push(Event::Recovered { rank, events: download.count, checkpoint });
+            recovery.replays.insert(rank, download.file);
         }
-        let mut checkpoints = Vec::new();
-        for &set in &sets {
-            let last = recovery.begin_again(set)?;
-            events -= last.map_or(0, |last| last.clock);
-            checkpoints.extend(last);
-        }
-        for &rank in &all {
+        Ok(events)
+    }
+
+    fn start_again(&mut self, ranks: &[usize]) -> Result<Vec<Event>, Failure> {
+        for &rank in ranks {
             self.server.restarted(rank);
             self.finish_output(rank);
         }
-        if all.contains(&0) {
+        if ranks.contains(&0) {
             self.keyboard.rewind()?;
         }
         // Where messages are logged, an MPI takes each rank for a node.
-        crate::mpi::remove_left_behind(&self.name, all.iter().copied());
-        for (rank, replay) in replays {
-            self.ranks[rank] = self.start(rank, Some(replay))?;
+        crate::mpi::remove_left_behind(&self.name, ranks.iter().copied());
+        let mut events = Vec::new();
+        for &rank in ranks {
+            let replay: Option<OwnedFd> =
+                self.recovery.as_mut().and_then(|recovery| recovery.replays.remove(&rank));
+            self.ranks[rank] = self.start(rank, replay)?;
+            events.push(Event::Started { rank, pid: self.ranks[rank].pid().as_raw_pid() });
         }
-        let recovery = self.recovery.as_mut().expect("as above");
-        recovery.stats.restarts.push(noticed.elapsed());
-        recovery.stats.successors += all.len() as u32;
-        recovery.stats.events += events;
-        recovery.stats.checkpoints += checkpoints.len() as u32;
-        let running = self.ranks.iter().filter(|rank| rank.runs()).map(ranks::Rank::pid);
-        self.guard.replace_if_dead(running.chain(recovery.logger.pids()))?;
-        let what = match all[..] {
-            [rank] => format!("it as incarnation {}", recovery.incarnation(rank)),
-            _ => format!("ranks {}", spans(&all)),
-        };
-        let from = match checkpoints[..] {
-            [] => String::new(),
-            [last] => format!(" from checkpoint {}", last.number),
-            ref several => format!(", {} from checkpoints", several.len()),
-        };
-        say(&format!("{how}; restarting {what}{from} ({events} events to replay)"));
-        Ok(())
-    }
-
-    /// Ends ranks that are to be started again with others of their sets.
-    fn kill(&mut self, fellows: &[usize]) -> Result<(), Failure> {
-        for &rank in fellows {
-            self.ranks[rank].signal(Signal::KILL);
+        if let Some(recovery) = &self.recovery {
+            let running = self.ranks.iter().filter(|rank| rank.runs()).map(ranks::Rank::pid);
+            self.guard.replace_if_dead(running.chain(recovery.logger.pids()))?;
         }
-        for &rank in fellows {
-            let who = self.who(rank);
-            let status = self.ranks[rank]
-                .reap(&self.guard)
-                .map_err(|e| Failure::new(format!("{who}: its status cannot be had: {e}")))?;
-            match ranks::failure(status) {
-                Some(Bad { killed: true, .. }) => {}
-                // It was faster.
-                None => {
-                    self.done.get_or_insert(rank);
-                }
-                Some(Bad { status, how, .. }) => {
-                    return Err(Failure { status, why: format!("{who} {how}") });
-                }
-            }
-        }
-        Ok(())
+        Ok(events)
     }
 
     /// The event logger has said something, or is gone.
-    pub(super) fn look_at_logger(&mut self) {
-        let Some(recovery) = &mut self.recovery else { return };
-        if let Err(Failure { status, why }) = recovery.logger.look(&self.guard) {
-            self.fail(status, &why);
-        }
+    pub(super) fn check_logger(&mut self) -> Option<Event> {
+        let failed = self.recovery.as_mut()?.logger.look(&self.guard).err()?;
+        Some(Event::Trouble { status: failed.status, why: failed.why })
     }
 
     /// What is to be said of failures when all is over.
-    pub(super) fn tell_failures(&self) {
-        if !self.gone.is_empty() {
-            let (gone, all) = (self.gone.len(), self.ranks.len());
-            let mut ranks = self.gone.clone();
-            ranks.sort_unstable();
-            say(&format!(
-                "{gone} of {all} ranks were killed, the others went on: {}",
-                spans(&ranks)
-            ));
-        }
+    pub(super) fn report_failures(&self) {
+        self.life.summary().iter().for_each(|line| say(line));
         if let Some(recovery) = &self.recovery {
-            recovery.stats.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
+            self.life.stats.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
             if let Ok(Some(sent)) = recovery.sent() {
                 say(&format!("causal logging: {sent}"));
             }
@@ -220,37 +134,12 @@ impl Job<'_> {
     }
 }
 
-/// What it means when a rank is killed after all were done with each other.
-const NOT_DONE: &str = "all messages were done with; what it had still to do by itself, such as to write its results, is not done";
-
-fn all_were_done(rank: usize) -> String {
-    format!("it is not restarted, since rank {rank} is done with all others: {NOT_DONE}")
-}
-
-/// `0-3, 5`, of numbers in order.
-fn spans(numbers: &[usize]) -> String {
-    let mut spans: Vec<(usize, usize)> = Vec::new();
-    for &number in numbers {
-        match spans.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => spans.push((number, number)),
-        }
-    }
-    let text = |(first, last): &(usize, usize)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    spans.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::spans;
-
-    #[test]
-    fn neighbours_are_joined() {
-        assert_eq!(spans(&[]), "");
-        assert_eq!(spans(&[3]), "3");
-        assert_eq!(spans(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+/// How a direct child has ended.
+fn end(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (_, Some(signal)) => End::Signal(signal),
+        // A process that was waited for has one of both.
+        _ => End::Exited(1),
     }
 }

@@ -43,6 +43,17 @@ struct Rank {
     to_miss: HashMap<String, u32>,
     /// The key that it has asked for, and that is to be put again first.
     wants: Option<String>,
+    /// What it has said of this with its last line.
+    membership: Option<Membership>,
+}
+
+/// What a rank says of its part in the job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Membership {
+    /// It takes part from now on.
+    Joined,
+    /// It takes part no longer.
+    Finalised,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,7 +124,10 @@ impl Server {
         }
         let message = pmi::parse(line)?;
         let answer = match message.cmd.as_str() {
-            "init" => self.init(&message),
+            "init" => {
+                self.ranks[rank].membership = Some(Membership::Joined);
+                self.init(&message)
+            }
             "get_maxes" => Message::new("maxes")
                 .with("kvsname_max", KVSNAME_MAX)
                 .with("keylen_max", KEYLEN_MAX)
@@ -127,7 +141,10 @@ impl Server {
                 None => return Ok(Vec::new()),
             },
             "barrier_in" => return Ok(self.barrier(rank)),
-            "finalize" => Message::new("finalize_ack"),
+            "finalize" => {
+                self.ranks[rank].membership = Some(Membership::Finalised);
+                Message::new("finalize_ack")
+            }
             "abort" => {
                 let code = message.number("exitcode").unwrap_or(1);
                 let message = message.get("error_msg").or_else(|| message.get("message"));
@@ -145,6 +162,11 @@ impl Server {
             }
         };
         Ok(vec![ServerAction::Say { to: rank, message: answer }])
+    }
+
+    /// Whether a rank has joined the job or finalised with its last line.
+    pub fn membership(&mut self, rank: usize) -> Option<Membership> {
+        self.ranks[rank].membership.take()
     }
 
     /// A rank has ended. Whoever waits for what it was to put again waits no longer.

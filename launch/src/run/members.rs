@@ -1,0 +1,180 @@
+//! The members of ranks: processes that have joined the job. What they say of themselves on a connection of
+//! their own (`TAFFRAIL_OVER`, `docs/spec/rank-life.md`), and when those end that the launcher has not started.
+
+use super::Failure;
+use super::in_words;
+use super::life::{By, Event};
+use super::ranks::RankEnv;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType,
+};
+use rustix::process::{Pid, PidfdFlags};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The variable with the descriptor of the connection.
+const NAME: &str = "TAFFRAIL_OVER";
+
+/// Bytes of the longest message; what is longer is cut.
+const MESSAGE_MAX: usize = 4096;
+
+/// Of all ranks.
+pub struct Members {
+    /// Of the present life of each rank, until all its processes have closed it.
+    connections: Vec<Option<OwnedFd>>,
+    /// Members that are no direct children.
+    watched: Vec<Member>,
+}
+
+struct Member {
+    rank: usize,
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl Members {
+    /// Of so many ranks.
+    pub fn new(ranks: u32) -> Members {
+        Members { connections: (0..ranks).map(|_| None).collect(), watched: Vec::new() }
+    }
+
+    /// Gives the next life of a rank a connection. Those of the life before are no members any more.
+    pub fn env(&mut self, rank: usize, env: &mut RankEnv) -> Result<(), Failure> {
+        let failed = |e: Errno| {
+            Failure::new(format!("no connection for rank {rank}: {}", in_words(&e.into())))
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.map_err(failed)?;
+        names_senders(&ours).map_err(failed)?;
+        rustix::io::ioctl_fionbio(&ours, true).map_err(failed)?;
+        env.tell(NAME, &[theirs.as_raw_fd()]);
+        env.inherited.push(theirs);
+        self.connections[rank] = Some(ours);
+        self.forget(rank);
+        Ok(())
+    }
+
+    /// The connections.
+    pub fn connections(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let all = self.connections.iter().enumerate();
+        all.filter_map(|(rank, connection)| Some((rank, connection.as_ref()?.as_fd())))
+    }
+
+    /// Members that are no direct children: readable when they have ended.
+    pub fn watched(&self) -> impl Iterator<Item = (usize, i32, BorrowedFd<'_>)> {
+        self.watched.iter().map(|member| (member.rank, member.pid, member.pidfd.as_fd()))
+    }
+
+    /// What the processes of a rank have said.
+    pub fn listen(&mut self, rank: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut buffer = [0; MESSAGE_MAX];
+        while let Some(connection) = &self.connections[rank] {
+            match receive(connection.as_fd(), &mut buffer) {
+                Ok((0, _)) => self.connections[rank] = None,
+                Ok((len, pid)) => events.extend(event(rank, pid, &buffer[..len])),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => self.connections[rank] = None,
+            }
+        }
+        events
+    }
+
+    /// A process has joined, and is not the direct child. What there is to say if it has ended already.
+    pub fn watch(&mut self, rank: usize, pid: i32) -> Option<Event> {
+        if self.watched.iter().any(|member| (member.rank, member.pid) == (rank, pid)) {
+            return None;
+        }
+        match rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+            Ok(pidfd) => self.watched.push(Member { rank, pid, pidfd }),
+            Err(Errno::SRCH) => return Some(Event::MemberGone { rank, pid }),
+            // Without such descriptors only the end of the direct child is seen.
+            Err(_) => {}
+        }
+        None
+    }
+
+    /// A member has ended.
+    pub fn gone(&mut self, rank: usize, pid: i32) -> Event {
+        self.watched.retain(|member| (member.rank, member.pid) != (rank, pid));
+        Event::MemberGone { rank, pid }
+    }
+
+    /// A rank has ended.
+    pub fn forget(&mut self, rank: usize) {
+        self.watched.retain(|member| member.rank != rank);
+    }
+
+    /// All programs are over: their processes may end.
+    pub fn release(&self) {
+        for connection in self.connections.iter().flatten() {
+            // One that does not listen does not wait.
+            let _ = rustix::net::send(connection, b".", SendFlags::NOSIGNAL);
+        }
+    }
+}
+
+/// What is received on this connection comes with the process that has sent it.
+pub fn names_senders(connection: &impl AsFd) -> rustix::io::Result<()> {
+    rustix::net::sockopt::set_socket_passcred(connection, true)
+}
+
+/// Receives bytes, and from which process; 0 if that cannot be told.
+pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> rustix::io::Result<(usize, i32)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let pid = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_pid()),
+        _ => None,
+    });
+    Ok((received.bytes, pid.unwrap_or(0)))
+}
+
+/// The other end of a connection, in a process that the launcher has given it. It is not taken: the program
+/// that this process becomes, or is the server of, has it, too.
+pub fn from_env() -> std::io::Result<OwnedFd> {
+    let text = std::env::var(NAME).unwrap_or_default();
+    let number = text.parse().ok().filter(|&number: &i32| number > 2).ok_or_else(|| {
+        std::io::Error::other(format!("{NAME} should be a descriptor above 2, it is {text:?}"))
+    })?;
+    // SAFETY: the launcher has opened it for this process, which does not close it.
+    let connection = unsafe { BorrowedFd::borrow_raw(number) };
+    connection.try_clone_to_owned()
+}
+
+/// Says something to the launcher. One that is gone hears nothing.
+pub fn say(launcher: BorrowedFd<'_>, what: &str) {
+    let mut end = what.len().min(MESSAGE_MAX);
+    while !what.is_char_boundary(end) {
+        end -= 1;
+    }
+    let _ = rustix::net::send(launcher, &what.as_bytes()[..end], SendFlags::NOSIGNAL);
+}
+
+/// What a message means. One that means nothing is no reason to end a job.
+fn event(rank: usize, pid: i32, message: &[u8]) -> Option<Event> {
+    let text = String::from_utf8_lossy(message.get(1..)?);
+    let by = By::Endpoint;
+    Some(match message[0] {
+        b'o' => Event::Joined { rank, pid, by },
+        b'c' => Event::Finalised { rank, pid, by },
+        b'x' => Event::Exits { rank, pid, status: text.parse().ok()? },
+        b'.' => Event::ProgramOver { rank, pid },
+        // Its PMIx server speaks for the direct child.
+        b'i' => Event::Joined { rank, pid: 0, by: By::Pmix },
+        b'f' => Event::Finalised { rank, pid: 0, by: By::Pmix },
+        b'a' => {
+            let (code, text) = text.split_once(' ').unwrap_or((&text, ""));
+            let text = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+            Event::Aborted { rank, code: code.parse().ok()?, text }
+        }
+        _ => return None,
+    })
+}
