@@ -14,27 +14,33 @@ pub struct Refusal {
     /// Positive.
     pub errno: c_int,
     pub why: String,
+    /// The user should know, and not only who asks for a log: something is not to be had here.
+    is_said: bool,
 }
 
 impl Refusal {
     pub fn new(errno: c_int, why: impl Into<String>) -> Refusal {
-        Refusal { errno, why: why.into() }
+        let is_said = matches!(errno, FI_EIO | FI_ENOMEM | FI_EOTHER);
+        Refusal { errno, why: why.into(), is_said }
     }
 }
 
 impl From<taffrail::Error> for Refusal {
     fn from(error: taffrail::Error) -> Refusal {
-        Refusal { errno: errno_of(&error), why: error.to_string() }
+        Refusal { errno: errno_of(&error), why: error.to_string(), is_said: true }
     }
 }
 
-/// Answers a call that is not on the way of messages: a refusal becomes a line of the log and its
-/// number, a panic `FI_EOTHER`.
+/// Answers a call that is not on the way of messages: a refusal becomes its number and a line, which is for
+/// the log only where programs ask for this and that to see what there is. A panic becomes `FI_EOTHER`.
 pub fn answer(what: &str, call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => value,
         Ok(Err(refusal)) => {
             tracing::warn!("{what}: {refusal}");
+            if refusal.is_said {
+                say(&format!("{what} is refused: {refusal}"));
+            }
             -refusal.errno
         }
         Err(_) => {

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn open(
             if info.ep_attr.as_ref().is_some_and(|attr| attr.r#type > FI_EP_RDM) {
                 return Err(Refusal::new(FI_EINVAL, "only reliable datagrams (FI_EP_RDM)"));
             }
-            let engine = join().inspect_err(|error| say(&format!("no endpoint: {error}")))?;
+            let engine = join()?;
             room::say_if_little();
             let made = Box::new(Endpoint {
                 fid: fid_ep {
@@ -136,8 +136,7 @@ pub unsafe extern "C" fn open(
                     true => standby::begin(made, &raw const (*domain).lock),
                     false => Ok(()),
                 })
-                .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))
-                .inspect_err(|error| say(&format!("no endpoint: {error}")))?;
+                .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))?;
             let _guard = (*domain).lock.take();
             let state = &mut (*domain).state;
             if let Some(progress) = &state.progress {
