@@ -3,6 +3,7 @@
 
 mod addresses;
 mod apps;
+mod before_exec;
 mod cpus;
 mod event_loop;
 mod failures;
@@ -54,7 +55,8 @@ pub struct Args {
     /// How many ranks to start
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=apps::RANKS_MAX))]
     ranks: u32,
-    /// Give each rank a CPU of its own, round robin, or none [default: core, if there are enough]
+    /// Give each rank a CPU of its own, from the first on, round robin, or none [default: core, if there are several
+    /// ranks and a CPU for each that no other `taffrail` job has bound a rank to; else none]
     #[arg(long, value_enum)]
     bind: Option<Bind>,
     /// Put `[rank] ` before each line of output. Lines of more than 64 KiB are split, and their further parts begin

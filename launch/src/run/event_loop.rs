@@ -29,11 +29,11 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let signals = Signals::catch()?;
     let outlets = outlets::start()
         .map_err(|e| Failure::new(format!("no thread that writes output: {}", in_words(&e))))?;
-    let guard = Guard::start()?;
+    let (name, digest) = identity()?;
+    let guard = Guard::start(&name, args.ranks)?;
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
-    let (name, digest) = identity()?;
     let mut job = Job {
         args,
         places,
@@ -74,7 +74,7 @@ pub(super) struct Job<'a> {
     /// No other job has it.
     pub(super) name: String,
     /// The CPU of each rank, if they are bound.
-    places: Option<Vec<usize>>,
+    places: Option<cpus::Places>,
     pub(super) server: Server,
     pub(super) ranks: Vec<Rank>,
     pub(super) keyboard: Keyboard,
@@ -123,7 +123,7 @@ impl Job<'_> {
         if let Some(heartbeats) = &mut self.heartbeats {
             heartbeats.env(number, &mut env)?;
         }
-        let cpu = self.places.as_ref().map(|places| places[number]);
+        let cpu = self.places.as_ref().map(|places| places.of(number));
         let (rank, input) = Rank::start(self.args, number, cpu, env, &self.guard)?;
         if number == 0 {
             self.keyboard.connect(input);

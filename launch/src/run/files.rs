@@ -3,17 +3,20 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::OnceLock;
 
-/// The limit that this process was started with.
+/// The limit that this process was started with, if it was raised.
 static GIVEN: OnceLock<Rlimit> = OnceLock::new();
 
 /// Lets this process have as many open files as it may give itself.
 pub fn raise_limit() {
-    let given = GIVEN.get_or_init(|| getrlimit(Resource::Nofile));
+    let given = getrlimit(Resource::Nofile);
+    let is_lower = given.current.is_some_and(|now| given.maximum.is_none_or(|most| now < most));
     // A job for which it is too low still says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: given.maximum, ..*given });
+    if is_lower && setrlimit(Resource::Nofile, Rlimit { current: given.maximum, ..given }).is_ok() {
+        let _ = GIVEN.set(given);
+    }
 }
 
-/// The limit that this process was started with.
-pub fn limit_given() -> Rlimit {
-    *GIVEN.get_or_init(|| getrlimit(Resource::Nofile))
+/// The limit that ranks are to have, if it is not the present one.
+pub fn limit_to_restore() -> Option<Rlimit> {
+    GIVEN.get().copied()
 }

@@ -3,7 +3,7 @@
 //! A rank itself dies with its launcher (the kernel sees to that), but what the rank has started
 //! would not. The guard holds one end of a connection on which every rank announces its process
 //! group before it runs any program; when the launcher is gone the connection ends, and the guard
-//! kills the groups that are left.
+//! kills the groups that are left, and removes the files that MPIs have for the job.
 
 use super::{Failure, own_program};
 use rustix::net::SendFlags;
@@ -14,16 +14,50 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// The launcher's handle on its guard.
 pub struct Guard {
     process: Child,
     connection: Option<UnixStream>,
+    job: Guarded,
+}
+
+/// The job of a guard: the first that it is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Guarded {
+    name: String,
+    ranks: u32,
+}
+
+/// The longest name of a job that a guard believes.
+const NAME_MAX: u32 = 1024;
+
+impl Guarded {
+    fn to_bytes(&self) -> Vec<u8> {
+        let numbers = [self.ranks, self.name.len() as u32].map(u32::to_ne_bytes);
+        [numbers.as_flattened(), self.name.as_bytes()].concat()
+    }
+
+    /// Nothing if the launcher was gone before it had said it.
+    fn read(from: &mut impl Read) -> Option<Guarded> {
+        let mut number = || {
+            let mut bytes = [0; 4];
+            from.read_exact(&mut bytes).ok()?;
+            Some(u32::from_ne_bytes(bytes))
+        };
+        let (ranks, len) = (number()?, number()?.min(NAME_MAX));
+        let mut name = vec![0; len as usize];
+        from.read_exact(&mut name).ok()?;
+        Some(Guarded { name: String::from_utf8(name).ok()?, ranks })
+    }
 }
 
 impl Guard {
-    pub fn start() -> Result<Guard, Failure> {
+    /// Of the job of this name, with so many ranks.
+    pub fn start(name: &str, ranks: u32) -> Result<Guard, Failure> {
         let failed = |e| Failure::new(format!("cannot start the guard of the job: {e}"));
+        let job = Guarded { name: name.to_owned(), ranks };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let process = own_program::command()
             .arg("guard")
@@ -33,13 +67,15 @@ impl Guard {
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        Ok(Guard { process, connection: Some(ours) })
+        let guard = Guard { process, connection: Some(ours), job };
+        send(guard.connection(), &guard.job.to_bytes());
+        Ok(guard)
     }
 
     /// Starts another one for these groups, if this one was killed.
     pub fn replace_if_dead(&mut self, groups: impl Iterator<Item = Pid>) -> Result<(), Failure> {
         if let Ok(Some(_)) = self.process.try_wait() {
-            *self = Guard::start()?;
+            *self = Guard::start(&self.job.name, self.job.ranks)?;
             groups.for_each(|group| self.watch(group));
         }
         Ok(())
@@ -77,10 +113,17 @@ pub fn announce(connection: BorrowedFd<'_>) {
     say(connection, rustix::process::getpid().as_raw_pid());
 }
 
-/// A guard that someone killed guards no more; the job itself is not in danger.
 fn say(connection: BorrowedFd<'_>, number: i32) {
-    let _ = rustix::net::send(connection, &number.to_ne_bytes(), SendFlags::NOSIGNAL);
+    send(connection, &number.to_ne_bytes());
 }
+
+/// A guard that someone killed guards no more; the job itself is not in danger.
+fn send(connection: BorrowedFd<'_>, bytes: &[u8]) {
+    let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL);
+}
+
+/// How long the guard waits for what it has killed, before it removes files that could still be made.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the guard process does.
 pub fn guard() -> ExitCode {
@@ -88,6 +131,7 @@ pub fn guard() -> ExitCode {
     let mut groups = BTreeSet::new();
     let mut record = [0; 4];
     let mut connection = std::io::stdin().lock();
+    let Some(job) = Guarded::read(&mut connection) else { return ExitCode::SUCCESS };
     while connection.read_exact(&mut record).is_ok() {
         let number = i32::from_ne_bytes(record);
         match number {
@@ -95,8 +139,36 @@ pub fn guard() -> ExitCode {
             _ => groups.remove(&number.saturating_neg()),
         };
     }
-    for group in groups.into_iter().filter_map(Pid::from_raw) {
+    if groups.is_empty() {
+        // The launcher has ended, and has removed the files itself.
+        return ExitCode::SUCCESS;
+    }
+    let groups: Vec<Pid> = groups.into_iter().filter_map(Pid::from_raw).collect();
+    for &group in &groups {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
+    let until = Instant::now() + PATIENCE;
+    let is_there = |group: &Pid| rustix::process::test_kill_process_group(*group).is_ok();
+    while groups.iter().any(is_there) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    crate::mpi::remove_left_behind(&job.name, 0..job.ranks as usize);
     ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_told_its_job() {
+        let job = Guarded { name: "taffrail-1-ab".into(), ranks: 7 };
+        let bytes = job.to_bytes();
+        let mut both = [&bytes[..], &5i32.to_ne_bytes()].concat();
+        let mut rest = &both[..];
+        assert_eq!(Guarded::read(&mut rest), Some(job));
+        assert_eq!(rest, 5i32.to_ne_bytes());
+        both.truncate(bytes.len() - 1);
+        assert_eq!(Guarded::read(&mut &both[..]), None);
+    }
 }

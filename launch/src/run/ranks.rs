@@ -1,19 +1,14 @@
 //! One rank: how its process is started, what of it is watched, how it is ended.
 
-use super::guard::{self, Guard};
+use super::guard::Guard;
 use super::line::Line;
 use super::outlets::{self, To};
 use super::output::Output;
-use super::{App, Args, Failure, family, files, in_words, keyboard, own_program, pmix};
+use super::{App, Args, Failure, before_exec, family, in_words, keyboard, own_program, pmix};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, setrlimit, waitid,
-};
-use rustix::thread::CpuSet;
-use std::io::ErrorKind;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, waitid};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 pub struct Rank {
@@ -97,23 +92,20 @@ impl Rank {
     ) -> Result<(Rank, Option<ChildStdin>), Failure> {
         let (_, app) = args.app_of(number);
         let program = app.program.to_string_lossy();
-        let failed = |e: std::io::Error| Failure {
-            status: match e.kind() {
-                ErrorKind::NotFound => 127,
-                ErrorKind::PermissionDenied => 126,
-                _ => 1,
-            },
-            why: format!("cannot start {program:?} as rank {number}: {}", in_words(&e)),
+        let failed = |e: std::io::Error| {
+            let (status, why) = before_exec::why(&e);
+            Failure { status, why: format!("cannot start {program:?} as rank {number}: {why}") }
         };
-        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let no_line =
+            |e| Failure::new(format!("rank {number} has no connection: {}", in_words(&e)));
+        let (ours, theirs) = UnixStream::pair().map_err(no_line)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
         let mut command = command(args.pmix, app);
         command
             .env("PMI_FD", theirs.as_raw_fd().to_string())
             .envs(identity(number, args.ranks))
-            .stdin(keyboard::stdin_of(number, args.failures.log()))
-            .process_group(0);
+            .stdin(keyboard::stdin_of(number, args.failures.log()));
         // A launcher that started us, if any, is not the one of the ranks.
         for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(OURS) {
             command.env_remove(name);
@@ -132,11 +124,11 @@ impl Rank {
         }
         let mut inherited = env.inherited;
         inherited.push(theirs);
-        before_exec(&mut command, inherited, cpu, guard).map_err(failed)?;
+        before_exec::prepare(&mut command, inherited, cpu, guard).map_err(no_line)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();
         let label = args.label.then_some(number);
-        Ok((Rank::watched(process, label, ours).map_err(failed)?, keyboard))
+        Ok((Rank::watched(process, label, ours).map_err(no_line)?, keyboard))
     }
 
     fn watched(
@@ -258,43 +250,6 @@ fn command(pmix: bool, app: &App) -> Command {
 /// What a PMIx server tells its client, and not what a user tells the library.
 fn of_pmix(name: &[u8]) -> bool {
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_")
-}
-
-/// What the child does between fork and exec.
-fn before_exec(
-    command: &mut Command,
-    inherited: Vec<OwnedFd>,
-    cpu: Option<usize>,
-    guard: &Guard,
-) -> std::io::Result<()> {
-    let launcher = rustix::process::getpid();
-    let guard = guard.connection().try_clone_to_owned()?;
-    let place = cpu.map(|cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        set
-    });
-    let files = files::limit_given();
-    let prepare = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The launcher may have died before that call; then the signal never comes.
-        if rustix::process::getppid() != Some(launcher) {
-            return Err(rustix::io::Errno::SRCH.into());
-        }
-        guard::announce(guard.as_fd());
-        if let Some(place) = &place {
-            rustix::thread::sched_setaffinity(None, place)?;
-        }
-        setrlimit(Resource::Nofile, files)?;
-        for file in &inherited {
-            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
-        }
-        Ok(())
-    };
-    // SAFETY: the closure runs in the forked child. It only makes system calls on values that are
-    // there already: no allocation, no lock, nothing that another thread could hold.
-    unsafe { command.pre_exec(prepare) };
-    Ok(())
 }
 
 /// The part of a status that the shell sees; never 0, since this is about failures.

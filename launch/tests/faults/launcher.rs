@@ -27,3 +27,19 @@ fn an_endless_printer_does_not_keep_the_launcher_from_its_duties() {
 fn a_reader_that_stands_still_does_not_keep_the_launcher_from_its_duties() {
     script_is_right("run-label-reader-stands-still.sh");
 }
+
+#[test]
+fn one_rank_has_all_processors_and_two_jobs_share_none_while_others_are_idle() {
+    script_is_right("run-bound-to-first-processors.sh");
+}
+
+#[test]
+fn calls_that_a_sandbox_refuses_are_done_without_or_named() {
+    script_is_right("run-refused-system-calls.sh");
+}
+
+#[test]
+fn files_of_an_mpi_are_removed_when_the_launcher_is_killed() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    bench.script("launcher-killed-leaves-files.sh", Some(&mpich)).is_right();
+}

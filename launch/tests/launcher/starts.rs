@@ -68,11 +68,19 @@ fn allowed() -> Vec<usize> {
 const CPUS: &str = "echo $PMI_RANK $(grep Cpus_allowed_list /proc/self/status | cut -f2)";
 
 #[test]
-fn ranks_get_cpus_of_their_own_while_there_are_enough() {
+fn ranks_get_cpus_of_their_own_when_told() {
     let cpus = allowed();
     let n = cpus.len().min(8);
     let expected: Vec<_> = (0..n).map(|rank| format!("{rank} {}", cpus[rank])).collect();
-    assert_eq!(sorted(&script(n as u32, CPUS).out), expected);
+    let job = run(&["run", "-n", &n.to_string(), "--bind", "core", "bash", "-c", CPUS]);
+    assert_eq!(sorted(&job.out), expected);
+}
+
+#[test]
+fn one_rank_may_run_everywhere() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let free = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:\t")).unwrap();
+    assert_eq!(script(1, CPUS).out, format!("0 {free}\n"));
 }
 
 #[test]
