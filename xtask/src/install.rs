@@ -1,12 +1,18 @@
 //! `cargo xtask install`: programs, libraries and headers under a prefix.
 
+mod next;
+mod put;
+
 use crate::command::{answer, cargo, run};
 use crate::place::Place;
-use crate::report::Outcome;
+use put::Tree;
 use serde::Deserialize;
-use std::io::{Error, ErrorKind};
+use std::io::Error;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
+
+/// Files at the root of the workspace that go with every copy.
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Packages of programs.
 const PROGRAMS: [&str; 2] = ["taffrail-launch", "taffrail-perf"];
@@ -41,19 +47,29 @@ struct Target {
 /// How it is built.
 #[derive(Clone, Copy, Default)]
 pub struct How {
-    /// Optimised.
+    /// Optimised, and without what only a debugger reads.
     pub release: bool,
     /// With PMIx, where that is a feature.
     pub pmix: bool,
 }
 
-/// Builds what there is, and installs it under `prefix`.
-pub fn chore(place: &Place, prefix: &Path, how: How) -> Outcome {
-    match install(place, prefix, how) {
-        Ok(()) => Outcome::of_check(true, ""),
+/// Builds what there is, installs it under `prefix`, and says what to type next.
+pub fn chore(place: &Place, prefix: &Path, how: How) -> ExitCode {
+    let destdir = std::env::var_os("DESTDIR").map(PathBuf::from);
+    match Tree::new(prefix, destdir, how.release).and_then(|tree| into(place, tree, how)) {
+        Ok(tree) => {
+            let (build, mib) = (if how.release { "release" } else { "debug" }, tree.bytes() >> 20);
+            let version = env!("CARGO_PKG_VERSION");
+            let prefix = tree.prefix.display();
+            println!("\nInstalled: Taffrail {version}, {build} build, {mib} MiB, in {prefix}");
+            if tree.is_final() {
+                print!("{}", next::lines(&tree, |name| std::env::var_os(name)));
+            }
+            ExitCode::SUCCESS
+        }
         Err(e) => {
-            println!("{e}");
-            Outcome::of_check(false, "nothing, or not all, was installed: see the error above")
+            eprintln!("nothing, or not all, was installed: {e}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -63,40 +79,47 @@ pub fn chore(place: &Place, prefix: &Path, how: How) -> Outcome {
 /// # Errors
 /// What could not be built, read or written.
 pub fn install(place: &Place, prefix: &Path, how: How) -> Result<(), Error> {
-    let How { release, pmix } = how;
-    let prefix = std::path::absolute(prefix)?;
+    into(place, Tree::new(prefix, None, how.release)?, how).map(drop)
+}
+
+fn into(place: &Place, mut tree: Tree, how: How) -> Result<Tree, Error> {
     let workspace = Workspace::read(place)?;
-    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0];
-    let there: Vec<&Package> = wanted.iter().filter_map(|name| workspace.package(name)).collect();
-
-    let mut build = cargo(place, "build --locked");
-    build.args(release.then_some("--release"));
-    build.args(pmix.then_some("--features=taffrail-perf/pmix"));
-    build.args(there.iter().flat_map(|package| ["-p", &package.name]));
-    must(&mut build)?;
-    let c_package = workspace.package(C_LIBRARY.0);
-    if c_package.is_some() {
-        // With all its crate types it would be left without the optimisation at link time.
-        let mut build = cargo(place, "rustc --locked --lib --crate-type staticlib");
-        build.args(release.then_some("--release")).args(pmix.then_some("--features=pmix"));
-        must(build.args(["-p", C_LIBRARY.0]))?;
-    }
-
-    let built = workspace.target_directory.join(if release { "release" } else { "debug" });
+    build(place, &workspace, how)?;
+    let built = workspace.target_directory.join(if how.release { "release" } else { "debug" });
     for name in PROGRAMS {
         for program in workspace.package(name).into_iter().flat_map(|p| p.targets_of("bin")) {
-            copy(&built.join(program), &prefix.join("bin").join(program))?;
+            tree.program(&built.join(program), &format!("bin/{program}"))?;
         }
     }
     match workspace.package(PROVIDER.0) {
         Some(package) => {
-            copy(&built.join(package.library()?), &prefix.join("lib").join(PROVIDER.1))?
+            tree.program(&built.join(package.library()?), &format!("lib/{}", PROVIDER.1))?;
         }
         None => println!("no {}: there is no package {}", PROVIDER.1, PROVIDER.0),
     }
-    match c_package {
-        Some(package) => c_library(package, &built, &prefix)?,
+    match workspace.package(C_LIBRARY.0) {
+        Some(package) => c_library(package, &built, &mut tree)?,
         None => println!("no {}: there is no package {}", C_LIBRARY.1, C_LIBRARY.0),
+    }
+    for licence in LICENCES {
+        tree.copy(&place.root.join(licence), &format!("share/doc/taffrail/{licence}"))?;
+    }
+    Ok(tree)
+}
+
+fn build(place: &Place, workspace: &Workspace, How { release, pmix }: How) -> Result<(), Error> {
+    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0];
+    let there = wanted.iter().filter_map(|name| workspace.package(name));
+    let mut build = cargo(place, "build --locked");
+    build.args(release.then_some("--release"));
+    build.args(pmix.then_some("--features=taffrail-perf/pmix"));
+    build.args(there.flat_map(|package| ["-p", &package.name]));
+    must(&mut build)?;
+    if workspace.package(C_LIBRARY.0).is_some() {
+        // With all its crate types it would be left without the optimisation at link time.
+        let mut build = cargo(place, "rustc --locked --lib --crate-type staticlib");
+        build.args(release.then_some("--release")).args(pmix.then_some("--features=pmix"));
+        must(build.args(["-p", C_LIBRARY.0]))?;
     }
     Ok(())
 }
@@ -138,25 +161,23 @@ fn must(build: &mut Command) -> Result<(), Error> {
 }
 
 /// The library with the names by which it is found, its header, and what pkg-config reads.
-fn c_library(package: &Package, built: &Path, prefix: &Path) -> Result<(), Error> {
-    let lib = prefix.join("lib");
+fn c_library(package: &Package, built: &Path, tree: &mut Tree) -> Result<(), Error> {
     let versioned = format!("{}.{}", C_LIBRARY.1, package.version);
-    let library = lib.join(&versioned);
-    make_room(&library)?;
-    link_c_library(package.folder(), built, &library)?;
-    link(&versioned, &lib.join(C_LIBRARY.1))?;
-    if let Some(name) = soname(&library)?.filter(|name| *name != C_LIBRARY.1 && *name != versioned)
-    {
-        link(&versioned, &lib.join(name))?;
+    let library = format!("lib/{versioned}");
+    tree.binary(&library, |new| link_c_library(package.folder(), built, new))?;
+    tree.link(&versioned, &format!("lib/{}", C_LIBRARY.1))?;
+    let name = soname(&tree.path(&library))?;
+    if let Some(name) = name.filter(|name| *name != C_LIBRARY.1 && *name != versioned) {
+        tree.link(&versioned, &format!("lib/{name}"))?;
     }
-    copy(&package.folder().join("include/taffrail.h"), &prefix.join("include/taffrail.h"))?;
-    let template = read(&package.folder().join("taffrail.pc.in"))?;
+    tree.copy(&package.folder().join("include/taffrail.h"), "include/taffrail.h")?;
+    let template = package.folder().join("taffrail.pc.in");
+    let template = std::fs::read_to_string(&template)
+        .map_err(|e| Error::new(e.kind(), format!("{}: {e}", template.display())))?;
     let text = template
-        .replace("@prefix@", &prefix.to_string_lossy())
+        .replace("@prefix@", &tree.prefix.to_string_lossy())
         .replace("@version@", &package.version);
-    let to = lib.join("pkgconfig/taffrail.pc");
-    make_room(&to)?;
-    std::fs::write(&to, text)
+    tree.text(&text, "lib/pkgconfig/taffrail.pc")
 }
 
 /// Links the shared C library out of the static one in the folder `built`.
@@ -179,33 +200,4 @@ fn soname(library: &Path) -> Result<Option<String>, Error> {
     let bytes = std::fs::read(library)?;
     let elf = goblin::elf::Elf::parse(&bytes).map_err(Error::other)?;
     Ok(elf.soname.map(str::to_owned))
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| said(path, e))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    make_room(to)?;
-    std::fs::copy(from, to).map_err(|e| said(from, e))?;
-    Ok(())
-}
-
-fn link(to: &str, at: &Path) -> Result<(), Error> {
-    make_room(at)?;
-    std::os::unix::fs::symlink(to, at)
-}
-
-/// Makes the folder and takes away what is there: a program that runs cannot be written to.
-fn make_room(path: &Path) -> Result<(), Error> {
-    println!("{}", path.display());
-    std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(said(path, e)),
-        _ => Ok(()),
-    }
-}
-
-fn said(path: &Path, e: Error) -> Error {
-    Error::new(e.kind(), format!("{}: {e}", path.display()))
 }

@@ -29,13 +29,17 @@ enum Chore {
         #[arg(long, value_delimiter = ',')]
         only: Vec<steps::Step>,
     },
-    /// Builds the programs and libraries, and installs them under a prefix.
+    /// Builds the programs and libraries, and installs them under a prefix. With DESTDIR set, below
+    /// that folder, for a package.
     Install {
-        /// The folder that gets bin/, lib/, include/ and lib/pkgconfig/.
+        /// The folder that gets bin/, lib/, include/ and share/.
         #[arg(long)]
         prefix: PathBuf,
-        /// Build them optimised.
-        #[arg(long)]
+        /// Build them for debugging: several times slower, and several times larger.
+        #[arg(long, conflicts_with = "release")]
+        debug: bool,
+        /// As without it: optimised.
+        #[arg(long, hide = true)]
         release: bool,
         /// Have taffrail-perf and the C library join jobs whose launcher speaks PMIx, too.
         #[arg(long)]
@@ -68,9 +72,8 @@ fn main() -> ExitCode {
     let place = place::Place::find();
     let outcomes = match Arguments::parse().chore {
         Chore::Test { only } => steps::run(&place, &only),
-        Chore::Install { prefix, release, pmix } => {
-            let how = install::How { release, pmix };
-            vec![report::timed("install", || install::chore(&place, &prefix, how))]
+        Chore::Install { prefix, debug, pmix, release: _ } => {
+            return install::chore(&place, &prefix, install::How { release: !debug, pmix });
         }
         Chore::Header => vec![report::timed("header", || header::chore(&place))],
         Chore::Fuzz { target, seconds, input } => {
