@@ -1,6 +1,6 @@
 //! What an operation can fail with: what was expected, what was there, what to do.
 
-use crate::{Rank, Request};
+use crate::{Data, Rank, Request};
 use taffrail_fabric::{Denied, Fault, MemoryError};
 
 /// Why an operation failed.
@@ -28,6 +28,8 @@ pub enum Error {
         source_rank: Rank,
         /// The tag of the message.
         tag: u64,
+        /// The number beside its payload.
+        data: Data,
     },
     /// Ranks called a collective operation with different lengths.
     #[error(

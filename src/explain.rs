@@ -108,14 +108,20 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
 
 /// Says something that somebody should know: to who subscribes to `tracing`, or else on standard error.
 pub(crate) fn warn(what: &str) {
-    use std::io::Write;
     use tracing::subscriber::NoSubscriber;
     if tracing::dispatcher::get_default(|dispatch| dispatch.is::<NoSubscriber>()) {
-        // When nobody listens there is nobody to tell.
-        let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
+        say(what);
     } else {
         tracing::warn!("{what}");
     }
+}
+
+/// Writes a line on standard error in one write, so that those of several processes do not mix.
+#[cold]
+pub(crate) fn say(what: &str) {
+    use std::io::Write;
+    // When nobody listens there is nobody to tell.
+    let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
 }
 
 /// What becomes of announced messages whose memory is behind keys like `key`.

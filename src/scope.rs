@@ -124,8 +124,8 @@ impl<'env> Scope<'_, 'env> {
     fn finish(&mut self, failed: bool) -> Result<(), Error> {
         if !self.started.is_empty() && self.mark != Arc::as_ptr(&self.endpoint.back) {
             // The buffers are in use by an endpoint that is out of reach.
-            eprintln!(
-                "taffrail: the endpoint of a scope was replaced while operations were under way"
+            crate::explain::say(
+                "the endpoint of a scope was replaced while operations were under way",
             );
             std::process::abort();
         }

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use taffrail::{Endpoint, Error, Landed, Pattern, Request};
+use taffrail::{Data, Endpoint, Error, Landed, Pattern, Request};
 
 /// Starts a multi-receive of everything rank 1 sends with tag 1.
 fn multi(ep: &mut Endpoint, into: &mut [u8], least: usize) -> Request {
@@ -101,7 +101,8 @@ fn the_last_message_of_a_multi_receive_may_be_cut() {
                 landed.sort_by_key(Result::is_err);
                 assert_eq!(landed[0].as_ref().unwrap().status.len, len, "{name}");
                 let room = len / 2;
-                let expected = Error::Truncated { len, room, source_rank: 1, tag: 1 };
+                let expected =
+                    Error::Truncated { len, room, source_rank: 1, tag: 1, data: Data::NONE };
                 assert_eq!(landed[1].as_ref().unwrap_err(), &expected, "{name}");
                 ep.wait(request).unwrap();
                 check(&into[..len], k as u64);

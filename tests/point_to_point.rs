@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
-use taffrail::{Dest, Endpoint, Error, Pattern, Settings};
+use taffrail::{Data, Dest, Endpoint, Error, Pattern, Settings};
 
 const DATA: u64 = 1;
 const MARK: u64 = 2;
@@ -159,7 +159,8 @@ fn a_truncated_message_fails_its_receive_and_nothing_else() {
                             s.wait(request)
                         })
                         .unwrap_err();
-                    let expected = Error::Truncated { len, room, source_rank: 1, tag: DATA };
+                    let expected =
+                        Error::Truncated { len, room, source_rank: 1, tag: DATA, data: Data::NONE };
                     assert_eq!(error, expected, "{name}");
                     check(&into[..room], k as u64);
                     assert!(into[room..].iter().all(|&b| b == 0), "{name}: beyond {room}");

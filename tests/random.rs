@@ -218,7 +218,7 @@ fn judge(program: &Program, me: u32, outcomes: &[Outcome]) -> Result<(), TestCas
         };
         let (source, tag, len) = match *result {
             Ok(Status { source, tag, len, .. }) => (source, tag, len),
-            Err(Error::Truncated { len, room: r, source_rank, tag }) => {
+            Err(Error::Truncated { len, room: r, source_rank, tag, .. }) => {
                 prop_assert!(r == *room && len > *room, "rank {}, receive {}: {:?}", me, k, result);
                 (source_rank, tag, len)
             }

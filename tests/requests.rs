@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use taffrail::{Dest, Error, Pattern, Request};
+use taffrail::{Data, Dest, Error, Pattern, Request};
 
 #[test]
 fn what_a_scope_leaves_is_waited_for() {
@@ -153,7 +153,8 @@ fn wait_any_tells_which_has_failed_and_the_others_stay() {
             s.isend((0, 2), b"long")?;
             let (which, result) = s.wait_any(&[a, b, c])?;
             assert_eq!(which, 1);
-            let expected = Error::Truncated { len: 4, room: 1, source_rank: 0, tag: 2 };
+            let expected =
+                Error::Truncated { len: 4, room: 1, source_rank: 0, tag: 2, data: Data::NONE };
             assert_eq!(result.unwrap_err(), expected);
             // A mistake in the list takes no result away.
             s.isend((0, 1), b"four")?;

@@ -2,7 +2,7 @@
 
 use crate::abi::errno::*;
 use crate::say::say;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use taffrail::Fault;
@@ -76,5 +76,20 @@ pub fn errno_of(error: &taffrail::Error) -> c_int {
         Memory(_) | Denied(_) => FI_ENOMEM,
         NotLogged { .. } => FI_ENOSYS,
         _ => FI_EIO,
+    }
+}
+
+/// What a number means that no failure read lately had.
+pub fn meaning(errno: c_int) -> &'static CStr {
+    match errno {
+        0 => c"success",
+        FI_ECONNRESET => c"the peer is gone, or refused",
+        FI_ETRUNC => c"the message was longer than the receive",
+        FI_ECANCELED => c"the operation was cancelled",
+        FI_ENOMSG => c"there is no such message",
+        FI_ENOKEY => c"the peer knows no such memory",
+        FI_ENOMEM => c"no memory",
+        FI_EIO => c"input or output failed",
+        _ => c"not a number that this provider uses for operations",
     }
 }

@@ -6,7 +6,7 @@ use crate::abi::domain::fid_domain;
 use crate::abi::errno::{FI_EAVAIL, FI_EBUSY, FI_ENOSYS};
 use crate::abi::fid::{fi_ops, fid};
 use crate::bound::Bound;
-use crate::call::{Refusal, answer, unsupported as not_offered};
+use crate::call::{Refusal, answer};
 use crate::domain::{Domain, bad_flags};
 use crate::endpoint::Endpoint;
 use crate::unsupported;
@@ -201,9 +201,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
     let counter: *mut Cntr = cntr.cast();
     // SAFETY: an open counter; its wait object never changes.
     unsafe {
-        let Some(wait) = (*counter).bound.wait.clone() else {
-            return not_offered("fi_cntr_wait for a counter that was opened without a wait object");
-        };
+        let wait = (*counter).bound.wait.clone();
         let errors = readerr(cntr);
         let look = || {
             with(cntr, |cntr| {
@@ -216,7 +214,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
             })
         };
         let arm = || with(cntr, |cntr| (*cntr).bound.arm());
-        until(&wait, timeout, false, look, arm).unwrap_or(-libc::ETIMEDOUT)
+        until(wait.as_deref(), timeout, false, look, arm).unwrap_or(-libc::ETIMEDOUT)
     }
 }
 

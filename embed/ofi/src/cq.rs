@@ -31,8 +31,8 @@ pub struct Cq {
     /// What has ended and was not read, in order. An entry that says so stands for the next failure.
     ready: VecDeque<Entry>,
     failures: VecDeque<Failure>,
-    /// What the failure that was read last was, for `fi_cq_strerror`.
-    last_failure: CString,
+    /// The number of the failure that was read last, and what it was, for `fi_cq_strerror`.
+    last_failure: (c_int, CString),
     patience: Patience,
 }
 
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn open(
                 bound,
                 ready: VecDeque::new(),
                 failures: VecDeque::new(),
-                last_failure: CString::default(),
+                last_failure: (0, c"no failure was read".to_owned()),
                 patience: Patience::default(),
             };
             let _guard = (*domain).lock.take();

@@ -152,6 +152,14 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
     })
 }
 
+impl Domain {
+    /// The version of libfabric that the program was written for.
+    pub fn api_version(&self) -> u32 {
+        // SAFETY: a fabric is open as long as a domain of it is.
+        unsafe { (*self.fabric).api_version() }
+    }
+}
+
 /// Whether a program asks for progress without its calls.
 pub fn is_automatic(attr: &fi_domain_attr) -> bool {
     [attr.control_progress, attr.data_progress].contains(&FI_PROGRESS_AUTO)

@@ -1,18 +1,19 @@
 //! Event queues. Nothing of ours ever happens that they would tell: address vectors answer at once,
 //! and there are no connections. Programs open them all the same, and may write events of their own.
 
-use crate::abi::constants::FI_CLASS_EQ;
+use crate::abi::constants::{FI_CLASS_EQ, FI_GETWAIT, FI_WAIT_NONE};
 use crate::abi::eq::{fi_eq_attr, fi_eq_err_entry, fi_ops_eq, fid_eq};
-use crate::abi::errno::{FI_EAGAIN, FI_EINVAL, FI_ETOOSMALL};
+use crate::abi::errno::{FI_EAGAIN, FI_EINVAL, FI_ENOSYS, FI_ETOOSMALL};
 use crate::abi::fabric::fid_fabric;
 use crate::abi::fid::{fi_ops, fid};
 use crate::call::answer;
 use crate::fabric::Fabric;
 use crate::unsupported;
+use crate::wait::Wait;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 #[repr(C)]
@@ -21,9 +22,11 @@ struct Eq {
     fabric: *mut Fabric,
     written: Mutex<VecDeque<(u32, Vec<u8>)>>,
     news: Condvar,
+    /// The descriptor that is readable while there is something, where the program asked for one.
+    wait: Option<Arc<Wait>>,
 }
 
-static FID: fi_ops = fi_ops { close, ..unsupported::FID };
+static FID: fi_ops = fi_ops { close, control, ..unsupported::FID };
 
 static OPS: fi_ops_eq =
     fi_ops_eq { size: size_of::<fi_ops_eq>(), read, readerr, write, sread, strerror };
@@ -31,17 +34,20 @@ static OPS: fi_ops_eq =
 /// `fi_eq_open`.
 pub unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
-    _attr: *mut fi_eq_attr,
+    attr: *mut fi_eq_attr,
     eq: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
     answer("fi_eq_open", || {
         let fabric: *mut Fabric = fabric.cast();
+        // SAFETY: attributes as in the headers, or none.
+        let wait_obj = unsafe { attr.as_ref() }.map_or(FI_WAIT_NONE, |attr| attr.wait_obj);
         let made = Eq {
             fid: fid_eq { fid: fid { fclass: FI_CLASS_EQ, context, ops: &FID }, ops: &OPS },
             fabric,
             written: Mutex::default(),
             news: Condvar::new(),
+            wait: Wait::asked(wait_obj)?,
         };
         // SAFETY: an open fabric, and a place for the answer.
         unsafe {
@@ -61,6 +67,31 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         }
         Ok(0)
     })
+}
+
+/// `FI_GETWAIT`.
+unsafe extern "C" fn control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: an open event queue.
+    let eq = unsafe { &*object.cast::<Eq>() };
+    match (command, &eq.wait) {
+        (FI_GETWAIT, _) if arg.is_null() => -FI_EINVAL,
+        (FI_GETWAIT, Some(wait)) => {
+            // SAFETY: a place for a descriptor.
+            unsafe { arg.cast::<c_int>().write(wait.descriptor()) };
+            0
+        }
+        _ => -FI_ENOSYS,
+    }
+}
+
+/// Whether a thread may sleep on the queue's descriptor: there is nothing to read.
+///
+/// # Safety
+/// An open event queue.
+pub unsafe fn try_wait(object: *mut fid) -> bool {
+    // SAFETY: the caller's promise.
+    let eq = unsafe { &*object.cast::<Eq>() };
+    eq.written.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
 
 unsafe extern "C" fn read(
@@ -103,6 +134,9 @@ unsafe extern "C" fn sread(
             if !peek {
                 written.pop_front();
             }
+            if let Some(wait) = eq.wait.as_ref().filter(|_| written.is_empty()) {
+                wait.silence();
+            }
             return count;
         }
         let left = match deadline {
@@ -139,7 +173,12 @@ unsafe extern "C" fn write(
         };
         (&*eq.cast::<Eq>(), bytes)
     };
-    eq.written.lock().unwrap_or_else(PoisonError::into_inner).push_back((event, bytes));
+    let mut written = eq.written.lock().unwrap_or_else(PoisonError::into_inner);
+    written.push_back((event, bytes));
+    if let Some(wait) = &eq.wait {
+        wait.ring();
+    }
+    drop(written);
     eq.news.notify_one();
     len as isize
 }

@@ -17,6 +17,13 @@ pub struct Fabric {
     pub users: AtomicUsize,
 }
 
+impl Fabric {
+    /// The version of libfabric that the program was written for.
+    pub fn api_version(&self) -> u32 {
+        self.fid.api_version
+    }
+}
+
 static FID: fi_ops = fi_ops { close, ..unsupported::FID };
 
 static OPS: fi_ops_fabric = fi_ops_fabric {
@@ -68,7 +75,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
 
 /// `fi_trywait`: whether the descriptors of these queues and counters may be waited for.
 unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
-    use crate::abi::constants::{FI_CLASS_CNTR, FI_CLASS_CQ};
+    use crate::abi::constants::{FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ};
     for place in 0..count.max(0) as usize {
         // SAFETY: the caller gives `count` open objects.
         let empty = unsafe {
@@ -76,7 +83,8 @@ unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_i
             match (*object).fclass {
                 FI_CLASS_CQ => cq::try_wait(object.cast()),
                 FI_CLASS_CNTR => cntr::try_wait(object.cast()),
-                // Event queues have no descriptor.
+                FI_CLASS_EQ => eq::try_wait(object),
+                // Nothing else of ours has a descriptor.
                 _ => true,
             }
         };

@@ -9,7 +9,7 @@ use crate::abi::info::fi_info;
 use crate::call::answer;
 use std::ffi::{c_char, c_int};
 
-pub use offer::{INJECT, IOV};
+pub use offer::{ERROR_DATA, INJECT, IOV};
 
 /// Bytes of an address: the text that an endpoint gives, filled up with zeros.
 pub const ADDRESS: usize = 64;
@@ -21,17 +21,17 @@ pub const DATA_SIZE: usize = 4;
 
 /// `fi_getinfo`. A node and a service are not looked at: addresses come from `fi_getname` only.
 pub unsafe extern "C" fn getinfo(
-    _version: u32,
+    version: u32,
     _node: *const c_char,
     _service: *const c_char,
-    _flags: u64,
+    flags: u64,
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
     answer("fi_getinfo", || {
         // SAFETY: a program without hints gives null; others give what is laid out as in the headers.
-        let wish = unsafe { hints::Wish::read(hints) };
-        wish.check()?;
+        let wish = unsafe { hints::Wish::read(version, hints) };
+        wish.check(flags)?;
         // SAFETY: the caller's place for the answer.
         unsafe { info.write(offer::to(&wish)?) };
         Ok(0)

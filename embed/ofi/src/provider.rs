@@ -13,7 +13,8 @@ pub const VERSION: u32 = version(0, 1);
 /// passed over; what has been added to the interface since 1.17 is optional.
 const API: u32 = version(2, 99);
 
-const fn version(major: u32, minor: u32) -> u32 {
+/// A version, as libfabric writes them.
+pub const fn version(major: u32, minor: u32) -> u32 {
     major << 16 | minor
 }
 

@@ -100,9 +100,10 @@ impl Wait {
 
 /// Looks until `look` finds something, for `timeout` milliseconds (negative: for ever). `arm` says
 /// whether there is nothing to be made progress with, so that a sleep is allowed. `FI_EAGAIN` when
-/// the time is over, or the wait is called off and this `ends` the wait.
+/// the time is over, or the wait is called off and this `ends` the wait. Without anything to sleep on
+/// it gives the processor away between two looks.
 pub fn until<T>(
-    wait: &Wait,
+    wait: Option<&Wait>,
     timeout: c_int,
     ends: bool,
     mut look: impl FnMut() -> Option<T>,
@@ -111,7 +112,7 @@ pub fn until<T>(
     let deadline = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
     let mut looks = 0;
     loop {
-        if looks >= LOOKS {
+        if let Some(wait) = wait.filter(|_| looks >= LOOKS) {
             wait.silence();
         }
         if let Some(found) = look() {
@@ -126,13 +127,13 @@ pub fn until<T>(
             None => NAP,
             Some(deadline) => deadline.saturating_duration_since(Instant::now()),
         };
-        if left.is_zero() || (ends && wait.is_called_off.swap(false, Relaxed)) {
+        let is_called_off = |wait: &Wait| ends && wait.is_called_off.swap(false, Relaxed);
+        if left.is_zero() || wait.is_some_and(is_called_off) {
             return Err(-FI_EAGAIN);
         }
-        if arm() {
-            wait.sleep(left);
-        } else {
-            std::thread::yield_now();
+        match wait {
+            Some(wait) if arm() => wait.sleep(left),
+            _ => std::thread::yield_now(),
         }
     }
 }

@@ -104,10 +104,10 @@ impl Core {
     #[cold]
     fn truncated(&mut self, request: u32) {
         let slot = self.requests.get(request);
-        let Status { source, tag, len, .. } = slot.status;
+        let Status { source, tag, len, data } = slot.status;
         let error = match slot.extra.as_ref().is_some_and(|extra| extra.view.is_some()) {
             true => crate::engine::view::no_room(len).into(),
-            false => Error::Truncated { len, room: slot.len, source_rank: source, tag },
+            false => Error::Truncated { len, room: slot.len, source_rank: source, tag, data },
         };
         self.requests.fail(request, error);
     }

@@ -386,7 +386,7 @@ impl Kept {
 /// What is logged cannot be had: nobody who needs it can go on. This process ends, and is started again.
 #[cold]
 pub(super) fn lost(error: &Error) -> ! {
-    eprintln!("taffrail: a message of the log cannot be sent again: {error}");
+    crate::explain::say(&format!("a message of the log cannot be sent again: {error}"));
     std::process::abort();
 }
 

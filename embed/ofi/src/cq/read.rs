@@ -1,9 +1,10 @@
 //! Reading a completion queue.
 
-use super::Cq;
+use super::{Cq, Entry};
 use crate::abi::cq::{fi_cq_err_entry, fid_cq};
 use crate::abi::errno::*;
 use crate::abi::fi_addr_t;
+use crate::call::meaning;
 use crate::endpoint::Endpoint;
 use crate::lock::SHARED;
 use crate::wait::until;
@@ -61,6 +62,9 @@ unsafe fn take<const SAFE: bool>(
             }
         }
         if taken == 0 {
+            if count == 0 && !cq.ready.is_empty() {
+                return nothing_asked_for(cq);
+            }
             if let Some(since) = cq.patience.found_nothing() {
                 for index in 0.. {
                     let Some(endpoint) = cq.bound.get(index) else { break };
@@ -72,6 +76,13 @@ unsafe fn take<const SAFE: bool>(
         cq.patience.found_something();
         taken as isize
     }
+}
+
+/// What is answered to a program that asks for no entry while there are some.
+#[cold]
+fn nothing_asked_for(cq: &Cq) -> isize {
+    let failed = cq.ready.front().is_some_and(Entry::is_failure);
+    if failed { -FI_EAVAIL as isize } else { 0 }
 }
 
 pub unsafe extern "C" fn read<const SAFE: bool>(
@@ -107,14 +118,15 @@ pub unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _: 
     // SAFETY: an open queue, and a place for the entry.
     unsafe {
         let _guard = (*(*cq).domain).lock.take();
+        let api = (*(*cq).domain).api_version();
         let cq = &mut *cq;
         if !cq.ready.front().is_some_and(|entry| entry.is_failure()) {
             return -FI_EAGAIN as isize;
         }
         cq.ready.pop_front();
         let failure = cq.failures.pop_front().expect("an entry stands for each failure");
-        buf.write(failure.to_c());
-        cq.last_failure = CString::new(failure.why).unwrap_or_default();
+        cq.last_failure = (failure.errno, CString::new(failure.why.as_str()).unwrap_or_default());
+        failure.write(buf, api, &cq.last_failure.1);
     }
     1
 }
@@ -142,11 +154,7 @@ pub unsafe extern "C" fn sreadfrom(
     let cq: *mut Cq = cq.cast();
     // SAFETY: an open queue, and room for the entries.
     unsafe {
-        let Some(wait) = (*cq).bound.wait.clone() else {
-            return crate::call::unsupported(
-                "fi_cq_sread of a queue that was opened without a wait object",
-            ) as isize;
-        };
+        let wait = (*cq).bound.wait.clone();
         let domain = (*cq).domain;
         let look = || {
             let _guard = (*domain).lock.take();
@@ -158,7 +166,7 @@ pub unsafe extern "C" fn sreadfrom(
             (*cq).patience.sleeps();
             (*cq).ready.is_empty() && (*cq).bound.arm()
         };
-        until(&wait, timeout, true, look, arm).unwrap_or_else(|errno| errno as isize)
+        until(wait.as_deref(), timeout, true, look, arm).unwrap_or_else(|errno| errno as isize)
     }
 }
 
@@ -174,10 +182,10 @@ pub unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     }
 }
 
-/// What the failure was that was read last.
+/// What the failure was that was read last, if it had this number; else what the number means.
 pub unsafe extern "C" fn strerror(
     cq: *mut fid_cq,
-    _prov_errno: c_int,
+    prov_errno: c_int,
     _err_data: *const c_void,
     buf: *mut c_char,
     len: usize,
@@ -186,9 +194,10 @@ pub unsafe extern "C" fn strerror(
     // SAFETY: an open queue, and `len` bytes at `buf`, if any.
     unsafe {
         let _guard = (*(*cq).domain).lock.take();
-        let text: &CString = &(*cq).last_failure;
+        let (errno, why) = &(*cq).last_failure;
+        let text = if *errno == prov_errno { why } else { meaning(prov_errno) };
         if !buf.is_null() && len > 0 {
-            let bytes = text.as_bytes();
+            let bytes = text.to_bytes();
             let part = bytes.len().min(len - 1);
             std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buf, part);
             buf.add(part).write(0);

@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::operation::{Kind, Operation};
-use crate::abi::constants::{FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA};
+use crate::abi::constants::{FI_MULTI_RECV, FI_REMOTE_CQ_DATA};
 use crate::abi::errno::FI_EIO;
 use crate::cq::{Cq, Entry, Failure};
 use crate::say::say;
@@ -86,7 +86,8 @@ impl Endpoint {
     fn landed(&mut self, request: Request, landed: &Landed) {
         let operation = &mut self.operations[request.index()];
         let mut entry = Entry::new(operation.context, operation.flags);
-        entry.buf = operation.buf.wrapping_add(landed.offset).cast();
+        let buffer = operation.buffer().map_or(null_mut(), |buffer| buffer.iov_base);
+        entry.buf = buffer.wrapping_byte_add(landed.offset);
         if landed.last {
             operation.released = true;
             entry.flags |= FI_MULTI_RECV;
@@ -101,13 +102,12 @@ impl Endpoint {
 
     #[cold]
     fn ended_otherwise(&mut self, request: Request, completion: Completion) {
+        if let Completion::Landed(Err(error)) = &completion {
+            return self.landing_failed(request, error);
+        }
         let operation = &mut self.operations[request.index()];
         let free = Operation::new(Kind::None, 0, null_mut(), false);
         match completion {
-            Completion::Landed(Err(error)) => {
-                let told = Operation::new(Kind::Multi, operation.flags, operation.context, true);
-                self.failed(told, &error);
-            }
             Completion::Ended(Err(Error::PeerFailed { .. })) if operation.any_source => {
                 operation.kind = Kind::Forlorn;
             }
@@ -123,11 +123,11 @@ impl Endpoint {
             Completion::Ended(Ok(_)) => {
                 let ended = std::mem::replace(operation, free);
                 if !ended.released {
-                    let flags = (ended.flags & !FI_RECV) | FI_MULTI_RECV;
-                    self.tell(Kind::Multi, Entry::new(ended.context, flags));
+                    // No other flag: no message belongs to it.
+                    self.tell(Kind::Multi, Entry::new(ended.context, FI_MULTI_RECV));
                 }
             }
-            Completion::Landed(Ok(_)) => unreachable!("told by `landed`"),
+            Completion::Landed(_) => unreachable!("told before"),
         }
     }
 

@@ -1,14 +1,15 @@
 //! Operations under way.
 
 use super::Endpoint;
+use crate::abi::constants::FI_MULTI_RECV;
 use crate::abi::errno::FI_EOPBADSTATE;
 use crate::call::errno_of;
-use crate::cq::Failure;
+use crate::cq::{Entry, Failure};
 use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use taffrail::{Error, Fault, Request};
+use taffrail::{Error, Fault, Request, Status};
 
 /// What is told of an operation, and to whom.
 pub struct Operation {
@@ -22,13 +23,12 @@ pub struct Operation {
     pub context: *mut c_void,
     /// `FI_SEND | FI_TAGGED` and the like.
     pub flags: u64,
-    /// The buffer of a multi-receive.
-    pub buf: *mut u8,
     pub request: Option<Request>,
     pub memory: Option<Box<Memory>>,
 }
 
-/// Memory of ours that an operation uses, and where in the end it goes.
+/// Memory of ours that an operation uses, and where in the end it goes; or the buffer of a
+/// multi-receive.
 pub struct Memory {
     whole: Box<[u8]>,
     places: Vec<iovec>,
@@ -70,7 +70,6 @@ impl Operation {
             any_source: false,
             context,
             flags,
-            buf: null_mut(),
             request: None,
             memory: None,
         }
@@ -86,6 +85,17 @@ impl Operation {
     pub fn keep_for(&mut self, whole: Box<[u8]>, places: &[iovec]) -> &mut [u8] {
         let memory = Box::new(Memory { whole, places: places.to_vec() });
         &mut self.memory.insert(memory).whole
+    }
+
+    /// Takes note of the buffer of a multi-receive.
+    pub fn keep_buffer(&mut self, buffer: iovec) {
+        self.memory = Some(Box::new(Memory { whole: Box::default(), places: vec![buffer] }));
+    }
+
+    /// The buffer, if this is a multi-receive.
+    pub fn buffer(&self) -> Option<iovec> {
+        let is_multi = matches!(self.kind, Kind::Multi | Kind::Forlorn);
+        self.memory.as_ref().filter(|_| is_multi).and_then(|memory| memory.places.first().copied())
     }
 
     /// Gives memory of ours back, when what was read into it is where it belongs.
@@ -176,21 +186,37 @@ impl Endpoint {
             return self.count(Kind::Inject, true);
         }
         self.count(operation.kind, false);
-        let (len, more, tag) = match *error {
-            Error::Truncated { len, room, tag, .. } => (room, len - room, tag),
-            _ => (0, 0, 0),
-        };
-        self.tell_failure(
-            operation.kind,
-            Failure {
-                context: operation.context,
-                flags: operation.flags,
-                len,
-                more,
-                tag,
-                errno: errno_of(error),
-                why: error.to_string(),
-            },
-        );
+        let mut failure = self.failure(operation.context, operation.flags, error);
+        if operation.buffer().is_some() {
+            // It has ended: its buffer is the program's again.
+            failure.entry.flags |= FI_MULTI_RECV;
+        }
+        self.tell_failure(operation.kind, failure);
+    }
+
+    /// Tells that a message of a multi-receive, which goes on, has failed.
+    #[cold]
+    pub fn landing_failed(&mut self, request: Request, error: &Error) {
+        self.say_why(error);
+        self.count(Kind::Multi, false);
+        let operation = &self.operations[request.index()];
+        let (context, flags, buffer) = (operation.context, operation.flags, operation.buffer());
+        let mut failure = self.failure(context, flags, error);
+        if let (Error::Truncated { room, .. }, Some(buffer)) = (error, buffer) {
+            // It has filled the buffer to its end.
+            failure.entry.buf = buffer.iov_base.wrapping_byte_add(buffer.iov_len - room);
+        }
+        self.tell_failure(Kind::Multi, failure);
+    }
+
+    /// What is told of an operation that has failed.
+    fn failure(&mut self, context: *mut c_void, flags: u64, error: &Error) -> Failure {
+        let mut entry = Entry::new(context, flags);
+        let mut more = 0;
+        if let Error::Truncated { len, room, source_rank: source, tag, data } = *error {
+            more = len - room;
+            self.describe(&mut entry, &Status { source, tag, len: room, data });
+        }
+        Failure { entry, more, errno: errno_of(error), why: error.to_string() }
     }
 }

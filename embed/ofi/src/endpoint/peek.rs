@@ -86,5 +86,5 @@ impl Endpoint {
 
 fn no_message(context: *mut c_void, errno: i32, why: &str) -> Failure {
     let why = if why.is_empty() { "no such message" } else { why }.to_owned();
-    Failure { context, flags: FI_RECV | FI_TAGGED, len: 0, more: 0, tag: 0, errno, why }
+    Failure { entry: Entry::new(context, FI_RECV | FI_TAGGED), more: 0, errno, why }
 }

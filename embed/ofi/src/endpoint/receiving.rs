@@ -123,7 +123,7 @@ impl Endpoint {
         flags: u64,
     ) -> isize {
         let mut operation = self.reception(Kind::Multi, FI_MSG, &from, context, flags);
-        operation.buf = place(buf);
+        operation.keep_buffer(iovec { iov_base: buf, iov_len: len });
         let least = self.min_multi;
         // SAFETY: the caller's promise.
         let started = unsafe { self.engine.irecv_multi_raw(from, place(buf), len, least) };

@@ -42,7 +42,8 @@ pub fn ops(safe: bool) -> &'static fi_ops_rma {
     if safe { &SHARED_OPS } else { &SOLO_OPS }
 }
 
-/// Messages that tell the target of a write: without payload, with the writer's data.
+/// Messages that tell the target of a write: without payload, with the writer's data, and as tag the
+/// length of the write.
 const NOTICES: u16 = 0x8000;
 
 /// Memory of a peer.
@@ -71,7 +72,7 @@ impl Endpoint {
     /// Waits for the next notice of a write.
     pub fn await_notice(&mut self) {
         let nowhere = place(std::ptr::null_mut());
-        let from = Pattern { source: None, context: NOTICES, tag: 0, ignore: 0 };
+        let from = Pattern { source: None, context: NOTICES, tag: 0, ignore: u64::MAX };
         // SAFETY: no bytes.
         let started = unsafe { self.engine.irecv_raw(from, nowhere, 0) };
         let mut operation =
@@ -156,7 +157,9 @@ impl Endpoint {
         let started = unsafe { self.engine.iput_named_raw(rank, to.key, to.address, at, len) };
         let told = self.started(started, operation);
         match data {
-            Some(data) if told == 0 => self.notify(Dest { rank, context: NOTICES, tag: 0, data }),
+            Some(data) if told == 0 => {
+                self.notify(Dest { rank, context: NOTICES, tag: len as u64, data })
+            }
             _ => told,
         }
     }
@@ -198,6 +201,7 @@ impl Endpoint {
     pub fn noticed(&mut self, status: &taffrail::Status) {
         let mut entry = Entry::new(std::ptr::null_mut(), FI_RMA | FI_REMOTE_WRITE);
         self.describe(&mut entry, status);
+        (entry.len, entry.tag) = (entry.tag as usize, 0);
         self.tell(Kind::Notice, entry);
         self.await_notice();
     }

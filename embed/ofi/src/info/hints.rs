@@ -1,14 +1,18 @@
 //! What a program asks for, and whether it can have it.
 
-use super::{ADDRESS_FORMAT, DATA_SIZE, offer};
+use super::{ADDRESS, ADDRESS_FORMAT, DATA_SIZE, offer};
 use crate::abi::constants::*;
 use crate::abi::errno::FI_ENODATA;
 use crate::abi::info::*;
+use crate::av::{Address, padded, text as text_of};
 use crate::call::Refusal;
 use std::ffi::{CStr, c_char};
+use taffrail::Atomic;
 
 /// The hints, copied. Parts that the program has not given are all zero, which asks for nothing.
 pub struct Wish {
+    /// The version of libfabric that the program was written for.
+    pub version: u32,
     pub info: fi_info,
     pub tx: fi_tx_attr,
     pub rx: fi_rx_attr,
@@ -21,7 +25,7 @@ pub struct Wish {
 impl Wish {
     /// # Safety
     /// Null, or hints as the headers describe them.
-    pub unsafe fn read(hints: *const fi_info) -> Wish {
+    pub unsafe fn read(version: u32, hints: *const fi_info) -> Wish {
         // SAFETY: the caller's promise; all of these structures may be zero.
         unsafe {
             let zero_or = |at: *const fi_info| at.as_ref().copied().unwrap_or(std::mem::zeroed());
@@ -29,6 +33,7 @@ impl Wish {
             let domain = copy(info.domain_attr);
             let fabric: fi_fabric_attr = copy(info.fabric_attr);
             Wish {
+                version,
                 tx: copy(info.tx_attr),
                 rx: copy(info.rx_attr),
                 ep: copy(info.ep_attr),
@@ -40,9 +45,20 @@ impl Wish {
         }
     }
 
+    /// The address of a peer that the program has given in our form, which is handed back.
+    pub fn destination(&self) -> Option<&str> {
+        let (at, len) = (self.info.dest_addr, self.info.dest_addrlen);
+        if len != ADDRESS || self.info.addr_format != ADDRESS_FORMAT {
+            return None;
+        }
+        // SAFETY: a program that gives an address gives as many bytes as it says.
+        unsafe { at.cast::<Address>().as_ref() }.and_then(text_of)
+    }
+
     /// Refuses what cannot be had, saying what it was.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self, flags: u64) -> Result<(), Refusal> {
         self.check_names()?;
+        self.check_source(flags)?;
         within("caps", self.info.caps, offer::caps())?;
         one_of("addr_format", self.info.addr_format, &[FI_FORMAT_UNSPEC, ADDRESS_FORMAT])?;
         self.check_transmit()?;
@@ -62,6 +78,21 @@ impl Wish {
             }
         }
         Ok(())
+    }
+
+    /// An endpoint gets an address of its own when it is opened: no other can be asked for. A program may
+    /// hand back what it was given, and with `FI_SOURCE` the node and the service count instead.
+    fn check_source(&self, flags: u64) -> Result<(), Refusal> {
+        let (at, len) = (self.info.src_addr, self.info.src_addrlen);
+        if at.is_null() || flags & FI_SOURCE != 0 {
+            return Ok(());
+        }
+        // SAFETY: a program that gives an address gives as many bytes as it says.
+        let asked = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) };
+        match padded(offer::ANY_SOURCE) {
+            Some(ours) if asked == ours => Ok(()),
+            _ => Err(no("src_addr: an endpoint gets an address of its own (fi_getname)".into())),
+        }
     }
 
     fn check_transmit(&self) -> Result<(), Refusal> {
@@ -91,6 +122,11 @@ impl Wish {
         one_of("ep_attr->type", ep.r#type, &[FI_EP_UNSPEC, FI_EP_RDM])?;
         one_of("ep_attr->protocol", ep.protocol, &[FI_PROTO_UNSPEC, offer::PROTOCOL])?;
         at_most("ep_attr->max_msg_size", ep.max_msg_size, offer::LONGEST)?;
+        at_most("ep_attr->msg_prefix_size", ep.msg_prefix_size, 0)?;
+        let ordered = Atomic::MOST_BYTES;
+        at_most("ep_attr->max_order_raw_size", ep.max_order_raw_size, ordered)?;
+        at_most("ep_attr->max_order_war_size", ep.max_order_war_size, ordered)?;
+        at_most("ep_attr->max_order_waw_size", ep.max_order_waw_size, ordered)?;
         at_most("ep_attr->tx_ctx_cnt", ep.tx_ctx_cnt, 1)?;
         at_most("ep_attr->rx_ctx_cnt", ep.rx_ctx_cnt, 1)?;
         at_most("ep_attr->auth_key_size", ep.auth_key_size, 0)
@@ -149,15 +185,16 @@ fn one_of(what: &str, asked: u32, ours: &[u32]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::version;
 
     fn wish() -> Wish {
         // SAFETY: a program without hints.
-        unsafe { Wish::read(std::ptr::null()) }
+        unsafe { Wish::read(version(1, 17), std::ptr::null()) }
     }
 
     #[test]
     fn who_asks_for_nothing_is_served() {
-        assert_eq!(wish().check(), Ok(()));
+        assert_eq!(wish().check(0), Ok(()));
     }
 
     #[test]
@@ -172,7 +209,7 @@ mod tests {
         open_mpi.domain.control_progress = FI_PROGRESS_MANUAL;
         open_mpi.tx.msg_order = FI_ORDER_SAS;
         open_mpi.tx.op_flags = FI_COMPLETION;
-        assert_eq!(open_mpi.check(), Ok(()));
+        assert_eq!(open_mpi.check(0), Ok(()));
     }
 
     #[test]
@@ -180,7 +217,7 @@ mod tests {
         let refused = |change: fn(&mut Wish)| {
             let mut wish = wish();
             change(&mut wish);
-            let refusal = wish.check().expect_err("a refusal");
+            let refusal = wish.check(0).expect_err("a refusal");
             assert_eq!(refusal.errno, FI_ENODATA);
             refusal.why
         };
@@ -190,5 +227,12 @@ mod tests {
         assert!(refused(|w| w.fabric_name = Some("ib0".into())).contains("ib0"));
         assert!(refused(|w| w.tx.inject_size = 1 << 20).contains("inject_size"));
         assert!(refused(|w| w.rx.op_flags = FI_FENCE).contains("rx_attr->op_flags"));
+        assert!(refused(|w| w.ep.max_order_waw_size = 1 << 20).contains("max_order_waw_size"));
+        assert!(refused(|w| w.ep.msg_prefix_size = 8).contains("msg_prefix_size"));
+        let mut other = *b"somewhere else";
+        let mut asked = wish();
+        (asked.info.src_addr, asked.info.src_addrlen) = (other.as_mut_ptr().cast(), other.len());
+        assert!(asked.check(0).expect_err("a refusal").why.contains("src_addr"));
+        assert_eq!(asked.check(FI_SOURCE), Ok(()), "node and service count");
     }
 }

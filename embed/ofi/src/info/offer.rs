@@ -1,11 +1,12 @@
 //! What is offered.
 
 use super::hints::Wish;
-use super::{ADDRESS_FORMAT, DATA_SIZE, parts};
+use super::{ADDRESS, ADDRESS_FORMAT, DATA_SIZE, parts};
 use crate::abi::constants::*;
 use crate::abi::info::*;
 use crate::call::Refusal;
 use crate::domain::is_automatic;
+use crate::provider::version;
 use crate::settings;
 use std::ffi::CStr;
 use taffrail::Atomic;
@@ -57,8 +58,13 @@ pub const ORDER: u64 = FI_ORDER_SAS
 
 /// Bytes that may be injected.
 pub const INJECT: usize = 4096;
+/// What `fi_getinfo` says the address of an endpoint is that is not open yet: one of its own.
+pub const ANY_SOURCE: &str = "taffrail:any";
+
 /// Operations under way: as many as there is memory for.
 pub const QUEUE: usize = 1 << 20;
+/// Bytes that the text of a failure may take.
+pub const ERROR_DATA: usize = 512;
 /// Places of one message.
 pub const IOV: usize = 8;
 /// Longer than any memory. MPI libraries fail with a limit that they can reach.
@@ -76,6 +82,10 @@ pub fn to(wish: &Wish) -> Result<*mut fi_info, Refusal> {
         let info = &mut *answer;
         info.caps = caps;
         info.addr_format = ADDRESS_FORMAT;
+        (info.src_addr, info.src_addrlen) = (parts::address(ANY_SOURCE)?, ADDRESS);
+        if let Some(dest) = wish.destination() {
+            (info.dest_addr, info.dest_addrlen) = (parts::address(dest)?, ADDRESS);
+        }
         fill_transmit(&mut *info.tx_attr, wish, caps);
         fill_receive(&mut *info.rx_attr, wish, caps);
         fill_endpoint(&mut *info.ep_attr, wish);
@@ -153,6 +163,8 @@ fn fill_domain(domain: &mut fi_domain_attr, wish: &Wish) -> Result<(), Refusal> 
     // memory. Only programs that know nothing else get the old way.
     domain.mr_mode = match wish.domain.mr_mode {
         mode @ (FI_MR_BASIC | FI_MR_SCALABLE) => mode,
+        // Such programs know nothing but these two.
+        _ if wish.version < version(1, 5) => FI_MR_SCALABLE,
         _ => 0,
     };
     domain.mr_key_size = 8;
@@ -166,6 +178,7 @@ fn fill_domain(domain: &mut fi_domain_attr, wish: &Wish) -> Result<(), Refusal> 
     domain.cntr_cnt = 1024;
     domain.mr_iov_limit = 1;
     domain.mr_cnt = 65536;
+    domain.max_err_data = ERROR_DATA;
     domain.caps = REACH;
     Ok(())
 }

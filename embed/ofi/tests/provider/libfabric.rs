@@ -88,6 +88,17 @@ fn every_call_answers_as_it_should() {
 }
 
 #[test]
+fn the_promises_of_the_manual_are_kept() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "promises", &["-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("all promises are kept"), "{said}");
+    }
+}
+
+#[test]
 fn atomic_operations_are_as_in_a_model() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();

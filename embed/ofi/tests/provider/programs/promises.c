@@ -1,0 +1,302 @@
+// What libfabric's manual says of entries, waits and options, one promise after the other.
+#include "common.h"
+#include <poll.h>
+
+static struct world w;
+static struct fid_ep *a, *b;
+static fi_addr_t to_a, to_b;
+
+static void meet_each_other(void) {
+    char name[2][ADDRESS];
+    size_t len = ADDRESS;
+    IS(fi_getname(&a->fid, name[0], &len), 0);
+    IS(fi_getname(&b->fid, name[1], &len), 0);
+    IS(fi_av_insert(w.av, name[0], 1, &to_a, 0, NULL), 1);
+    IS(fi_av_insert(w.av, name[1], 1, &to_b, 0, NULL), 1);
+    IS(fi_av_insert(w.av, name, 0, NULL, 0, NULL), 0);
+    IS(fi_av_remove(w.av, NULL, 0, 0), 0);
+}
+
+// fi_cq(3): every field of the entry of a message that was too long, however it is received.
+static void truncated(void) {
+    char in[64], out[200] = "0123456789";
+    struct iovec parts[2] = {{in, 2}, {in + 32, 2}};
+    for (int way = 0; way < 6; way++) {
+        int is_late = way % 2, is_tagged = way < 4;
+        for (int late = 0; late < 2; late++) {
+            if (late != is_late) {
+                if (is_tagged) IS(fi_tinjectdata(a, out, 100, 0x12345678, to_b, 40 + way), 0);
+                else IS(fi_injectdata(a, out, 100, 0x12345678, to_b), 0);
+                if (!late) for (int i = 0; i < 100; i++) fi_cq_read(w.cq, NULL, 0);
+            } else if (way < 2) {
+                IS(fi_trecv(b, in, 4, NULL, FI_ADDR_UNSPEC, 40 + way, 0, &way), 0);
+            } else if (way < 4) {
+                IS(fi_trecvv(b, parts, NULL, 2, FI_ADDR_UNSPEC, 40 + way, 0, &way), 0);
+            } else {
+                IS(fi_recv(b, in, 4, NULL, FI_ADDR_UNSPEC, &way), 0);
+            }
+        }
+        struct fi_cq_err_entry error = next_failure(&w);
+        CHECK(error.op_context == &way);
+        IS(error.flags, FI_RECV | FI_REMOTE_CQ_DATA | (is_tagged ? FI_TAGGED : FI_MSG));
+        IS(error.err, FI_ETRUNC);
+        IS(error.len, 4);
+        IS(error.olen, 96);
+        IS(error.data, 0x12345678);
+        IS(error.tag, is_tagged ? 40 + way : 0);
+        CHECK(error.buf == NULL && error.err_data_size == 0);
+        CHECK(strstr(fi_cq_strerror(w.cq, error.prov_errno, NULL, NULL, 0), "truncated"));
+        CHECK(way / 2 == 1 ? !memcmp(in, "01", 2) && !memcmp(in + 32, "23", 2) : !memcmp(in, "0123", 4));
+    }
+    // One without data says so.
+    IS(fi_trecv(b, in, 4, NULL, FI_ADDR_UNSPEC, 50, 0, in), 0);
+    IS(fi_tinject(a, out, 100, to_b, 50), 0);
+    IS(next_failure(&w).flags, FI_RECV | FI_TAGGED);
+}
+
+// fi_cq(3): a multi-receive's buffer is released with a message, or by an entry of its own.
+static void released(void) {
+    static char room[1000];
+    char out[300];
+    struct iovec into = {room, sizeof room};
+    struct fi_msg msg = {.msg_iov = &into, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = room};
+    size_t least = 100, len = sizeof least;
+    IS(fi_setopt(&b->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, len), 0);
+    for (int used = 0; used < 2; used++) {
+        IS(fi_recvmsg(b, &msg, FI_MULTI_RECV), 0);
+        if (used) {
+            IS(fi_injectdata(a, out, 240, 7, to_b), 0);
+            CHECK(next(&w).buf == room);
+        }
+        IS(fi_cancel(&b->fid, room), 0);
+        struct fi_cq_err_entry error = next_failure(&w);
+        IS(error.err, FI_ECANCELED);
+        IS(error.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+        CHECK(error.op_context == room);
+        IS(fi_cancel(&b->fid, room), -FI_ENOENT);
+    }
+    // A message that is longer than the rest: where it begins, and then the buffer by itself.
+    IS(fi_recvmsg(b, &msg, FI_MULTI_RECV), 0);
+    for (int i = 0; i < 4; i++) IS(fi_injectdata(a, out, 296, i, to_b), 0);
+    for (int i = 0; i < 3; i++) CHECK(next(&w).buf == room + 296 * i);
+    struct fi_cq_err_entry error = next_failure(&w);
+    IS(error.err, FI_ETRUNC);
+    IS(error.flags, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA);
+    IS(error.data, 3);
+    CHECK(error.buf == room + 3 * 296);
+    IS(error.len, 112);
+    IS(error.olen, 184);
+    struct fi_cq_tagged_entry entry = next(&w);
+    IS(entry.flags, FI_MULTI_RECV);
+    CHECK(entry.op_context == room);
+}
+
+// fi_cq(3): reading no entry, and data of the provider's own in memory of the program.
+static void asked_for_nothing(void) {
+    char in[8], text[512];
+    IS(fi_cq_read(w.cq, NULL, 0), -FI_EAGAIN);
+    IS(fi_trecv(b, in, 8, NULL, FI_ADDR_UNSPEC, 60, 0, in), 0);
+    IS(fi_cancel(&b->fid, in), 0);
+    IS(fi_cq_read(w.cq, NULL, 0), -FI_EAVAIL);
+    IS(fi_cq_readfrom(w.cq, NULL, 0, NULL), -FI_EAVAIL);
+    IS(fi_cq_sread(w.cq, NULL, 0, NULL, 10), -FI_EAVAIL);
+    // Of a cancelled one there are none.
+    struct fi_cq_err_entry error = {.err_data = text, .err_data_size = sizeof text};
+    IS(fi_cq_readerr(w.cq, &error, 0), 1);
+    CHECK(error.err_data == text);
+    IS(error.err_data_size, 0);
+    IS(fi_tinject(a, "x", 1, to_b, 61), 0);
+    IS(fi_trecv(b, in, 8, NULL, FI_ADDR_UNSPEC, 61, 0, in), 0);
+    ssize_t n;
+    while ((n = fi_cq_read(w.cq, NULL, 0)) == -FI_EAGAIN) {}
+    IS(n, 0);
+    next(&w);
+    // A failure that has more to say, into much, little, and no memory.
+    for (int room = 0; room < 3; room++) {
+        size_t size[] = {sizeof text, 5, 0};
+        IS(fi_read(a, in, 8, NULL, to_b, 0, 4711, in), 0);
+        while ((n = fi_cq_read(w.cq, NULL, 0)) == -FI_EAGAIN) {}
+        IS(n, -FI_EAVAIL);
+        memset(text, '#', sizeof text);
+        error = (struct fi_cq_err_entry){.err_data = text, .err_data_size = size[room]};
+        IS(fi_cq_readerr(w.cq, &error, 0), 1);
+        IS(error.err, FI_ENOKEY);
+        const char *why = fi_cq_strerror(w.cq, error.prov_errno, error.err_data, NULL, 0);
+        CHECK(strlen(why) > 10);
+        if (room == 2) {
+            CHECK(error.err_data != text && strcmp(error.err_data, why) == 0);
+            IS(error.err_data_size, strlen(why) + 1);
+            IS(text[0], '#');
+            continue;
+        }
+        CHECK(error.err_data == text);
+        IS(error.err_data_size, room ? 5 : strlen(why) + 1);
+        CHECK(strncmp(text, why, error.err_data_size - 1) == 0 && text[error.err_data_size - 1] == 0);
+        IS(text[error.err_data_size], '#');
+    }
+    char part[6];
+    CHECK(fi_cq_strerror(w.cq, FI_ENOKEY, NULL, part, sizeof part) && strlen(part) == 5);
+    CHECK(strcmp(fi_cq_strerror(w.cq, FI_ECANCELED, NULL, NULL, 0), "the operation was cancelled") == 0);
+}
+
+// fi_cntr(3), fi_cq(3): waits with and without an object to wait on.
+static void waits(void) {
+    enum fi_wait_obj objects[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
+    for (int k = 0; k < 3; k++) {
+        struct fi_cntr_attr attr = {.wait_obj = objects[k]};
+        struct fid_cntr *cntr;
+        IS(fi_cntr_open(w.domain, &attr, &cntr, NULL), 0);
+        IS(fi_cntr_wait(cntr, 0, -1), 0);
+        IS(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT);
+        double begin = now();
+        IS(fi_cntr_wait(cntr, 1, 20), -FI_ETIMEDOUT);
+        CHECK(now() - begin > .015);
+        IS(fi_cntr_add(cntr, 3), 0);
+        IS(fi_cntr_wait(cntr, 3, -1), 0);
+        IS(fi_cntr_set(cntr, 9), 0);
+        IS(fi_cntr_read(cntr), 9);
+        IS(fi_cntr_seterr(cntr, 2), 0);
+        IS(fi_cntr_adderr(cntr, 2), 0);
+        IS(fi_cntr_readerr(cntr), 4);
+        IS(fi_cntr_wait(cntr, 9, -1), 0);
+        IS(fi_close(&cntr->fid), 0);
+        struct fi_cq_attr of_queue = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = objects[k]};
+        struct fid_cq *cq;
+        struct fi_cq_entry entry;
+        IS(fi_cq_open(w.domain, &of_queue, &cq, NULL), 0);
+        IS(fi_cq_sread(cq, &entry, 1, NULL, 0), -FI_EAGAIN);
+        IS(fi_cq_sread(cq, &entry, 1, NULL, 20), -FI_EAGAIN);
+        IS(fi_cq_signal(cq), k ? 0 : -FI_EINVAL);
+        if (k) IS(fi_cq_sread(cq, &entry, 1, NULL, -1), -FI_EAGAIN);
+        IS(fi_close(&cq->fid), 0);
+    }
+}
+
+// fi_eq(3): events of the program's own, and a descriptor that is readable while there are some.
+static void events(void) {
+    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD, .flags = FI_WRITE};
+    struct fid_eq *eq;
+    int fd;
+    IS(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    IS(fi_control(&eq->fid, FI_GETWAIT, &fd), 0);
+    struct pollfd p = {fd, POLLIN, 0};
+    struct fid *fids[] = {&eq->fid};
+    uint32_t event;
+    struct fi_eq_entry in, out = {.context = &in, .data = 9};
+    IS(fi_eq_read(eq, &event, &in, sizeof in, 0), -FI_EAGAIN);
+    IS(fi_trywait(w.fabric, fids, 1), 0);
+    IS(poll(&p, 1, 0), 0);
+    for (int i = 0; i < 2; i++) IS(fi_eq_write(eq, FI_NOTIFY, &out, sizeof out, 0), sizeof out);
+    IS(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
+    IS(poll(&p, 1, 0), 1);
+    IS(fi_eq_read(eq, &event, &in, 4, 0), -FI_ETOOSMALL);
+    IS(fi_eq_sread(eq, &event, &in, sizeof in, -1, FI_PEEK), sizeof in);
+    for (int i = 0; i < 2; i++) {
+        IS(poll(&p, 1, 0), 1);
+        IS(fi_eq_sread(eq, &event, &in, sizeof in, -1, 0), sizeof in);
+        CHECK(event == FI_NOTIFY && in.data == 9 && in.context == &in);
+    }
+    IS(poll(&p, 1, 0), 0);
+    char mine[4] = "abc";
+    struct fi_eq_err_entry error = {.err_data = mine, .err_data_size = sizeof mine};
+    IS(fi_eq_readerr(eq, &error, 0), -FI_EAGAIN);
+    CHECK(error.err_data == mine && error.err_data_size == sizeof mine);
+    IS(fi_close(&eq->fid), 0);
+}
+
+// fi_endpoint(3): options, and cancelling what is not there.
+static void options(void) {
+    size_t value = 0, len = sizeof value;
+    IS(fi_getopt(&a->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, &len), 0);
+    IS(value, 0);
+    len = 2;
+    IS(fi_getopt(&a->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len), -FI_ETOOSMALL);
+    IS(len, sizeof value);
+    IS(fi_getopt(&a->fid, FI_OPT_ENDPOINT, 4711, &value, &len), -FI_ENOPROTOOPT);
+    IS(fi_setopt(&a->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, len), -FI_ENOPROTOOPT);
+    IS(fi_setopt(&a->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, 3), -FI_EINVAL);
+    IS(fi_setopt(&a->fid, 99, FI_OPT_MIN_MULTI_RECV, &value, len), -FI_EINVAL);
+    IS(fi_cancel(&a->fid, &value), -FI_ENOENT);
+    IS(fi_cancel(&a->fid, NULL), -FI_ENOENT);
+}
+
+// fi_rma(3), fi_cq(3): a write with data makes an entry at the target.
+static void remote_writes(void) {
+    static char memory[100000], out[100000];
+    size_t lens[] = {0, 1, 4096, 100000};
+    struct fid_mr *mr;
+    IS(fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
+    for (int k = 0; k < 8; k++) {
+        size_t len = lens[k / 2];
+        memset(out, 'a' + k, len);
+        if (k % 2 && len <= 4096) {
+            IS(fi_inject_writedata(a, out, len, 0xfedcba98, to_b, 0, 5), 0);
+        } else {
+            IS(fi_writedata(a, out, len, NULL, 0xfedcba98, to_b, 0, 5, out), 0);
+        }
+        for (int i = 0; i < (k % 2 && len <= 4096 ? 1 : 2); i++) {
+            struct fi_cq_tagged_entry entry = next(&w);
+            if (entry.flags & FI_WRITE) continue;
+            IS(entry.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+            IS(entry.len, len);
+            IS(entry.data, 0xfedcba98);
+            IS(entry.tag, 0);
+            CHECK(entry.op_context == NULL && memcmp(memory, out, len) == 0);
+        }
+    }
+    IS(fi_close(&mr->fid), 0);
+}
+
+// fi_getinfo(3): addresses, and what is asked for is there or refused.
+static void information(void) {
+    struct fi_info *hints = ask(), *found, *again;
+    IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found), 0);
+    CHECK(found->src_addr && found->src_addrlen == ADDRESS);
+    CHECK(found->domain_attr->max_err_data >= 64);
+    // What was given may be handed back.
+    again = fi_dupinfo(found);
+    fi_freeinfo(found);
+    again->dest_addr = calloc(1, ADDRESS);
+    again->dest_addrlen = ADDRESS;
+    strcpy(again->dest_addr, "somebody");
+    IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, again, &found), 0);
+    CHECK(found->dest_addrlen == ADDRESS && strcmp(found->dest_addr, "somebody") == 0);
+    fi_freeinfo(found);
+    ((char *)again->src_addr)[0] ^= 1;
+    IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, again, &found), -FI_ENODATA);
+    IS(fi_getinfo(FI_VERSION(1, 17), "localhost", "9228", FI_SOURCE, again, &found), 0);
+    fi_freeinfo(found);
+    fi_freeinfo(again);
+    hints->ep_attr->max_order_waw_size = 1 << 20;
+    IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found), -FI_ENODATA);
+    hints->ep_attr->max_order_waw_size = 0;
+    // Programs of old know two ways of registering memory, and get one of them.
+    hints->domain_attr->mr_mode = FI_MR_UNSPEC;
+    IS(fi_getinfo(FI_VERSION(1, 0), NULL, NULL, 0, hints, &found), 0);
+    IS(found->domain_attr->mr_mode, FI_MR_SCALABLE);
+    fi_freeinfo(found);
+    fi_freeinfo(hints);
+    IS(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &found), 0);
+    fi_freeinfo(found);
+}
+
+int main(int argc, char **argv) {
+    int safe = argc > 1 && strcmp(argv[1], "safe") == 0;
+    open_world(&w, safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN, FI_WAIT_UNSPEC);
+    a = open_endpoint(&w, 0);
+    b = open_endpoint(&w, 0);
+    meet_each_other();
+    truncated();
+    released();
+    asked_for_nothing();
+    waits();
+    events();
+    options();
+    remote_writes();
+    information();
+    IS(fi_close(&a->fid), 0);
+    IS(fi_close(&b->fid), 0);
+    close_world(&w);
+    puts("all promises are kept");
+    return 0;
+}
