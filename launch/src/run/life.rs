@@ -62,8 +62,8 @@ pub struct Life {
     done: Option<usize>,
     /// Ranks that have ended with status 0 without finalising, in the order of their ends.
     unfinalised: Vec<usize>,
-    /// Since when a rank waits in vain for one that has ended.
-    in_vain: Option<Duration>,
+    /// Since when a rank waits in vain for one that has ended, whose failure that is.
+    in_vain: Option<(Duration, Cause)>,
     /// A failure that may follow from another one.
     held: Option<Held>,
     /// All programs are over, and were let go.
@@ -76,6 +76,8 @@ pub struct Life {
 
 struct Held {
     cause: Cause,
+    /// The rank that failed first, as far as was seen: its own end explains nothing.
+    first: Option<usize>,
     until: Duration,
     /// Ranks that were about to end when it was noticed; `None` until that is known.
     exiting: Option<Vec<usize>>,
@@ -148,7 +150,8 @@ impl Life {
     /// When it is to be handled next, if nothing happens before.
     pub fn due(&self) -> Option<Duration> {
         let held = self.held.as_ref().map(|held| held.until);
-        let in_vain = self.in_vain.filter(|_| !self.is_ending()).map(|since| since + SETTLE);
+        let in_vain = self.in_vain.as_ref().filter(|_| !self.is_ending());
+        let in_vain = in_vain.map(|(since, _)| *since + SETTLE);
         let lost = self.ranks.iter().filter_map(|rank| match rank.state {
             State::Lost { since, killed: false, .. } => Some(since + LOST),
             _ => None,

@@ -10,10 +10,7 @@ impl Life {
         if self.is_ending() {
             return;
         }
-        let cause = match cause.kind {
-            Kind::Launcher => cause,
-            _ => self.whom_it_waits_for().unwrap_or(cause),
-        };
+        let cause = self.blame(cause);
         match &mut self.held {
             Some(held) => {
                 if held.cause.follows_from(&cause) {
@@ -22,7 +19,7 @@ impl Life {
             }
             None if cause.kind >= Kind::Ended => {
                 let until = self.now + SETTLE;
-                self.held = Some(Held { cause, until, exiting: None });
+                self.held = Some(Held { first: cause.rank, cause, until, exiting: None });
                 self.actions.push(Action::FindExiting);
             }
             None => self.end_with(&cause),
@@ -32,7 +29,7 @@ impl Life {
     /// Which ranks are about to end while a failure is held.
     pub(super) fn exiting(&mut self, mut ranks: Vec<usize>) {
         let Some(held) = &mut self.held else { return };
-        ranks.retain(|&rank| Some(rank) != held.cause.rank && self.ranks[rank].runs());
+        ranks.retain(|&rank| Some(rank) != held.first && self.ranks[rank].runs());
         held.exiting = Some(ranks);
     }
 
@@ -58,7 +55,7 @@ impl Life {
     }
 
     /// The failure of a rank that has ended with status 0, but for which another one waits.
-    pub(super) fn whom_it_waits_for(&self) -> Option<Cause> {
+    fn whom_it_waits_for(&self) -> Option<Cause> {
         let gone = &self.ranks[*self.unfinalised.first()?];
         let waiting = self.ranks.iter().find(|rank| rank.takes_part())?;
         Some(Cause::in_vain(gone, waiting))
@@ -69,9 +66,17 @@ impl Life {
             self.in_vain = None;
             return;
         };
-        let since = *self.in_vain.get_or_insert(self.now);
+        let (since, cause) = self.in_vain.get_or_insert((self.now, cause)).clone();
         if self.now >= since + SETTLE && !self.is_ending() {
             self.end_with(&cause);
+        }
+    }
+
+    /// What fails while a rank waits in vain follows from that.
+    pub(super) fn blame(&self, cause: Cause) -> Cause {
+        match &self.in_vain {
+            Some((_, in_vain)) if cause.kind != Kind::Launcher => in_vain.clone(),
+            _ => cause,
         }
     }
 

@@ -306,8 +306,11 @@ impl Life {
             self.ranks[rank].state = State::GivenUp;
             self.leave(rank);
         }
-        let killed = Cause::of_launcher(status, format!("{how}; {why}"));
-        let cause = self.whom_it_waits_for().unwrap_or(killed);
+        let line = format!("{how}; {why}");
+        let cause = match &self.in_vain {
+            Some((_, in_vain)) => in_vain.clone(),
+            None => Cause::of_launcher(status, line),
+        };
         self.end_with(&cause);
     }
 
