@@ -60,6 +60,7 @@ c_constants! {
     PMIX_BOOL: u16 = 1,
     PMIX_STRING: u16 = 3,
     PMIX_UINT32: u16 = 14,
+    PMIX_BYTE_OBJECT: u16 = 27,
     PMIX_REGEX: u16 = 49,
     PMIX_GLOBAL: u8 = 3,
 }
@@ -71,6 +72,9 @@ c_keys! {
     PMIX_JOB_SIZE = c"pmix.job.size",
     PMIX_LOCAL_PEERS = c"pmix.lpeers",
     PMIX_LOCAL_SIZE = c"pmix.local.size",
+    PMIX_LOG_MSG = c"pmix.log.msg",
+    PMIX_LOG_STDERR = c"pmix.log.stderr",
+    PMIX_LOG_STDOUT = c"pmix.log.stdout",
     PMIX_MAX_PROCS = c"pmix.max.size",
     PMIX_NODE_MAP = c"pmix.nmap",
     PMIX_NUM_NODES = c"pmix.num.nodes",
@@ -84,6 +88,10 @@ c_struct! {
 }
 
 c_struct! {
+    pmix_byte_object { bytes: *mut c_char, size: usize }
+}
+
+c_struct! {
     pmix_value { r#type: u16, data: pmix_value_data }
 }
 
@@ -93,6 +101,7 @@ c_struct! {
 pub union pmix_value_data {
     pub string: *mut c_char,
     pub uint32: u32,
+    pub bytes: pmix_byte_object,
     pub words: [u64; 3],
 }
 
@@ -163,7 +172,12 @@ c_struct! {
         notify_event: None_t,
         query: None_t,
         tool_connected: None_t,
-        log: None_t,
+        log: Option<
+            unsafe extern "C" fn(
+                *const pmix_proc, *const pmix_info, usize, *const pmix_info, usize,
+                pmix_op_cbfunc_t, *mut c_void,
+            ),
+        >,
         allocate: None_t,
         job_control: None_t,
         monitor: None_t,

@@ -7,6 +7,7 @@
 mod abi;
 mod client;
 mod library;
+mod log;
 mod server;
 
 pub use client::Client;

@@ -236,7 +236,7 @@ const MODULE: pmix_server_module_4_0_0_t = pmix_server_module_4_0_0_t {
     notify_event: None,
     query: None,
     tool_connected: None,
-    log: None,
+    log: Some(crate::log::log),
     allocate: None,
     job_control: None,
     monitor: None,

@@ -45,6 +45,7 @@ fn the_interface_is_that_of_the_headers() {
     };
     let mut facts = Facts::default();
     facts.structure::<super::pmix_proc>();
+    facts.structure::<super::pmix_byte_object>();
     facts.structure::<super::pmix_value>();
     facts.structure::<super::pmix_info>();
     facts.structure::<super::pmix_server_module_4_0_0_t>();
