@@ -7,7 +7,7 @@ mod local;
 #[cfg(feature = "pmix")]
 mod pmix;
 
-use crate::{Endpoint, Error, Settings};
+use crate::{Endpoint, Error, Settings, environment};
 
 /// What stands in the place of the identity of a job that is open.
 const OPEN: &str = "open";
@@ -48,7 +48,7 @@ impl Job {
     /// [`Error::Bootstrap`] when the launcher's description is incomplete, when it cannot be
     /// reached, or when it is one that speaks something else.
     pub fn from_env() -> Result<Job, Error> {
-        let env = |name: &str| std::env::var(name).ok();
+        let env = environment::value;
         #[cfg(feature = "pmix")]
         if let Some(client) = pmix::Client::from_env(env).map_err(Error::Bootstrap)? {
             return Ok(Job {
@@ -134,8 +134,8 @@ impl Job {
     /// # Errors
     /// [`Error::Setting`] when the launcher's description is incomplete.
     pub fn embedded(seats: u32) -> Result<Job, Error> {
-        let look = |name: &str| std::env::var(name).ok();
-        if matches!(look("TAFFRAIL_LOGGING").as_deref(), None | Some("none")) {
+        let look = environment::value;
+        if !environment::is_logged() {
             return Ok(Job::open(seats));
         }
         let number = |name: &'static str| {

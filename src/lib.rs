@@ -21,6 +21,8 @@ mod arithmetic;
 pub mod collectives;
 mod endpoint;
 mod engine;
+#[doc(hidden)]
+pub mod environment;
 mod error;
 mod explain;
 #[cfg(fuzzing)]
@@ -33,6 +35,7 @@ pub mod pmi;
 mod scope;
 mod settings;
 mod tuning;
+pub mod units;
 
 pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use endpoint::Endpoint;

@@ -2,7 +2,8 @@
 
 use crate::engine::EAGER_LIMIT;
 use crate::engine::ways::Way;
-use crate::{Error, Tuning};
+use crate::{Error, Tuning, environment, units};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct Settings {
     /// `TAFFRAIL_SPIN`: idle turns before a waiting rank gives its processor away. Unset: many, if
     /// the ranks have a processor each; else few.
     pub spin: Option<u32>,
-    /// `TAFFRAIL_CONNECT_TIMEOUT`: seconds to wait for the other ranks at the start.
+    /// `TAFFRAIL_CONNECT_TIMEOUT`: how long to wait for the other ranks at the start; a number is in seconds.
     pub patience: Duration,
     /// `TAFFRAIL_TUNING`: the file with what `taffrail-perf tune` has measured of this host, or
     /// `off`. Unset: [`Tuning::default_file`], if it is there. [`from_env`](Self::from_env) takes
@@ -50,13 +51,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, changed by what is in the environment. Sizes may end in `K`, `M` or `G`.
+    /// The defaults, changed by what is in the environment. Sizes and durations are as in [`units`].
     ///
     /// # Errors
     /// [`Error::Setting`] when a value makes no sense, [`Error::Tuning`] when the file with what was
     /// measured makes none.
     pub fn from_env() -> Result<Settings, Error> {
-        Settings::from_lookup(|name| std::env::var(name).ok())
+        environment::warn_of_unknown();
+        Settings::from_lookup(environment::value)
     }
 
     /// As [`from_env`](Self::from_env), from elsewhere.
@@ -67,39 +69,32 @@ impl Settings {
             settings.eager_max = tuning.eager_max;
             settings.tuning = Some(Arc::new(tuning));
         }
-        let read = |name: &'static str, most: u64| -> Result<Option<u64>, Error> {
-            let Some(text) = look(name) else { return Ok(None) };
-            let wrong = || Error::Setting {
-                name,
-                expected: format!("a number up to {most}, with K, M or G for multiples of 1024"),
-                got: text.clone(),
-            };
-            let (digits, unit) = match text.trim().to_ascii_uppercase() {
-                t if t.ends_with('K') => (t[..t.len() - 1].to_owned(), 1 << 10),
-                t if t.ends_with('M') => (t[..t.len() - 1].to_owned(), 1 << 20),
-                t if t.ends_with('G') => (t[..t.len() - 1].to_owned(), 1 << 30),
-                t => (t, 1u64),
-            };
-            let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-            number.filter(|&n| n <= most).map(Some).ok_or_else(wrong)
+        let size = |name, range: RangeInclusive<u64>| {
+            look(name).map(|text| named(name, units::parse_size_in(&text, range))).transpose()
         };
-        if let Some(n) = read("TAFFRAIL_EAGER_MAX", EAGER_LIMIT as u64)? {
+        if let Some(n) = size("TAFFRAIL_EAGER_MAX", 0..=EAGER_LIMIT as u64)? {
             settings.eager_max = n as usize;
         }
-        if let Some(n) = read("TAFFRAIL_OUTBOX", 1 << 40)? {
+        if let Some(n) = size("TAFFRAIL_OUTBOX", 0..=1 << 40)? {
             settings.outbox = n as usize;
         }
-        if let Some(n) = read("TAFFRAIL_UNEXPECTED", 1 << 50)? {
+        if let Some(n) = size("TAFFRAIL_UNEXPECTED", 0..=1 << 50)? {
             settings.unexpected = n as usize;
         }
-        if let Some(n) = read("TAFFRAIL_PIECE", 1 << 20)? {
+        if let Some(n) = size("TAFFRAIL_PIECE", 0..=1 << 20)? {
             settings.piece = Some((n as usize).max(256));
         }
-        if let Some(n) = read("TAFFRAIL_SPIN", u32::MAX as u64 / 2)? {
-            settings.spin = Some(n as u32);
+        if let Some(text) = look("TAFFRAIL_SPIN") {
+            let polls = units::parse_size_in(&text, 0..=u64::from(u32::MAX / 2));
+            let wrong = |_| Error::Setting {
+                name: "TAFFRAIL_SPIN",
+                expected: format!("a number of polls up to {}", u32::MAX / 2),
+                got: text.clone(),
+            };
+            settings.spin = Some(polls.map_err(wrong)? as u32);
         }
-        if let Some(n) = read("TAFFRAIL_CONNECT_TIMEOUT", 1 << 20)? {
-            settings.patience = Duration::from_secs(n);
+        if let Some(text) = look("TAFFRAIL_CONNECT_TIMEOUT") {
+            settings.patience = named("TAFFRAIL_CONNECT_TIMEOUT", units::parse_duration(&text))?;
         }
         settings.way = match look("TAFFRAIL_WAY").as_deref() {
             None => None,
@@ -118,6 +113,11 @@ impl Settings {
     }
 }
 
+/// A value, or what is wrong with this variable.
+fn named<T>(name: &'static str, value: Result<T, units::WrongQuantity>) -> Result<T, Error> {
+    value.map_err(|units::WrongQuantity { expected, got }| Error::Setting { name, expected, got })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +130,9 @@ mod tests {
     fn sizes_have_units() {
         assert_eq!(with("TAFFRAIL_OUTBOX", "4m").unwrap().outbox, 4 << 20);
         assert_eq!(with("TAFFRAIL_EAGER_MAX", "8192").unwrap().eager_max, 8192);
+        assert_eq!(with("TAFFRAIL_EAGER_MAX", "512KiB").unwrap().eager_max, 512 << 10);
+        assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "7").unwrap().patience.as_secs(), 7);
+        assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "2m").unwrap().patience.as_secs(), 120);
         assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));
         assert_eq!(with("TAFFRAIL_WAY", "streaming").unwrap().way, Some(Way::Streaming));
         assert_eq!(with("NOTHING", "x").unwrap(), Settings::default());
@@ -141,6 +144,10 @@ mod tests {
             ("TAFFRAIL_OUTBOX", "many"),
             ("TAFFRAIL_EAGER_MAX", "2G"),
             ("TAFFRAIL_SPIN", "-1"),
+            ("TAFFRAIL_SPIN", "5G"),
+            ("TAFFRAIL_CONNECT_TIMEOUT", "0"),
+            ("TAFFRAIL_CONNECT_TIMEOUT", "soon"),
+            ("TAFFRAIL_PIECE", "4\u{fffd}"),
             ("TAFFRAIL_WAY", "by mail"),
         ] {
             match with(name, value).unwrap_err() {

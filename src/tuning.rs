@@ -1,7 +1,7 @@
 //! What was measured of a host, and the file it is kept in.
 
-use crate::Error;
 use crate::engine::EAGER_LIMIT;
+use crate::{Error, environment};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Tuning {
     /// The file of this host: `taffrail/<host>.toml` in `$XDG_CONFIG_HOME`, by default `~/.config`.
     /// `None` if there is neither such a variable nor a home.
     pub fn default_file() -> Option<PathBuf> {
-        default_file(|name| std::env::var(name).ok())
+        default_file(environment::value)
     }
 
     /// What `TAFFRAIL_TUNING` and the default file say.

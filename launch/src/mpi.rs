@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use taffrail::environment::CHECKED;
 
 /// How to start an MPI program.
 #[derive(clap::Args)]
@@ -202,7 +203,9 @@ fn theirs(
     }
     let (version, path) = (&launcher.version, launcher.path.display());
     run::say(&format!("{version}, started by {path}; {}", over(&environment)));
-    let why = Command::new(&launcher.path).args(words).envs(environment).exec();
+    run::warn_of_unknown_variables();
+    let mut command = Command::new(&launcher.path);
+    let why = command.args(words).envs(environment).env(CHECKED, "1").exec();
     Err(Error::NotStarted { program: launcher.path.clone(), why })
 }
 

@@ -48,6 +48,7 @@ pub use pmix::{pmix_rank, pmix_server};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
+use taffrail::environment;
 
 /// How to start a job.
 #[derive(clap::Args)]
@@ -63,9 +64,9 @@ pub struct Args {
     /// with `[rank, continued] `
     #[arg(long)]
     label: bool,
-    /// End the job after this many seconds, with status 124
-    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: Option<u64>,
+    /// End the job after so long (90, 500ms, 2m, 1h; seconds without a unit), with status 124
+    #[arg(long, value_name = "TIME", value_parser = taffrail::units::parse_duration)]
+    timeout: Option<Duration>,
     /// Serve PMIx, by which Open MPI starts, and not PMI-1 [default: if the program is linked with Open MPI]
     #[arg(long)]
     pmix: bool,
@@ -198,6 +199,7 @@ pub fn run(args: Args) -> ExitCode {
 
 fn start(args: Args) -> Result<u8, Failure> {
     let mut args = args.split()?;
+    warn_of_unknown_variables();
     files::raise_limit();
     args.pmix |= args.apps.iter().any(|app| crate::mpi::is_open_mpi(&app.program));
     if args.pmix {
@@ -213,6 +215,12 @@ fn start(args: Args) -> Result<u8, Failure> {
         args.environment.extend(crate::mpi::through_provider(args.failures.has_sets_apart()));
     }
     event_loop::job(&args)
+}
+
+/// Says which variables of the environment look like ours, and nothing reads.
+pub(crate) fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    environment::unknown(names).iter().for_each(|line| say(line));
 }
 
 /// Why a job could not be started, and the status to end with.

@@ -2,7 +2,7 @@
 //! (`taffrail run --heartbeat`).
 
 use super::log::setting::take;
-use crate::Error;
+use crate::{Error, environment};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl Heartbeat {
     /// [`Error::Setting`] when it is not what it should be.
     pub(crate) fn from_env() -> Result<Heartbeat, Error> {
         static OF_THIS_PROCESS: OnceLock<Result<Heartbeat, String>> = OnceLock::new();
-        let Ok(got) = std::env::var(NAME) else { return Ok(Heartbeat(None)) };
+        let Some(got) = environment::value(NAME) else { return Ok(Heartbeat(None)) };
         let found = OF_THIS_PROCESS.get_or_init(|| open(&got));
         found.clone().map_err(|expected| Error::Setting { name: NAME, expected, got })
     }

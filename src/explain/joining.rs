@@ -1,8 +1,8 @@
 //! What a rank waits for that has not met all others yet.
 
 use super::{processes, warn};
-use crate::Rank;
 use crate::explain::waiting::{NAMED_MAX, listed};
+use crate::{Rank, environment};
 use std::time::Duration;
 
 /// Waits that are shorter are not worth a line.
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// # Errors
 /// Why waiting makes no sense.
 pub(crate) fn waits(me: Rank, missing: &[Rank], waited: Duration) -> Result<(), String> {
-    let job = std::env::var("TAFFRAIL_JOB").unwrap_or_default();
+    let job = environment::value("TAFFRAIL_JOB").unwrap_or_default();
     // Looking for processes takes time: of some of them.
     let named = &missing[..missing.len().min(NAMED_MAX)];
     let found: Vec<_> = named.iter().map(|&rank| (rank, processes::of_rank(&job, rank))).collect();

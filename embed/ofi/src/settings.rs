@@ -4,43 +4,31 @@ use crate::abi::constants::FI_PARAM_STRING;
 use crate::abi::provider::fi_provider;
 use crate::reasons::{self, Reasons};
 use crate::say::say;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::IsTerminal;
 use std::sync::Once;
+use taffrail::environment::{self, Use, VARIABLES, value};
 use taffrail::{Error, Settings};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, registry};
 
-/// Names (without `FI_TAFFRAIL_`, in small letters, as libfabric wants them) and what they mean.
-const PARAMETERS: [(&CStr, &CStr); 5] = [
-    (
-        c"log",
-        c"What the provider says on standard error: warn (refusals, with their reasons), info, debug. \
-          Unset: only what the program should not do.",
-    ),
-    (
-        c"eager_max",
-        c"Messages of up to this many bytes are sent without asking the receiver (K, M: times 1024). \
-          Unset: 64K, or what taffrail-perf tune has found.",
-    ),
-    (c"outbox", c"The memory that messages leave from grows up to this many bytes. Unset: 16M."),
-    (
-        c"unexpected",
-        c"When more bytes of one sender wait for receives, it announces its messages instead of \
-          sending them. Unset: 64M.",
-    ),
-    (
-        c"spin",
-        c"Idle turns before a wait gives the processor away. Unset: many if there is a processor for \
-          each process, else few.",
-    ),
-];
+/// The parameters, each with its name (without `FI_TAFFRAIL_`, in small letters, as libfabric wants them) and
+/// what it means.
+fn parameters() -> impl Iterator<Item = (CString, CString)> {
+    let ours = VARIABLES.iter().filter_map(|variable| match variable.of {
+        Use::Endpoint => Some((variable.name.strip_prefix("TAFFRAIL_")?, variable.meaning)),
+        _ => Some((variable.name.strip_prefix("FI_TAFFRAIL_")?, variable.meaning)),
+    });
+    ours.filter_map(|(name, meaning)| {
+        Some((CString::new(name.to_lowercase()).ok()?, CString::new(meaning).ok()?))
+    })
+}
 
 /// Settings of an endpoint: `FI_TAFFRAIL_X`, else `TAFFRAIL_X`, else the default.
 pub fn of_endpoint() -> Result<Settings, Error> {
-    let read = |name: &str| std::env::var(name).ok();
-    Settings::from_lookup(|name| read(&format!("FI_{name}")).or_else(|| read(name)))
+    environment::warn_of_unknown();
+    Settings::from_lookup(|name| value(&format!("FI_{name}")).or_else(|| value(name)))
 }
 
 /// Whether `taffrail run` logs the messages of this process. Allocates nothing: where to, depends on it.
@@ -53,11 +41,13 @@ pub fn is_logged() -> bool {
         && unsafe { CStr::from_ptr(policy) }.to_str().is_ok_and(|policy| policy != "none")
 }
 
-/// Begins to write the log, if `FI_TAFFRAIL_LOG` asks for one.
+/// Begins to write the log, if `FI_TAFFRAIL_LOG` or `TAFFRAIL_LOG` asks for one.
 pub fn start_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let Ok(level) = std::env::var("FI_TAFFRAIL_LOG") else { return say_reasons() };
+        let both = ["FI_TAFFRAIL_LOG", "TAFFRAIL_LOG"];
+        let asked = both.into_iter().find_map(|name| Some((name, value(name)?)));
+        let Some((name, level)) = asked else { return say_reasons() };
         match EnvFilter::try_new(&level) {
             Ok(filter) => tracing_subscriber::fmt()
                 .with_env_filter(filter)
@@ -65,7 +55,7 @@ pub fn start_log() {
                 .with_ansi(std::io::stderr().is_terminal())
                 .try_init()
                 .unwrap_or_else(|error| say(&format!("no log: {error}"))),
-            Err(error) => say(&format!("FI_TAFFRAIL_LOG={level}: {error}")),
+            Err(error) => say(&format!("{name}={level}: {error}")),
         }
     });
 }
@@ -90,7 +80,7 @@ pub fn announce(provider: &fi_provider) {
     }
     // SAFETY: libfabric has had this function with this signature since 1.0.
     let define: Define = unsafe { std::mem::transmute(found) };
-    for (name, help) in PARAMETERS {
+    for (name, help) in parameters() {
         // SAFETY: strings end with a zero, and the help has no directives that want arguments.
         unsafe { define(provider, name.as_ptr(), FI_PARAM_STRING, help.as_ptr()) };
     }
@@ -102,10 +92,11 @@ mod tests {
 
     #[test]
     fn names_and_helps_can_be_given_to_libfabric() {
-        for (name, help) in PARAMETERS {
-            let name = name.to_str().unwrap();
-            assert_eq!(name, name.to_lowercase());
-            assert!(!help.to_str().unwrap().contains('%'), "{name}: the help is a format");
+        let all: Vec<_> = parameters().collect();
+        assert!(all.iter().any(|(name, _)| name.as_c_str() == c"eager_max"));
+        assert!(all.iter().any(|(name, _)| name.as_c_str() == c"log"));
+        for (name, help) in all {
+            assert!(!help.to_str().unwrap().contains('%'), "{name:?}: the help is a format");
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         guard,
         members: Members::new(args.ranks),
         heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
-        timeout: args.timeout.map(Duration::from_secs),
+        timeout: args.timeout,
         started: Instant::now(),
     };
     for number in 0..args.ranks as usize {

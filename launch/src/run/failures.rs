@@ -6,6 +6,7 @@ use super::sets::Sets;
 use crate::eventlog::{Keeping, Kept};
 use std::path::PathBuf;
 use std::time::Duration;
+use taffrail::{environment, units};
 use taffrail_logging::store::MOST_COPIES;
 
 /// Sets that are started again in one job, unless it is said otherwise.
@@ -39,8 +40,9 @@ pub struct Options {
     /// How many event loggers have a copy of all events for the durability `node` [default: 2]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COPIES)))]
     copies: Option<u32>,
-    /// Memory for the messages that a rank logs, in bytes, or with K, M or G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Memory for the messages that a rank logs: 512M, 2GiB (K is 1024 bytes) [default:
+    /// TAFFRAIL_LOG_MEMORY, or 1G]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     log_memory: Option<u64>,
     /// After so many restarts of sets the next failure ends the job [default: 100]
     #[arg(long, value_name = "N")]
@@ -48,10 +50,10 @@ pub struct Options {
     /// What to do when a rank is killed [default: restart with --logging, else abort]
     #[arg(long, value_enum)]
     on_failure: Option<OnFailure>,
-    /// Kill a rank that has not called the library for so long; a program that computes for longer
+    /// Kill a rank that has not called the library for so long (30, 500ms, 2m; seconds without a unit); a program that computes for longer
     /// between two calls is killed as well [default: never]
-    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..))]
-    heartbeat: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    heartbeat: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -130,7 +132,7 @@ impl Options {
 
     /// The longest time between two calls of the library, if ranks that hang are to be killed.
     pub(super) fn heartbeat(&self) -> Option<Duration> {
-        self.heartbeat.map(Duration::from_secs)
+        self.heartbeat
     }
 
     /// What follows for so many ranks.
@@ -169,7 +171,7 @@ impl Options {
             sets,
             events: self.events.unwrap_or(Events::Nondeterministic),
             keeping,
-            memory: self.log_memory,
+            memory: self.log_memory()?,
             max_restarts: self.max_restarts.unwrap_or(MOST_RESTARTS),
         };
         Ok(Plan { on_failure, logging: Some(logged) })
@@ -177,6 +179,18 @@ impl Options {
 }
 
 impl Options {
+    /// Bytes for the messages that a rank logs, if that is said in an option or in the environment.
+    fn log_memory(&self) -> Result<Option<u64>, Failure> {
+        const NAME: &str = "TAFFRAIL_LOG_MEMORY";
+        match (self.log_memory, environment::value(NAME)) {
+            (None, Some(text)) => {
+                let wrong = |e| Failure { status: 2, why: format!("{NAME}: {e}") };
+                units::parse_size(&text).map(Some).map_err(wrong)
+            }
+            (given, _) => Ok(given),
+        }
+    }
+
     fn keeping(&self) -> Result<Keeping, String> {
         let durability = self.durability.unwrap_or(Kept::Process);
         if self.log_dir.is_some() && durability != Kept::Disk {
@@ -194,23 +208,6 @@ impl Options {
             },
         }
     }
-}
-
-/// Bytes, with `K`, `M` or `G` for multiples of 1024.
-fn size(text: &str) -> Result<u64, String> {
-    let upper = text.to_ascii_uppercase();
-    let (digits, unit) = match upper.as_bytes().last() {
-        Some(b'K') => (&upper[..upper.len() - 1], 1 << 10),
-        Some(b'M') => (&upper[..upper.len() - 1], 1 << 20),
-        Some(b'G') => (&upper[..upper.len() - 1], 1 << 30),
-        _ => (&*upper, 1u64),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| {
-        format!(
-            "expected a number of bytes above 0, with K, M or G for multiples of 1024, got {text:?}"
-        )
-    })
 }
 
 #[cfg(test)]
@@ -263,9 +260,9 @@ mod tests {
             ("--logging pessimistic --copies 2", "--copies needs --durability node"),
             ("--logging pessimistic --durability node --copies 9", "1..=8"),
             ("--copies 2", "--copies needs --logging pessimistic"),
-            ("--logging pessimistic --log-memory 0", "expected a number of bytes above 0"),
-            ("--logging pessimistic --log-memory 20E", "expected a number of bytes above 0"),
-            ("--logging pessimistic --log-memory 99999999999G", "expected a number of bytes"),
+            ("--logging pessimistic --log-memory 0", "expected a size above 0"),
+            ("--logging pessimistic --log-memory 20E", "expected a size above 0"),
+            ("--logging pessimistic --log-memory 99999999999G", "expected a size"),
             ("--logging pessimistic --sets some", "--sets some: No such file"),
         ] {
             let error = plan(line).err().expect(line);

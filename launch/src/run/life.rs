@@ -23,6 +23,7 @@ pub use rank::{By, End};
 use rank::{Meaning, Membership, RankLife, State};
 use restart::{Death, Recovering, spans};
 use std::time::Duration;
+use taffrail::units::format_duration;
 
 /// How long ranks have to end by themselves once asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -229,7 +230,7 @@ impl Life {
             Event::Signalled { signal, to_ranks } => self.signalled(signal, to_ranks),
             Event::TimedOut { limit } => self.fail(Cause::of_launcher(
                 TIMED_OUT,
-                format!("the job did not end within {} s", limit.as_secs()),
+                format!("the job did not end within {}", format_duration(limit)),
             )),
             Event::Trouble { status, why } => self.fail(Cause::of_launcher(status, why)),
             Event::Tick => {}
@@ -282,9 +283,9 @@ impl Life {
 
     fn overdue(&mut self, rank: usize, limit: Duration) {
         if self.ranks[rank].runs() && !self.is_ending() {
-            let limit = limit.as_secs();
+            let limit = format_duration(limit);
             self.report(format!(
-                "{} has not called the library for {limit} s, or is stopped; killing it (--heartbeat {limit})",
+                "{} has not called the library for {limit}, or is stopped; killing it (--heartbeat)",
                 self.ranks[rank].who()
             ));
             self.actions.push(Action::Kill(rank));

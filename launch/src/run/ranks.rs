@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, waitid};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use taffrail::environment::{Use, VARIABLES};
 
 pub struct Rank {
     process: Child,
@@ -22,22 +23,10 @@ pub struct Rank {
 }
 
 /// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
-const OURS: [&str; 14] = [
-    "TAFFRAIL_JOB",
-    "TAFFRAIL_LOGGING",
-    "TAFFRAIL_EVENTS",
-    "TAFFRAIL_SETS",
-    "TAFFRAIL_INCARNATION",
-    "TAFFRAIL_GENERATIONS",
-    "TAFFRAIL_RINGS",
-    "TAFFRAIL_REPLAY",
-    "TAFFRAIL_LOG_MEMORY",
-    "TAFFRAIL_HEARTBEAT",
-    "TAFFRAIL_OVER",
-    "TAFFRAIL_VAULT",
-    "TAFFRAIL_LOG_FILES",
-    "TAFFRAIL_FORMER_FILES",
-];
+fn of_job() -> impl Iterator<Item = &'static str> {
+    let of_ranks = VARIABLES.iter().filter(|variable| variable.of == Use::Job);
+    of_ranks.map(|variable| variable.name).chain(["TAFFRAIL_LOG_MEMORY"])
+}
 
 /// What a process is given beside what all have.
 #[derive(Default)]
@@ -107,7 +96,7 @@ impl Rank {
             .envs(identity(number, args.ranks))
             .stdin(keyboard::stdin_of(number, args.failures.log()));
         // A launcher that started us, if any, is not the one of the ranks.
-        for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(OURS) {
+        for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(of_job()) {
             command.env_remove(name);
         }
         let all = std::env::vars_os().map(|(name, _)| name);

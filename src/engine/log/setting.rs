@@ -1,7 +1,7 @@
 //! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
 
 use super::former::LogFiles;
-use crate::{Error, Rank};
+use crate::{Error, Rank, environment, units};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -62,8 +62,7 @@ impl Setting {
     /// [`Error::Setting`] when what the launcher says makes no sense.
     pub(crate) fn from_env(rank: Rank, ranks: u32) -> Result<Option<Setting>, Error> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
-        let look = |name: &str| std::env::var(name).ok();
-        if matches!(look("TAFFRAIL_LOGGING").as_deref(), None | Some("none")) {
+        if !environment::is_logged() {
             return Ok(None);
         }
         let open = |fd: RawFd| take(fd);
@@ -73,7 +72,7 @@ impl Setting {
                 remedy: "use one endpoint, or start the job without --logging",
             });
         }
-        Setting::from_lookup(look, open, rank, ranks).map(Some)
+        Setting::from_lookup(environment::value, open, rank, ranks).map(Some)
     }
 
     fn from_lookup(
@@ -108,7 +107,11 @@ impl Setting {
             look(name).map(|t| t.parse().map_err(|_| wrong(name, "a number"))).transpose()
         };
         let incarnation = number("TAFFRAIL_INCARNATION")?.unwrap_or(0) as u32;
-        let wanted = number("TAFFRAIL_LOG_MEMORY")?.map(|bytes| bytes as usize);
+        let wanted = look("TAFFRAIL_LOG_MEMORY").map(|text| {
+            let bytes = units::parse_size(&text);
+            bytes.map_err(|e| wrong("TAFFRAIL_LOG_MEMORY", &e.expected)).map(|bytes| bytes as usize)
+        });
+        let wanted = wanted.transpose()?;
         let fellows = (0..ranks).filter(|&other| sets[other as usize] == sets[rank as usize]);
         let pairs = look("TAFFRAIL_RINGS").unwrap_or_default();
         let mut rings = Vec::new();
