@@ -50,8 +50,8 @@ pub struct Options {
     /// What to do when a rank is killed [default: restart with --logging, else abort]
     #[arg(long, value_enum)]
     on_failure: Option<OnFailure>,
-    /// Kill a rank that has not called the library for so long (30, 500ms, 2m; seconds without a unit); a program that computes for longer
-    /// between two calls is killed as well [default: never]
+    /// Kill a rank that has not called the library for so long (30, 500ms, 2m; seconds without a unit); a
+    /// program that computes for longer between two calls is killed as well [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     heartbeat: Option<Duration>,
 }
