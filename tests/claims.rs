@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use std::io::IoSliceMut;
 use std::time::Duration;
 use taffrail::{Claimed, Endpoint, Error, Settings};
 
@@ -67,6 +68,34 @@ fn a_claimed_message_can_be_too_long() {
             check(&into, 5);
         }
     });
+}
+
+#[test]
+fn a_claimed_message_fills_several_places() {
+    for (name, settings) in variants() {
+        on_ranks_with(2, &settings, |ep| {
+            for len in [0, 9, 300, 5000, 300_000] {
+                if ep.rank() == 1 {
+                    ep.send((0, 1), &pattern(len, 5)).unwrap();
+                    continue;
+                }
+                let claimed = claim(ep);
+                // One byte less than there is, if there is any.
+                let cut = [len / 3, len / 3, 0, (len - 2 * (len / 3)).saturating_sub(1)];
+                let mut parts = cut.map(|len| vec![0; len]);
+                let mut places = parts.each_mut().map(|part| IoSliceMut::new(part));
+                // SAFETY: the places outlive the request.
+                let request =
+                    unsafe { ep.irecv_claimed_vectored_raw(claimed, &mut places) }.unwrap();
+                let result = ep.wait(request);
+                match len {
+                    0 => assert_eq!(result.unwrap().len, 0, "{name}"),
+                    _ => assert!(matches!(result, Err(Error::Truncated { .. })), "{name}"),
+                }
+                check(&parts.concat(), 5);
+            }
+        });
+    }
 }
 
 /// Its sender goes on as if it had been received, and the next message is the next one.

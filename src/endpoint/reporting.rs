@@ -2,6 +2,7 @@
 
 use crate::engine::claim::Claimed;
 use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
+use std::io::IoSliceMut;
 use taffrail_fabric::Fabric;
 
 /// Which operation is over, as [`Endpoint::await_ended`] finds it.
@@ -252,6 +253,27 @@ impl Endpoint {
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
         let request = unsafe { self.receive_claimed(claimed, into, len)? };
+        Ok(self.handle(request))
+    }
+
+    /// Starts to receive a message that was [claimed](Self::claim) into several places, which are filled one
+    /// after the other; the list itself is not kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// If it was claimed at another endpoint.
+    ///
+    /// # Safety
+    /// As [`irecv_vectored_raw`](Self::irecv_vectored_raw).
+    pub unsafe fn irecv_claimed_vectored_raw(
+        &mut self,
+        claimed: Claimed,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { self.receive_claimed_vectored(claimed, into)? };
         Ok(self.handle(request))
     }
 }

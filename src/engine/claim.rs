@@ -5,6 +5,7 @@ use super::loan::{Back, Return};
 use super::receive::{posting, status};
 use super::request::Stage;
 use crate::{Endpoint, Error, Pattern, Status};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use taffrail_matching::{Envelope, MessageId};
 
@@ -66,16 +67,42 @@ impl Endpoint {
     /// As [`start_recv`](Self::start_recv).
     pub(crate) unsafe fn receive_claimed(
         &mut self,
-        mut claimed: Claimed,
+        claimed: Claimed,
         into: *mut u8,
         len: usize,
     ) -> Result<u32, Error> {
+        self.check_claimed(&claimed)?;
+        let source = claimed.status.source;
+        let request = self.core.requests.start(Stage::Posted, source, into, len);
+        self.take_claimed(claimed, request);
+        Ok(request)
+    }
+
+    /// Starts to receive a claimed message into several places.
+    ///
+    /// # Safety
+    /// As [`start_recv_vectored`](Self::start_recv_vectored).
+    pub(crate) unsafe fn receive_claimed_vectored(
+        &mut self,
+        claimed: Claimed,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Result<u32, Error> {
+        self.check_claimed(&claimed)?;
+        let request = self.core.requests.start_scattered(claimed.status.source, into);
+        self.take_claimed(claimed, request);
+        Ok(request)
+    }
+
+    fn check_claimed(&self, claimed: &Claimed) -> Result<(), Error> {
         if !self.line.is_parent() {
             return Err(Error::UsedAfterFork);
         }
         assert!(Arc::ptr_eq(&claimed.back, &self.back), "claimed at another endpoint");
-        let source = claimed.status.source;
-        let request = self.core.requests.start(Stage::Posted, source, into, len);
+        Ok(())
+    }
+
+    /// Gives a claimed message to the request that receives it.
+    fn take_claimed(&mut self, mut claimed: Claimed, request: u32) {
         match claimed.id.take().and_then(|id| self.core.matcher.take_message(id)) {
             Some((env, found)) => {
                 self.core.receives(request, &env);
@@ -84,12 +111,12 @@ impl Endpoint {
             }
             // Its sender has failed before all of it was here.
             None => {
+                let source = claimed.status.source;
                 let fault = self.core.peers[source as usize].fault.clone();
                 let error = fault.map(|fault| Error::PeerFailed { rank: source, fault });
                 self.core.fail(request, error.unwrap_or(Error::Cancelled));
             }
         }
-        Ok(request)
     }
 
     /// Discards a claimed message that nobody is going to receive.

@@ -91,11 +91,7 @@ impl Endpoint {
         into: &mut [IoSliceMut<'_>],
     ) -> Result<u32, Error> {
         self.check_pattern(&from)?;
-        let len = into.iter().map(|i| i.len()).sum();
-        let peer = from.source.unwrap_or(ANY);
-        let request = self.core.requests.start(Stage::Posted, peer, std::ptr::null_mut(), len);
-        self.core.requests.get(request).extra().parts =
-            into.iter_mut().map(|i| (i.as_mut_ptr(), i.len())).collect();
+        let request = self.core.requests.start_scattered(from.source.unwrap_or(ANY), into);
         self.post(request, &from);
         Ok(request)
     }

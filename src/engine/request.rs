@@ -3,6 +3,7 @@
 use super::multi::Landed;
 use crate::{Error, Rank, Request, Status};
 use std::collections::VecDeque;
+use std::io::IoSliceMut;
 use taffrail_fabric::RemoteKey;
 use taffrail_matching::PostId;
 
@@ -127,6 +128,15 @@ impl Requests {
         slot.at = at;
         slot.len = len;
         slot.moved = 0;
+        index
+    }
+
+    /// Takes a slot for a receive into several places; the list itself is not kept.
+    pub(crate) fn start_scattered(&mut self, peer: Rank, into: &mut [IoSliceMut<'_>]) -> u32 {
+        let len = into.iter().map(|place| place.len()).sum();
+        let index = self.start(Stage::Posted, peer, std::ptr::null_mut(), len);
+        self.get(index).extra().parts =
+            into.iter_mut().map(|place| (place.as_mut_ptr(), place.len())).collect();
         index
     }
 

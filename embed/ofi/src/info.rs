@@ -9,7 +9,7 @@ use crate::abi::info::fi_info;
 use crate::call::answer;
 use std::ffi::{c_char, c_int};
 
-pub use offer::{ERROR_DATA, INJECT, IOV};
+pub use offer::{ERROR_DATA, INJECT, IOV, RX_FLAGS, TX_FLAGS};
 
 /// Bytes of an address: the text that an endpoint gives, filled up with zeros.
 pub const ADDRESS: usize = 64;

@@ -24,3 +24,16 @@ fn lines_of_ranks_do_not_mix() {
     let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
     bench.script("provider-lines-mixed.sh", Some(&mpich)).is_right();
 }
+
+#[test]
+fn a_matched_receive_takes_a_message_into_a_strided_type() {
+    let Some(bench) = Bench::new() else { return };
+    for mpi in [installed::mpich(), installed::open_mpi()].into_iter().flatten() {
+        let logged = ["run", "--logging", "pessimistic", "--sets", "rank", "-n", "2"];
+        for how in [&["mpi", "-n", "2"][..], &logged] {
+            let ended = bench.mpi(&mpi, how, "mpi-01.c", &[]);
+            ended.is_right();
+            assert!(ended.out.contains("ok"), "{ended:#?}");
+        }
+    }
+}

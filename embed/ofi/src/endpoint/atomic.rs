@@ -10,7 +10,7 @@ use crate::abi::ep::fid_ep;
 use crate::abi::errno::{FI_EBADFLAGS, FI_EINVAL};
 use crate::abi::fi_addr_t;
 use crate::atomics::{Form, not_offered, offered};
-use crate::info::IOV;
+use crate::info::{IOV, TX_FLAGS};
 use crate::lock::{SHARED, SOLO};
 use crate::say::say;
 use libc::iovec;
@@ -214,7 +214,7 @@ unsafe fn described<const SAFE: bool>(
     results: (*const fi_ioc, usize),
     flags: u64,
 ) -> isize {
-    if flags & (FI_FENCE | FI_REMOTE_CQ_DATA) != 0 {
+    if flags & !TX_FLAGS != 0 {
         return -FI_EBADFLAGS as isize;
     }
     // SAFETY: the caller's promise.

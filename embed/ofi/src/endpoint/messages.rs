@@ -5,10 +5,11 @@ use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
 use crate::abi::errno::FI_EINVAL;
 use crate::abi::fi_addr_t;
-use crate::info::IOV;
+use crate::info::{IOV, RX_FLAGS, TX_FLAGS};
 use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
+use std::io::IoSliceMut;
 use std::ptr::NonNull;
 use taffrail::Data;
 
@@ -21,6 +22,12 @@ pub struct Lane {
 
 pub const TAGGED: Lane = Lane { context: 0x0000, flag: FI_TAGGED };
 pub const MSG: Lane = Lane { context: 0x4000, flag: FI_MSG };
+
+/// Flags of `fi_sendmsg` and its like.
+pub const SEND_FLAGS: u64 = TX_FLAGS | FI_REMOTE_CQ_DATA;
+/// Flags of `fi_recvmsg` and its like. A receive ends when its bytes are there, which is more than any of
+/// the weaker ends asks for.
+pub const RECEIVE_FLAGS: u64 = RX_FLAGS & !FI_MULTI_RECV;
 
 /// What a message says of itself.
 #[derive(Clone, Copy)]
@@ -83,6 +90,18 @@ pub unsafe fn places<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]>
         1..=IOV if !iov.is_null() => Some(unsafe { std::slice::from_raw_parts(iov, count) }),
         _ => None,
     }
+}
+
+/// The places of a message that is received, as the engine takes them.
+///
+/// # Safety
+/// They are there, and nobody uses them while these are.
+pub unsafe fn slices_of(places: &[iovec]) -> Vec<IoSliceMut<'_>> {
+    let slice = |one: &iovec| {
+        // SAFETY: the caller's promise.
+        IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(place(one.iov_base), one.iov_len) })
+    };
+    places.iter().map(slice).collect()
 }
 
 /// All bytes of several places, one behind the other.

@@ -1,6 +1,7 @@
 //! `fi_send`, `fi_recv` and their like.
 
-use super::messages::{Label, MSG, enter};
+use super::Endpoint;
+use super::messages::{Label, MSG, RECEIVE_FLAGS, SEND_FLAGS, enter};
 use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
 use crate::abi::errno::{FI_EBADFLAGS, FI_EINVAL};
@@ -9,6 +10,7 @@ use crate::abi::msg::{fi_msg, fi_ops_msg};
 use crate::lock::{SHARED, SOLO};
 use libc::iovec;
 use std::ffi::c_void;
+use taffrail::Pattern;
 
 const fn table<const SAFE: bool>() -> fi_ops_msg {
     fi_ops_msg {
@@ -53,6 +55,32 @@ unsafe extern "C" fn recv<const SAFE: bool>(
     }
 }
 
+impl Endpoint {
+    /// Starts a receive into several places, or of many messages into one.
+    ///
+    /// # Safety
+    /// As [`receivev`](Self::receivev).
+    unsafe fn receive_flagged(
+        &mut self,
+        from: Pattern,
+        iov: *const iovec,
+        count: usize,
+        context: *mut c_void,
+        flags: u64,
+    ) -> isize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if flags & FI_MULTI_RECV == 0 {
+                return self.receivev(MSG, from, iov, count, context, flags);
+            }
+            match iov.as_ref().filter(|_| count == 1) {
+                Some(one) => self.receive_multi(from, one.iov_base, one.iov_len, context, flags),
+                None => -FI_EINVAL as isize,
+            }
+        }
+    }
+}
+
 unsafe extern "C" fn recvv<const SAFE: bool>(
     ep: *mut fid_ep,
     iov: *const iovec,
@@ -64,7 +92,7 @@ unsafe extern "C" fn recvv<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         enter::<SAFE>(ep, |ep| match ep.pattern(MSG, from, 0, 0) {
-            Ok(from) => ep.receivev(MSG, from, iov, count, context, ep.rx.op_flags),
+            Ok(from) => ep.receive_flagged(from, iov, count, context, ep.rx.op_flags),
             Err(errno) => -errno as isize,
         })
     }
@@ -78,7 +106,7 @@ unsafe extern "C" fn recvmsg<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return -FI_EINVAL as isize };
-        if flags & !(FI_COMPLETION | FI_MORE | FI_MULTI_RECV) != 0 {
+        if flags & !(RECEIVE_FLAGS | FI_MULTI_RECV) != 0 {
             return -FI_EBADFLAGS as isize;
         }
         enter::<SAFE>(ep, |ep| {
@@ -86,13 +114,7 @@ unsafe extern "C" fn recvmsg<const SAFE: bool>(
                 Ok(from) => from,
                 Err(errno) => return -errno as isize,
             };
-            if flags & FI_MULTI_RECV == 0 {
-                return ep.receivev(MSG, from, msg.msg_iov, msg.iov_count, msg.context, flags);
-            }
-            match msg.msg_iov.as_ref().filter(|_| msg.iov_count == 1) {
-                Some(one) => ep.receive_multi(from, one.iov_base, one.iov_len, msg.context, flags),
-                None => -FI_EINVAL as isize,
-            }
+            ep.receive_flagged(from, msg.msg_iov, msg.iov_count, msg.context, flags)
         })
     }
 }
@@ -131,6 +153,9 @@ unsafe extern "C" fn sendmsg<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return -FI_EINVAL as isize };
+        if flags & !SEND_FLAGS != 0 {
+            return -FI_EBADFLAGS as isize;
+        }
         let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let label = Label { to: msg.addr, tag: 0, data };
         enter::<SAFE>(ep, |ep| ep.sendv(MSG, label, msg.msg_iov, msg.iov_count, msg.context, flags))

@@ -163,7 +163,9 @@ impl Endpoint {
     #[cold]
     pub fn say_why(&mut self, error: &Error) {
         let Error::PeerFailed { rank, fault } = error else { return };
-        if matches!(fault, Fault::Died | Fault::Closed) || self.refused.contains(rank) {
+        if matches!(fault, Fault::Died | Fault::Closed | Fault::NoSuchMemory(_))
+            || self.refused.contains(rank)
+        {
             return;
         }
         self.refused.push(*rank);

@@ -2,13 +2,16 @@
 //! the failure `FI_ENOMSG`.
 
 use super::Endpoint;
+use super::messages::{no_buffer, place, places, slices_of};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::{FI_CLAIM, FI_DISCARD, FI_RECV, FI_TAGGED};
 use crate::abi::errno::{FI_EINVAL, FI_ENOMSG};
 use crate::call::errno_of;
 use crate::cq::{Entry, Failure};
 use crate::say::say;
+use libc::iovec;
 use std::ffi::c_void;
+use std::ptr::null_mut;
 use taffrail::{Error, Fault, Pattern};
 
 impl Endpoint {
@@ -56,14 +59,23 @@ impl Endpoint {
     /// Receives, or discards, the message that was claimed with the same context.
     ///
     /// # Safety
-    /// The buffer stays until the operation ends.
+    /// So many places are there, and stay until the operation ends.
     pub unsafe fn receive_claimed(
         &mut self,
-        buf: *mut u8,
-        len: usize,
+        iov: *const iovec,
+        count: usize,
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        // SAFETY: the caller's promise.
+        let places = match unsafe { places(iov, count) } {
+            _ if flags & FI_DISCARD != 0 => &[],
+            Some(places) => places,
+            None => return -FI_EINVAL as isize,
+        };
+        if let Some(one) = places.iter().find(|one| one.iov_base.is_null() && one.iov_len > 0) {
+            return no_buffer(one.iov_len);
+        }
         let Some(claimed) = self.claims.remove(&context.addr()) else {
             say(&format!("FI_CLAIM with a context by which nothing was claimed"));
             return -FI_EINVAL as isize;
@@ -79,7 +91,13 @@ impl Endpoint {
             return 0;
         }
         // SAFETY: the caller's promise.
-        let started = unsafe { self.engine.irecv_claimed_raw(claimed, buf, len) };
+        let started = unsafe {
+            match places {
+                [] => self.engine.irecv_claimed_raw(claimed, place(null_mut()), 0),
+                [one] => self.engine.irecv_claimed_raw(claimed, place(one.iov_base), one.iov_len),
+                several => self.engine.irecv_claimed_vectored_raw(claimed, &mut slices_of(several)),
+            }
+        };
         self.started(started, Operation::new(Kind::Receive, FI_RECV | FI_TAGGED, context, tell))
     }
 }

@@ -1,14 +1,13 @@
 //! Receives, with tags and without.
 
 use super::Endpoint;
-use super::messages::{Lane, no_buffer, place, places};
+use super::messages::{Lane, no_buffer, place, places, slices_of};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::*;
 use crate::abi::errno::FI_EINVAL;
 use crate::abi::fi_addr_t;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
-use std::io::IoSliceMut;
 use taffrail::Pattern;
 
 impl Endpoint {
@@ -96,17 +95,8 @@ impl Endpoint {
             _ => {}
         }
         let operation = self.reception(Kind::Receive, lane.flag, &from, context, flags);
-        let mut slices: Vec<_> = places
-            .iter()
-            .map(|one| {
-                // SAFETY: the caller's promise.
-                IoSliceMut::new(unsafe {
-                    std::slice::from_raw_parts_mut(place(one.iov_base), one.iov_len)
-                })
-            })
-            .collect();
         // SAFETY: the caller's promise.
-        let started = unsafe { self.engine.irecv_vectored_raw(from, &mut slices) };
+        let started = unsafe { self.engine.irecv_vectored_raw(from, &mut slices_of(places)) };
         self.started(started, operation)
     }
 

@@ -2,7 +2,7 @@
 //! so that keys can be what programs like.
 
 use super::Endpoint;
-use super::messages::{enter, gather, immediate, place, places};
+use super::messages::{SEND_FLAGS, enter, gather, immediate, place, places};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
@@ -252,7 +252,7 @@ unsafe extern "C" fn readmsg<const SAFE: bool>(
         let Some(places) = places(msg.msg_iov, msg.iov_count) else {
             return -FI_EINVAL as isize;
         };
-        if flags & FI_FENCE != 0 {
+        if flags & !SEND_FLAGS != 0 {
             return -FI_EBADFLAGS as isize;
         }
         enter::<SAFE>(ep, |ep| ep.read(from, places, msg.context, flags))
@@ -304,7 +304,7 @@ unsafe extern "C" fn writemsg<const SAFE: bool>(
         let Some(places) = places(msg.msg_iov, msg.iov_count) else {
             return -FI_EINVAL as isize;
         };
-        if flags & FI_FENCE != 0 {
+        if flags & !SEND_FLAGS != 0 {
             return -FI_EBADFLAGS as isize;
         }
         let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);

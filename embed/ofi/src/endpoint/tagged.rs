@@ -1,6 +1,6 @@
 //! `fi_tsend`, `fi_trecv` and their like.
 
-use super::messages::{Label, TAGGED, enter};
+use super::messages::{Label, RECEIVE_FLAGS, SEND_FLAGS, TAGGED, enter};
 use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
 use crate::abi::errno::{FI_EBADFLAGS, FI_EINVAL};
@@ -77,7 +77,7 @@ unsafe extern "C" fn recvmsg<const SAFE: bool>(
     msg: *const fi_msg_tagged,
     flags: u64,
 ) -> isize {
-    const KNOWN: u64 = FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD;
+    const KNOWN: u64 = RECEIVE_FLAGS | FI_PEEK | FI_CLAIM | FI_DISCARD;
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return -FI_EINVAL as isize };
@@ -87,15 +87,7 @@ unsafe extern "C" fn recvmsg<const SAFE: bool>(
         let context = msg.context;
         enter::<SAFE>(ep, |ep| {
             if flags & FI_CLAIM != 0 && flags & FI_PEEK == 0 {
-                if msg.iov_count > 1 {
-                    return -FI_EINVAL as isize;
-                }
-                let (buf, len) = match msg.msg_iov.as_ref().filter(|_| msg.iov_count == 1) {
-                    Some(one) => (one.iov_base, one.iov_len),
-                    None => (std::ptr::null_mut(), 0),
-                };
-                let buf = super::messages::place(buf);
-                return ep.receive_claimed(buf, len, context, flags);
+                return ep.receive_claimed(msg.msg_iov, msg.iov_count, context, flags);
             }
             let from = match ep.pattern(TAGGED, msg.addr, msg.tag, msg.ignore) {
                 Ok(from) => from,
@@ -146,6 +138,9 @@ unsafe extern "C" fn sendmsg<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return -FI_EINVAL as isize };
+        if flags & !SEND_FLAGS != 0 {
+            return -FI_EBADFLAGS as isize;
+        }
         let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let label = Label { to: msg.addr, tag: msg.tag, data };
         enter::<SAFE>(ep, |ep| {

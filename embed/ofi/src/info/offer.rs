@@ -48,7 +48,12 @@ pub const TX_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE
     | FI_MATCH_COMPLETE
     | FI_MORE;
-pub const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_MORE;
+pub const RX_FLAGS: u64 = FI_COMPLETION
+    | FI_MULTI_RECV
+    | FI_MORE
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE;
 /// Atomic operations of one endpoint on another's memory are done in their order.
 pub const ORDER: u64 = FI_ORDER_SAS
     | FI_ORDER_ATOMIC_RAR

@@ -280,6 +280,167 @@ static void information(void) {
     fi_freeinfo(found);
 }
 
+// Pieces of memory as the tests use them: `count` of 3 bytes each, 7 apart.
+static char pieces_of[128];
+static struct iovec *pieces(size_t count) {
+    static struct iovec iov[9];
+    for (size_t i = 0; i < count; i++) iov[i] = (struct iovec){pieces_of + 7 * i, 3};
+    memset(pieces_of, '.', sizeof pieces_of);
+    return iov;
+}
+
+static void are_filled(size_t count, const char *text) {
+    for (size_t i = 0; i < count; i++) CHECK(memcmp(pieces_of + 7 * i, text + 3 * i, 3) == 0);
+    for (size_t i = 0; i < sizeof pieces_of; i++)
+        if (i / 7 >= count || i % 7 >= 3) IS(pieces_of[i], '.');
+}
+
+// fi_endpoint(3): iov_limit and rma_iov_limit. Every call takes as many pieces, and no more.
+static void limits(void) {
+    const char text[] = "abcdefghijklmnopqrstuvwxyz";
+    struct fi_context context;
+    size_t most = w.info->rx_attr->iov_limit;
+    IS(w.info->tx_attr->iov_limit, most);
+    IS(w.info->tx_attr->rma_iov_limit, 1);
+    for (size_t count = 0; count <= most + 1; count++) {
+        int bad = count > most;
+        struct fi_msg_tagged t = {.msg_iov = pieces(count), .iov_count = count, .addr = FI_ADDR_UNSPEC, .tag = 70, .context = &context};
+        struct fi_msg m = {.msg_iov = t.msg_iov, .iov_count = count, .addr = FI_ADDR_UNSPEC, .context = &context};
+        // Receives: four calls, and a claimed message.
+        for (int way = 0; way < 4; way++) {
+            pieces(count);
+            ssize_t said = way == 0   ? fi_trecvv(b, t.msg_iov, NULL, count, FI_ADDR_UNSPEC, 70, 0, &context)
+                           : way == 1 ? fi_trecvmsg(b, &t, 0)
+                           : way == 2 ? fi_recvv(b, t.msg_iov, NULL, count, FI_ADDR_UNSPEC, &context)
+                                      : fi_recvmsg(b, &m, 0);
+            IS(said, bad ? -FI_EINVAL : 0);
+            if (bad) continue;
+            IS(way < 2 ? fi_tinject(a, text, 3 * count, to_b, 70) : fi_inject(a, text, 3 * count, to_b), 0);
+            struct fi_cq_tagged_entry entry = next(&w);
+            CHECK(entry.op_context == &context && entry.len == 3 * count);
+            are_filled(count, text);
+        }
+        IS(fi_tinject(a, text, bad ? 24 : 3 * count, to_b, 71), 0);
+        t.tag = 71;
+        for (;;) {
+            IS(fi_trecvmsg(b, &t, FI_PEEK | FI_CLAIM), 0);
+            ssize_t n;
+            struct fi_cq_tagged_entry entry;
+            struct fi_cq_err_entry error = {0};
+            while ((n = fi_cq_read(w.cq, &entry, 1)) == -FI_EAGAIN) {}
+            if (n == 1) break;
+            IS(fi_cq_readerr(w.cq, &error, 0), 1);
+        }
+        if (bad) {
+            // It is still claimed.
+            IS(fi_trecvmsg(b, &t, FI_CLAIM), -FI_EINVAL);
+            t.iov_count = most;
+        }
+        pieces(t.iov_count);
+        IS(fi_trecvmsg(b, &t, FI_CLAIM), 0);
+        CHECK(next(&w).op_context == &context);
+        are_filled(t.iov_count, text);
+        // Sends: four calls, some with copies.
+        t = (struct fi_msg_tagged){.msg_iov = t.msg_iov, .iov_count = count, .addr = to_b, .tag = 72};
+        m = (struct fi_msg){.msg_iov = t.msg_iov, .iov_count = count, .addr = to_b};
+        for (int way = 0; way < 8; way++) {
+            uint64_t how[] = {0, FI_INJECT, FI_MATCH_COMPLETE, FI_INJECT | FI_MATCH_COMPLETE, 0, FI_INJECT, 0, 0};
+            char in[32];
+            pieces(count);
+            for (size_t i = 0; i < count; i++) memcpy(pieces_of + 7 * i, text + 3 * i, 3);
+            if (!bad) IS(way < 5 ? fi_trecv(b, in, 32, NULL, FI_ADDR_UNSPEC, 72, 0, in) : fi_recv(b, in, 32, NULL, FI_ADDR_UNSPEC, in), 0);
+            ssize_t said = way < 4    ? fi_tsendmsg(a, &t, how[way] | FI_COMPLETION)
+                           : way == 4 ? fi_tsendv(a, t.msg_iov, NULL, count, to_b, 72, NULL)
+                           : way < 7  ? fi_sendmsg(a, &m, how[way] | FI_COMPLETION)
+                                      : fi_sendv(a, t.msg_iov, NULL, count, to_b, NULL);
+            IS(said, bad ? -FI_EINVAL : 0);
+            if (bad) continue;
+            if (how[way] & FI_INJECT) memset(pieces_of, 'x', sizeof pieces_of);
+            next(&w);
+            next(&w);
+            CHECK(memcmp(in, text, 3 * count) == 0);
+        }
+    }
+    IS(fi_tsendmsg(a, &(struct fi_msg_tagged){.addr = to_b}, FI_FENCE), -FI_EBADFLAGS);
+    IS(fi_sendmsg(a, &(struct fi_msg){.addr = to_b}, FI_FENCE), -FI_EBADFLAGS);
+    IS(fi_trecvmsg(b, &(struct fi_msg_tagged){.addr = FI_ADDR_UNSPEC}, FI_FENCE), -FI_EBADFLAGS);
+    IS(fi_recvmsg(b, &(struct fi_msg){.addr = FI_ADDR_UNSPEC}, FI_PEEK), -FI_EBADFLAGS);
+    // As many bytes as inject_size says, and no more.
+    size_t inject = w.info->tx_attr->inject_size;
+    char *out = calloc(1, inject + 1), *in = calloc(1, inject + 1);
+    IS(fi_inject(a, out, inject + 1, to_b), -FI_EINVAL);
+    IS(fi_recv(b, in, inject, NULL, FI_ADDR_UNSPEC, in), 0);
+    memset(out, 'i', inject);
+    IS(fi_inject(a, out, inject, to_b), 0);
+    CHECK(next(&w).len == inject && memcmp(in, out, inject) == 0);
+    free(out);
+    free(in);
+}
+
+static void limits_of_memory(void) {
+    const char text[] = "abcdefghijklmnopqrstuvwxyz";
+    static char memory[64];
+    static int numbers[16];
+    struct fid_mr *mr, *mr_of_numbers;
+    size_t most = w.info->tx_attr->iov_limit;
+    IS(fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 6, 0, &mr, NULL), 0);
+    IS(fi_mr_reg(w.domain, numbers, sizeof numbers, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &mr_of_numbers, NULL), 0);
+    for (size_t count = 0; count <= most + 1; count++) {
+        int bad = count > most;
+        struct fi_rma_iov theirs[2] = {{0, 3 * count, 6}, {0, 0, 6}};
+        struct fi_msg_rma m = {.msg_iov = pieces(count), .iov_count = count, .addr = to_b, .rma_iov = theirs, .rma_iov_count = 1};
+        for (int way = 0; way < 5; way++) {
+            int reads = way > 2;
+            pieces(count);
+            memset(memory, '.', sizeof memory);
+            if (reads) memcpy(memory, text, 3 * count);
+            else for (size_t i = 0; i < count; i++) memcpy(pieces_of + 7 * i, text + 3 * i, 3);
+            ssize_t said = way == 0   ? fi_writev(a, m.msg_iov, NULL, count, to_b, 0, 6, NULL)
+                           : way == 1 ? fi_writemsg(a, &m, FI_COMPLETION)
+                           : way == 2 ? fi_writemsg(a, &m, FI_COMPLETION | FI_INJECT)
+                           : way == 3 ? fi_readv(a, m.msg_iov, NULL, count, to_b, 0, 6, NULL)
+                                      : fi_readmsg(a, &m, FI_COMPLETION);
+            IS(said, bad ? -FI_EINVAL : 0);
+            if (bad) continue;
+            if (way == 2) memset(pieces_of, 'x', sizeof pieces_of);
+            next(&w);
+            if (reads) are_filled(count, text);
+            else CHECK(memcmp(memory, text, 3 * count) == 0);
+        }
+        m.rma_iov_count = 2;
+        IS(fi_readmsg(a, &m, 0), -FI_EINVAL);
+        IS(fi_writemsg(a, &m, 0), -FI_EINVAL);
+        IS(fi_writemsg(a, &m, FI_FENCE), -FI_EINVAL);
+        if (!count) continue;
+        // Atomic operations: as many operands, results and values to compare with.
+        int ones[9], old[9], same[9];
+        struct fi_ioc o[9], r[9], c[9];
+        for (size_t i = 0; i < count; i++) {
+            ones[i] = numbers[i] + 1;
+            same[i] = numbers[i];
+            old[i] = -1;
+            o[i] = (struct fi_ioc){ones + i, 1};
+            r[i] = (struct fi_ioc){old + i, 1};
+            c[i] = (struct fi_ioc){same + i, 1};
+        }
+        struct fi_rma_ioc target = {0, count, 7};
+        struct fi_msg_atomic am = {.msg_iov = o, .iov_count = count, .addr = to_b, .rma_iov = &target, .rma_iov_count = 1, .datatype = FI_INT32, .op = FI_CSWAP};
+        IS(fi_compare_atomicmsg(a, &am, c, NULL, count, r, NULL, count, FI_COMPLETION), bad ? -FI_EINVAL : 0);
+        if (!bad) next(&w);
+        for (size_t i = 0; !bad && i < count; i++) CHECK(numbers[i] == ones[i] && old[i] == same[i]);
+        am.op = FI_SUM;
+        IS(fi_fetch_atomicmsg(a, &am, r, NULL, count, FI_COMPLETION), bad ? -FI_EINVAL : 0);
+        if (!bad) next(&w);
+        for (size_t i = 0; !bad && i < count; i++) CHECK(numbers[i] == 2 * ones[i] && old[i] == ones[i]);
+        IS(fi_atomicv(a, o, NULL, count, to_b, 0, 7, FI_INT32, FI_SUM, NULL), bad ? -FI_EINVAL : 0);
+        if (!bad) next(&w);
+        for (size_t i = 0; !bad && i < count; i++) IS(numbers[i], 3 * ones[i]);
+        IS(fi_atomicmsg(a, &am, FI_FENCE), -FI_EBADFLAGS);
+    }
+    IS(fi_close(&mr->fid), 0);
+    IS(fi_close(&mr_of_numbers->fid), 0);
+}
+
 int main(int argc, char **argv) {
     int safe = argc > 1 && strcmp(argv[1], "safe") == 0;
     open_world(&w, safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN, FI_WAIT_UNSPEC);
@@ -293,6 +454,8 @@ int main(int argc, char **argv) {
     events();
     options();
     remote_writes();
+    limits();
+    limits_of_memory();
     information();
     IS(fi_close(&a->fid), 0);
     IS(fi_close(&b->fid), 0);
