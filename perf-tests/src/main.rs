@@ -15,6 +15,7 @@ use taffrail_perf::overcommit::Overcommit;
 use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
 use taffrail_perf::recovery::{Faults, Recovery};
+use taffrail_perf::say::Verbosity;
 use taffrail_perf::tune::Tune;
 use taffrail_perf::{launching, provenance, say};
 
@@ -25,6 +26,8 @@ use taffrail_perf::{launching, provenance, say};
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
+    #[command(flatten)]
+    verbosity: Verbosity,
     #[command(subcommand)]
     command: Command,
 }
@@ -65,11 +68,17 @@ impl Command {
 
 fn main() -> ExitCode {
     let command = match Arguments::try_parse() {
-        Ok(arguments) => arguments.command,
+        Ok(Arguments { verbosity, command }) => {
+            verbosity.apply();
+            command
+        }
         Err(e) => return taffrail_launch::print_usage(&e),
     };
     if command.measures() && !launching::in_a_job() {
         provenance::warn_of_debug_build();
+        if say::is_verbose() {
+            provenance::say_tuning();
+        }
     }
     let result = match command {
         Command::Netpipe(netpipe) => netpipe.run(),

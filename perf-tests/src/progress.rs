@@ -4,21 +4,12 @@
 use crate::{launching, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A log that says nothing for longer than this looks like one of a program that hangs.
 const EVERY: Duration = Duration::from_secs(10);
-
-/// Whether nothing is to be shown.
-static QUIET: AtomicBool = AtomicBool::new(false);
-
-/// Shows no progress from now on.
-pub fn be_quiet() {
-    QUIET.store(true, Ordering::Relaxed);
-}
 
 /// What is shown of the steps of a measurement, until this is dropped.
 pub struct Progress {
@@ -29,7 +20,7 @@ pub struct Progress {
 /// Progress over `steps`, on the rank that reports; nothing on others.
 pub fn over(reports: bool, steps: u64) -> Progress {
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::hidden());
-    if !reports || QUIET.load(Ordering::Relaxed) {
+    if !reports || say::is_quiet() {
         return Progress { bar, lines: None };
     }
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

@@ -5,6 +5,7 @@ use crate::say;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use taffrail::Tuning;
 
 /// How this program was built.
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
@@ -17,6 +18,16 @@ pub fn warn_of_debug_build() {
              nothing of Taffrail; measure with `cargo run --release --bin taffrail-perf`, or \
              install with `cargo xtask install`",
         );
+    }
+}
+
+/// Says which tuning profile programs start from.
+pub fn say_tuning() {
+    match Tuning::in_use() {
+        Ok(Some(tuning)) => say::note(format_args!("tuning profile: {}", tuning.provenance())),
+        Ok(None) => say::note("tuning profile: none; long messages begin with the usual costs"),
+        // Whoever reads it next says so and ends.
+        Err(_) => {}
     }
 }
 

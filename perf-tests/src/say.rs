@@ -4,15 +4,52 @@
 use crate::Error;
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::OnceLock;
+
+/// How much is said besides results and errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Verbosity {
+    /// Neither progress nor warnings
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say also which tuning profile is in use; of an application, each tenth of its iterations
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+impl Verbosity {
+    /// From now on, so much is said. Once.
+    pub fn apply(self) {
+        let _ = VERBOSITY.set(self);
+    }
+}
+
+fn verbosity() -> Verbosity {
+    VERBOSITY.get().copied().unwrap_or_default()
+}
+
+/// Whether neither progress nor warnings are wanted.
+pub fn is_quiet() -> bool {
+    verbosity().quiet
+}
+
+/// Whether more is wanted.
+pub fn is_verbose() -> bool {
+    verbosity().verbose
+}
 
 /// Says one line.
 pub fn note(line: impl Display) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Says one line, as a warning.
+/// Says one line, as a warning, unless it is to be quiet.
 pub fn warn(line: impl Display) {
-    note(format_args!("warning: {line}"));
+    if !is_quiet() {
+        note(format_args!("warning: {line}"));
+    }
 }
 
 /// Prints one line of results to standard output.

@@ -368,6 +368,16 @@ fn tune_writes_a_file_that_endpoints_read() {
     let explained = json(&folder.path().join("rows.json"))["about"]["explain"].to_string();
     assert!(explained.contains("made/for/host.toml, measured 20"), "{explained}");
 
+    let short = ["netpipe", "-n", "1", "-u", "1", "-p", "0", "--force"];
+    let said = |more: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-perf"));
+        command.args(short).arg(more).current_dir(folder.path()).env("TAFFRAIL_TUNING", &file);
+        String::from_utf8(command.env_remove("PMI_RANK").output().unwrap().stderr).unwrap()
+    };
+    let profile = format!("tuning profile: {}, measured 20", file.display());
+    assert_eq!(said("-v").matches(&profile).count(), 1, "once, and not by every rank");
+    assert_eq!(said("-q"), "");
+
     std::fs::write(&file, "version = 1\npiece = 1\n").unwrap();
     let broken = netpipe(file.to_str().unwrap());
     let said = String::from_utf8_lossy(&broken.stderr);

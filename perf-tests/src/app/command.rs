@@ -30,9 +30,6 @@ pub struct App {
     /// is killed; 0: never. Where messages are logged, each rank has to be its own set (--sets rank)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub checkpoint_every: u32,
-    /// Tell of each tenth of the iterations, on standard error
-    #[arg(long)]
-    pub verbose: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub failures: FailureOptions,
@@ -59,7 +56,7 @@ impl App {
         let begin = Instant::now();
         let every = self.checkpoint_every;
         let checksum = run(self.name, &mut member.endpoint, size, iterations, every, |done| {
-            if reports && self.verbose && ends_a_tenth(done, iterations) {
+            if reports && say::is_verbose() && ends_a_tenth(done, iterations) {
                 say::note(format_args!("iteration {done} of {iterations}"));
             }
         })?;
