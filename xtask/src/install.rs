@@ -20,6 +20,11 @@ const PROGRAMS: [&str; 2] = ["taffrail-launch", "taffrail-perf"];
 /// The package of the libfabric provider, and the name under which libfabric looks for it.
 const PROVIDER: (&str, &str) = ("taffrail-ofi", "libtaffrail-fi.so");
 
+/// The package of the static library that the C library is linked from, and the names of its file: as
+/// cargo makes it, and as `link.args` has it.
+pub const C_STATIC: (&str, &str, &str) =
+    ("taffrail-c-static", "libtaffrail_c_static.a", "libtaffrail_c.a");
+
 /// The package of the C library, and the name under which linkers look for it.
 const C_LIBRARY: (&str, &str) = ("taffrail-c", "libtaffrail.so");
 
@@ -108,20 +113,14 @@ fn into(place: &Place, mut tree: Tree, how: How) -> Result<Tree, Error> {
 }
 
 fn build(place: &Place, workspace: &Workspace, How { release, pmix }: How) -> Result<(), Error> {
-    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0];
+    let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0, C_STATIC.0];
     let there = wanted.iter().filter_map(|name| workspace.package(name));
     let mut build = cargo(place, "build --locked");
     build.args(release.then_some("--release"));
-    build.args(pmix.then_some("--features=taffrail-perf/pmix"));
+    build.args(pmix.then_some("--features=taffrail-perf/pmix,taffrail-c-static/pmix"));
     build.args(there.flat_map(|package| ["-p", &package.name]));
-    must(&mut build)?;
-    if workspace.package(C_LIBRARY.0).is_some() {
-        // With all its crate types it would be left without the optimisation at link time.
-        let mut build = cargo(place, "rustc --locked --lib --crate-type staticlib");
-        build.args(release.then_some("--release")).args(pmix.then_some("--features=pmix"));
-        must(build.args(["-p", C_LIBRARY.0]))?;
-    }
-    Ok(())
+    // All at once, so that what they share is built once.
+    if run(&mut build).ok { Ok(()) } else { Err(Error::other("it does not build")) }
 }
 
 impl Workspace {
@@ -155,11 +154,6 @@ impl Package {
     }
 }
 
-/// Runs a build.
-fn must(build: &mut Command) -> Result<(), Error> {
-    if run(build).ok { Ok(()) } else { Err(Error::other("it does not build")) }
-}
-
 /// The library with the names by which it is found, its header, and what pkg-config reads.
 fn c_library(package: &Package, built: &Path, tree: &mut Tree) -> Result<(), Error> {
     let versioned = format!("{}.{}", C_LIBRARY.1, package.version);
@@ -186,8 +180,13 @@ fn c_library(package: &Package, built: &Path, tree: &mut Tree) -> Result<(), Err
 /// When that fails.
 pub fn link_c_library(package: &Path, built: &Path, library: &Path) -> Result<(), Error> {
     // Why not by cargo: docs/c-api.md, "How the library is linked".
+    let folder = built.join("c-static");
+    std::fs::create_dir_all(&folder)?;
+    let (made, named) = (built.join(C_STATIC.1), folder.join(C_STATIC.2));
+    let _ = std::fs::remove_file(&named);
+    std::os::unix::fs::symlink(made, named)?;
     let mut linker = Command::new("cc");
-    linker.arg("-L").arg(built).arg("@link.args").arg("-o").arg(library);
+    linker.arg("-L").arg(folder).arg("@link.args").arg("-o").arg(library);
     if run(linker.current_dir(package)).ok {
         return Ok(());
     }

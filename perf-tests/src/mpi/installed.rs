@@ -48,7 +48,7 @@ impl Places {
         let files = [prefix.join("bin/taffrail"), prefix.join("lib/libtaffrail-fi.so")];
         if let Some(file) = files.iter().find(|file| !file.is_file()) {
             return Err(Error::Usage(format!(
-                "there is no {}; install Taffrail with `cargo xtask install --release --prefix \
+                "there is no {}; install Taffrail with `cargo xtask install --prefix \
              DIR` and run DIR/bin/taffrail-perf, or name DIR with --prefix",
                 file.display()
             )));

@@ -136,7 +136,7 @@ fn provider(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
 }
 
 fn library(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
-    let line = "rustc --release --locked --lib --crate-type staticlib -p taffrail-c";
+    let line = "build --release --locked -p taffrail-c-static";
     if !run(&mut cargo(place, line)).ok {
         return Err("the C library does not build".into());
     }
