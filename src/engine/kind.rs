@@ -57,6 +57,13 @@ pub(crate) fn is_of_the_log(kind: u8) -> bool {
     (RESTART..=UNRECEIVED).contains(&kind)
 }
 
+/// Whether a peer's program goes on because of a frame of this kind: then the frame waits at the gate for the
+/// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
+/// others does not).
+pub(crate) fn frees(kind: u8) -> bool {
+    !matches!(kind, MORE | PIECE | THROTTLE | RESTART | DETERMINANTS)
+}
+
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
 pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
     let (fits, expected) = match kind {

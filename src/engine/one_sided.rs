@@ -246,12 +246,8 @@ impl Endpoint {
                     let _ = self.core.requests.finish(stream.request);
                     let head =
                         Head { kind: kind::NO_MEMORY, tag: stream.to_name, ..Head::default() };
-                    self.core.peers[peer].answers += 1;
-                    self.core.peers[peer].queue.push_back(Queued::Small {
-                        head,
-                        body: Vec::new(),
-                        request: None,
-                    });
+                    let frame = Queued::Small { head, body: Vec::new(), request: None };
+                    self.core.peers[peer].queue_answer(1, frame);
                 } else {
                     self.core.peers[peer].streams.push_back(stream);
                 }

@@ -5,6 +5,7 @@ use super::ways::{Way, Ways};
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
+use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
 
 /// One peer.
@@ -18,8 +19,8 @@ pub(crate) struct Peer {
     pub(crate) announce_all: bool,
     /// How long its answers take.
     pub(crate) answer: Answer,
-    /// What waits for room, in order.
-    pub(crate) queue: VecDeque<Queued>,
+    /// Frames that wait for room or for the gate, in order.
+    pub(crate) queue: VecDeque<Waiting>,
     /// Announced messages whose pieces the peer wants.
     pub(crate) streams: VecDeque<Stream>,
     /// The message of several pieces that is arriving.
@@ -28,7 +29,8 @@ pub(crate) struct Peer {
     pub(crate) unexpected_bytes: usize,
     /// Bytes of our memory that its messages take which nobody has received.
     pub(crate) held: usize,
-    /// Answers to it in the queue.
+    /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
+    /// that is not the peer's fault.
     pub(crate) answers: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
@@ -45,6 +47,29 @@ impl Peer {
     pub(crate) fn ways(&mut self, mapped: bool) -> &mut Ways {
         if mapped { &mut self.mapped_ways } else { &mut self.ways }
     }
+
+    /// The frame at the front of the queue.
+    pub(crate) fn front(&self) -> Option<&Queued> {
+        self.queue.front().map(|waiting| &waiting.frame)
+    }
+
+    /// As [`front`](Self::front).
+    pub(crate) fn front_mut(&mut self) -> Option<&mut Queued> {
+        self.queue.front_mut().map(|waiting| &mut waiting.frame)
+    }
+
+    /// Puts an answer into the queue, which counts as `weight` answers.
+    pub(crate) fn queue_answer(&mut self, weight: usize, frame: Queued) {
+        self.answers += weight;
+        self.queue.push_back(Waiting { ticket: Ticket::default(), weight, frame });
+    }
+
+    /// Takes the frame at the front, which has left, out of the queue.
+    pub(crate) fn pop_front(&mut self) {
+        if let Some(waiting) = self.queue.pop_front() {
+            self.answers -= waiting.weight;
+        }
+    }
 }
 
 /// A message that is being timed.
@@ -57,6 +82,22 @@ pub(crate) struct Timed {
     pub(crate) since: Instant,
 }
 
+/// A frame in the queue of a peer.
+pub(crate) struct Waiting {
+    /// The events that it waits for at the gate (*stable-before-escape*); free as soon as the gate was open.
+    pub(crate) ticket: Ticket,
+    /// How many answers it counts as, in [`Peer::answers`].
+    pub(crate) weight: usize,
+    pub(crate) frame: Queued,
+}
+
+impl Waiting {
+    /// A frame that waits for room only.
+    pub(crate) fn free(frame: Queued) -> Self {
+        Waiting { ticket: Ticket::default(), weight: 0, frame }
+    }
+}
+
 /// Something that waits for room towards a peer.
 pub(crate) enum Queued {
     /// A message that is complete in itself.
@@ -67,6 +108,16 @@ pub(crate) enum Queued {
     Logged(super::log::Leaving),
     /// Messages of the log, to be sent again.
     Page(super::log::Again),
+}
+
+impl Queued {
+    /// The kind of a frame that is complete in itself.
+    pub(crate) fn kind(&self) -> Option<u8> {
+        match self {
+            Queued::Small { head, .. } => Some(head.kind),
+            _ => None,
+        }
+    }
 }
 
 /// The pieces of an announced message.

@@ -3,7 +3,7 @@
 use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
 use super::loan::{Buffer, Offer};
-use super::peer::{Queued, Stream};
+use super::peer::{Queued, Stream, Waiting};
 use super::request::{Slot, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSlice;
@@ -351,12 +351,9 @@ impl Endpoint {
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
-        // Who waits goes on because of these.
-        let tells = matches!(head.kind, kind::FINISHED | kind::UNRECEIVED | kind::FAREWELL);
-        if tells && self.core.log.as_ref().is_some_and(|log| log.is_causal()) {
-            self.precede(to);
-        }
-        if self.core.peers[to as usize].queue.is_empty() {
+        let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
+        let is_free = ticket.is_free();
+        if is_free && self.core.peers[to as usize].queue.is_empty() {
             match self.line.send(PeerId(to), head, body) {
                 Ok(()) => return,
                 // The fabric reports the end of the peer by itself.
@@ -365,28 +362,36 @@ impl Endpoint {
             }
         }
         let peer = &mut self.core.peers[to as usize];
-        peer.answers += kind::weight(head.kind, body.len());
-        if peer.answers > MOST_ANSWERS {
-            return self.core.distrust(to, answers_not_taken());
-        }
-        let queued = Queued::Small { head, body: body.to_vec(), request: None };
+        let weight = if is_free { kind::weight(head.kind, body.len()) } else { 0 };
+        let frame = Queued::Small { head, body: body.to_vec(), request: None };
         if head.kind != kind::THROTTLE {
-            return self.enqueue(to, queued);
+            if peer.answers + weight > MOST_ANSWERS {
+                return self.core.distrust(to, answers_not_taken());
+            }
+            peer.answers += weight;
+            return self.enqueue_waiting(to, Waiting { ticket, weight, frame });
         }
         // A peer that sends too much is told at once, and what it was told last counts.
-        match peer.queue.front_mut() {
+        match peer.front_mut() {
             Some(Queued::Small { head: front, .. }) if front.kind == kind::THROTTLE => {
-                *front = head;
-                peer.answers -= 1;
+                *front = head
             }
-            _ => peer.queue.push_front(queued),
+            _ => {
+                peer.answers += weight;
+                peer.queue.push_front(Waiting { ticket, weight, frame });
+            }
         }
         self.owe(to);
     }
 
+    /// Puts something in a peer's queue that waits for room only, and sends what there is room for.
+    pub(crate) fn enqueue(&mut self, to: Rank, frame: Queued) {
+        self.enqueue_waiting(to, Waiting::free(frame));
+    }
+
     /// Puts something in a peer's queue, and sends what there is room for.
-    pub(crate) fn enqueue(&mut self, to: Rank, queued: Queued) {
-        self.core.peers[to as usize].queue.push_back(queued);
+    pub(crate) fn enqueue_waiting(&mut self, to: Rank, waiting: Waiting) {
+        self.core.peers[to as usize].queue.push_back(waiting);
         self.owe(to);
         self.flush_peer(to);
     }
@@ -424,7 +429,10 @@ impl Endpoint {
 
     pub(crate) fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
-        while self.core.peers[to as usize].queue.front().is_some() {
+        while !self.core.peers[to as usize].queue.is_empty() {
+            if self.core.log.is_some() && !self.passes_gate(to) {
+                return left;
+            }
             self.obey(to);
             if self.send_front(to) {
                 left += 1;
@@ -444,26 +452,25 @@ impl Endpoint {
     /// Announces the message at the front of the queue, if the peer has asked for that meanwhile.
     fn obey(&mut self, to: Rank) {
         if self.core.log.is_some() {
-            self.open_pages(to);
             self.obey_logged(to);
         }
         let peer = &self.core.peers[to as usize];
-        let Some(&Queued::Eager { head, request, sent: 0 }) = peer.queue.front() else { return };
+        let Some(&Queued::Eager { head, request, sent: 0 }) = peer.front() else { return };
         if !peer.announce_all || self.core.requests.get(request).len <= self.line.caps().inline {
             return;
         }
         let announcement = self.announcement(to, request, head, None);
-        self.core.peers[to as usize].queue[0] = announcement;
+        self.core.peers[to as usize].queue[0].frame = announcement;
     }
 
     /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
         let piece = self.piece;
-        if let Some(Queued::Logged(_)) = self.core.peers[to as usize].queue.front() {
+        if let Some(Queued::Logged(_)) = self.core.peers[to as usize].front() {
             return self.send_front_logged(to);
         }
         let core = &mut self.core;
-        let Some(front) = core.peers[to as usize].queue.front_mut() else { return false };
+        let Some(front) = core.peers[to as usize].front_mut() else { return false };
         let (result, over, request) = match front {
             Queued::Logged(_) | Queued::Page(_) => return false,
             Queued::Small { head, body, request } => {
@@ -496,10 +503,7 @@ impl Endpoint {
         };
         match result {
             Ok(()) if over => {
-                let peer = &mut core.peers[to as usize];
-                if let Some(Queued::Small { head, body, .. }) = peer.queue.pop_front() {
-                    peer.answers -= kind::weight(head.kind, body.len());
-                }
+                core.peers[to as usize].pop_front();
                 if let Some(request) = request {
                     core.requests.sent(request);
                 }

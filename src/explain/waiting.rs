@@ -146,7 +146,11 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
     }
     let queued = peer.queue.len() + peer.streams.len();
     let count = counted(queued as u64, "message");
-    (queued > 0).then(|| format!("{count} to {} cannot leave yet", name(endpoint, rank)))
+    let why = match peer.queue.front().is_some_and(|waiting| !waiting.ticket.is_free()) {
+        true => "before the event logger has what the message depends on",
+        false => "yet",
+    };
+    (queued > 0).then(|| format!("{count} to {} cannot leave {why}", name(endpoint, rank)))
 }
 
 /// A peer, as the user knows it. In an open job its number here says nothing to anybody: its launcher has

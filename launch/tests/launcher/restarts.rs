@@ -5,6 +5,7 @@ mod causal;
 mod checkpoints;
 mod ends;
 mod farewells;
+mod gate;
 mod heartbeats;
 mod helpers;
 mod pauses;

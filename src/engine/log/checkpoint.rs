@@ -173,9 +173,11 @@ impl Endpoint {
     fn position(&mut self) -> Result<Position, Error> {
         let log = self.log();
         log.before_send();
-        // Whoever goes on from here writes its next event behind these.
+        // Whoever goes on from here writes its next event behind these, and nobody asks it for answers to
+        // what it has received.
         self.wait_until(|endpoint| {
-            endpoint.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
+            let log = endpoint.core.log.as_ref();
+            log.is_none_or(|log| log.events.are_all_stable()) && !endpoint.owes_answers()
         });
         let log = self.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
@@ -286,7 +288,7 @@ impl Endpoint {
     /// A peer has a checkpoint, and will not ask again for what that covers.
     pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
         let peer = &self.core.peers[rank as usize];
-        let waits = peer.queue.iter().any(|queued| !matches!(queued, Queued::Small { .. }));
+        let waits = peer.queue.iter().any(|waiting| !matches!(waiting.frame, Queued::Small { .. }));
         // What is on its way is read from where it is.
         let is_sent = |slot: &Slot| {
             slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())

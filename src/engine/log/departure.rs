@@ -2,21 +2,19 @@
 
 use super::tape::Range;
 use super::{Kept, Log};
-use crate::engine::peer::Queued;
+use crate::engine::peer::{Queued, Waiting};
 use crate::engine::request::{Requests, Stage};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
-use taffrail_logging::{Entry, Received, Sending, Ticket};
+use taffrail_logging::{Entry, Received, Sending};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
 
-/// A message of the log that waits for room, or for its events to be stable.
+/// A message of the log that waits for room, or at the gate.
 pub(crate) struct Leaving {
-    /// What it waits for.
-    pub(crate) ticket: Ticket,
     pub(crate) context: u16,
     pub(crate) seq: u32,
     pub(crate) kept: Kept,
@@ -28,9 +26,9 @@ pub(crate) struct Leaving {
 
 impl Leaving {
     /// A message of the log that is to be sent again.
-    pub(super) fn new(ticket: Ticket, entry: Entry<Kept>) -> Self {
+    pub(super) fn new(entry: Entry<Kept>) -> Self {
         let Entry { context, seq, payload: kept } = entry;
-        Leaving { ticket, context, seq, kept, sent: 0, again: true }
+        Leaving { context, seq, kept, sent: 0, again: true }
     }
 }
 
@@ -242,8 +240,9 @@ impl Endpoint {
         }
         if leaves && sent != usize::MAX {
             let again = false;
-            let leaving = Leaving { ticket, context: to.context, seq, kept, sent, again };
-            self.enqueue(to.rank, Queued::Logged(leaving));
+            let leaving = Leaving { context: to.context, seq, kept, sent, again };
+            let frame = Queued::Logged(leaving);
+            self.enqueue_waiting(to.rank, Waiting { ticket, weight: 0, frame });
         }
         Ok(())
     }
@@ -255,12 +254,13 @@ impl Endpoint {
         let ticket = log.events.ticket();
         // What it lacks may have been held when it was sent, and depend on events that are not stable
         // yet: all of it waits for what is written by now.
-        let pages = log.again(rank, &has, &ticket);
+        let pages = log.again(rank, &has);
         tracing::debug!(rank, pages = pages.len(), "sending again what it lacks");
         let lacking = log.outbound.restarted(rank, has);
-        let queue = &mut self.core.peers[rank as usize].queue;
-        queue.extend(pages.into_iter().map(Queued::Page));
-        queue.extend(lacking.map(|entry| Queued::Logged(Leaving::new(ticket.clone(), entry))));
+        let lacking = lacking.map(|entry| Queued::Logged(Leaving::new(entry)));
+        let frames = pages.into_iter().map(Queued::Page).chain(lacking);
+        let waiting = frames.map(|frame| Waiting { ticket: ticket.clone(), weight: 0, frame });
+        self.core.peers[rank as usize].queue.extend(waiting);
         self.owe(rank);
         self.flush_peer(rank);
     }
@@ -269,22 +269,19 @@ impl Endpoint {
     pub(crate) fn send_front_logged(&mut self, rank: Rank) -> bool {
         let sent = self.send_leaving(rank);
         if sent == Some(true) {
-            self.core.peers[rank as usize].queue.pop_front();
+            self.core.peers[rank as usize].pop_front();
         }
         sent.is_some()
     }
 
-    /// Sends more of the message at the front of a peer's queue, which is of the log. `None`: it waits
-    /// for room, or for its events. `Some(true)`: all of it has left.
+    /// Sends more of the message at the front of a peer's queue, which is of the log. `None`: there is no
+    /// room. `Some(true)`: all of it has left.
     fn send_leaving(&mut self, rank: Rank) -> Option<bool> {
         let Endpoint { line, core, piece, .. } = self;
         let log = core.log.as_mut()?;
-        let Some(Queued::Logged(leaving)) = core.peers[rank as usize].queue.front_mut() else {
+        let Some(Queued::Logged(leaving)) = core.peers[rank as usize].front_mut() else {
             return None;
         };
-        if leaving.sent == 0 && !log.events.is_open(&leaving.ticket) {
-            return None;
-        }
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
         let waits = log.waiting_send(&core.requests, rank, context, seq, kept);
         let back = log.tape.bring_back(line, kept.at + sent as u64);
@@ -310,15 +307,10 @@ impl Endpoint {
     pub(crate) fn obey_logged(&mut self, rank: Rank) {
         let peer = &self.core.peers[rank as usize];
         let (announce_all, inline) = (peer.announce_all, self.line.caps().inline);
-        let Some(Queued::Logged(Leaving { ticket, context, seq, kept, sent: 0, again })) =
-            peer.queue.front()
+        let Some(Queued::Logged(Leaving { context, seq, kept, sent: 0, again })) = peer.front()
         else {
             return;
         };
-        // Its announcement waits for its events as it does.
-        if self.core.log.as_mut().is_some_and(|log| !log.events.is_open(ticket)) {
-            return;
-        }
         let (context, seq, kept, again) = (*context, *seq, *kept, *again);
         let log = self.core.log.as_ref();
         let waits =
@@ -337,7 +329,7 @@ impl Endpoint {
             None => self.detached(rank, &kept),
         };
         let announcement = self.announcement(rank, request, head, None);
-        self.core.peers[rank as usize].queue[0] = announcement;
+        self.core.peers[rank as usize].queue[0].frame = announcement;
     }
 
     /// A send of nobody, of a message in the log.

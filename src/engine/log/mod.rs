@@ -13,7 +13,7 @@
 //! - [`peers`]: ranks that die and come back, and the end of the program;
 //! - [`checkpoint`]: from where a rank goes on, and what others need not keep then; [`former`]: what the
 //!   process before has left;
-//! - [`events`]: where events are written, and which are stable;
+//! - [`events`]: where events are written, and which are stable; [`gate`]: what leaves the set waits for them;
 //! - [`causal`]: events that travel with the messages that depend on them.
 
 mod arrival;
@@ -24,6 +24,7 @@ mod cold;
 mod departure;
 mod events;
 mod former;
+mod gate;
 mod looks;
 mod notes;
 mod pages;

@@ -15,11 +15,11 @@
 use super::Log;
 use super::departure::Leaving;
 use super::tape::Kept;
-use crate::engine::peer::Queued;
+use crate::engine::peer::{Queued, Waiting};
 use crate::{Endpoint, Error, Rank};
 use std::sync::Arc;
 use taffrail_fabric::Fabric;
-use taffrail_logging::{Entry, Received, Run, Ticket};
+use taffrail_logging::{Entry, Received, Run};
 
 /// Runs of a page.
 const RUNS: usize = 128;
@@ -35,7 +35,6 @@ pub(super) type Pages = Vec<Vec<u64>>;
 pub(crate) struct Again {
     at: u64,
     has: Arc<Received>,
-    ticket: Ticket,
 }
 
 impl Log {
@@ -63,10 +62,10 @@ impl Log {
     }
 
     /// All pages of a peer, to be sent again.
-    pub(super) fn again(&self, rank: Rank, has: &Received, ticket: &Ticket) -> Vec<Again> {
+    pub(super) fn again(&self, rank: Rank, has: &Received) -> Vec<Again> {
         let has = Arc::new(has.clone());
         let pages = self.pages[rank as usize].iter();
-        pages.map(|&at| Again { at, has: has.clone(), ticket: ticket.clone() }).collect()
+        pages.map(|&at| Again { at, has: has.clone() }).collect()
     }
 
     /// The messages of a page that its peer lacks.
@@ -77,7 +76,7 @@ impl Log {
         let mut bytes = [0; PAGE];
         self.tape.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
-        Ok(lacking.map(|entry| Leaving::new(page.ticket.clone(), entry)).collect())
+        Ok(lacking.map(Leaving::new).collect())
     }
 
     /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
@@ -169,20 +168,21 @@ fn runs(page: &[u8]) -> impl Iterator<Item = Run<Kept>> {
 }
 
 impl Endpoint {
-    /// Puts the messages of a page in its place at the front of a peer's queue, if one is there.
-    pub(crate) fn open_pages(&mut self, rank: Rank) {
-        while let Some(Queued::Page(_)) = self.core.peers[rank as usize].queue.front() {
-            let Endpoint { line, core, .. } = self;
-            let queue = &mut core.peers[rank as usize].queue;
-            let (Some(Queued::Page(page)), Some(log)) = (queue.pop_front(), &mut core.log) else {
-                return;
-            };
-            let leaving = log.read_page(line, &page);
-            let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
-            for message in leaving.into_iter().rev() {
-                queue.push_front(Queued::Logged(message));
-            }
+    /// Puts the messages of the page at the front of a peer's queue in its place: they have passed the gate
+    /// with it. `false` when no page is there.
+    pub(super) fn open_page(&mut self, rank: Rank) -> bool {
+        let Endpoint { line, core, .. } = self;
+        let peer = &mut core.peers[rank as usize];
+        let (Some(Queued::Page(page)), Some(log)) = (peer.front(), &mut core.log) else {
+            return false;
+        };
+        let leaving = log.read_page(line, page);
+        let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
+        peer.pop_front();
+        for message in leaving.into_iter().rev() {
+            peer.queue.push_front(Waiting::free(Queued::Logged(message)));
         }
+        true
     }
 }
 

@@ -64,10 +64,19 @@ impl Core {
                 _ => {}
             }
         }
+        let mut synchronous = Vec::new();
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
-        for (id, envelope, found) in waiting {
-            if envelope.source == rank && matches!(found, Unexpected::Announced(_)) {
-                lacking.push((name(envelope), Landing::Waiting(id)));
+        for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
+            match found {
+                Unexpected::Announced(_) => lacking.push((name(envelope), Landing::Waiting(id))),
+                Unexpected::Stored { sync: Some(_), .. } => synchronous.push(id),
+                _ => {}
+            }
+        }
+        // The next incarnation names its sends anew: an answer to a former name might answer another send.
+        for id in synchronous {
+            if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
+                *sync = None;
             }
         }
         for (name, landing) in lacking {
@@ -199,8 +208,10 @@ impl Endpoint {
         self.act();
     }
 
-    /// Whether the programs of all others are over, as far as we know.
+    /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:
+    /// the gate may hold that back for longer than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
-        self.core.log.as_ref().is_none_or(|log| self.core.everybody_is_silent(log.me))
+        let log = self.core.log.as_ref();
+        self.owing.is_empty() && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
     }
 }
