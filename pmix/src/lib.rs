@@ -11,7 +11,7 @@ mod log;
 mod server;
 
 pub use client::Client;
-pub use server::{ClientEvent, Fence, Server};
+pub use server::{ClientEvent, Fence, Server, node_name};
 
 /// Looks whether libpmix is here, and loads it.
 ///

@@ -51,6 +51,11 @@ type OnClient = Box<dyn Fn(ClientEvent) + Send + Sync>;
 // SAFETY: the word is the library's, and is only handed back; the answer may come from any thread.
 unsafe impl Send for Fence {}
 
+/// The name of the node that a rank is on, as its MPI sees it: MPIs name files after it.
+pub fn node_name(job: &str, rank: u32) -> String {
+    format!("{job}-node{rank}")
+}
+
 /// Where fences go, which come on a thread of the library, and of how many ranks they are.
 static FENCES: OnceLock<(Sender<Fence>, u32)> = OnceLock::new();
 
@@ -73,7 +78,7 @@ impl Server {
         let (sender, fences) = channel();
         ON_CLIENT.set(Box::new(on_client)).map_err(|_| Error::Taken)?;
         FENCES.set((sender, size)).map_err(|_| Error::Taken)?;
-        let node = |rank| format!("{job}-node{rank}");
+        let node = |rank| node_name(job, rank);
         let nodes = (0..size).map(node).collect::<Vec<_>>().join(",");
         let ranks = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(";");
         let client = pmix_proc { nspace: library::field("the name of the job", job)?, rank };
