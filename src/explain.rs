@@ -4,8 +4,9 @@ mod joining;
 mod processes;
 mod waiting;
 
+pub(crate) use crate::words::{counted, say, warn};
 pub(crate) use joining::waits as joining_waits;
-pub(crate) use waiting::{counted, stalled};
+pub(crate) use waiting::stalled;
 
 use crate::Endpoint;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
@@ -104,24 +105,6 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
             log.set(endpoint.rank())
         ),
     }
-}
-
-/// Says something that somebody should know: to who subscribes to `tracing`, or else on standard error.
-pub(crate) fn warn(what: &str) {
-    use tracing::subscriber::NoSubscriber;
-    if tracing::dispatcher::get_default(|dispatch| dispatch.is::<NoSubscriber>()) {
-        say(what);
-    } else {
-        tracing::warn!("{what}");
-    }
-}
-
-/// Writes a line on standard error in one write, so that those of several processes do not mix.
-#[cold]
-pub(crate) fn say(what: &str) {
-    use std::io::Write;
-    // When nobody listens there is nobody to tell.
-    let _ = std::io::stderr().write_all(format!("taffrail: {what}\n").as_bytes());
 }
 
 /// What becomes of announced messages whose memory is behind keys like `key`.

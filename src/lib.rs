@@ -36,6 +36,8 @@ mod scope;
 mod settings;
 mod tuning;
 pub mod units;
+#[doc(hidden)]
+pub mod words;
 
 pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use endpoint::Endpoint;

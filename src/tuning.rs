@@ -137,7 +137,7 @@ impl Tuning {
     /// # Errors
     /// [`Error::Tuning`], as programs get it.
     pub fn in_use() -> Result<Option<Tuning>, Error> {
-        Tuning::look_up(|name| std::env::var(name).ok())
+        Tuning::look_up(environment::value)
     }
 
     /// Where it was read from, and when it was measured.

@@ -16,7 +16,7 @@ pub fn in_a_job() -> bool {
 
 /// This process's rank, if a launcher started it as one.
 pub fn rank() -> Option<u32> {
-    std::env::var("PMI_RANK").ok()?.parse().ok()
+    taffrail::environment::value("PMI_RANK")?.parse().ok()
 }
 
 /// How often this rank was started before.

@@ -22,7 +22,7 @@ pub(crate) fn waits(me: Rank, missing: &[Rank], waited: Duration) -> Result<(), 
         let networks: Vec<_> = pids.iter().filter_map(|&pid| processes::network_of(pid)).collect();
         if own.is_some()
             && !networks.is_empty()
-            && networks.iter().all(|&ref of| Some(of) != own.as_ref())
+            && networks.iter().all(|of| Some(of) != own.as_ref())
         {
             return Err(format!(
                 "rank {me} and rank {rank} (pid {}) run in different network namespaces, so they cannot \

@@ -2,6 +2,7 @@
 
 use super::processes;
 use crate::engine::request::{ANY, Slot, Stage};
+use crate::words::counted;
 use crate::{Endpoint, Rank};
 use std::collections::BTreeMap;
 use taffrail_fabric::{Fault, PeerId};
@@ -28,12 +29,6 @@ fn waiting(endpoint: &Endpoint) -> String {
 /// One line for an endpoint to which nothing happens. The same until something changes.
 pub(crate) fn stalled(endpoint: &Endpoint) -> String {
     format!("{} waits {}", own_name(endpoint), waiting(endpoint))
-}
-
-/// `1 message`, `2 messages`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 /// The first few, and how many more there are.

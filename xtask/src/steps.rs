@@ -22,6 +22,8 @@ pub enum Step {
     Fmt,
     /// Lints of every target; a warning is an error.
     Clippy,
+    /// Nothing that is installed prints or unwraps where that can fail.
+    Lint,
     /// Documentation; a warning is an error.
     Doc,
     /// The C header against the sources that it is written from.
@@ -61,6 +63,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Tools => ("tools", tools::step),
         Step::Fmt => ("fmt", lint::fmt),
         Step::Clippy => ("clippy", lint::clippy),
+        Step::Lint => ("lint", lint::input_and_output),
         Step::Doc => ("doc", lint::doc),
         Step::Header => ("header", header::step),
         Step::Nextest => ("nextest", tests::all),

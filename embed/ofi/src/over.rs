@@ -57,7 +57,7 @@ pub fn closed() {
 }
 
 fn connect() -> io::Result<()> {
-    let Ok(text) = std::env::var(NAME) else { return Ok(()) };
+    let Some(text) = taffrail::environment::value(NAME) else { return Ok(()) };
     let wrong = || {
         let why =
             format!("{NAME} should be an open descriptor above 2, from `taffrail run`: {text}");

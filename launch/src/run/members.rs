@@ -140,7 +140,7 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> rustix::io::Result<(u
 /// The other end of a connection, in a process that the launcher has given it. It is not taken: the program
 /// that this process becomes, or is the server of, has it, too.
 pub fn from_env() -> std::io::Result<OwnedFd> {
-    let text = std::env::var(NAME).unwrap_or_default();
+    let text = taffrail::environment::value(NAME).unwrap_or_default();
     let number = text.parse().ok().filter(|&number: &i32| number > 2).ok_or_else(|| {
         std::io::Error::other(format!("{NAME} should be a descriptor above 2, it is {text:?}"))
     })?;

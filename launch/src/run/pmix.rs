@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
-use taffrail::Job;
+use taffrail::{Job, environment};
 use taffrail_pmix::{ClientEvent, Server};
 
 /// The commands of this program that a rank begins as, and that its server is.
@@ -81,7 +81,7 @@ fn become_program(
             command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
         }
     }
-    if let Some(fd) = std::env::var("PMI_FD").ok().and_then(|fd| fd.parse().ok()) {
+    if let Some(fd) = environment::value("PMI_FD").and_then(|fd| fd.parse().ok()) {
         // SAFETY: the launcher opened it for this process, and it stays open until the program starts.
         let line = unsafe { BorrowedFd::borrow_raw(fd) };
         rustix::io::fcntl_setfd(line, rustix::io::FdFlags::CLOEXEC)?;
@@ -117,7 +117,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     std::thread::Builder::new().spawn(move || end_with(&rank))?;
 
     let mut job = Job::from_env()?;
-    let name = std::env::var("TAFFRAIL_JOB")?;
+    let name = environment::value("TAFFRAIL_JOB").ok_or("TAFFRAIL_JOB is not set")?;
     // Its other stores are files, which a server that is killed leaves behind.
     // SAFETY: the other thread does not look at the environment.
     unsafe { std::env::set_var("PMIX_MCA_gds", "hash") };

@@ -163,7 +163,9 @@ fn judge(wrote: Option<i32>, synced: Option<i32>, expected: usize) -> Result<(),
 /// The kernel may go on to use memory that is about to be freed: there is no way to go on. Whoever
 /// started this process starts another one, which loses nothing.
 fn abandon(why: &str) -> ! {
-    eprintln!("taffrail: event logger: {why}; it ends, to be started again");
+    let line = format!("taffrail: event logger: {why}; it ends, to be started again\n");
+    // When nobody listens there is nobody to tell.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     std::process::abort()
 }
 

@@ -73,7 +73,7 @@ impl Unit {
         };
         let fitting = || prefixes.into_iter().filter(fits);
         let found = fitting().find(|(factor, _)| figure >= factor * 0.9999);
-        let (factor, prefix) = found.or_else(|| fitting().last()).unwrap_or((1.0, ""));
+        let (factor, prefix) = found.or_else(|| fitting().next_back()).unwrap_or((1.0, ""));
         format!("{} {prefix}{name}", trimmed(figure / factor)).trim_end().to_owned()
     }
 }

@@ -16,6 +16,17 @@ pub fn clippy(place: &Place) -> Outcome {
     Outcome::of_check(run(&mut cargo(place, line)).ok, "see the warnings above")
 }
 
+/// What tests, chores and the simulator may do and nothing that is installed: print where the reader may be
+/// gone or the disk full, panic over what comes from outside, and read words that may not be UTF-8.
+pub fn input_and_output(place: &Place) -> Outcome {
+    let line = "clippy --workspace --lib --bins --exclude xtask --exclude taffrail-sim \
+                --features taffrail/pmix --locked -- -D clippy::print_stdout -D clippy::print_stderr \
+                -D clippy::unwrap_used -D clippy::disallowed_methods";
+    let remedy = "print through the helper of the crate that returns errors (say, print), give errors back \
+                  in place of unwrap, and see clippy.toml for methods";
+    Outcome::of_check(run(&mut cargo(place, line)).ok, remedy)
+}
+
 pub fn doc(place: &Place) -> Outcome {
     let mut command = cargo(place, "doc --workspace --no-deps --locked");
     command.env("RUSTDOCFLAGS", "-D warnings");

@@ -77,7 +77,7 @@ impl Endpoint {
             return no_buffer(one.iov_len);
         }
         let Some(claimed) = self.claims.remove(&context.addr()) else {
-            say(&format!("FI_CLAIM with a context by which nothing was claimed"));
+            say("FI_CLAIM with a context by which nothing was claimed");
             return -FI_EINVAL as isize;
         };
         let tell = self.rx.tells_of(flags);
