@@ -6,6 +6,8 @@ pub mod eventlog;
 pub mod info;
 #[doc(hidden)]
 pub mod mpi;
+#[doc(hidden)]
+pub mod pages;
 mod print;
 pub mod run;
 

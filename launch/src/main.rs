@@ -1,9 +1,9 @@
 //! The `taffrail` command: starts jobs, and tells what a machine offers them.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use taffrail_launch::{eventlog, info, mpi, print_usage, run};
+use taffrail_launch::{eventlog, info, mpi, pages, print_usage, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -32,6 +32,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Writes manual pages and completions; started by who installs it
+    #[command(hide = true)]
+    Pages(pages::Args),
     /// Serves PMIx to it
     #[command(hide = true)]
     PmixServer,
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Eventlog(args) => eventlog::eventlog(&args),
         Command::Guard => run::guard(),
         Command::PmixRank { program, args } => run::pmix_rank(&program, &args),
+        Command::Pages(args) => pages::pages(Cli::command(), &args),
         Command::PmixServer => run::pmix_server(),
     }
 }

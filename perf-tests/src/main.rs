@@ -1,6 +1,6 @@
 //! The `taffrail-perf` command.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use taffrail_perf::app::App;
 use taffrail_perf::compare::Compare;
@@ -56,12 +56,15 @@ enum Command {
     /// Ends the ranks of a launcher that died; started by it
     #[command(hide = true)]
     Guard,
+    /// Writes manual pages and completions; started by who installs it
+    #[command(hide = true)]
+    Pages(taffrail_launch::pages::Args),
 }
 
 impl Command {
     /// Whether it measures.
     fn measures(&self) -> bool {
-        !matches!(self, Command::App(_) | Command::Eventlog(_) | Command::Guard)
+        !matches!(self, Command::App(_) | Command::Eventlog(_) | Command::Guard | Command::Pages(_))
             && !matches!(self, Command::Tune(tune) if tune.show)
     }
 }
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::App(app) => app.run(),
         Command::Eventlog(args) => return taffrail_launch::eventlog::eventlog(&args),
         Command::Guard => return taffrail_launch::guard(),
+        Command::Pages(args) => return taffrail_launch::pages::pages(Arguments::command(), &args),
     };
     result.unwrap_or_else(|error| {
         if !error.is_reader_gone() {

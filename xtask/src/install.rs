@@ -106,6 +106,11 @@ fn into(place: &Place, mut tree: Tree, how: How) -> Result<Tree, Error> {
         Some(package) => c_library(package, &built, &mut tree)?,
         None => println!("no {}: there is no package {}", C_LIBRARY.1, C_LIBRARY.0),
     }
+    for name in PROGRAMS {
+        for program in workspace.package(name).into_iter().flat_map(|p| p.targets_of("bin")) {
+            pages(&built.join(program), &built.join("pages"), &mut tree)?;
+        }
+    }
     for licence in LICENCES {
         tree.copy(&place.root.join(licence), &format!("share/doc/taffrail/{licence}"))?;
     }
@@ -152,6 +157,25 @@ impl Package {
     fn folder(&self) -> &Path {
         self.manifest_path.parent().expect("a file lies in a folder")
     }
+}
+
+/// Manual pages and completions, which a program writes of itself.
+fn pages(program: &Path, folder: &Path, tree: &mut Tree) -> Result<(), Error> {
+    let _ = std::fs::remove_dir_all(folder);
+    if !run(Command::new(program).arg("pages").arg(folder)).ok {
+        return Err(Error::other(format!("{} writes no manual pages", program.display())));
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next)? {
+            let path = entry?.path();
+            match path.strip_prefix(folder) {
+                Ok(file) if path.is_file() => tree.copy(&path, &file.to_string_lossy())?,
+                _ => folders.push(path),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The library with the names by which it is found, its header, and what pkg-config reads.
