@@ -27,8 +27,9 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.failures.plan(args.ranks as usize)?;
     let places = cpus::places(args)?;
     let signals = Signals::catch()?;
-    let outlets = outlets::start()
-        .map_err(|e| Failure::new(format!("no thread that writes output: {}", in_words(&e))))?;
+    let outlets = outlets::start().map_err(|e| {
+        Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
+    })?;
     let (name, digest) = identity()?;
     let guard = Guard::start(&name, args.ranks)?;
     // What a rank leaves behind becomes our child, so that it can be found and ended.

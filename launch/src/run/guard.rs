@@ -56,7 +56,11 @@ impl Guarded {
 impl Guard {
     /// Of the job of this name, with so many ranks.
     pub fn start(name: &str, ranks: u32) -> Result<Guard, Failure> {
-        let failed = |e| Failure::new(format!("cannot start the guard of the job: {e}"));
+        let failed = |e| {
+            Failure::new(format!(
+                "cannot start the guard of the job (socketpair, fork, setpgid, execve): {e}"
+            ))
+        };
         let job = Guarded { name: name.to_owned(), ranks };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let process = own_program::command()

@@ -85,8 +85,12 @@ impl Rank {
             let (status, why) = before_exec::why(&e);
             Failure { status, why: format!("cannot start {program:?} as rank {number}: {why}") }
         };
-        let no_line =
-            |e| Failure::new(format!("rank {number} has no connection: {}", in_words(&e)));
+        let no_line = |e| {
+            Failure::new(format!(
+                "rank {number} has no connection (socketpair, fcntl, ioctl): {}",
+                in_words(&e)
+            ))
+        };
         let (ours, theirs) = UnixStream::pair().map_err(no_line)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());

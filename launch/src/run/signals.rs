@@ -70,7 +70,12 @@ impl Signals {
         caught.extend(others.chain([SIGTSTP]).filter(|signal| !ignored(*signal)));
         let delivery = UnixStream::pair()
             .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, SignalOnly, caught));
-        let failed = |e| Failure::new(format!("cannot catch signals: {}", super::in_words(&e)));
+        let failed = |e| {
+            Failure::new(format!(
+                "cannot catch signals (socketpair, sigaction): {}",
+                super::in_words(&e)
+            ))
+        };
         Ok(Signals { delivery: delivery.map_err(failed)? })
     }
 
