@@ -11,7 +11,7 @@ use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
 use super::server::Server;
 use super::signals::{self, Meaning, Signals};
-use super::{Args, Failure, cpus, in_words, say};
+use super::{Args, Failure, cpus, family, in_words, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long the output of a job that has failed waits for its reader, after its last rank has ended.
-const DELIVERY: Duration = Duration::from_secs(5);
+const DELIVERY: Duration = Duration::from_secs(3);
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
@@ -269,7 +269,8 @@ impl Job<'_> {
     fn stop(&mut self) {
         let stopped = Instant::now();
         self.ranks.iter().for_each(|rank| rank.signal_all(Signal::STOP));
-        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+        // Of this thread: it is stopped when the call returns.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
         // From when everything else is counted.
         self.started += stopped.elapsed();
     }
@@ -361,8 +362,7 @@ impl Drop for Job<'_> {
 /// Ends what became our child because its own parent, a rank, is gone.
 fn end_left_behind(ours: &[Pid]) {
     loop {
-        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-        let pids = children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        let pids = family::children(rustix::process::getpid()).into_iter();
         let mut left = pids.filter(|pid| !ours.contains(pid)).peekable();
         if left.peek().is_none() {
             return;

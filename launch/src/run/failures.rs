@@ -4,6 +4,7 @@ use super::Failure;
 use super::life::Restarts;
 use super::sets::Sets;
 use crate::eventlog::{Keeping, Kept};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use taffrail::{environment, units};
@@ -25,7 +26,7 @@ pub struct Options {
     /// Which ranks fall back together: all of the node, each for itself, or as a file says, with a
     /// line of rank numbers for each set [default: node]
     #[arg(long, value_name = "node|rank|FILE")]
-    sets: Option<String>,
+    sets: Option<OsString>,
     /// Which events are logged: those that chance has decided, or every reception
     /// [default: nondeterministic]
     #[arg(long, value_enum)]
@@ -165,7 +166,8 @@ impl Options {
             return Err(usage(why.into()));
         }
         let keeping = self.keeping().map_err(usage)?;
-        let sets = Sets::choose(self.sets.as_deref().unwrap_or("node"), ranks).map_err(usage)?;
+        let sets = self.sets.as_deref().unwrap_or("node".as_ref());
+        let sets = Sets::choose(sets, ranks).map_err(usage)?;
         let logged = Logged {
             causal: self.logging == Logging::Causal,
             sets,

@@ -5,7 +5,7 @@
 //! group before it runs any program; when the launcher is gone the connection ends, and the guard
 //! kills the groups that are left, and removes the files that MPIs have for the job.
 
-use super::{Failure, own_program};
+use super::{Failure, in_words, own_program};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -57,9 +57,8 @@ impl Guard {
     /// Of the job of this name, with so many ranks.
     pub fn start(name: &str, ranks: u32) -> Result<Guard, Failure> {
         let failed = |e| {
-            Failure::new(format!(
-                "cannot start the guard of the job (socketpair, fork, setpgid, execve): {e}"
-            ))
+            let (calls, why) = ("socketpair, fork, setpgid, execve", in_words(&e));
+            Failure::new(format!("cannot start the guard of the job ({calls}): {why}"))
         };
         let job = Guarded { name: name.to_owned(), ranks };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -121,9 +120,9 @@ fn say(connection: BorrowedFd<'_>, number: i32) {
     send(connection, &number.to_ne_bytes());
 }
 
-/// A guard that someone killed guards no more; the job itself is not in danger.
+/// A guard that someone killed or stopped guards no more; the job itself is not in danger, and does not wait.
 fn send(connection: BorrowedFd<'_>, bytes: &[u8]) {
-    let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL);
+    let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// How long the guard waits for what it has killed, before it removes files that could still be made.

@@ -105,7 +105,7 @@ impl Keyboard {
     }
 
     pub fn read(&mut self) {
-        let mut buffer = [0; TURN];
+        let mut buffer = vec![0; TURN];
         // Not through std's buffer: what sat there would not show in a poll.
         match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -118,7 +118,7 @@ impl Keyboard {
     /// Passes on what rank 0 takes now.
     pub fn write(&mut self) {
         let Some(to) = &mut self.to else { return };
-        let mut buffer = [0; TURN];
+        let mut buffer = vec![0; TURN];
         let written = self.kept.next(&mut buffer).and_then(|len| match len {
             0 => Ok(0),
             len => to.write(&buffer[..len]),

@@ -1,5 +1,6 @@
 //! Correlated sets: which ranks fall back together.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// The set of each rank. Sets are numbered from 0, and all ranks are in one.
@@ -11,13 +12,15 @@ impl Sets {
     ///
     /// # Errors
     /// What is wrong with the file, and where.
-    pub fn choose(how: &str, ranks: usize) -> Result<Sets, String> {
-        match how {
-            "node" => Ok(Sets(vec![0; ranks])),
-            "rank" => Ok(Sets((0..ranks).collect())),
-            file => {
-                let about = |why: String| format!("--sets {file}: {why}");
-                let text = std::fs::read_to_string(Path::new(file))
+    pub fn choose(how: impl AsRef<OsStr>, ranks: usize) -> Result<Sets, String> {
+        let how = how.as_ref();
+        match how.to_str() {
+            Some("node") => Ok(Sets(vec![0; ranks])),
+            Some("rank") => Ok(Sets((0..ranks).collect())),
+            _ => {
+                let file = Path::new(how);
+                let about = |why: String| format!("--sets {}: {why}", file.display());
+                let text = std::fs::read_to_string(file)
                     .map_err(|e| about(format!("{e}; expected node, rank or a file")))?;
                 Sets::parse(&text, ranks).map_err(about)
             }

@@ -74,7 +74,7 @@ fn state(pid: &str) -> char {
 #[test]
 fn a_job_stops_and_goes_on_and_its_limit_does_not_run_meanwhile() {
     let script = "setsid sleep 1.5 & echo $$ $!; wait; echo done";
-    let args = ["run", "-n", "2", "--timeout", "3", "bash", "-c", script];
+    let args = ["run", "-n", "2", "--timeout", "3", "--heartbeat", "1", "bash", "-c", script];
     let mut job = Running::start(&args, 0);
     let pids: Vec<String> = job.lines.by_ref().take(2).map(Result::unwrap).collect();
     let pids: Vec<&str> = pids.iter().flat_map(|line| line.split(' ')).collect();

@@ -110,3 +110,44 @@ fn a_program_that_cannot_be_started_is_named() {
     assert_eq!(run(&["run", "-n", "1", "/etc/passwd"]).status, 126);
     assert_eq!(run(&["run", "-n", "0", "true"]).status, 2);
 }
+
+/// Words, variables and paths are bytes.
+#[test]
+fn nothing_has_to_be_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join(odd);
+    std::fs::create_dir(&folder).unwrap();
+    let program = folder.join(odd);
+    std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
+    std::fs::write(folder.join("sets"), "0\n1\n").unwrap();
+    let mut command =
+        taffrail(&["run", "-n", "2", "--logging", "pessimistic", "--durability", "disk"]);
+    command.arg("--log-dir").arg(folder.join("log")).arg("--sets").arg(folder.join("sets"));
+    command.arg(&program).arg(odd).env(odd, odd).env("TAFFRAIL_SPILL", &folder);
+    let output = command.current_dir(&folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"\xff\xfe\n\xff\xfe\n");
+}
+
+/// Descriptors that the parent has closed, and a system without /proc.
+#[test]
+fn what_the_parent_has_not_given_is_not_needed() {
+    let launcher = env!("CARGO_BIN_EXE_taffrail");
+    for how in ["", "--label", "--logging pessimistic --label"] {
+        for (closed, said) in
+            [("<&-", 2), ("2>&-", 2), ("<&- 2>&-", 2), (">&-", 0), ("<&- >&- 2>&-", 0)]
+        {
+            let line = format!("exec timeout 60 {launcher} run {how} -n 2 echo hello {closed}");
+            let job = Command::new("bash").args(["-c", &line]).output().unwrap();
+            let job = ended(job, Instant::now());
+            assert_eq!(
+                (job.status, job.out.lines().count()),
+                (0, said),
+                "{how} {closed}: {}",
+                job.err
+            );
+        }
+    }
+}
