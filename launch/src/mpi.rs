@@ -164,6 +164,11 @@ pub(crate) fn is_open_mpi(program: &OsStr) -> bool {
     matches!(linked::look(program), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
 }
 
+/// Whether a program is linked with an MPI, as far as can be told from outside.
+pub(crate) fn is_mpi(program: &OsStr) -> bool {
+    matches!(linked::look(program), Ok(Program { abi: Some(_), .. }))
+}
+
 /// Our own launcher, for what the MPI's own cannot do.
 fn ours(
     args: Args,

@@ -158,6 +158,21 @@ impl Args {
         (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
     }
 
+    /// Says what becomes of an MPI's messages without the provider, unless it was told another way.
+    fn say_without_provider(&self, why: &crate::mpi::Error) {
+        let has_mpi = || self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program));
+        if self.pmix && std::env::var_os("OMPI_MCA_pml").is_none() {
+            say(&format!(
+                "Open MPI takes tcp between ranks, which is slow, and has no windows: each rank is alone on its \
+                 node for it, and {why}"
+            ));
+        } else if !self.pmix && has_mpi() {
+            say(&format!(
+                "the messages of MPI are not logged, and no killed rank can be restarted: {why}"
+            ));
+        }
+    }
+
     /// How many words at the end of the command line are not the launcher's.
     pub(crate) fn words_of_program(&self) -> usize {
         self.command.len()
@@ -212,7 +227,10 @@ fn start(args: Args) -> Result<u8, Failure> {
     }
     // With PMIx every rank is on a node of its own, so that nothing else is quick.
     if args.failures.log() || args.pmix {
-        args.environment.extend(crate::mpi::through_provider(args.failures.has_sets_apart()));
+        match crate::mpi::through_provider(args.failures.has_sets_apart()) {
+            Ok(variables) => args.environment.extend(variables),
+            Err(why) => args.say_without_provider(&why),
+        }
     }
     event_loop::job(&args)
 }

@@ -44,15 +44,15 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
 }
 
 /// What ranks are given, whatever they are, for their MPI, if any, to use nothing but the provider.
-/// Nothing, where there is none. `sets_apart`: some may be started again, and others not.
-pub fn through_provider(sets_apart: bool) -> Variables {
+/// An error, where there is none. `sets_apart`: some may be started again, and others not.
+pub fn through_provider(sets_apart: bool) -> Result<Variables, Error> {
     let set = |name: &str| std::env::var_os(name).is_some();
     let library = library();
     let mut all = Variables::new();
     match library.parent().filter(|_| library.is_file()) {
         Some(folder) => all.push(("FI_PROVIDER_PATH", folder.into())),
         None if set("FI_PROVIDER_PATH") => {}
-        None => return all,
+        None => return Err(Error::NoProvider { library }),
     }
     let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
     all.extend(choices);
@@ -63,7 +63,7 @@ pub fn through_provider(sets_apart: bool) -> Variables {
     let more = MPICH.iter().chain(INTEL).chain(OPEN_MPI).chain(alone);
     all.extend(more.map(|&(name, value)| (name, value.into())));
     all.retain(|(name, _)| !set(name));
-    all
+    Ok(all)
 }
 
 /// Its network module, for neighbours as well; else its own shared memory carries most messages.

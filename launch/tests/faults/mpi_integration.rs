@@ -63,3 +63,38 @@ fn ranks_that_cannot_be_connected_say_why() {
 fn ranks_in_networks_of_their_own_are_refused_soon() {
     script_with_mpich("ranks-in-own-networks.sh");
 }
+
+/// Open MPI 5 has its launcher print its texts, and leaves its folders to it.
+#[test]
+fn open_mpi_5_is_heard_and_leaves_nothing_behind() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::other("openmpi")) else { return };
+    let temporary = bench.folder.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let program = mpi.compile(&Bench::source("mpi-wrong-rank.c"), bench.folder.path(), &["-w"]);
+    for how in [&["run", "-n", "2"][..], &["run", "-n", "2", "--logging", "pessimistic"]] {
+        let mut command = bench.command(bench.taffrail());
+        command.args(how).arg(&program).env("TMPDIR", &temporary);
+        let ended = ended(mpi.choose(&mut command));
+        assert_ne!(ended.status, Some(0), "{ended:#?}");
+        // Its files of texts are not where this Open MPI was built for, unless it is told so.
+        let said = ["MPI_ERR_RANK: invalid rank", "mpi_errors_are_fatal"];
+        assert!(said.iter().any(|text| ended.err.contains(text)), "{ended:#?}");
+        let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// A launcher without the provider says what Open MPI does then.
+#[test]
+fn open_mpi_without_the_provider_is_named() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::open_mpi()) else { return };
+    let alone = bench.folder.path().join("taffrail");
+    std::fs::copy(bench.taffrail(), &alone).unwrap();
+    let program = mpi.compile(&Bench::source("mpi-wrong-rank.c"), bench.folder.path(), &["-w"]);
+    let mut command = bench.command(&alone);
+    command.args(["run", "-n", "1"]).arg(program).env_remove("FI_PROVIDER_PATH");
+    let ended = ended(&mut command);
+    let said = "taffrail: Open MPI takes tcp between ranks";
+    let lines = ended.err.lines().filter(|line| line.starts_with(said));
+    assert_eq!(lines.count(), 1, "{ended:#?}");
+}
