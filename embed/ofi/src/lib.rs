@@ -41,5 +41,6 @@ mod say;
 mod settings;
 mod standby;
 mod thread;
+mod thread_level;
 mod unsupported;
 mod wait;

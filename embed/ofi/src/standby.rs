@@ -10,6 +10,7 @@
 use crate::endpoint::Endpoint;
 use crate::lock::Lock;
 use crate::thread;
+use crate::thread_level::ThreadLevel;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,7 @@ pub unsafe fn begin(endpoint: *mut Endpoint, lock: *const Lock) -> io::Result<()
 
 fn stand_by() {
     let mut seen = 0;
+    let mut thread_level = ThreadLevel::default();
     loop {
         let happened = match &mut *charge() {
             Charge::Nobody => 0,
@@ -66,6 +68,10 @@ fn stand_by() {
             },
             Charge::Closed(endpoint) => endpoint.engine.stand_in(),
         };
+        // Behind the charge, for which MPI_Finalize may wait.
+        if happened == 0 && !is_closed() {
+            thread_level.look();
+        }
         std::thread::sleep(if happened > 0 { BUSY } else { TICK });
     }
 }

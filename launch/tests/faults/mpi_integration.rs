@@ -98,3 +98,13 @@ fn open_mpi_without_the_provider_is_named() {
     let lines = ended.err.lines().filter(|line| line.starts_with(said));
     assert_eq!(lines.count(), 1, "{ended:#?}");
 }
+
+/// What logging does not cover is said at the start, by one rank.
+#[test]
+fn a_program_with_several_threads_is_told_what_is_not_logged() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
+    let how = ["run", "-n", "2", "--logging", "pessimistic"];
+    let ended = bench.mpi(&mpi, &how, "mpi-thread-multiple.c", &[]);
+    let said = "taffrail: the program asks for MPI_THREAD_MULTIPLE: ";
+    assert_eq!((ended.status, ended.err.matches(said).count()), (Some(0), 1), "{ended:#?}");
+}
