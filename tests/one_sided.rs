@@ -235,3 +235,37 @@ fn memory_with_a_name_is_reached_by_it() {
         meet(ep);
     });
 }
+
+#[test]
+fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        // So long that answers are under way when the first one is over.
+        let len = 8 << 20;
+        let mut memory = pattern(len, ep.rank().into());
+        for name in 0..4 {
+            // SAFETY: the memory is kept until it is concealed, and only read.
+            unsafe { ep.expose(name, memory.as_mut_ptr(), len, 0).unwrap() };
+        }
+        meet(ep);
+        let mut got: Vec<_> = (0..4).map(|_| vec![0; len]).collect();
+        let mut start = |ep: &mut Endpoint, name: u64| {
+            let into = &mut got[name as usize];
+            // SAFETY: waited for below.
+            unsafe { ep.iget_named_raw(peer, name, 0, into.as_mut_ptr(), len).unwrap() }
+        };
+        let requests: Vec<_> = (0..4).map(|name| start(ep, name)).collect();
+        if ep.rank() == 0 {
+            ep.wait(requests[0]).unwrap();
+            ep.send((peer, 3), &[]).unwrap();
+            assert_eq!(ep.wait_all(&requests[1..]), Ok(()));
+        } else {
+            // Its answers to the others have not gone.
+            ep.recv((peer, 3), &mut []).unwrap();
+            assert!(ep.conceal(0).unwrap());
+            assert_eq!(ep.wait_all(&requests), Ok(()));
+        }
+        got.iter().for_each(|got| check(got, peer.into()));
+        meet(ep);
+    });
+}

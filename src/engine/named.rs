@@ -2,7 +2,7 @@
 //! were told: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
-use super::one_sided::Way;
+use super::one_sided::{MemoryName, Way};
 use super::request::Stage;
 use crate::endpoint::Exposed;
 use crate::{Data, Endpoint, Error, Rank, Status};
@@ -64,9 +64,10 @@ impl Endpoint {
 
     /// Ends that memory has a name.
     pub(crate) fn forget_named(&mut self, name: u64) -> bool {
-        let Some(named) = self.named.remove(&name) else { return false };
-        let start = named.at.0.addr();
-        self.end_answers(start..start + named.len);
-        true
+        let is_known = self.named.remove(&name).is_some();
+        if is_known {
+            self.end_answers(MemoryName::Key(name));
+        }
+        is_known
     }
 }

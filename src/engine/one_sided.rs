@@ -56,6 +56,15 @@ impl RemoteMemory {
     }
 }
 
+/// Memory of this rank as peers name it. The same bytes may have several names, each with a life of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryName {
+    /// A registered region.
+    Region(u64),
+    /// What the program has given a key to.
+    Key(u64),
+}
+
 /// Which way an access goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -188,9 +197,9 @@ impl Endpoint {
         let (region, offset, third) = (word(0), word(8), word(16));
         let asked = head.kind == kind::ASK;
         let len = if asked { third } else { data.len() as u64 };
-        let found = match head.context {
-            NAMED => self.named_memory(region, offset, len),
-            _ => self.own_memory(region, offset, len),
+        let (name, found) = match head.context {
+            NAMED => (MemoryName::Key(region), self.named_memory(region, offset, len)),
+            _ => (MemoryName::Region(region), self.own_memory(region, offset, len)),
         };
         let Some(at) = found else {
             let head = Head { kind: kind::NO_MEMORY, tag: head.tag, ..Head::default() };
@@ -202,7 +211,7 @@ impl Endpoint {
             }
             let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
             self.core.requests.get(request).extra =
-                Some(Box::new(Extra { detached: true, ..Extra::default() }));
+                Some(Box::new(Extra { detached: true, reads: Some(name), ..Extra::default() }));
             return self.start_stream(
                 from,
                 Stream { request, want: len as usize, to_name: head.tag, streaming: false },
@@ -228,20 +237,19 @@ impl Endpoint {
     /// Ends a registration.
     pub(crate) fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
-        let (at, len) = self.registered.remove(&region.0).ok_or(unknown)?;
+        self.registered.remove(&region.0).ok_or(unknown)?;
         self.line.deregister(region)?;
-        self.end_answers(at.0.addr()..at.0.addr() + len);
+        self.end_answers(MemoryName::Region(region.0.into()));
         Ok(())
     }
 
-    /// Answers that still read from memory end early.
-    pub(crate) fn end_answers(&mut self, range: std::ops::Range<usize>) {
+    /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
+    pub(crate) fn end_answers(&mut self, name: MemoryName) {
         for peer in 0..self.core.peers.len() {
             let streams = std::mem::take(&mut self.core.peers[peer].streams);
             for stream in streams {
                 let slot = self.core.requests.get(stream.request);
-                let detached = slot.extra.as_ref().is_some_and(|e| e.detached);
-                if detached && range.contains(&slot.at.addr()) {
+                if slot.extra.as_ref().is_some_and(|extra| extra.reads == Some(name)) {
                     slot.stage = Stage::Done;
                     let _ = self.core.requests.finish(stream.request);
                     let head =

@@ -88,6 +88,8 @@ pub(crate) struct Extra {
     pub(crate) source: Option<(RemoteKey, u64)>,
     /// Nobody holds a handle: the slot is given back when the operation ends.
     pub(crate) detached: bool,
+    /// The memory that an answer to a peer's get is read from.
+    pub(crate) reads: Option<super::one_sided::MemoryName>,
     /// Memory that goes back to the pool when the operation ends.
     pub(crate) buffer: Option<super::loan::Buffer>,
     /// The receive makes its own memory when it knows how much.
