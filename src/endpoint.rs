@@ -156,6 +156,7 @@ impl Endpoint {
         let mut core = Core::new(job.size(), settings.unexpected);
         if job.is_embedded() {
             core.immediate = Immediate::OPEN;
+            core.expects_newcomers = true;
         }
         if let Some(logging) = &logging {
             let log = Log::open(logging, job.rank(), &line)?;
@@ -453,8 +454,9 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
-    /// Sends what still waits for room, as long as the peers take it. Memory of operations that are
-    /// not over stays theirs: what was sent of it may still be read.
+    /// Returns when the operations under way are over: peers have received what was sent to them, or
+    /// have finalised without that, or are gone. Peers in the same process are waited for five seconds at
+    /// most, since their thread may be this one. While a panic unwinds, so are all.
     fn drop(&mut self) {
         if !self.line.is_parent() {
             return;
@@ -463,14 +465,7 @@ impl Drop for Endpoint {
         if !std::thread::panicking() {
             self.take_leave();
         }
-        let deadline = Instant::now() + Duration::from_secs(5);
-        let owes = |ep: &Endpoint| !ep.owing.is_empty() || !ep.core.actions.is_empty();
-        while owes(self) && Instant::now() < deadline {
-            if self.turn() == 0 {
-                self.check();
-                std::thread::yield_now();
-            }
-        }
+        self.finalize();
         self.heartbeat.end();
     }
 }

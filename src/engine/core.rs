@@ -19,6 +19,7 @@ use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
 use std::collections::VecDeque;
+use std::time::Instant;
 use taffrail_fabric::{Fault, Head, Payload, PeerId, RemoteKey, Sink, Token};
 use taffrail_logging::Restart;
 use taffrail_matching::{Arrival, Envelope, Matcher};
@@ -104,6 +105,10 @@ pub(crate) struct Core {
     pub(crate) log: Option<Box<Log>>,
     /// The rank that fell silent last.
     pub(crate) last_gone: Option<Rank>,
+    /// Receives from any source wait also when all peers are gone, since others may come.
+    pub(crate) expects_newcomers: bool,
+    /// Since when this rank receives only what its posted receives match ([`super::finalize`]).
+    pub(crate) finalizing: Option<Instant>,
     /// Unexpected bytes of one peer above which it is told to announce.
     pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
@@ -132,6 +137,8 @@ impl Core {
             immediate: Immediate::default(),
             log: None,
             last_gone: None,
+            expects_newcomers: false,
+            finalizing: None,
             unexpected_limit,
             is_ahead: false,
             most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
@@ -152,7 +159,7 @@ impl Core {
         }
         let len = payload.len();
         if self.log.is_none() && kind::is_of_the_log(head.kind) {
-            return Err(broken("kind", "none of 16..=19, since nothing is logged", head.kind));
+            return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
         }
         kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
         match head.kind {

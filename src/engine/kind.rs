@@ -39,8 +39,7 @@ pub(crate) const RESTART: u8 = 16;
 pub(crate) const FAREWELL: u8 = 17;
 /// Events that what follows may depend on (`docs/logging.md`, section 13).
 pub(crate) const DETERMINANTS: u8 = 18;
-/// The program of the sender is over and has not received a message that waits for that: tag = its
-/// name.
+/// The sender finalises and has not received a message that waits for that: tag = its name.
 pub(crate) const UNRECEIVED: u8 = 19;
 
 /// A whole message with data beside the payload that its context has no room for: `data u64`, then
@@ -54,7 +53,7 @@ pub(crate) const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.
 pub(crate) fn is_of_the_log(kind: u8) -> bool {
-    (RESTART..=UNRECEIVED).contains(&kind)
+    (RESTART..=DETERMINANTS).contains(&kind)
 }
 
 /// Whether a peer's program goes on because of a frame of this kind: then the frame waits at the gate for the

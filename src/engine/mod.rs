@@ -12,6 +12,7 @@ pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod direct;
 pub(crate) mod fetch;
+pub(crate) mod finalize;
 pub(crate) mod heartbeat;
 pub(crate) mod immediate;
 pub(crate) mod kind;

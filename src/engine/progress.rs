@@ -146,7 +146,9 @@ impl Endpoint {
     /// only while the program waits: until then it may send itself something, and which comes first
     /// would be chance.
     pub(crate) fn end_of_any_source(&mut self) {
-        let Some(rank) = self.core.last_gone else { return };
+        let Some(rank) = self.core.last_gone.filter(|_| !self.core.expects_newcomers) else {
+            return;
+        };
         if self.core.everybody_is_silent(self.rank()) {
             for request in self.core.any_source_receives() {
                 self.core.cancel_post(request);

@@ -203,6 +203,7 @@ impl Endpoint {
     fn who_is_gone(&self, from: &Pattern) -> Option<Error> {
         let rank = match from.source {
             Some(rank) => rank,
+            None if self.core.expects_newcomers => return None,
             None => self.core.last_gone.filter(|_| self.core.everybody_is_silent(self.rank()))?,
         };
         self.core.peers[rank as usize].is_silent.then(|| self.core.silence(rank))

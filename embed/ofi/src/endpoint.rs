@@ -3,6 +3,7 @@
 mod atomic;
 mod binding;
 mod ending;
+mod finalize;
 mod messages;
 mod msg;
 mod name;
@@ -159,6 +160,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
         // SAFETY: an open endpoint, made by `open`. What it is bound to is open as long as it is.
         unsafe {
             let domain = (*endpoint).domain;
+            finalize::wait(endpoint);
             let away = (*endpoint).is_logged.then(standby::keep_away);
             let _guard = (*domain).lock.take();
             binding::let_go(endpoint);

@@ -387,28 +387,6 @@ impl Core {
         }
     }
 
-    /// A message of ours whose receiver's program is over: it will not be received.
-    pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
-        let error = self.silence(from);
-        match self.named(from, name) {
-            Some((request, slot)) if slot.stage == Stage::Announced => {
-                match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
-                    true => self.requests.sent(request),
-                    false => self.fail(request, error),
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Tells a send that it waits in vain for its message to be received, if our program is over.
-    pub(crate) fn refuse(&mut self, to: u32, name: u64) {
-        if self.log.as_ref().is_some_and(|log| log.leaving) {
-            let head = Head { kind: kind::UNRECEIVED, tag: name, ..Head::default() };
-            self.actions.push_back(Action::Answer { to, head });
-        }
-    }
-
     /// The name of an inflow's message.
     pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> taffrail_logging::Name {
         taffrail_logging::Name { source: from, context: inflow.context, seq: inflow.seq }

@@ -72,8 +72,6 @@ pub(crate) struct Log {
     departs_freely: bool,
     /// All ranks are of one set.
     has_fellows_only: bool,
-    /// The program is over.
-    leaving: bool,
     me: Rank,
     pub(crate) incarnation: u32,
     recorder: Recorder,
@@ -175,7 +173,6 @@ impl Log {
             links: (setting.sets.iter())
                 .map(|set| Link { is_first: !first, fellow: *set == mine, ..Link::default() })
                 .collect(),
-            leaving: false,
         })
     }
 

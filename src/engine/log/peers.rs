@@ -155,7 +155,7 @@ impl Endpoint {
     /// held, it is said when they leave (*nothing-after-farewell*).
     fn say_farewell(&mut self, rank: Rank) {
         let Some(log) = &self.core.log else { return };
-        if log.leaving && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
+        if self.core.finalizing.is_some() && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
             self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
         }
     }
@@ -175,10 +175,9 @@ impl Endpoint {
 
     /// Says to all that the program is over, and waits until all have said so.
     pub(crate) fn say_that_it_is_over(&mut self) {
-        let Some(log) = &mut self.core.log else { return };
-        log.leaving = true;
+        let Some(log) = &self.core.log else { return };
         let me = log.me;
-        self.refuse_what_waits();
+        self.begin_to_finalize();
         for rank in (0..self.size()).filter(|&rank| rank != me) {
             self.say_farewell(rank);
         }
@@ -193,19 +192,6 @@ impl Endpoint {
         if let Some(log) = &mut self.core.log {
             log.counters().iter().for_each(|sent| log.events.tell(sent));
         }
-    }
-
-    /// Tells the sends that wait for this rank to receive something that it will not.
-    fn refuse_what_waits(&mut self) {
-        let core = &mut self.core;
-        let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
-        let names: Vec<(Rank, u64)> = waiting
-            .filter_map(|(_, env, found)| Some((env.source, found.waiting_send()?)))
-            .collect();
-        for (rank, name) in names {
-            core.refuse(rank, name);
-        }
-        self.act();
     }
 
     /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:

@@ -108,9 +108,6 @@ impl Endpoint {
         let operation = &mut self.operations[request.index()];
         let free = Operation::new(Kind::None, 0, null_mut(), false);
         match completion {
-            Completion::Ended(Err(Error::PeerFailed { .. })) if operation.any_source => {
-                operation.kind = Kind::Forlorn;
-            }
             Completion::Ended(Err(error)) => {
                 let ended = std::mem::replace(operation, free);
                 self.failed(ended, &error);
@@ -133,7 +130,7 @@ impl Endpoint {
 
     fn queue(&self, kind: Kind) -> *mut Cq {
         match kind {
-            Kind::Receive | Kind::Multi | Kind::Forlorn | Kind::Notice => self.rx.cq,
+            Kind::Receive | Kind::Multi | Kind::Notice => self.rx.cq,
             _ => self.tx.cq,
         }
     }
@@ -161,7 +158,7 @@ impl Endpoint {
     pub fn count(&mut self, kind: Kind, well: bool) {
         let counter = match kind {
             Kind::Send => self.tx.cntr,
-            Kind::Receive | Kind::Multi | Kind::Forlorn => self.rx.cntr,
+            Kind::Receive | Kind::Multi => self.rx.cntr,
             Kind::Read => self.reads,
             Kind::Write | Kind::Inject => self.writes,
             Kind::Notice | Kind::None => null_mut(),

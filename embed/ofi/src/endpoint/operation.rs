@@ -18,8 +18,6 @@ pub struct Operation {
     pub tell: bool,
     /// A multi-receive whose last entry said that its buffer is free.
     pub released: bool,
-    /// A receive that takes messages of anybody.
-    pub any_source: bool,
     pub context: *mut c_void,
     /// `FI_SEND | FI_TAGGED` and the like.
     pub flags: u64,
@@ -47,9 +45,6 @@ pub enum Kind {
     Inject,
     /// Waits for a notice that a peer has written to our memory.
     Notice,
-    /// A receive from any source that the engine has given up, since nobody is left that could send
-    /// anything. For the program it goes on until it is cancelled, for new peers may come.
-    Forlorn,
 }
 
 impl Kind {
@@ -63,16 +58,7 @@ impl Kind {
 impl Operation {
     #[inline]
     pub fn new(kind: Kind, flags: u64, context: *mut c_void, tell: bool) -> Operation {
-        Operation {
-            kind,
-            tell,
-            released: false,
-            any_source: false,
-            context,
-            flags,
-            request: None,
-            memory: None,
-        }
+        Operation { kind, tell, released: false, context, flags, request: None, memory: None }
     }
 
     /// Keeps memory until the operation ends.
@@ -94,7 +80,7 @@ impl Operation {
 
     /// The buffer, if this is a multi-receive.
     pub fn buffer(&self) -> Option<iovec> {
-        let is_multi = matches!(self.kind, Kind::Multi | Kind::Forlorn);
+        let is_multi = self.kind == Kind::Multi;
         self.memory.as_ref().filter(|_| is_multi).and_then(|memory| memory.places.first().copied())
     }
 

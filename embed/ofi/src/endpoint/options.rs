@@ -1,15 +1,13 @@
 //! Options, and cancelling.
 
 use super::Endpoint;
-use super::operation::{Kind, Operation};
+use super::operation::Kind;
 use crate::abi::constants::{FI_OPT_CM_DATA_SIZE, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV};
 use crate::abi::ep::fi_ops_ep;
 use crate::abi::errno::{FI_EINVAL, FI_ETOOSMALL};
 use crate::abi::fid::fid;
 use crate::unsupported;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
-use taffrail::Error;
 
 pub static OPS: fi_ops_ep = fi_ops_ep {
     size: size_of::<fi_ops_ep>(),
@@ -35,16 +33,12 @@ unsafe extern "C" fn cancel(object: *mut fid, context: *mut c_void) -> isize {
 impl Endpoint {
     fn cancel(&mut self, context: *mut c_void) -> isize {
         let found = self.operations.iter_mut().find(|operation| {
-            matches!(operation.kind, Kind::Receive | Kind::Multi | Kind::Forlorn)
+            matches!(operation.kind, Kind::Receive | Kind::Multi)
                 && !operation.released
                 && operation.context == context
         });
         let Some(operation) = found else { return -(libc::ENOENT as isize) };
-        if operation.kind == Kind::Forlorn {
-            let free = Operation::new(Kind::None, 0, null_mut(), false);
-            let cancelled = std::mem::replace(operation, free);
-            self.failed(cancelled, &Error::Cancelled);
-        } else if let Some(request) = operation.request {
+        if let Some(request) = operation.request {
             // Where that comes too late, the operation ends as it would have.
             let _ = self.engine.cancel(request);
         }

@@ -29,18 +29,8 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn reception(
-        &self,
-        kind: Kind,
-        lane: u64,
-        from: &Pattern,
-        context: *mut c_void,
-        flags: u64,
-    ) -> Operation {
-        let tell = self.rx.tells_of(flags);
-        let mut operation = Operation::new(kind, FI_RECV | lane, context, tell);
-        operation.any_source = from.source.is_none();
-        operation
+    fn reception(&self, kind: Kind, lane: u64, context: *mut c_void, flags: u64) -> Operation {
+        Operation::new(kind, FI_RECV | lane, context, self.rx.tells_of(flags))
     }
 
     /// Starts a receive.
@@ -60,7 +50,7 @@ impl Endpoint {
         if buf.is_null() && len > 0 {
             return no_buffer(len);
         }
-        let operation = self.reception(Kind::Receive, lane.flag, &from, context, flags);
+        let operation = self.reception(Kind::Receive, lane.flag, context, flags);
         // SAFETY: the caller's promise.
         let started = unsafe { self.engine.irecv_raw(from, place(buf), len) };
         self.started(started, operation)
@@ -94,7 +84,7 @@ impl Endpoint {
             }
             _ => {}
         }
-        let operation = self.reception(Kind::Receive, lane.flag, &from, context, flags);
+        let operation = self.reception(Kind::Receive, lane.flag, context, flags);
         // SAFETY: the caller's promise.
         let started = unsafe { self.engine.irecv_vectored_raw(from, &mut slices_of(places)) };
         self.started(started, operation)
@@ -112,7 +102,7 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
-        let mut operation = self.reception(Kind::Multi, FI_MSG, &from, context, flags);
+        let mut operation = self.reception(Kind::Multi, FI_MSG, context, flags);
         operation.keep_buffer(iovec { iov_base: buf, iov_len: len });
         let least = self.min_multi;
         // SAFETY: the caller's promise.

@@ -75,9 +75,8 @@ impl Endpoint {
         let from = Pattern { source: None, context: NOTICES, tag: 0, ignore: u64::MAX };
         // SAFETY: no bytes.
         let started = unsafe { self.engine.irecv_raw(from, nowhere, 0) };
-        let mut operation =
+        let operation =
             Operation::new(Kind::Notice, FI_RMA | FI_REMOTE_WRITE, std::ptr::null_mut(), true);
-        operation.any_source = true;
         if started.is_ok() {
             self.started(started, operation);
         }

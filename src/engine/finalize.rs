@@ -1,0 +1,101 @@
+//! How an endpoint finalises: a message that was sent arrives, also if nobody waits for its send any more.
+//!
+//! MPI lets a program free the request of a send and finalise. So an endpoint goes only when every operation
+//! under way is over. A peer that finalises as well receives nothing more than what its posted receives
+//! match: it answers all other sends that wait for it with UNRECEIVED, so that two that finalise do not wait
+//! for each other.
+
+use super::core::{Action, Core};
+use super::kind;
+use super::request::Stage;
+use crate::{Endpoint, Rank};
+use std::time::{Duration, Instant};
+use taffrail_fabric::{Head, PeerId};
+
+/// A peer is waited for so long if its thread may be the one that waits.
+const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
+
+impl Endpoint {
+    /// Waits until everything under way is over, as [`try_finalize`](Self::try_finalize) does.
+    pub(crate) fn finalize(&mut self) {
+        self.begin_to_finalize();
+        if self.core.log.is_some() {
+            // The time until all had left does not count.
+            self.core.finalizing = Some(Instant::now());
+        }
+        self.wait_until(Endpoint::is_finalized);
+    }
+
+    /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
+    /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
+    /// nothing is received but what posted receives match.
+    #[doc(hidden)]
+    pub fn try_finalize(&mut self) -> bool {
+        if !self.line.is_parent() {
+            return true;
+        }
+        self.begin_to_finalize();
+        self.turn();
+        self.is_finalized()
+    }
+
+    /// Tells the sends that wait for this rank to receive something that it will not. Those that come
+    /// from now on are told as they come.
+    pub(crate) fn begin_to_finalize(&mut self) {
+        if self.core.finalizing.is_some() {
+            return;
+        }
+        self.core.finalizing = Some(Instant::now());
+        let core = &mut self.core;
+        let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
+        let names: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| Some((env.source, found.waiting_send()?)))
+            .collect();
+        for (rank, name) in names {
+            core.refuse(rank, name);
+        }
+        self.act();
+    }
+
+    /// Whether nothing is under way that is worth waiting for.
+    fn is_finalized(&self) -> bool {
+        let is_early = self.core.finalizing.is_none_or(|since| since.elapsed() < OWN_PROCESS);
+        // Nobody answers for the logged messages of ranks that are gone for good.
+        let is_patient = self.core.log.is_none() && !std::thread::panicking();
+        let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));
+        let core = &self.core;
+        let under_way = core.requests.under_way().filter(|(_, slot)| slot.stage != Stage::Posted);
+        let mut peers = under_way.map(|(_, slot)| slot.peer).chain(self.owing.iter().copied());
+        !peers.any(is_awaited) && (core.actions.is_empty() || !is_early)
+    }
+
+    fn is_of_own_process(&self, peer: Rank) -> bool {
+        let own = std::process::id();
+        peer == self.rank() || self.line.process_id(PeerId(peer)) == i32::try_from(own).ok()
+    }
+}
+
+impl Core {
+    /// Tells a send that it waits in vain for its message to be received, if this rank finalises.
+    #[inline]
+    pub(crate) fn refuse(&mut self, to: u32, name: u64) {
+        if self.finalizing.is_some() {
+            let head = Head { kind: kind::UNRECEIVED, tag: name, ..Head::default() };
+            self.actions.push_back(Action::Answer { to, head });
+        }
+    }
+
+    /// A message of ours whose receiver finalises: it will not be received.
+    pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
+        let error = self.silence(from);
+        match self.named(from, name) {
+            Some((request, slot)) if slot.stage == Stage::Announced => {
+                match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
+                    true => self.requests.sent(request),
+                    false => self.fail(request, error),
+                }
+            }
+            _ => {}
+        }
+    }
+}

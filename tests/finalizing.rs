@@ -1,0 +1,165 @@
+//! An endpoint goes when what it has sent has arrived, also if nobody waits for it any more.
+
+mod common;
+
+use common::*;
+use std::time::{Duration, Instant};
+use taffrail::{Dest, Endpoint, Error, Job, Pattern, Request};
+
+/// Far below the time for which a peer of the same process is waited for.
+const SOON: Duration = Duration::from_secs(3);
+const LATE: Duration = Duration::from_millis(300);
+
+fn start(ep: &mut Endpoint, tag: u64, data: &[u8], sync: bool) -> Request {
+    let to = Dest::new(1 - ep.rank(), tag);
+    // SAFETY: the callers keep the bytes until the endpoint is gone.
+    let started = unsafe {
+        match sync {
+            true => ep.isend_sync_raw(to, data.as_ptr(), data.len()),
+            false => ep.isend_raw(to, data.as_ptr(), data.len()),
+        }
+    };
+    started.unwrap()
+}
+
+/// Runs `f` on both of two ranks; each drops its endpoint as soon as it returns.
+fn on_two(f: impl Fn(&mut Endpoint) + Sync) {
+    on_jobs(2, |mut job: Job| {
+        let mut ep = job.endpoint().unwrap();
+        f(&mut ep);
+    });
+}
+
+#[test]
+fn what_nobody_waits_for_arrives_after_its_sender_has_finalised() {
+    let lens = [0, 1, 5000, 64 << 10, 65537, 300_000, 3 << 20, 20 << 20];
+    let data = lens.map(|len| pattern(len, 3));
+    for sync in [false, true] {
+        on_two(|ep| {
+            if ep.rank() == 0 {
+                for (data, tag) in data.iter().zip(0..) {
+                    let _freed = start(ep, tag, data, sync);
+                }
+                return;
+            }
+            std::thread::sleep(LATE);
+            for (tag, &len) in lens.iter().enumerate().rev() {
+                let mut into = vec![0; len];
+                let status = ep.recv(Pattern::any_source(tag as u64), &mut into).unwrap();
+                assert_eq!(status.len, len);
+                check(&into, 3);
+            }
+        });
+    }
+}
+
+#[test]
+fn many_that_wait_for_room_arrive() {
+    let data = pattern(3000, 4);
+    on_two(|ep| {
+        if ep.rank() == 0 {
+            for tag in 0..20_000 {
+                let _freed = start(ep, tag, &data, false);
+            }
+            return;
+        }
+        std::thread::sleep(LATE);
+        let mut into = vec![0; data.len()];
+        for tag in 0..20_000 {
+            ep.recv((0, tag), &mut into).unwrap();
+        }
+        check(&into, 4);
+    });
+}
+
+#[test]
+fn two_that_finalise_do_not_wait_for_each_other() {
+    let data = pattern(1 << 20, 5);
+    let since = Instant::now();
+    on_two(|ep| {
+        for tag in 0..10 {
+            let _long = start(ep, tag, &data, false);
+            let _sync = start(ep, tag, &data[..9], true);
+        }
+    });
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+}
+
+#[test]
+fn whoever_waits_for_a_peer_that_finalises_without_receiving_is_told() {
+    let data = pattern(1 << 20, 6);
+    on_two(|ep| {
+        if ep.rank() == 1 {
+            std::thread::sleep(LATE);
+            return;
+        }
+        for request in [false, true].map(|sync| start(ep, 1, &data, sync)) {
+            let ended = ep.wait(request);
+            assert!(matches!(ended, Err(Error::PeerFailed { rank: 1, .. })), "{ended:?}");
+        }
+    });
+}
+
+#[test]
+fn receives_that_were_matched_end_before_their_rank_goes() {
+    let data = pattern(8 << 20, 7);
+    let mut into = vec![0; data.len()];
+    let at = into.as_mut_ptr().expose_provenance();
+    on_two(|ep| {
+        if ep.rank() == 0 {
+            return assert_eq!(ep.send((1, 1), &data), Ok(()));
+        }
+        let into = std::ptr::with_exposed_provenance_mut(at);
+        // SAFETY: the bytes are there until both ranks are gone.
+        let _freed = unsafe { ep.irecv_raw(Pattern::new(0, 1), into, data.len()) }.unwrap();
+        // Until it has begun to arrive.
+        while ep.progress() == 0 {}
+    });
+    check(&into, 7);
+}
+
+#[test]
+fn puts_and_gets_that_the_target_does_end_before_either_goes() {
+    let len = 4 << 20;
+    let [from, to] = [8, 9].map(|salt| pattern(len, salt));
+    let mut target = [from.clone(), vec![0; len]];
+    let mut got = vec![0; len];
+    let places = [target[0].as_mut_ptr(), target[1].as_mut_ptr(), got.as_mut_ptr()];
+    let [read, written, into] = places.map(|at| at.expose_provenance());
+    on_two(|ep| {
+        // SAFETY: all memory is there until both ranks are gone, and read after that.
+        unsafe {
+            let place = |at| std::ptr::with_exposed_provenance_mut::<u8>(at);
+            if ep.rank() == 1 {
+                ep.expose(1, place(read), len, 0).unwrap();
+                ep.expose(2, place(written), len, 0).unwrap();
+                ep.send((0, 1), &[]).unwrap();
+                ep.recv((0, 2), &mut []).unwrap();
+                return;
+            }
+            ep.recv((1, 1), &mut []).unwrap();
+            let _get = ep.iget_named_raw(1, 1, 0, place(into), len).unwrap();
+            let _put = ep.iput_named_raw(1, 2, 0, to.as_ptr(), len).unwrap();
+            ep.send((1, 2), &[]).unwrap();
+        }
+    });
+    check(&got, 8);
+    check(&target[1], 9);
+}
+
+#[test]
+fn a_peer_of_the_same_thread_is_not_waited_for_long() {
+    let mut jobs = Job::local(2);
+    let mut ends: Vec<Endpoint> = std::thread::scope(|scope| {
+        let all: Vec<_> =
+            jobs.iter_mut().map(|job| scope.spawn(|| job.endpoint().unwrap())).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let _watchdog = watchdog();
+    let data = pattern(1 << 20, 1);
+    let mut first = ends.remove(0);
+    let _freed = start(&mut first, 1, &data, false);
+    drop(first);
+    let got = ends[0].recv(Pattern::new(0, 1), &mut vec![0; data.len()]);
+    assert!(matches!(got, Err(Error::PeerFailed { .. })), "{got:?}");
+}
