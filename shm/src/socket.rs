@@ -5,6 +5,7 @@
 
 mod address;
 mod callers;
+mod children;
 mod connect;
 mod dial;
 mod greeting;
@@ -47,6 +48,12 @@ pub(crate) struct Listener {
     address: Address,
 }
 
+impl Drop for Listener {
+    fn drop(&mut self) {
+        children::forget(self.socket.as_raw_fd());
+    }
+}
+
 impl Listener {
     /// Listens under a random name of its own.
     ///
@@ -79,6 +86,7 @@ impl Listener {
             std::thread::sleep(Duration::from_millis(1));
         }
         rustix::net::listen(&socket, BACKLOG).map_err(os("listen"))?;
+        children::keep_from(socket.as_raw_fd());
         Ok(Listener { socket, address })
     }
 

@@ -67,3 +67,27 @@ fn a_name_that_another_keeps_is_an_error_that_names_it() {
     let error = Listener::named("no name", patience).unwrap_err();
     assert!(matches!(error, SetupError::Malformed(_)), "{error}");
 }
+
+/// A child that lives on when its parent was killed has none of its names.
+#[test]
+fn a_forked_child_keeps_no_name() {
+    if !alone(module_path!(), "a_forked_child_keeps_no_name", "true") {
+        return;
+    }
+    let name = name();
+    let before = Listener::named(&name, SOON).unwrap();
+    // SAFETY: the child only waits, and is killed.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+    // As if this process were killed.
+    drop(before);
+    let after = Listener::named(&name, SOON).unwrap();
+    assert_eq!(after.address().as_str(), name);
+    // SAFETY: our own child, which has not been reaped.
+    assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0, "it lives on");
+}
