@@ -13,6 +13,7 @@ mod guard;
 mod heartbeat;
 mod kept_input;
 mod keyboard;
+mod left_behind;
 mod life;
 mod line;
 mod logger;

@@ -11,7 +11,7 @@ use super::ranks::{self, Rank, RankEnv};
 use super::recovery::Recovery;
 use super::server::Server;
 use super::signals::{self, Meaning, Signals};
-use super::{Args, Failure, cpus, family, in_words, say};
+use super::{Args, Failure, cpus, in_words, left_behind, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use std::collections::VecDeque;
@@ -351,25 +351,11 @@ impl Drop for Job<'_> {
         }
         crate::mpi::remove_left_behind(&self.name, 0..self.ranks.len());
         let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.pids());
-        end_left_behind(&loggers.chain([self.guard.pid()]).collect::<Vec<_>>());
+        let ours: Vec<Pid> = loggers.chain([self.guard.pid()]).collect();
+        left_behind::end(&self.name, &ours);
         // It keeps what is left in the rings, and ends by itself when it is dropped.
         if let Some(recovery) = &self.recovery {
             recovery.logger.forget(&self.guard);
-        }
-    }
-}
-
-/// Ends what became our child because its own parent, a rank, is gone.
-fn end_left_behind(ours: &[Pid]) {
-    loop {
-        let pids = family::children(rustix::process::getpid()).into_iter();
-        let mut left = pids.filter(|pid| !ours.contains(pid)).peekable();
-        if left.peek().is_none() {
-            return;
-        }
-        for pid in left {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         }
     }
 }

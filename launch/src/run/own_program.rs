@@ -2,8 +2,10 @@
 //!
 //! Its path is not used: another version may have been installed there since the job began, or none.
 
+use rustix::process::Pid;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +27,13 @@ pub fn path() -> PathBuf {
     }
     // Without /proc, the path that the system was given.
     OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into()
+}
+
+/// Whether another process runs the program file of this one.
+pub fn is_of(pid: Pid) -> bool {
+    let file = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok();
+    let file = |of: &str| file(of).map(|file| (file.dev(), file.ino()));
+    file("self").is_some_and(|own| file(&pid.to_string()) == Some(own))
 }
 
 /// Names this process after its part in the job. Otherwise `ps` shows the last word of [`OWN_FILE`].

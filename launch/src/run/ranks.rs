@@ -245,6 +245,19 @@ fn of_pmix(name: &[u8]) -> bool {
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_")
 }
 
+/// Whether a descriptor of another process and one of this process are the same open file; `None` where the system
+/// does not tell.
+pub fn is_same_file(pid: Pid, fd: i32, own: i32) -> Option<bool> {
+    const FILE: i32 = 0;
+    let (me, it) = (rustix::process::getpid().as_raw_pid(), pid.as_raw_pid());
+    // SAFETY: a system call with numbers.
+    match unsafe { libc::syscall(libc::SYS_kcmp, me, it, FILE, own, fd) } {
+        0 => Some(true),
+        1.. => Some(false),
+        _ => None,
+    }
+}
+
 /// The part of a status that the shell sees; never 0, since this is about failures.
 pub fn low_byte(status: i32) -> u8 {
     (status & 0xff).max(1) as u8

@@ -1,1 +1,163 @@
-//! Ends of ranks.
+//! Ends of ranks: what decides the status and the line of a job (`docs/spec/rank-life.md`).
+
+use super::installed::Mpi;
+use super::*;
+
+const UNLOGGED: &[&str] = &["run", "-n", "2"];
+const ONE_SET: &[&str] = &["run", "-n", "2", "--logging", "pessimistic"];
+const APART: &[&str] = &["run", "-n", "2", "--logging", "pessimistic", "--sets", "rank"];
+
+const NEVER_JOINED: &str = "ended with status 0 and never joined the job; rank 0 has joined it";
+const UNFINALISED: &str = "ended with status 0 without finalising (MPI_Finalize), while rank";
+const NOBODY_WAITED: &str = "ended without finalising (MPI_Finalize); no other rank waited";
+const STATUS_3: &str = "exited with status 3";
+const SEGV: &str = "killed by signal 11 (SIGSEGV)";
+
+/// How `mpi-exits.c` ends a rank, the status of the job, and its line.
+const EXITS: [(&str, i32, &str); 21] = [
+    ("noinit0", 1, NEVER_JOINED),
+    ("noinit3", 3, STATUS_3),
+    ("_exit 0", 0, NOBODY_WAITED),
+    ("_exit 3", 3, STATUS_3),
+    ("one_exit 0", 1, UNFINALISED),
+    ("one_exit 3", 3, STATUS_3),
+    ("ret_recv", 1, UNFINALISED),
+    ("ret_any", 1, UNFINALISED),
+    ("ret_barrier", 1, UNFINALISED),
+    ("ret_send", 1, UNFINALISED),
+    ("ret_all 0", 0, NOBODY_WAITED),
+    ("ret_all 3", 3, STATUS_3),
+    ("atexit 0", 0, ""),
+    ("atexit 3", 3, STATUS_3),
+    ("abort 0", 1, "aborted the job with code 0"),
+    ("abort 3", 3, "aborted the job with code 3"),
+    ("abort 256", 1, "aborted the job with code 256"),
+    ("abort_spin 0", 1, "aborted the job with code 0"),
+    ("signal 11", 139, SEGV),
+    ("after 3", 3, STATUS_3),
+    ("after_signal 11", 139, SEGV),
+];
+
+/// Those that every MPI is tried with, beside all of them with one.
+const OF_EACH_MPI: [&str; 6] =
+    ["noinit0", "one_exit 0", "one_exit 3", "ret_any", "abort 256", "signal 11"];
+
+/// Every end has its status and names its rank, however the job is run.
+fn ends(mpi: &Mpi, hows: &[&[&str]], which: impl Fn(&str) -> bool) {
+    let Some(bench) = Bench::new() else { return };
+    let program = mpi.compile(&Bench::source("mpi-exits.c"), bench.folder.path(), &["-w", "-O1"]);
+    let all: Vec<_> = EXITS.into_iter().filter(|(mode, ..)| which(mode)).collect();
+    let check = |how: &[&str], (mode, status, line): (&str, i32, &str)| {
+        let mut command = bench.command(bench.taffrail());
+        command.args(how).arg(&program).args(mode.split(' '));
+        let job = ended(mpi.choose(&mut command));
+        assert_eq!(job.status, Some(status), "{how:?} {mode}: {job:?}");
+        let mut said = job.err.lines().filter(|line| line.starts_with("taffrail: rank"));
+        let named = line.is_empty() || said.any(|said| said.contains(line));
+        assert!(named, "{how:?} {mode}: {job:?}");
+    };
+    // Most of the time they wait.
+    std::thread::scope(|scope| {
+        for part in 0..3 {
+            let (all, check) = (&all, &check);
+            scope.spawn(move || {
+                let jobs = hows.iter().flat_map(|how| all.iter().map(move |end| (*how, *end)));
+                jobs.skip(part).step_by(3).for_each(|(how, end)| check(how, end));
+            });
+        }
+    });
+}
+
+#[test]
+fn every_end_under_mpich() {
+    let Some(mpich) = installed::mpich() else { return };
+    ends(&mpich, &[APART], |_| true);
+    ends(&mpich, &[UNLOGGED, ONE_SET], |mode| OF_EACH_MPI.contains(&mode));
+}
+
+#[test]
+fn every_end_under_open_mpi() {
+    let Some(open_mpi) = installed::open_mpi() else { return };
+    ends(&open_mpi, &[APART, UNLOGGED], |mode| OF_EACH_MPI.contains(&mode));
+}
+
+#[test]
+fn every_end_under_mpis_of_other_versions() {
+    for which in ["mpich", "openmpi"] {
+        let Some(mpi) = installed::other(which) else { continue };
+        ends(&mpi, &[APART], |mode| OF_EACH_MPI.contains(&mode));
+    }
+}
+
+/// The first cause decides, however the ends of processes and what they say come to the launcher.
+#[test]
+fn a_rank_that_exits_is_the_cause_and_not_those_that_abort_since_it_is_gone() {
+    let Some(open_mpi) = installed::open_mpi() else { return };
+    for _ in 0..4 {
+        ends(&open_mpi, &[UNLOGGED], |mode| mode == "one_exit 3");
+    }
+}
+
+/// Below a script, which goes on.
+fn wrapped(mpi: &Mpi, how: &[&str], words: &[&str]) -> Ended {
+    let bench = Bench::new().expect("looked for before");
+    let program = mpi.compile(&Bench::source("wrapped.c"), bench.folder.path(), &["-w", "-O1"]);
+    let mut command = bench.command(bench.taffrail());
+    command.args(how).arg("bash").arg(Bench::source("wrap.sh")).arg(program).args(words);
+    ended(mpi.choose(&mut command))
+}
+
+#[test]
+fn a_process_below_a_script_that_goes_away_is_a_failure() {
+    let (Some(_), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let lost = "which had not finalised";
+    for how in [APART, ONE_SET] {
+        let job = wrapped(&mpich, how, &["kill"]);
+        job.is_right();
+        assert!(job.out.contains("OK") && job.err.contains(lost), "{job:?}");
+        let job = wrapped(&mpich, how, &["exit", "3"]);
+        assert!(job.status == Some(3) && job.err.contains("it exited with status 3"), "{job:?}");
+    }
+    let job = wrapped(&mpich, APART, &["exit", "0"]);
+    assert!(job.status == Some(1) && job.err.contains(UNFINALISED), "{job:?}");
+    let job = wrapped(&mpich, UNLOGGED, &["kill"]);
+    assert!(job.status == Some(1) && job.err.contains(lost), "{job:?}");
+    let bounded = [APART, &["--max-restarts", "3"]].concat();
+    let job = wrapped(&mpich, &bounded, &["always"]);
+    assert!(job.status == Some(1) && job.err.contains("--max-restarts is 3"), "{job:?}");
+}
+
+#[test]
+fn a_killed_rank_whose_child_lives_on_is_started_again_at_once() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    for how in [APART, ONE_SET] {
+        bench.mpi(&mpich, how, "killed-with-a-daemon.c", &["15"]).is_right();
+    }
+}
+
+#[test]
+fn what_must_end_the_same_way_again_is_not_started_again() {
+    let Some(bench) = Bench::new() else { return };
+    bench.script("run-logged-reader-leaves.sh", None).is_right();
+}
+
+#[test]
+fn what_ranks_leave_behind_ends_and_daemons_and_foreign_children_go_on() {
+    let Some(bench) = Bench::new() else { return };
+    bench.script("daemons.sh", None).is_right();
+    bench.script("run-exec-foreign-children.sh", None).is_right();
+}
+
+/// A program that is not installed any more cannot be started again.
+#[test]
+fn a_rank_that_cannot_be_started_again_says_why() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.folder.path().join("goes-away");
+    let script = "#!/bin/bash\nrm -f \"$0\"; kill -KILL $$\n";
+    std::fs::write(&program, script).unwrap();
+    let mut command = bench.command("bash");
+    let start = "chmod +x goes-away; exec \"$T\" run --logging pessimistic -n 1 ./goes-away";
+    let job = ended(command.args(["-c", start]));
+    assert_eq!(job.status, Some(127), "{job:?}");
+    assert!(job.err.contains("goes-away") && job.err.contains("No such file"), "{job:?}");
+}
