@@ -4,8 +4,11 @@
 pub mod eventlog;
 #[doc(hidden)]
 pub mod info;
+pub mod log;
 #[doc(hidden)]
 pub mod mpi;
+#[doc(hidden)]
+pub mod mpirun;
 #[doc(hidden)]
 pub mod pages;
 mod print;

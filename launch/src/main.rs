@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use taffrail_launch::{eventlog, info, mpi, pages, print_usage, run};
+use taffrail_launch::{eventlog, info, mpi, mpirun, pages, print_usage, run};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -21,6 +21,7 @@ enum Command {
     /// Tells what this machine offers, and why what is missing is missing
     Info(info::Args),
     /// Keeps the events of ranks; started by whoever starts the ranks
+    #[command(hide = true)]
     Eventlog(eventlog::Args),
     /// Ends the ranks of a launcher that died; started by `run`
     #[command(hide = true)]
@@ -41,7 +42,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words = mpirun::command_line(std::env::args_os(), &Cli::command());
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(e) => return print_usage(&e),
     };

@@ -1,14 +1,17 @@
 //! `taffrail mpi`: starts an MPI program over Taffrail, with the launcher of its MPI or with ours.
 
+mod excluded;
 mod installed;
 mod left_behind;
 mod linked;
 mod provider;
 
+pub(crate) use excluded::not_used;
 pub use installed::{Launcher, beside};
 pub(crate) use left_behind::remove as remove_left_behind;
 pub(crate) use provider::through_provider;
 
+use crate::log::note;
 use crate::{print, run};
 use linked::{Abi, Program};
 use std::ffi::{OsStr, OsString};
@@ -127,6 +130,7 @@ pub enum Error {
 
 /// Starts the program and ends with its status; what goes wrong is told on standard error.
 pub fn mpi(args: Args) -> ExitCode {
+    args.run.verbosity().apply();
     match start(args) {
         Ok(status) => status,
         Err(e) => {
@@ -152,6 +156,12 @@ fn start(args: Args) -> Result<ExitCode, Error> {
     let launcher = installed::find(program, args.mpi)?;
     launcher.can_use_providers()?;
     let environment = provider::environment(&launcher)?;
+    for program in &programs {
+        let linked = program.abi.map_or("no MPI that is to be seen from outside", |abi| abi.name());
+        tracing::debug!("{} is linked with {linked}", program.path.display());
+    }
+    tracing::debug!("of {} there is {}", launcher.version, launcher.path.display());
+    not_used(Some(launcher.mpi)).iter().for_each(|line| note(line));
     if args.run.asks_for_our_launcher() {
         return ours(args, &launcher, environment);
     }
@@ -180,7 +190,7 @@ fn ours(
         let words = std::env::args_os().collect();
         return Ok(show(&environment, as_run(words, args.run.words_of_program(), open_mpi)));
     }
-    run::say(&format!("{}, started by taffrail run; {}", launcher.version, over(&environment)));
+    note(&format!("{}, started by taffrail run; {}", launcher.version, over(&environment)));
     let run = if open_mpi { args.run.with_pmix() } else { args.run };
     Ok(run::run(run.with_environment(environment)))
 }
@@ -207,7 +217,7 @@ fn theirs(
         return Ok(show(&environment, words));
     }
     let (version, path) = (&launcher.version, launcher.path.display());
-    run::say(&format!("{version}, started by {path}; {}", over(&environment)));
+    note(&format!("{version}, started by {path}; {}", over(&environment)));
     run::warn_of_unknown_variables();
     let mut command = Command::new(&launcher.path);
     let why = command.args(words).envs(environment).env(CHECKED, "1").exec();

@@ -18,7 +18,7 @@ mod life;
 mod line;
 mod logger;
 mod members;
-mod outlets;
+pub(crate) mod outlets;
 mod output;
 pub(crate) mod own_program;
 mod pmix;
@@ -46,6 +46,7 @@ pub use failures::Options as FailureOptions;
 pub use guard::guard;
 pub use pmix::{pmix_rank, pmix_server};
 
+use crate::log::{self, Verbosity};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,8 +55,8 @@ use taffrail::environment;
 /// How to start a job.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many ranks to start
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=apps::RANKS_MAX))]
+    /// How many ranks to start; -np and --np are the same
+    #[arg(short = 'n', long = "ranks", alias = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=apps::RANKS_MAX))]
     ranks: u32,
     /// Give each rank a CPU of its own, from the first on, round robin, or none [default: core, if there are several
     /// ranks and a CPU for each that no other `taffrail` job has bound a rank to; else none]
@@ -81,6 +82,8 @@ pub struct Args {
     /// What ranks find in their environment beside what is in ours.
     #[arg(skip)]
     environment: Vec<(&'static str, OsString)>,
+    #[command(flatten)]
+    verbosity: Verbosity,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     failures: failures::Options,
@@ -98,6 +101,7 @@ impl Args {
             command: Vec::new(),
             apps: vec![App { ranks, program, args }],
             environment: Vec::new(),
+            verbosity: Verbosity::default(),
             failures: failures::Options::default(),
         }
     }
@@ -134,6 +138,10 @@ impl Args {
         Ok(self)
     }
 
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        self.verbosity
+    }
+
     pub(crate) fn ranks(&self) -> u32 {
         self.ranks
     }
@@ -159,15 +167,19 @@ impl Args {
         (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
     }
 
+    /// Whether a program is linked with an MPI, as far as can be told from outside.
+    fn has_mpi(&self) -> bool {
+        self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program))
+    }
+
     /// Says what becomes of an MPI's messages without the provider, unless it was told another way.
     fn say_without_provider(&self, why: &crate::mpi::Error) {
-        let has_mpi = || self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program));
         if self.pmix && std::env::var_os("OMPI_MCA_pml").is_none() {
             say(&format!(
                 "Open MPI takes tcp between ranks, which is slow, and has no windows: each rank is alone on its \
                  node for it, and {why}"
             ));
-        } else if !self.pmix && has_mpi() {
+        } else if !self.pmix && self.has_mpi() {
             say(&format!(
                 "the messages of MPI are not logged, and no killed rank can be restarted: {why}"
             ));
@@ -205,6 +217,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(args: Args) -> ExitCode {
+    args.verbosity.apply();
     let status = start(args).unwrap_or_else(|failure| {
         say(&failure.why);
         failure.status
@@ -228,10 +241,16 @@ fn start(args: Args) -> Result<u8, Failure> {
     }
     // With PMIx every rank is on a node of its own, so that nothing else is quick.
     if args.failures.log() || args.pmix {
+        if args.pmix || args.has_mpi() {
+            crate::mpi::not_used(None).iter().for_each(|line| log::note(line));
+        }
         match crate::mpi::through_provider(args.failures.has_sets_apart()) {
             Ok(variables) => args.environment.extend(variables),
             Err(why) => args.say_without_provider(&why),
         }
+    }
+    for (name, value) in &args.environment {
+        tracing::debug!("ranks are given {name}={}", value.to_string_lossy());
     }
     event_loop::job(&args)
 }
@@ -239,7 +258,7 @@ fn start(args: Args) -> Result<u8, Failure> {
 /// Says which variables of the environment look like ours, and nothing reads.
 pub(crate) fn warn_of_unknown_variables() {
     let names = std::env::vars_os().map(|(name, _)| name);
-    environment::unknown(names).iter().for_each(|line| say(line));
+    environment::unknown(names).iter().for_each(|line| log::note(line));
 }
 
 /// Why a job could not be started, and the status to end with.

@@ -1,7 +1,8 @@
 //! What the ranks of a job run: one program, or several (MPMD), as in `mpiexec -n 1 A : -n 2 B`.
 
 use super::Failure;
-use clap::Parser;
+use crate::mpirun;
+use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 
 /// The word between the programs.
@@ -38,7 +39,7 @@ impl App {
     override_usage = "... : [-n N] PROGRAM [ARGS]..."
 )]
 struct Next {
-    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1,
+    #[arg(short = 'n', long = "ranks", alias = "np", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: u32,
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]...")]
@@ -57,7 +58,9 @@ pub(crate) fn split(ranks: u32, command: &[OsString]) -> Result<Vec<App>, Failur
         first.ok_or_else(|| usage(format!("expected PROGRAM in front of `{SEPARATOR}`")))?;
     let mut apps = vec![App::new(ranks, first.to_vec())];
     for words in parts {
-        let next = Next::try_parse_from(words).map_err(|e| {
+        let mut plain = words.to_vec();
+        mpirun::replace(&mut plain, &Next::command());
+        let next = Next::try_parse_from(plain).map_err(|e| {
             let why = e.to_string();
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let got: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -95,6 +98,7 @@ mod tests {
         let three = apps(2, "a -x : -n 3 b -n 4 : c --ranks 5 x:y").unwrap();
         let expected = [(2, "a -x"), (3, "b -n 4"), (1, "c --ranks 5 x:y")];
         assert_eq!(three, expected.map(|(ranks, words)| (ranks, words.to_owned())));
+        assert_eq!(apps(1, "a -np 7 : -np 2 b -np 3").unwrap()[1], (2, "b -np 3".into()));
         assert_eq!(apps(1, "a : -n 2 -- -b").unwrap()[1], (2, "-b".into()));
     }
 

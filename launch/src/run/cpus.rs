@@ -1,6 +1,7 @@
 //! Which CPU each rank runs on.
 
-use super::{Args, Bind, Failure, say};
+use super::{Args, Bind, Failure};
+use crate::log::note;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -51,7 +52,7 @@ pub fn places(args: &Args) -> Result<Option<Places>, Failure> {
             Err(Failure::new(format!("ranks cannot be bound to CPUs (--bind core): {why}")))
         }
         (Err(why), false) => {
-            say(&format!("ranks are not bound to CPUs: {why}"));
+            note(&format!("ranks are not bound to CPUs: {why}"));
             Ok(None)
         }
     }

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use taffrail::words::counted;
 
 /// How long the output of a job that has failed waits for its reader, after its last rank has ended.
 const DELIVERY: Duration = Duration::from_secs(3);
@@ -125,6 +126,10 @@ impl Job<'_> {
             heartbeats.env(number, &mut env)?;
         }
         let cpu = self.places.as_ref().map(|places| places.of(number));
+        match cpu {
+            Some(cpu) => tracing::debug!("rank {number} is bound to CPU {cpu}"),
+            None => tracing::debug!("rank {number} is not bound to a CPU"),
+        }
         let (rank, input) = Rank::start(self.args, number, cpu, env, &self.guard)?;
         if number == 0 {
             self.keyboard.connect(input);
@@ -297,7 +302,8 @@ impl Job<'_> {
         match self.outlets.pending() {
             0 => {}
             bytes => {
-                say(&format!("nobody reads the output of ranks; its last {bytes} bytes are lost"))
+                let bytes = counted(bytes, "byte");
+                say(&format!("nobody reads the output of ranks: {bytes} of it, the last, are lost"))
             }
         }
         Ok(())

@@ -24,6 +24,7 @@ use rank::{Meaning, Membership, RankLife, State};
 use restart::{Death, Recovering, spans};
 use std::time::Duration;
 use taffrail::units::format_duration;
+use taffrail::words::counted;
 
 /// How long ranks have to end by themselves once asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -177,7 +178,10 @@ impl Life {
         if self.on_failure == OnFailure::ShrinkReport && !given_up.is_empty() {
             let (gone, all) = (given_up.len(), self.ranks.len());
             let ranks = spans(&given_up);
-            lines.push(format!("{gone} of {all} ranks were killed, the others went on: {ranks}"));
+            lines.push(format!(
+                "{gone} of {} were killed, the others went on: {ranks}",
+                counted(all, "rank")
+            ));
         }
         let mut never = self.unfinalised.clone();
         never.retain(|&rank| self.ranks[rank].membership() == Membership::Joined);

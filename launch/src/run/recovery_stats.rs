@@ -1,6 +1,7 @@
 //! What failures have cost, to be told at the end.
 
 use std::time::Duration;
+use taffrail::words::counted;
 
 /// Of one job.
 #[derive(Default)]
@@ -24,11 +25,12 @@ impl RecoveryStats {
             return None;
         }
         let mut parts = vec![
-            count(self.failures.into(), "failure"),
+            counted(self.failures, "failure"),
             match self.checkpoints {
-                0 => format!("{} processes started again", self.successors),
+                0 => format!("{} started again", counted(self.successors, "process")),
                 some => {
-                    format!("{} processes started again, {some} from checkpoints", self.successors)
+                    let successors = counted(self.successors, "process");
+                    format!("{successors} started again, {some} from checkpoints")
                 }
             },
         ];
@@ -40,20 +42,13 @@ impl RecoveryStats {
                 milliseconds(*median),
                 milliseconds(*most)
             ));
-            parts.push(format!("{} handed out for replay", count(self.events, "event")));
+            parts.push(format!("{} handed out for replay", counted(self.events, "event")));
         }
         if logger_deaths > 0 {
-            parts.push(format!(
-                "event logger started again {}",
-                count(logger_deaths.into(), "time")
-            ));
+            parts.push(format!("event logger started again {}", counted(logger_deaths, "time")));
         }
         Some(parts.join("; "))
     }
-}
-
-fn count(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn milliseconds(time: Duration) -> String {

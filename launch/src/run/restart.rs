@@ -3,6 +3,7 @@
 use super::event_loop::Job;
 use super::life::{Action, Checkpoint, End, Event};
 use super::{Failure, ranks, say};
+use crate::log::note;
 use rustix::process::Signal;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +13,8 @@ impl Job<'_> {
     /// Does what was decided. What comes of it.
     pub(super) fn carry_out(&mut self, action: Action) -> Vec<Event> {
         match action {
-            Action::Report(line) => say(&line),
+            Action::Report(line) if self.life.is_ending() => say(&line),
+            Action::Report(line) => note(&line),
             Action::FindExiting => {
                 let exiting = self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_exiting());
                 return vec![Event::Exiting { ranks: exiting.map(|(rank, _)| rank).collect() }];
@@ -126,9 +128,9 @@ impl Job<'_> {
     pub(super) fn report_failures(&self) {
         self.life.summary().iter().for_each(|line| say(line));
         if let Some(recovery) = &self.recovery {
-            self.life.stats.text(recovery.logger.deaths()).iter().for_each(|text| say(text));
+            self.life.stats.text(recovery.logger.deaths()).iter().for_each(|text| note(text));
             if let Ok(Some(sent)) = recovery.sent() {
-                say(&format!("causal logging: {sent}"));
+                note(&format!("causal logging: {sent}"));
             }
         }
     }

@@ -12,6 +12,7 @@ mod readers;
 mod restarts;
 mod signals;
 mod starts;
+mod words;
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

@@ -89,6 +89,22 @@ fn what_the_user_has_set_stays() {
     let mut command = all.taffrail(&["mpi", "-n", "1", "--dry-run", "program"]);
     let dry = ended(command.env("FI_PROVIDER", "tcp").env("MPIR_CVAR_NOLOCAL", "0"));
     assert!(dry.out.starts_with("env MPIR_CVAR_CH4_NETMOD=ofi "), "{dry:?}");
+    let line = "taffrail: Taffrail is not used: FI_PROVIDER=tcp in the environment keeps MPICH from it; unset \
+                it, or set FI_PROVIDER=taffrail\n";
+    assert_eq!(dry.err, line);
+}
+
+#[test]
+fn what_nothing_reads_is_said_by_the_launcher_and_not_by_ranks_again() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let mut command = all.taffrail(&["mpi", "-np", "2", "program"]);
+    let job = ended(command.env("FI_TAFFRAIL_EAGERMAX", "1M"));
+    let line = "taffrail: the variable FI_TAFFRAIL_EAGERMAX is set, and nothing reads it; did you mean \
+                FI_TAFFRAIL_EAGER_MAX?";
+    assert_eq!(job.err.lines().filter(|said| *said == line).count(), 1, "{job:?}");
+    assert_eq!(job.out.lines().last(), Some("<-n><2><program>"), "{job:?}");
+    let quiet = ended(&mut all.taffrail(&["mpi", "-q", "-np", "2", "program"]));
+    assert_eq!((quiet.status, &*quiet.err), (Some(7), ""), "{quiet:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::run::failures::OnFailure;
 use crate::run::signals;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use taffrail::words::counted;
 
 /// What it means when a rank is killed after all were done with each other.
 const NOT_DONE: &str = "all messages were done with; what it had still to do by itself, such as to write its results, is not done";
@@ -273,7 +274,11 @@ impl Life {
             [last] => format!(" from checkpoint {last}"),
             ref several => format!(", {} from checkpoints", several.len()),
         };
-        self.report(format!("{}; restarting {what}{from} ({events} events to replay)", done.how()));
+        self.report(format!(
+            "{}; restarting {what}{from} ({} to replay)",
+            done.how(),
+            counted(events, "event")
+        ));
     }
 
     /// The restart that is under way comes to nothing: by a failure of its own, or as `why` says.

@@ -61,7 +61,7 @@ fn a_rank_that_hangs_is_killed_and_started_again() {
     let job = with_a_nap("1 1000000", &[&LOGGED[..], &["--sets", "rank"]].concat());
     assert_eq!(job.status, 0, "{}", job.err);
     assert_eq!(job.err.matches(OVERDUE).count(), 1, "{}", job.err);
-    assert!(job.err.contains("taffrail: 1 failure; 1 processes started again"), "{}", job.err);
+    assert!(job.err.contains("taffrail: 1 failure; 1 process started again"), "{}", job.err);
 }
 
 #[test]
