@@ -1,6 +1,6 @@
 //! Who takes part: addresses, and peers that are found by them.
 
-use crate::{Endpoint, Error, Rank};
+use crate::{Endpoint, Error, Rank, Request};
 use taffrail_fabric::PeerId;
 
 impl Endpoint {
@@ -42,6 +42,14 @@ impl Endpoint {
         }
     }
 
+    /// Starts an operation that ends when a peer is gone, after everything that names it: its status has the
+    /// rank, to be [forgotten](Self::forget). Peers that go while there is no such operation are told by the
+    /// next ones.
+    pub fn watch_departures(&mut self) -> Request {
+        let request = self.core.departures.watch(&mut self.core.requests);
+        self.handle(request)
+    }
+
     /// Gives the number of a peer of an [open job](crate::Job::open) that is gone to whoever comes next.
     /// `false` when it still lives, or something of it is still here: messages that nobody has received,
     /// requests that nobody has finished, views of its memory.
@@ -68,7 +76,12 @@ impl Endpoint {
         self.core.matcher.unexpected_from(rank).next().is_some()
             || self.core.matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
             || self.core.requests.under_way().any(|(_, slot)| slot.peer == rank)
-            || self.core.requests.over().any(|(_, slot)| slot.peer == rank)
+            || self
+                .core
+                .requests
+                .over()
+                .any(|(_, slot)| slot.peer == rank || slot.status.source == rank)
+            || self.core.requests.under_way().any(|(_, slot)| slot.has_landed_of(rank))
             || self.loans.values().any(|(to, _)| *to == rank)
     }
 

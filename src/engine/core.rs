@@ -11,6 +11,7 @@ mod loss;
 pub(crate) use arrivals::read_u64;
 pub(crate) use delivery::put;
 
+use super::departures::Departures;
 use super::immediate::Immediate;
 use super::kind;
 use super::log::{Log, Verdict};
@@ -103,6 +104,8 @@ pub(crate) struct Core {
     pub(crate) immediate: Immediate,
     /// Message logging, if this job has it.
     pub(crate) log: Option<Box<Log>>,
+    /// Peers that are gone, where their numbers are given to others.
+    pub(crate) departures: Departures,
     /// The rank that fell silent last.
     pub(crate) last_gone: Option<Rank>,
     /// Receives from any source wait also when all peers are gone, since others may come.
@@ -136,6 +139,7 @@ impl Core {
             active: VecDeque::new(),
             immediate: Immediate::default(),
             log: None,
+            departures: Departures::default(),
             last_gone: None,
             expects_newcomers: false,
             finalizing: None,

@@ -10,6 +10,7 @@ pub(crate) mod atomic;
 pub(crate) mod channels;
 pub(crate) mod claim;
 pub(crate) mod core;
+pub(crate) mod departures;
 pub(crate) mod direct;
 pub(crate) mod fetch;
 pub(crate) mod finalize;

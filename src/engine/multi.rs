@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::request::{ANY, Stage};
-use crate::{Endpoint, Error, Request, Status};
+use crate::{Endpoint, Error, Rank, Request, Status};
 use std::collections::VecDeque;
 
 /// What is told of one of its messages.
@@ -75,6 +75,13 @@ impl Multi {
     /// Messages that are there and were not told.
     pub(crate) fn untold(&self) -> usize {
         self.landed.len()
+    }
+
+    /// Whether messages of a rank are there, and were not told.
+    pub(crate) fn has_untold_of(&self, rank: Rank) -> bool {
+        let is_of =
+            |landed: &Told| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);
+        self.landed.iter().any(is_of)
     }
 
     /// Whether all that is there has been told.

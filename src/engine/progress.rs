@@ -140,6 +140,7 @@ impl Endpoint {
         if self.core.log.is_none() {
             self.end_of_any_source();
         }
+        self.core.departures.gone(rank, &mut self.core.requests);
     }
 
     /// Ends the receives from any source if nobody is left to send anything. Where messages are logged,

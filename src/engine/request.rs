@@ -38,6 +38,8 @@ pub(crate) enum Stage {
     AskedGet,
     /// A put that the target's engine does.
     AskedPut,
+    /// Ends when a peer is gone.
+    Watching,
     /// Ended, with a status.
     Done,
     /// Ended, with an error.
@@ -443,6 +445,12 @@ impl Slot {
     pub(crate) fn has_more_to_tell(&self) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
         multi.is_some_and(|multi| !multi.is_told())
+    }
+
+    /// Whether this is a multi-receive with messages of a rank that the program does not know of yet.
+    pub(crate) fn has_landed_of(&self, rank: Rank) -> bool {
+        let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
+        multi.is_some_and(|multi| multi.has_untold_of(rank))
     }
 
     /// Gives away the result of a multi-receive, whose handle is good for its messages only from

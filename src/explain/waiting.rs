@@ -87,7 +87,12 @@ fn operations(endpoint: &Endpoint) -> Vec<String> {
 /// The kind of an operation, and what its peer has to do. Receives that are posted are told one by one.
 fn stage_in_words(slot: &Slot) -> Option<&'static str> {
     match slot.stage {
-        Stage::Free | Stage::Done | Stage::Failed | Stage::Telling | Stage::Posted => None,
+        Stage::Free
+        | Stage::Done
+        | Stage::Failed
+        | Stage::Telling
+        | Stage::Posted
+        | Stage::Watching => None,
         Stage::Arriving | Stage::Cleared => Some("receive: send the rest of a message"),
         Stage::Reading => Some("receive: let a message be read"),
         Stage::Queued => Some("send: make room for a message"),

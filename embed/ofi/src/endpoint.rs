@@ -2,6 +2,7 @@
 
 mod atomic;
 mod binding;
+mod departures;
 mod ending;
 mod finalize;
 mod messages;
@@ -40,6 +41,8 @@ use taffrail::{Claimed, Job, Rank};
 const SEATS: u32 = 4096;
 /// A peer that has no rank here yet.
 const NOBODY: Rank = Rank::MAX;
+/// One that had a rank, and is gone.
+const GONE: Rank = NOBODY - 1;
 
 #[repr(C)]
 pub struct Endpoint {
@@ -71,6 +74,8 @@ pub struct Endpoint {
     pub is_replayed_alone: bool,
     /// Peers that it was said of why they are refused.
     refused: Vec<Rank>,
+    /// Peers that are gone, and have left something that waits for the program.
+    departed: Vec<Rank>,
     stall: stall::Stall,
     /// Completions tell the source.
     tells_source: bool,
@@ -126,6 +131,7 @@ pub unsafe extern "C" fn open(
                 is_replayed_alone: engine.logs_payload(),
                 engine,
                 refused: Vec::new(),
+                departed: Vec::new(),
                 stall: stall::Stall::default(),
                 tells_source: info.caps & FI_SOURCE != 0,
                 has_started: false,
@@ -139,6 +145,10 @@ pub unsafe extern "C" fn open(
                 })
                 .map_err(|error| Refusal::new(FI_EOTHER, error.to_string()))?;
             let _guard = (*domain).lock.take();
+            // Where messages are logged, peers that are gone come back.
+            if !(*made).is_logged {
+                (*made).watch_departures();
+            }
             let state = &mut (*domain).state;
             if let Some(progress) = &state.progress {
                 progress.add(&*made).inspect_err(|_| drop(Box::from_raw(made)))?;
@@ -223,13 +233,14 @@ impl Endpoint {
     #[inline(always)]
     fn rank(&mut self, number: fi_addr_t) -> Result<Rank, c_int> {
         match self.ranks.get(number as usize) {
-            Some(&rank) if rank != NOBODY => Ok(rank),
+            Some(&rank) if rank < GONE => Ok(rank),
             _ => self.connect(number),
         }
     }
 
     #[cold]
     fn connect(&mut self, number: fi_addr_t) -> Result<Rank, c_int> {
+        self.release_departed();
         let refuse = |refusal: Refusal| {
             tracing::warn!("address {number}: {refusal}");
             say(&format!("no way to the peer with the address {number}: {refusal}"));
@@ -243,6 +254,10 @@ impl Endpoint {
             return Err(refuse(Refusal::new(FI_EINVAL, "it was not inserted, or removed")));
         };
         let rank = self.engine.connect(address).map_err(|error| refuse(error.into()))?;
+        if self.ranks.get(number as usize) == Some(&GONE) {
+            // That it cannot be reached is no news.
+            self.refused.push(rank);
+        }
         self.introduce(number, rank);
         Ok(rank)
     }
@@ -279,6 +294,8 @@ impl Endpoint {
         if let Some(number) = number {
             self.introduce(number, rank);
         }
+        // Only now, since this may have been the last that was here of the rank.
+        self.release_departed();
         number.unwrap_or(FI_ADDR_NOTAVAIL)
     }
 

@@ -95,13 +95,18 @@ impl Bench {
         ended(mpi.choose(&mut command))
     }
 
-    /// A program of `programs/` that calls libfabric, compiled and started.
-    fn libfabric(&self, name: &str, words: &[&str]) -> Ended {
+    /// A program of `programs/` that calls libfabric, compiled.
+    fn compile(&self, name: &str) -> PathBuf {
         let program = self.folder.path().join("program");
         let mut cc = Command::new("cc");
         cc.args(["-w", "-O1", "-o"]).arg(&program).arg(Bench::source(name)).arg("-lfabric");
         assert!(cc.status().expect("a C compiler is installed").success(), "{name}");
-        ended(self.command(program).args(words))
+        program
+    }
+
+    /// A program of `programs/` that calls libfabric, compiled and started.
+    fn libfabric(&self, name: &str, words: &[&str]) -> Ended {
+        ended(self.command(self.compile(name)).args(words))
     }
 }
 

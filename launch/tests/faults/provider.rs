@@ -37,3 +37,14 @@ fn a_matched_receive_takes_a_message_into_a_strided_type() {
         }
     }
 }
+
+#[test]
+fn a_server_outlives_more_clients_than_it_may_have_open_files() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("ofi-many-clients.c");
+    for how in ["", "k", "kr"] {
+        let mut limited = bench.command("prlimit");
+        limited.arg("--nofile=40").arg(&program).args(["24", how]);
+        ended(&mut limited).is_right();
+    }
+}

@@ -116,6 +116,10 @@ impl Endpoint {
                 operation.kind = Kind::None;
                 self.noticed(&status);
             }
+            Completion::Ended(Ok(status)) if operation.kind == Kind::Departure => {
+                operation.kind = Kind::None;
+                self.departed(status.source);
+            }
             // A multi-receive, which was told unless its last message had failed.
             Completion::Ended(Ok(_)) => {
                 let ended = std::mem::replace(operation, free);
@@ -161,7 +165,7 @@ impl Endpoint {
             Kind::Receive | Kind::Multi => self.rx.cntr,
             Kind::Read => self.reads,
             Kind::Write | Kind::Inject => self.writes,
-            Kind::Notice | Kind::None => null_mut(),
+            Kind::Notice | Kind::Departure | Kind::None => null_mut(),
         };
         // SAFETY: a bound counter is open, and nobody else has it.
         if let Some(counter) = unsafe { counter.as_mut() } {

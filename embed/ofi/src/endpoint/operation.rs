@@ -45,13 +45,15 @@ pub enum Kind {
     Inject,
     /// Waits for a notice that a peer has written to our memory.
     Notice,
+    /// Waits for a peer to go.
+    Departure,
 }
 
 impl Kind {
     /// Operations of which nothing but a success is to be told.
     #[inline]
     pub fn is_plain(self) -> bool {
-        !matches!(self, Kind::Multi | Kind::Notice)
+        !matches!(self, Kind::Multi | Kind::Notice | Kind::Departure)
     }
 }
 
