@@ -5,7 +5,7 @@ mod common;
 use common::watchdog;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use taffrail::{Dest, Endpoint, Error, Fault, Job, Pattern, Settings};
+use taffrail::{Completion, Dest, Endpoint, Error, Fault, Job, Pattern, Settings};
 
 const SEATS: u32 = 16;
 
@@ -259,5 +259,38 @@ fn the_seat_of_one_who_left_is_given_to_the_next() {
             server.progress();
         }
         assert_eq!(server.peer_address(last), None);
+    }
+}
+
+/// Whoever watches is told of each peer that goes, once, and its rank is free when its message was received.
+#[test]
+fn peers_that_go_are_told_once_each() {
+    let _watchdog = watchdog();
+    let mut server = Job::open(2).endpoint().unwrap();
+    for k in 0..4u8 {
+        let watch = server.watch_departures();
+        server.report(watch).unwrap();
+        let address = server.address().to_owned();
+        let client = std::thread::spawn(move || {
+            let mut ep = endpoint();
+            let peer = ep.connect(&address).unwrap();
+            ep.send((peer, 1), &[k; 100]).unwrap();
+        });
+        let gone = loop {
+            match server.next_ended().unwrap() {
+                Some((request, Completion::Ended(Ok(status)))) if request == watch => {
+                    break status.source;
+                }
+                None => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        client.join().unwrap();
+        assert!(!server.forget(gone), "nobody has received its message");
+        let mut text = [0; 100];
+        server.recv(Pattern::new(gone, 1), &mut text).unwrap();
+        assert_eq!(text, [k; 100]);
+        assert!(server.forget(gone));
+        assert_eq!(server.peer_address(gone), None);
     }
 }
