@@ -7,7 +7,7 @@
 
 use super::core::{Action, Core};
 use super::kind;
-use super::request::Stage;
+use super::request::{Slot, Stage};
 use crate::{Endpoint, Rank};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Head, PeerId};
@@ -64,7 +64,8 @@ impl Endpoint {
         let is_patient = self.core.log.is_none() && !std::thread::panicking();
         let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));
         let core = &self.core;
-        let under_way = core.requests.under_way().filter(|(_, slot)| slot.stage != Stage::Posted);
+        let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
+        let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
         let mut peers = under_way.map(|(_, slot)| slot.peer).chain(self.owing.iter().copied());
         !peers.any(is_awaited) && (core.actions.is_empty() || !is_early)
     }
