@@ -76,7 +76,7 @@ pub fn why(error: &Error) -> (u8, String) {
     let words = super::in_words(error);
     match (error.kind(), raw) {
         // Of a file, these are not said.
-        (_, libc::EPERM | libc::ENOSYS) => (1, format!("fork or execve: {words}")),
+        (_, libc::EPERM | libc::ENOSYS) => (1, format!("pipe2, fork or execve: {words}")),
         (ErrorKind::NotFound, _) => (127, words),
         (ErrorKind::PermissionDenied, _) => (126, words),
         _ => (1, words),
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(why(&Errno::ACCESS.into()).0, 126);
         assert_eq!(
             why(&Errno::PERM.into()).1,
-            "fork or execve: Operation not permitted (os error 1)"
+            "pipe2, fork or execve: Operation not permitted (os error 1)"
         );
     }
 }

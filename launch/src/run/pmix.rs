@@ -7,7 +7,7 @@
 
 use super::{members, own_program, say};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::PidfdFlags;
+use rustix::process::{Pid, PidfdFlags};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, Read, Write};
@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 use taffrail::{Job, environment};
 use taffrail_pmix::{ClientEvent, Server};
 
@@ -42,6 +43,9 @@ pub fn settings(ranks: u32) -> Vec<(&'static str, OsString)> {
     all.retain(|(name, _)| std::env::var_os(name).is_none());
     all
 }
+
+/// How often it is looked whether a rank has ended, where that is not said.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a rank begins as: it starts its server, and becomes the program.
 pub fn pmix_rank(program: &OsStr, args: &[OsString]) -> ExitCode {
@@ -103,7 +107,8 @@ pub fn pmix_server() -> ExitCode {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let rank = rustix::process::getppid().ok_or("there is no rank")?;
-    let rank = rustix::process::pidfd_open(rank, PidfdFlags::empty())?;
+    // Where the system refuses that, it is looked whether the number is still in use.
+    let ended = rustix::process::pidfd_open(rank, PidfdFlags::empty()).ok();
     // The program is to have no child that it has not started: the parent of what serves is gone.
     // SAFETY: this process has no other thread yet.
     match unsafe { libc::fork() } {
@@ -114,7 +119,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     own_program::name_process(c"taffrail-pmix");
     // The program decides what a signal to its group means.
     super::signals::leave_to_program()?;
-    std::thread::Builder::new().spawn(move || end_with(&rank))?;
+    std::thread::Builder::new().spawn(move || end_with(rank, ended))?;
 
     let mut job = Job::from_env()?;
     let name = environment::value("TAFFRAIL_JOB").ok_or("TAFFRAIL_JOB is not set")?;
@@ -152,9 +157,17 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Ends this process when the rank has ended.
-fn end_with(rank: &OwnedFd) {
-    let mut ended = [PollFd::new(rank, PollFlags::IN)];
-    while rustix::event::poll(&mut ended, None).is_err() {}
+fn end_with(rank: Pid, ended: Option<OwnedFd>) {
+    match ended {
+        Some(ended) => {
+            while rustix::event::poll(&mut [PollFd::new(&ended, PollFlags::IN)], None).is_err() {}
+        }
+        None => {
+            while rustix::process::test_kill_process(rank).is_ok() {
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
     std::process::exit(0);
 }
 

@@ -171,3 +171,24 @@ fn what_cannot_be_is_said_in_one_line() {
     // Not where this program is.
     assert!(job.err.contains("lib/libtaffrail-fi.so; install it with"), "{job:?}");
 }
+
+/// Several programs are handed on, and a command line is shown byte by byte.
+#[test]
+fn several_programs_are_one_command_line() {
+    use std::os::unix::ffi::OsStrExt;
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let program = all.path("bin/program");
+    let program = program.to_str().unwrap();
+    let mut command = all.taffrail(&["mpi", "-n", "1", program, "-x", ":", "-n", "2", program]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("<-n><1><{program}><-x><:><-n><2><{program}>");
+    assert!(said.ends_with(&expected), "{said}");
+    let mut command = all.taffrail(&["mpi", "--dry-run", "-n", "1", program]);
+    let output = command.arg(std::ffi::OsStr::from_bytes(b"\xff ")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let end = [program.as_bytes(), b" '\xff '\n"].concat();
+    assert!(output.stdout.ends_with(&end), "{output:?}");
+    let output = all.taffrail(&["mpi", "-n", "1", program, ":"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
