@@ -4,11 +4,13 @@ mod excluded;
 mod installed;
 mod left_behind;
 mod linked;
+mod needs;
 mod provider;
 
 pub(crate) use excluded::not_used;
 pub use installed::{Launcher, beside};
 pub(crate) use left_behind::remove as remove_left_behind;
+pub(crate) use needs::Needs;
 pub(crate) use provider::through_provider;
 
 use crate::log::note;
@@ -162,10 +164,30 @@ fn start(args: Args) -> Result<ExitCode, Error> {
     }
     tracing::debug!("of {} there is {}", launcher.version, launcher.path.display());
     not_used(Some(launcher.mpi)).iter().for_each(|line| note(line));
+    if launcher.mpi == Mpi::Mpich && !args.run.logs() {
+        let needs = programs.iter().fold(Needs::default(), |all, program| all.or(program.needs));
+        say_of_shared_windows(needs, &environment);
+    }
     if args.run.asks_for_our_launcher() {
         return ours(args, &launcher, environment);
     }
     theirs(args, &launcher, environment)
+}
+
+/// Says what becomes of windows in shared memory under MPICH.
+fn say_of_shared_windows(needs: Needs, environment: &[(&'static str, OsString)]) {
+    if needs.shared_windows && environment.iter().any(|(name, _)| *name == "MPIR_CVAR_NOLOCAL") {
+        run::say(
+            "the program makes windows in shared memory (MPI_Win_allocate_shared): each is of one rank, since \
+             with MPIR_CVAR_NOLOCAL=1, by which all messages pass Taffrail, each rank is alone on its node for \
+             MPICH; with MPIR_CVAR_NOLOCAL=0 they are shared, and messages pass MPICH's own shared memory",
+        );
+    }
+}
+
+/// What a program needs of its MPI, as far as can be told from outside.
+pub(crate) fn needs(program: &OsStr) -> Needs {
+    linked::look(program).map_or_else(|_| Needs::default(), |program| program.needs)
 }
 
 /// Whether a program is linked with Open MPI, as far as can be told from outside.

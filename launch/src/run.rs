@@ -40,6 +40,7 @@ pub mod fuzzing {
     pub use super::server::{Server, ServerAction};
 }
 
+use crate::mpi::Needs;
 pub(crate) use apps::App;
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
@@ -172,6 +173,29 @@ impl Args {
         self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program))
     }
 
+    /// Whether messages are logged.
+    pub(crate) fn logs(&self) -> bool {
+        self.failures.log()
+    }
+
+    /// Gives programs what they need of their MPI, or says that they do not get it.
+    fn meet_needs(&mut self) {
+        const ONE_INIT: &str = "MPIR_CVAR_FINALIZE_ATEXIT";
+        let needs = self.apps.iter().map(|app| crate::mpi::needs(&app.program));
+        let needs = needs.fold(Needs::default(), Needs::or);
+        if needs.shared_windows {
+            let why = if self.failures.log() { "--logging" } else { "taffrail run" };
+            say(&format!(
+                "the program makes windows in shared memory (MPI_Win_allocate_shared): each is of one rank, since \
+                 under {why} each rank is alone on its node for its MPI"
+            ));
+        }
+        if needs.sessions && self.failures.log() && std::env::var_os(ONE_INIT).is_none() {
+            // MPICH keeps its endpoint from one session to the next: a second one cannot be replayed.
+            self.environment.push((ONE_INIT, "1".into()));
+        }
+    }
+
     /// Says what becomes of an MPI's messages without the provider, unless it was told another way.
     fn say_without_provider(&self, why: &crate::mpi::Error) {
         if self.pmix && std::env::var_os("OMPI_MCA_pml").is_none() {
@@ -248,6 +272,7 @@ fn start(args: Args) -> Result<u8, Failure> {
             Ok(variables) => args.environment.extend(variables),
             Err(why) => args.say_without_provider(&why),
         }
+        args.meet_needs();
     }
     for (name, value) in &args.environment {
         tracing::debug!("ranks are given {name}={}", value.to_string_lossy());

@@ -1,6 +1,7 @@
 //! What a program is linked with.
 
 use super::Error;
+use super::needs::Needs;
 use goblin::elf::Elf;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -47,6 +48,8 @@ pub struct Program {
     pub abi: Option<Abi>,
     /// The MPI library that the loader finds for it.
     pub library: Option<PathBuf>,
+    /// What it needs of its MPI.
+    pub needs: Needs,
 }
 
 /// Looks at a program, in PATH if it is a mere name. Of a script, at its interpreter.
@@ -92,22 +95,24 @@ fn interpreter(bytes: &[u8]) -> Option<OsString> {
 }
 
 fn linked(path: PathBuf, bytes: &[u8]) -> Result<Program, Error> {
-    let none = |path| Program { path, abi: None, library: None };
+    let none = |path, needs| Program { path, abi: None, library: None, needs };
     if !bytes.starts_with(b"\x7fELF") {
-        return Ok(none(path));
+        return Ok(none(path, Needs::default()));
     }
     let elf = Elf::parse(bytes)
         .map_err(|e| Error::Unreadable { path: path.clone(), why: e.to_string() })?;
     // Linked statically, it has an MPI that nobody can tell from outside.
-    let Some(loader) = elf.interpreter else { return Ok(none(path)) };
+    let Some(loader) = elf.interpreter else { return Ok(none(path, Needs::default())) };
+    let imports = elf.dynsyms.iter().filter(|symbol| symbol.is_import());
+    let needs = Needs::of(imports.filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name)));
     // The loader knows where the libraries of libraries are found; it starts nothing.
     let listed = Command::new(loader).arg("--list").arg(&path).output();
     let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let loaded = mpi_of(&listed.unwrap_or_default());
     let named = || elf.libraries.iter().find_map(|name| Some((Abi::of(name)?, None)));
     Ok(match loaded.or_else(named) {
-        Some((abi, library)) => Program { path, abi: Some(abi), library },
-        None => none(path),
+        Some((abi, library)) => Program { path, abi: Some(abi), library, needs },
+        None => none(path, needs),
     })
 }
 

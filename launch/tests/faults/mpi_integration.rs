@@ -108,3 +108,46 @@ fn a_program_with_several_threads_is_told_what_is_not_logged() {
     let said = "taffrail: the program asks for MPI_THREAD_MULTIPLE: ";
     assert_eq!((ended.status, ended.err.matches(said).count()), (Some(0), 1), "{ended:#?}");
 }
+
+/// Sessions one after the other in one process, logged, and with a kill in the second.
+#[test]
+fn sessions_of_mpich_are_logged_and_replayed() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
+    for how in [&["--sets", "node"], &["--sets", "rank"]] {
+        let how = [&["run", "-n", "2", "--logging", "pessimistic"][..], how].concat();
+        let ended = bench.mpi(&mpi, &how, "mpi-03.c", &["1"]);
+        assert_eq!((ended.status, &*ended.out), (Some(0), "answer 10305\n"), "{ended:#?}");
+        assert!(ended.err.contains("SIGKILL"), "nobody was killed: {ended:#?}");
+    }
+}
+
+/// Where ranks are alone on their nodes for the MPI, a program that wants to share memory is told so; else
+/// it does.
+#[test]
+fn windows_in_shared_memory_work_or_are_named() {
+    let Some(bench) = Bench::new() else { return };
+    let said = "taffrail: the program makes windows in shared memory";
+    let logged = ["run", "-n", "2", "--logging", "pessimistic"];
+    for mpi in [installed::mpich(), installed::open_mpi()].into_iter().flatten() {
+        let ended = bench.mpi(&mpi, &logged, "mpi-shared-windows.c", &[]);
+        assert_eq!(ended.err.matches(said).count(), 1, "{ended:#?}");
+    }
+    for which in ["openmpi", "intel"] {
+        let Some(mpi) = installed::other(which) else { continue };
+        let how = [mpi.start, &["-n", "2"]].concat();
+        let ended = bench.mpi(&mpi, &how, "mpi-shared-windows.c", &[]);
+        assert_eq!(ended.err.matches(said).count(), 0, "{ended:#?}");
+        ended.is_right();
+        assert!(!ended.out.contains("BAD"), "{ended:#?}");
+    }
+    let Some(mpi) = installed::mpich() else { return };
+    let program = mpi.compile(&Bench::source("mpi-shared-windows.c"), bench.folder.path(), &["-w"]);
+    for (no_local, lines, bad) in [(None, 1, 2), (Some("0"), 0, 0)] {
+        let mut command = bench.command(bench.taffrail());
+        command.args(["mpi", "-n", "2"]).arg(&program);
+        no_local.map(|value| command.env("MPIR_CVAR_NOLOCAL", value));
+        let ended = ended(&mut command);
+        let found = (ended.err.matches(said).count(), ended.out.matches("BAD").count());
+        assert_eq!((ended.status, found), (Some(0), (lines, bad)), "{ended:#?}");
+    }
+}

@@ -69,7 +69,9 @@ impl Setting {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(Error::NotLogged {
                 what: "a second endpoint of a process",
-                remedy: "use one endpoint, or start the job without --logging",
+                remedy: "use one endpoint, or start the job without --logging (an MPI that is initialised again, \
+                         as by a second session, opens one each time; MPICH 5 does not with \
+                         MPIR_CVAR_FINALIZE_ATEXIT=1)",
             });
         }
         Setting::from_lookup(environment::value, open, rank, ranks).map(Some)
