@@ -79,17 +79,25 @@ pub fn place(buf: *mut c_void) -> *mut u8 {
     NonNull::new(buf.cast()).unwrap_or(NonNull::dangling()).as_ptr()
 }
 
-/// The places of a message, if there are not too many.
+/// The places of a message, or what C is told if there are too many, or bytes at address 0.
 ///
 /// # Safety
 /// `count` are there.
-pub unsafe fn places<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
-    match count {
-        0 => Some(&[]),
+pub unsafe fn places<'a>(iov: *const iovec, count: usize) -> Result<&'a [iovec], isize> {
+    let all: &[iovec] = match count {
+        0 => &[],
         // SAFETY: the caller's promise.
-        1..=IOV if !iov.is_null() => Some(unsafe { std::slice::from_raw_parts(iov, count) }),
-        _ => None,
-    }
+        1..=IOV if !iov.is_null() => unsafe { std::slice::from_raw_parts(iov, count) },
+        _ => return Err(-FI_EINVAL as isize),
+    };
+    check_places(all)?;
+    Ok(all)
+}
+
+/// Refuses bytes at address 0.
+pub fn check_places(places: &[iovec]) -> Result<(), isize> {
+    let nowhere = places.iter().find(|one| one.iov_base.is_null() && one.iov_len > 0);
+    nowhere.map_or(Ok(()), |one| Err(no_buffer(one.iov_len)))
 }
 
 /// The places of a message that is received, as the engine takes them.

@@ -2,7 +2,7 @@
 //! the failure `FI_ENOMSG`.
 
 use super::Endpoint;
-use super::messages::{no_buffer, place, places, slices_of};
+use super::messages::{place, places, slices_of};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::{FI_CLAIM, FI_DISCARD, FI_RECV, FI_TAGGED};
 use crate::abi::errno::{FI_EINVAL, FI_ENOMSG};
@@ -70,12 +70,9 @@ impl Endpoint {
         // SAFETY: the caller's promise.
         let places = match unsafe { places(iov, count) } {
             _ if flags & FI_DISCARD != 0 => &[],
-            Some(places) => places,
-            None => return -FI_EINVAL as isize,
+            Ok(places) => places,
+            Err(errno) => return errno,
         };
-        if let Some(one) = places.iter().find(|one| one.iov_base.is_null() && one.iov_len > 0) {
-            return no_buffer(one.iov_len);
-        }
         let Some(claimed) = self.claims.remove(&context.addr()) else {
             say("FI_CLAIM with a context by which nothing was claimed");
             return -FI_EINVAL as isize;

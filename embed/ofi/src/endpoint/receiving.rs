@@ -4,7 +4,6 @@ use super::Endpoint;
 use super::messages::{Lane, no_buffer, place, places, slices_of};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::*;
-use crate::abi::errno::FI_EINVAL;
 use crate::abi::fi_addr_t;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
@@ -70,7 +69,10 @@ impl Endpoint {
         flags: u64,
     ) -> isize {
         // SAFETY: the caller's promise.
-        let Some(places) = (unsafe { places(iov, count) }) else { return -FI_EINVAL as isize };
+        let places = match unsafe { places(iov, count) } {
+            Ok(places) => places,
+            Err(errno) => return errno,
+        };
         match places {
             [] => {
                 let nowhere = std::ptr::null_mut();
@@ -102,6 +104,9 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        if buf.is_null() && len > 0 {
+            return no_buffer(len);
+        }
         let mut operation = self.reception(Kind::Multi, FI_MSG, context, flags);
         operation.keep_buffer(iovec { iov_base: buf, iov_len: len });
         let least = self.min_multi;

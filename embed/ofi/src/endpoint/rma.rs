@@ -2,7 +2,7 @@
 //! so that keys can be what programs like.
 
 use super::Endpoint;
-use super::messages::{SEND_FLAGS, enter, gather, immediate, place, places};
+use super::messages::{SEND_FLAGS, check_places, enter, gather, immediate, place, places};
 use super::operation::{Kind, Operation};
 use crate::abi::constants::*;
 use crate::abi::ep::fid_ep;
@@ -91,6 +91,9 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        if let Err(errno) = check_places(places) {
+            return errno;
+        }
         let rank = match self.rank(from.at) {
             Ok(rank) => rank,
             Err(errno) => return -errno as isize,
@@ -121,6 +124,9 @@ impl Endpoint {
         context: *mut c_void,
         flags: u64,
     ) -> isize {
+        if let Err(errno) = check_places(places) {
+            return errno;
+        }
         let tell = self.tx.tells_of(flags);
         let mut operation = Operation::new(Kind::Write, FI_RMA | FI_WRITE, context, tell);
         let (buf, len) = match places {
@@ -184,7 +190,7 @@ impl Endpoint {
         len: usize,
         data: Option<u64>,
     ) -> isize {
-        if len > INJECT {
+        if len > INJECT || (buf.is_null() && len > 0) {
             return -FI_EINVAL as isize;
         }
         let nobody = std::ptr::null_mut();
@@ -235,7 +241,10 @@ unsafe extern "C" fn readv<const SAFE: bool>(
     let from = Remote { at, address, key };
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(places) = places(iov, count) else { return -FI_EINVAL as isize };
+        let places = match places(iov, count) {
+            Ok(places) => places,
+            Err(errno) => return errno,
+        };
         enter::<SAFE>(ep, |ep| ep.read(from, places, context, ep.tx.op_flags))
     }
 }
@@ -248,8 +257,9 @@ unsafe extern "C" fn readmsg<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some((msg, from)) = target(msg) else { return -FI_EINVAL as isize };
-        let Some(places) = places(msg.msg_iov, msg.iov_count) else {
-            return -FI_EINVAL as isize;
+        let places = match places(msg.msg_iov, msg.iov_count) {
+            Ok(places) => places,
+            Err(errno) => return errno,
         };
         if flags & !SEND_FLAGS != 0 {
             return -FI_EBADFLAGS as isize;
@@ -287,7 +297,10 @@ unsafe extern "C" fn writev<const SAFE: bool>(
     let to = Remote { at, address, key };
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(places) = places(iov, count) else { return -FI_EINVAL as isize };
+        let places = match places(iov, count) {
+            Ok(places) => places,
+            Err(errno) => return errno,
+        };
         enter::<SAFE>(ep, |ep| ep.write(to, places, None, context, ep.tx.op_flags))
     }
 }
@@ -300,8 +313,9 @@ unsafe extern "C" fn writemsg<const SAFE: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some((msg, to)) = target(msg) else { return -FI_EINVAL as isize };
-        let Some(places) = places(msg.msg_iov, msg.iov_count) else {
-            return -FI_EINVAL as isize;
+        let places = match places(msg.msg_iov, msg.iov_count) {
+            Ok(places) => places,
+            Err(errno) => return errno,
         };
         if flags & !SEND_FLAGS != 0 {
             return -FI_EBADFLAGS as isize;

@@ -202,7 +202,10 @@ impl Endpoint {
         flags: u64,
     ) -> isize {
         // SAFETY: the caller's promise.
-        let Some(places) = (unsafe { places(iov, count) }) else { return -FI_EINVAL as isize };
+        let places = match unsafe { places(iov, count) } {
+            Ok(places) => places,
+            Err(errno) => return errno,
+        };
         match places {
             [] => {
                 // SAFETY: no bytes.

@@ -441,6 +441,50 @@ static void limits_of_memory(void) {
     IS(fi_close(&mr_of_numbers->fid), 0);
 }
 
+// Bytes at no address are refused by every call, and no bytes are not.
+static void nowhere(void) {
+    static char x[8];
+    struct iovec bad[2] = {{x, 4}, {NULL, 4}}, good[2] = {{NULL, 0}, {x, 4}};
+    struct fi_rma_iov theirs = {0, 8, 8};
+    struct fid_mr *mr;
+    IS(fi_mr_reg(w.domain, x, 8, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 8, 0, &mr, NULL), 0);
+    struct fi_msg_tagged t = {.msg_iov = bad, .iov_count = 2, .addr = to_b, .tag = 80};
+    struct fi_msg m = {.msg_iov = bad + 1, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
+    struct fi_msg_rma r = {.msg_iov = bad, .iov_count = 2, .addr = to_b, .rma_iov = &theirs, .rma_iov_count = 1};
+    IS(fi_tsendmsg(a, &t, 0), -FI_EINVAL);
+    IS(fi_tsendmsg(a, &t, FI_INJECT), -FI_EINVAL);
+    IS(fi_tsendv(a, bad, NULL, 2, to_b, 80, NULL), -FI_EINVAL);
+    IS(fi_tinject(a, NULL, 4, to_b, 80), -FI_EINVAL);
+    IS(fi_trecv(b, NULL, 4, NULL, FI_ADDR_UNSPEC, 80, 0, NULL), -FI_EINVAL);
+    IS(fi_trecvv(b, bad, NULL, 2, FI_ADDR_UNSPEC, 80, 0, NULL), -FI_EINVAL);
+    IS(fi_recvmsg(b, &m, FI_MULTI_RECV), -FI_EINVAL);
+    IS(fi_recvmsg(b, &m, 0), -FI_EINVAL);
+    IS(fi_read(a, NULL, 4, NULL, to_b, 0, 8, NULL), -FI_EINVAL);
+    IS(fi_write(a, NULL, 4, NULL, to_b, 0, 8, NULL), -FI_EINVAL);
+    IS(fi_inject_write(a, NULL, 4, to_b, 0, 8), -FI_EINVAL);
+    IS(fi_readv(a, bad, NULL, 2, to_b, 0, 8, NULL), -FI_EINVAL);
+    IS(fi_writev(a, bad, NULL, 2, to_b, 0, 8, NULL), -FI_EINVAL);
+    IS(fi_readmsg(a, &r, 0), -FI_EINVAL);
+    IS(fi_writemsg(a, &r, FI_INJECT), -FI_EINVAL);
+    IS(fi_av_insert(w.av, NULL, 1, NULL, 0, NULL), -FI_EINVAL);
+    IS(fi_trecvv(b, good, NULL, 2, FI_ADDR_UNSPEC, 80, 0, x), 0);
+    IS(fi_tinject(a, "1234", 4, to_b, 80), 0);
+    CHECK(next(&w).len == 4 && memcmp(x, "1234", 4) == 0);
+    IS(fi_close(&mr->fid), 0);
+    // An address that was taken out stands for nobody.
+    fi_addr_t number;
+    char name[ADDRESS] = "taffrail-somebody";
+    size_t len = 0;
+    IS(fi_av_insert(w.av, name, 1, &number, 0, NULL), 1);
+    IS(fi_av_lookup(w.av, number, name, &len), 0);
+    IS(len, ADDRESS);
+    IS(fi_av_remove(w.av, &number, 1, 0), 0);
+    IS(fi_av_remove(w.av, &number, 1, 0), -FI_EINVAL);
+    IS(fi_av_lookup(w.av, number, name, &len), -FI_EINVAL);
+    IS(fi_tinject(a, x, 1, number, 80), -FI_EINVAL);
+    IS(fi_tsend(a, x, 1, NULL, FI_ADDR_NOTAVAIL, 80, NULL), -FI_EINVAL);
+}
+
 int main(int argc, char **argv) {
     int safe = argc > 1 && strcmp(argv[1], "safe") == 0;
     open_world(&w, safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN, FI_WAIT_UNSPEC);
@@ -456,6 +500,7 @@ int main(int argc, char **argv) {
     remote_writes();
     limits();
     limits_of_memory();
+    nowhere();
     information();
     IS(fi_close(&a->fid), 0);
     IS(fi_close(&b->fid), 0);
