@@ -2,6 +2,9 @@
 
 use super::installed::Mpi;
 use super::*;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
+use std::time::Duration;
 
 const UNLOGGED: &[&str] = &["run", "-n", "2"];
 const ONE_SET: &[&str] = &["run", "-n", "2", "--logging", "pessimistic"];
@@ -160,4 +163,33 @@ fn a_rank_that_cannot_be_started_again_says_why() {
     let job = ended(command.args(["-c", start]));
     assert_eq!(job.status, Some(127), "{job:?}");
     assert!(job.err.contains("goes-away") && job.err.contains("No such file"), "{job:?}");
+}
+
+/// All programs have printed their answers: ranks are started again, or have nothing left to do.
+#[test]
+fn a_rank_that_is_killed_in_the_last_moment_does_not_fail_the_job() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let source = Bench::source("wrapped.c");
+    let program = mpich.compile(&source, bench.folder.path(), &["-w", "-O1"]);
+    for turn in 0..16 {
+        let mut command = Command::new(bench.taffrail());
+        command.args(APART).arg(&program).arg("not at all").stdin(Stdio::null());
+        command.env("FI_PROVIDER_PATH", bench.prefix.join("lib"));
+        let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut answer = [0; 3];
+        job.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"OK\n");
+        std::thread::sleep(Duration::from_micros(700 * turn));
+        let children = format!("/proc/{0}/task/{0}/children", job.id());
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        let is_rank = |pid: &&str| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name == "wrapped\n")
+        };
+        let rank = children.split_whitespace().filter(is_rank).nth(turn as usize % 2);
+        let pid = rank.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+        let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+        let job = job.wait_with_output().unwrap();
+        assert!(job.status.success(), "{}", String::from_utf8_lossy(&job.stderr));
+    }
 }

@@ -89,3 +89,38 @@ fn a_second_signal_is_not_argued_with() {
     assert_eq!(job.wait().unwrap().code(), Some(130));
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
 }
+
+/// A rank that joins the job as a library does.
+const JOIN: &str =
+    "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read -r answer <&$PMI_FD;";
+
+#[test]
+fn a_rank_that_ends_without_finalising_while_another_one_waits_fails_the_job() {
+    let job = script(2, &format!("{JOIN} [ $PMI_RANK = 1 ] || exec sleep 50"));
+    assert_eq!(job.status, 1);
+    let why = ") ended with status 0 without finalising (MPI_Finalize), while rank 0 goes on\n";
+    assert!(job.err.starts_with("taffrail: rank 1 (pid ") && job.err.ends_with(why), "{}", job.err);
+    assert!(job.took < Duration::from_secs(10), "{:?}", job.took);
+}
+
+#[test]
+fn a_rank_that_never_joins_while_another_one_has_fails_the_job_and_plain_programs_do_not() {
+    let job = script(2, &format!("[ $PMI_RANK = 1 ] || {{ {JOIN} exec sleep 50; }}"));
+    assert_eq!(job.status, 1);
+    assert!(job.err.contains("ended with status 0 and never joined the job"), "{}", job.err);
+    let job = script(2, "[ $PMI_RANK = 1 ] || sleep 1");
+    assert_eq!((job.status, &*job.err), (0, ""));
+}
+
+#[test]
+fn a_member_below_a_script_that_is_killed_fails_the_job() {
+    let below =
+        format!("bash -c '{JOIN} [ $PMI_RANK = 0 ] && kill -KILL $$; exec sleep 50'; sleep 50");
+    let job = script(2, &below);
+    assert_eq!(job.status, 1);
+    assert!(
+        job.err.contains("lost its process ") && job.err.contains("not finalised"),
+        "{}",
+        job.err
+    );
+}
