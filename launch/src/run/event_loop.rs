@@ -303,7 +303,7 @@ impl Job<'_> {
             0 => {}
             bytes => {
                 let bytes = counted(bytes, "byte");
-                say(&format!("nobody reads the output of ranks: {bytes} of it, the last, are lost"))
+                say(&format!("nobody reads the output of ranks; lost: the last {bytes}"))
             }
         }
         Ok(())

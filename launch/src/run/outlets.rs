@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Bytes in a queue from which on no more is read from ranks.
 const FULL: usize = 256 * 1024;
 
+/// Bytes that are written in one piece, if more is there.
+const CHUNK: usize = 16 * 1024;
+
 /// How long a line waits for a reader where there is no queue.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -189,11 +192,18 @@ impl Queue {
 
     fn push(&self, to: To, bytes: Vec<u8>, own: bool) {
         let mut state = self.lock();
-        if !state.failed && !bytes.is_empty() {
-            state.bytes += bytes.len();
-            state.chunks.push_back(Chunk { to, bytes, own });
-            self.changed.notify_all();
+        if state.failed || bytes.is_empty() {
+            return;
         }
+        state.bytes += bytes.len();
+        match state.chunks.back_mut() {
+            // Many small ones are not to take more memory than they have bytes, nor a call each.
+            Some(last) if (last.to, last.own) == (to, own) && last.bytes.len() < CHUNK => {
+                last.bytes.extend(bytes);
+            }
+            _ => state.chunks.push_back(Chunk { to, bytes, own }),
+        }
+        self.changed.notify_all();
     }
 
     /// What its thread does.

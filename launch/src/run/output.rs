@@ -36,10 +36,7 @@ impl<R: Read> Output<R> {
         let mut buffer = vec![0; TURN];
         match self.from.read(&mut buffer) {
             Ok(0) => self.finish(),
-            Ok(len) => {
-                buffer.truncate(len);
-                self.labelled(buffer)
-            }
+            Ok(len) => self.labelled(&buffer[..len]),
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 Vec::new()
             }
@@ -57,9 +54,9 @@ impl<R: Read> Output<R> {
         out
     }
 
-    fn labelled(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+    fn labelled(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.label.is_none() {
-            return bytes;
+            return bytes.to_vec();
         }
         let mut out = Vec::with_capacity(bytes.len() + 1024);
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
