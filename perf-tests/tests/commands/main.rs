@@ -1,5 +1,8 @@
 //! The command as users run it: ranks of its own, NetPIPE's output, files. No figure is judged.
 
+mod outputs;
+mod tune;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -261,149 +264,6 @@ fn the_other_commands_measure() {
         }
         std::fs::remove_file(&path).unwrap();
     }
-}
-
-/// Names of a folder's files.
-fn files(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-#[test]
-fn what_cannot_be_written_is_refused_by_every_command_before_it_measures() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("rows.json"), "former").unwrap();
-    let measuring = [
-        "netpipe",
-        "rate",
-        "match",
-        "poll",
-        "overcommit",
-        "compare",
-        "limits",
-        "logging",
-        "growth",
-    ];
-    let others = ["determinants ring", "recovery", "faults ring", "mpi", "mpi-kill"];
-    for command in measuring.into_iter().chain(others) {
-        for (file, reason) in [
-            ("no/such/rows.json", "taffrail-perf: no/such/rows.json: No such file or directory"),
-            ("rows.json", "taffrail-perf: rows.json is there already"),
-        ] {
-            let arguments: Vec<&str> = command.split(' ').chain(["--json", file]).collect();
-            let begun = std::time::Instant::now();
-            let output = perf(folder.path(), &arguments);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(!output.status.success() && said.contains(reason), "{arguments:?}: {said}");
-            assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
-            assert!(begun.elapsed().as_secs() < 2, "{arguments:?}: {:?}", begun.elapsed());
-        }
-    }
-    let arguments = ["netpipe", "-u", "1", "-n", "1", "-o", "no/such/folder"];
-    let said = perf(folder.path(), &arguments).stderr;
-    let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("no/such/folder: No such file"), "{said}");
-    assert_eq!(files(folder.path()), ["rows.json"]);
-    let former = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
-    assert_eq!(former, "former");
-}
-
-#[test]
-fn an_earlier_np_out_is_kept_and_one_that_was_named_is_replaced_only_by_force() {
-    let folder = tempfile::tempdir().unwrap();
-    let netpipe = ["netpipe", "-n", "1", "-u", "4", "-p", "0"];
-    let lines = |name: &str| {
-        let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
-        text.lines().count()
-    };
-    succeeds(folder.path(), &netpipe);
-    let again = perf(folder.path(), &[&netpipe[..], &["-l", "2"]].concat());
-    let said = String::from_utf8_lossy(&again.stderr);
-    assert!(again.status.success() && said.contains("it is kept as"), "{said}");
-    assert_eq!(files(folder.path()), ["np.out", "np.out.1"]);
-    assert_eq!((lines("np.out"), lines("np.out.1")), (3, 4));
-    let named = [&netpipe[..], &["-o", "np.out"]].concat();
-    assert!(!perf(folder.path(), &named).status.success());
-    succeeds(folder.path(), &[&named[..], &["--force"]].concat());
-    assert_eq!((files(folder.path()).len(), lines("np.out")), (2, 4));
-}
-
-#[test]
-fn a_full_disk_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let netpipe = ["netpipe", "-n", "1", "-u", "1", "-p", "0"];
-    for option in ["-o", "--json", "--csv", "--svg", "--png"] {
-        let output = perf(folder.path(), &[&netpipe[..], &[option, "/dev/full"]].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        let named = said.contains("/dev/full: No space left on device");
-        assert!(!output.status.success() && named, "{option}: {said}");
-    }
-}
-
-#[test]
-fn tune_writes_a_file_that_endpoints_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("made/for/host.toml");
-    // Other tests may run.
-    let arguments = ["tune", "--force", "--output", "made/for/host.toml"];
-    let text = succeeds(folder.path(), &arguments);
-    assert!(text.contains("made/for/host.toml written; compared with none"), "{text}");
-    let tuning = taffrail::Tuning::read(&file).unwrap();
-    assert_eq!((tuning.announced.bytes.len(), tuning.announced.bytes[7]), (8, 8 << 20));
-    let shown = succeeds(folder.path(), &[&arguments[..], &["--show"]].concat());
-    assert!(shown.contains("# ") && shown.contains("[announced]"), "{shown}");
-
-    let netpipe = |tuning: &str| {
-        Command::new(env!("CARGO_BIN_EXE_taffrail-perf"))
-            .args("netpipe -n 1 -u 1 -p 0 --force --json rows.json".split(' '))
-            .current_dir(folder.path())
-            .env_remove("PMI_RANK")
-            .env("TAFFRAIL_TUNING", tuning)
-            .output()
-            .unwrap()
-    };
-    assert!(netpipe(file.to_str().unwrap()).status.success());
-    let explained = json(&folder.path().join("rows.json"))["about"]["explain"].to_string();
-    assert!(explained.contains("made/for/host.toml, measured 20"), "{explained}");
-
-    let short = ["netpipe", "-n", "1", "-u", "1", "-p", "0", "--force"];
-    let said = |more: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-perf"));
-        command.args(short).arg(more).current_dir(folder.path()).env("TAFFRAIL_TUNING", &file);
-        String::from_utf8(command.env_remove("PMI_RANK").output().unwrap().stderr).unwrap()
-    };
-    let profile = format!("tuning profile: {}, measured 20", file.display());
-    assert_eq!(said("-v").matches(&profile).count(), 1, "once, and not by every rank");
-    assert_eq!(said("-q"), "");
-
-    std::fs::write(&file, "version = 1\npiece = 1\n").unwrap();
-    let broken = netpipe(file.to_str().unwrap());
-    let said = String::from_utf8_lossy(&broken.stderr);
-    assert!(!broken.status.success() && said.contains("host.toml: "), "{said}");
-    let text = succeeds(folder.path(), &arguments);
-    assert!(text.contains("replaced: ") && taffrail::Tuning::read(&file).is_ok(), "{text}");
-}
-
-#[test]
-fn tune_refuses_a_busy_machine_and_says_who_is_busy() {
-    let folder = tempfile::tempdir().unwrap();
-    let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let mut spinning = [spin(), spin()];
-    let begun = std::time::Instant::now();
-    let output = perf(folder.path(), &["tune", "--output", "host.toml"]);
-    spinning
-        .iter_mut()
-        .for_each(|child| child.kill().and_then(|()| child.wait().map(drop)).unwrap());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && begun.elapsed().as_secs() < 5, "{said}");
-    for part in ["busy, so host.toml is not written", "others used CPU", "--force"] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    let named = spinning.iter().any(|child| said.contains(&format!("sh (process {})", child.id())));
-    assert!(named, "{said}");
-    assert!(files(folder.path()).is_empty());
 }
 
 #[test]
