@@ -11,7 +11,7 @@ pub(crate) use excluded::not_used;
 pub use installed::{Launcher, beside};
 pub(crate) use left_behind::remove as remove_left_behind;
 pub(crate) use needs::Needs;
-pub(crate) use provider::through_provider;
+pub(crate) use provider::{found as found_provider, through_provider};
 
 use crate::log::note;
 use crate::{print, run};

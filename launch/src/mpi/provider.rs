@@ -66,6 +66,15 @@ pub fn through_provider(sets_apart: bool) -> Result<Variables, Error> {
     Ok(all)
 }
 
+/// The library of the provider that ranks find with these variables beside those of this process, if they do.
+pub fn found(variables: &[(&'static str, OsString)]) -> Option<PathBuf> {
+    let given = variables.iter().find(|(name, _)| *name == "FI_PROVIDER_PATH");
+    let path = given.map(|(_, path)| path.clone()).or_else(|| std::env::var_os("FI_PROVIDER_PATH"));
+    let path = path?;
+    let mut libraries = std::env::split_paths(&path).map(|folder| folder.join(LIBRARY));
+    libraries.find(|library| library.is_file())
+}
+
 /// Its network module, for neighbours as well; else its own shared memory carries most messages.
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 

@@ -7,6 +7,7 @@ use super::rank_files::RankFiles;
 use super::{Args, Failure, ranks};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{Owner, Summary};
 
@@ -25,6 +26,8 @@ pub struct Recovery {
     ranks: usize,
     /// Of each rank that can take checkpoints.
     files: Vec<Option<RankFiles>>,
+    /// The library of the provider, if ranks found it when the job began.
+    provider: Option<PathBuf>,
     /// The events of ranks that have ended, until their next life is started.
     pub replays: HashMap<usize, OwnedFd>,
 }
@@ -59,7 +62,22 @@ impl Recovery {
         let files = |rank| RankFiles::of(args, Owner { rank, job });
         let files = (0..ranks).map(|rank| takes_checkpoints(rank).then(|| files(rank))?).collect();
         let replays = HashMap::new();
-        Ok(Some(Recovery { ranks: ranks as usize, logged, logger, files, replays }))
+        let provider = crate::mpi::found_provider(&args.environment);
+        Ok(Some(Recovery { ranks: ranks as usize, logged, logger, files, provider, replays }))
+    }
+
+    /// Whether ranks that are started again find what those before them have found.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_provider(&self) -> Result<(), Failure> {
+        match &self.provider {
+            Some(library) if !library.is_file() => Err(Failure::new(format!(
+                "it is not restarted: the provider {} was there when the job began, and is gone",
+                library.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What causal logging has sent with the messages of all ranks that are done, if it is in use.

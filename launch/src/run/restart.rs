@@ -2,6 +2,7 @@
 
 use super::event_loop::Job;
 use super::life::{Action, Checkpoint, End, Event};
+use super::recovery::Recovery;
 use super::{Failure, ranks, say};
 use crate::log::note;
 use rustix::process::Signal;
@@ -95,6 +96,7 @@ impl Job<'_> {
     }
 
     fn start_again(&mut self, ranks: &[usize]) -> Result<Vec<Event>, Failure> {
+        self.recovery.as_ref().map_or(Ok(()), Recovery::check_provider)?;
         for &rank in ranks {
             self.server.restarted(rank);
             self.finish_output(rank);

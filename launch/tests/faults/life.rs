@@ -193,3 +193,21 @@ fn a_rank_that_is_killed_in_the_last_moment_does_not_fail_the_job() {
         assert!(job.status.success(), "{}", String::from_utf8_lossy(&job.stderr));
     }
 }
+
+#[test]
+fn a_provider_that_is_gone_when_a_rank_is_killed_is_named() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let library = bench.folder.path().join("libtaffrail-fi.so");
+    std::fs::copy(bench.prefix.join("lib/libtaffrail-fi.so"), &library).unwrap();
+    // The launcher is not beside a provider of its own.
+    let launcher = bench.folder.path().join("taffrail");
+    std::fs::copy(bench.taffrail(), &launcher).unwrap();
+    let source = Bench::source("wrapped.c");
+    let program = mpich.compile(&source, bench.folder.path(), &["-w", "-O1"]);
+    let mut command = bench.command(&launcher);
+    command.args(APART).arg(program).args(["remove", "libtaffrail-fi.so"]);
+    let job = ended(command.env("FI_PROVIDER_PATH", bench.folder.path()));
+    assert_eq!(job.status, Some(1), "{job:?}");
+    let why = "was killed by signal 9 (SIGKILL); it is not restarted: the provider ";
+    assert!(job.err.contains(why) && job.err.contains("is gone"), "{job:?}");
+}

@@ -10,7 +10,10 @@ impl Life {
         if self.is_ending() {
             return;
         }
-        let cause = self.blame(cause);
+        let mut cause = self.blame(cause);
+        if let (Kind::Launcher, Some(recovering)) = (cause.kind, &self.recovering) {
+            cause.how = format!("{}; {}", recovering.how(), cause.how);
+        }
         match &mut self.held {
             Some(held) => {
                 if held.cause.follows_from(&cause) {

@@ -50,7 +50,7 @@ pub struct Recovering {
 
 impl Recovering {
     /// What has happened, in one clause.
-    fn how(&self) -> String {
+    pub(super) fn how(&self) -> String {
         clauses(&self.failed)
     }
 

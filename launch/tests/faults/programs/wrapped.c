@@ -1,5 +1,5 @@
 // A ring in which the last rank goes away at step 20: wrapped HOW [STATUS], below wrap.sh or not. kill: by SIGKILL in its first life
-// only; always: by SIGKILL in every life; exit, _exit: with STATUS. Right: the sum in rank 0 where it was started again.
+// only; remove FILE: the same, and removes the file; always: by SIGKILL in every life; exit, _exit: with STATUS. Right: the sum in rank 0 where it was started again.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
     for (int step = 0; step < 40; step++) {
         if (step == 20 && rank == size - 1) {
             if (!strcmp(how, "always") || (!strcmp(how, "kill") && (!life || !atoi(life)))) kill(getpid(), SIGKILL);
+            if (!strcmp(how, "remove")) { unlink(argv[2]); kill(getpid(), SIGKILL); }
             if (!strcmp(how, "exit")) exit(status);
             if (!strcmp(how, "_exit")) _exit(status);
         }

@@ -252,3 +252,14 @@ fn a_rank_that_hangs_is_killed() {
     assert!(actions.contains(&Action::Kill(1)));
     assert_eq!(at(&mut life, 10, vec![killed(1, 9)]), [Action::Recover(vec![1])]);
 }
+
+#[test]
+fn a_restart_that_fails_names_what_it_was_for() {
+    let mut life = logged();
+    at(&mut life, 10, vec![killed(1, 9)]);
+    let actions = at(&mut life, 10, vec![Event::Trouble { status: 127, why: "why".into() }]);
+    ends(&life, &actions, 127, "rank 1 (pid 11) was killed by signal 9 (SIGKILL); why");
+    assert_eq!(life.generations()[1].incarnation, 0);
+    at(&mut life, 20, vec![killed(0, 15)]);
+    assert!(!life.goes_on());
+}
