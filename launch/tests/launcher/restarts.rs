@@ -208,10 +208,7 @@ fn what_makes_no_sense_is_refused() {
             "--durability disk needs --log-dir",
         ),
         (&["--logging", "pessimistic", "--sets", "nowhere"], "--sets nowhere: No such file"),
-        (
-            &["--logging", "pessimistic", "--log-memory", "big"],
-            "expected a number of bytes above 0",
-        ),
+        (&["--logging", "pessimistic", "--log-memory", "big"], "expected a size above 0"),
     ] {
         let job = run(&[&["run", "-n", "2"], options, &["true"]].concat());
         assert!(
