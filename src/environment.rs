@@ -1,6 +1,6 @@
 //! Every variable of the environment that anything of Taffrail reads, and the names that nothing reads.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::sync::Once;
 
 /// What a variable is for.
@@ -159,7 +159,21 @@ pub fn value(name: &str) -> Option<String> {
 
 /// Whether messages are logged by the launcher of this process.
 pub(crate) fn is_logged() -> bool {
-    !matches!(value("TAFFRAIL_LOGGING").as_deref(), None | Some("none"))
+    let look = |name: &CStr| value(name.to_str().unwrap_or_default()).map(String::into_bytes);
+    is_logged_by(look) && !is_of_launcher_below(look)
+}
+
+/// Whether the environment that is looked up has been given to a rank whose messages are logged.
+pub fn is_logged_by<T: AsRef<[u8]>>(look: impl Fn(&CStr) -> Option<T>) -> bool {
+    look(c"TAFFRAIL_LOGGING").is_some_and(|policy| policy.as_ref() != b"none")
+}
+
+/// Whether another launcher, which a rank of `taffrail run` has started, has started this process: what it finds of
+/// the rank in its environment is not meant for it. Known are those of MPICH and Open MPI.
+pub fn is_of_launcher_below<T: AsRef<[u8]>>(look: impl Fn(&CStr) -> Option<T>) -> bool {
+    let Some(job) = look(c"TAFFRAIL_JOB") else { return false };
+    let other = look(c"PMIX_NAMESPACE").is_some_and(|name| name.as_ref() != job.as_ref());
+    other || look(c"HYDI_CONTROL_FD").is_some()
 }
 
 /// Of names of variables those that look like ours and that nothing reads, each with what is wrong, in a line.
@@ -316,5 +330,22 @@ mod tests {
                 "docs/tuning.md has no {name}"
             );
         }
+    }
+
+    #[test]
+    fn processes_of_a_launcher_below_a_rank_are_not_of_the_job() {
+        let below = |set: &'static [(&'static str, &'static str)]| {
+            is_of_launcher_below(|name| {
+                let found = set.iter().find(|(key, _)| key.as_bytes() == name.to_bytes());
+                found.map(|(_, value)| value.as_bytes())
+            })
+        };
+        assert!(!below(&[("PMIX_NAMESPACE", "other"), ("HYDI_CONTROL_FD", "7")]), "no rank");
+        assert!(
+            !below(&[("TAFFRAIL_JOB", "a")])
+                && !below(&[("TAFFRAIL_JOB", "a"), ("PMIX_NAMESPACE", "a")])
+        );
+        assert!(below(&[("TAFFRAIL_JOB", "a"), ("PMIX_NAMESPACE", "other")]));
+        assert!(below(&[("TAFFRAIL_JOB", "a"), ("HYDI_CONTROL_FD", "7")]));
     }
 }

@@ -7,6 +7,7 @@
 //! So when the program ends, its process writes its buffers, tells the launcher, and ends when the launcher
 //! says that all are over; until then the standby goes on (`docs/logging.md`, section 12).
 
+use crate::settings;
 use crate::standby;
 use crate::thread;
 use std::ffi::{c_int, c_void};
@@ -58,6 +59,10 @@ pub fn closed() {
 
 fn connect() -> io::Result<()> {
     let Some(text) = taffrail::environment::value(NAME) else { return Ok(()) };
+    if settings::is_of_launcher_below() {
+        note_other_launcher();
+        return Ok(());
+    }
     let wrong = || {
         let why =
             format!("{NAME} should be an open descriptor above 2, from `taffrail run`: {text}");
@@ -66,7 +71,8 @@ fn connect() -> io::Result<()> {
     let number = text.parse().ok().filter(|&fd: &RawFd| fd > 2).ok_or_else(wrong)?;
     // SAFETY: a call with a number.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
-        return Err(wrong());
+        // A program that a rank has started, perhaps. What is not logged can do without.
+        return if settings::is_logged() { Err(wrong()) } else { Ok(()) };
     }
     LAUNCHER.get_or_init(|| {
         // SAFETY: it is open, the launcher has opened it for this library, and it is taken once.
@@ -77,6 +83,17 @@ fn connect() -> io::Result<()> {
         (stream, std::process::id())
     });
     Ok(())
+}
+
+/// A rank has started another launcher, and that has started this process.
+fn note_other_launcher() {
+    let is_first = ["PMIX_RANK", "PMI_RANK"].iter().find_map(|name| std::env::var(name).ok());
+    if std::env::var_os("TAFFRAIL_LOGGING").is_some() && is_first.as_deref() == Some("0") {
+        crate::say::say(
+            "a rank of taffrail run has started these processes by another launcher: their messages are not \
+             logged, and they are not started again",
+        );
+    }
 }
 
 /// The connection, in the process that has opened the endpoint: a forked child says nothing.

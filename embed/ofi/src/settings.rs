@@ -33,12 +33,21 @@ pub fn of_endpoint() -> Result<Settings, Error> {
 
 /// Whether `taffrail run` logs the messages of this process. Allocates nothing: where to, depends on it.
 pub fn is_logged() -> bool {
+    environment::is_logged_by(look) && !is_of_launcher_below()
+}
+
+/// Whether another launcher than `taffrail run` has started this process, below a rank.
+pub fn is_of_launcher_below() -> bool {
+    environment::is_of_launcher_below(look)
+}
+
+/// The value of a variable, where it is.
+fn look(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the name ends with a zero byte. That nobody changes the environment beside us is what
     // everything that reads it relies on.
-    let policy = unsafe { libc::getenv(c"TAFFRAIL_LOGGING".as_ptr()) };
+    let found = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: what is found is a string, which is looked at before anybody can change it.
-    !policy.is_null()
-        && unsafe { CStr::from_ptr(policy) }.to_str().is_ok_and(|policy| policy != "none")
+    (!found.is_null()).then(|| unsafe { CStr::from_ptr(found) }.to_bytes())
 }
 
 /// Begins to write the log, if `FI_TAFFRAIL_LOG` or `TAFFRAIL_LOG` asks for one.

@@ -100,7 +100,7 @@ impl Rank {
             .envs(identity(number, args.ranks))
             .stdin(keyboard::stdin_of(number, args.failures.log()));
         // A launcher that started us, if any, is not the one of the ranks.
-        for name in ["PMI_PORT", "PMI_ID"].into_iter().chain(of_job()) {
+        for name in ["PMI_PORT", "PMI_ID", "HYDI_CONTROL_FD"].into_iter().chain(of_job()) {
             command.env_remove(name);
         }
         let all = std::env::vars_os().map(|(name, _)| name);

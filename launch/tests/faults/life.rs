@@ -211,3 +211,17 @@ fn a_provider_that_is_gone_when_a_rank_is_killed_is_named() {
     let why = "was killed by signal 9 (SIGKILL); it is not restarted: the provider ";
     assert!(job.err.contains(why) && job.err.contains("is gone"), "{job:?}");
 }
+
+/// A rank that is another launcher, or starts one, whose processes find the environment of the rank.
+#[test]
+fn another_launcher_below_a_rank_runs_programs_that_are_not_logged() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let source = Bench::source("wrapped.c");
+    let program = mpich.compile(&source, bench.folder.path(), &["-w", "-O1"]);
+    let mut command = bench.command(bench.taffrail());
+    let line = ["run", "--logging", "pessimistic", "-n", "1"];
+    command.args(line).arg(mpich.compiler().with_file_name("mpiexec")).args(["-n", "2"]);
+    let job = ended(command.arg(program).arg("not at all"));
+    job.is_right();
+    assert!(job.out.contains("OK") && job.err.contains("their messages are not logged"), "{job:?}");
+}
