@@ -110,16 +110,6 @@ pub(crate) enum Queued {
     Page(super::log::Again),
 }
 
-impl Queued {
-    /// The kind of a frame that is complete in itself.
-    pub(crate) fn kind(&self) -> Option<u8> {
-        match self {
-            Queued::Small { head, .. } => Some(head.kind),
-            _ => None,
-        }
-    }
-}
-
 /// The pieces of an announced message.
 pub(crate) struct Stream {
     pub(crate) request: u32,

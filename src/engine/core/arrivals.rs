@@ -280,7 +280,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
+    pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.named(from, name) else { return };
         match (slot.stage, fault) {
             (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),

@@ -173,11 +173,9 @@ impl Endpoint {
     fn position(&mut self) -> Result<Position, Error> {
         let log = self.log();
         log.before_send();
-        // Whoever goes on from here writes its next event behind these, and nobody asks it for answers to
-        // what it has received.
+        // Whoever goes on from here writes its next event behind these.
         self.wait_until(|endpoint| {
-            let log = endpoint.core.log.as_ref();
-            log.is_none_or(|log| log.events.are_all_stable()) && !endpoint.owes_answers()
+            endpoint.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
         });
         let log = self.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());

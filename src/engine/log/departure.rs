@@ -3,7 +3,7 @@
 use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::peer::{Queued, Waiting};
-use crate::engine::request::{Requests, Stage};
+use crate::engine::request::Stage;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
@@ -33,14 +33,6 @@ impl Leaving {
 }
 
 impl Log {
-    /// Notes the request of a synchronous message, and forgets those that are over.
-    fn note_sync(&mut self, requests: &Requests, message: (Rank, u16, u32), send: u64) {
-        if self.syncs.len() == self.syncs.capacity() {
-            self.syncs.retain(|_, send| requests.waits(*send));
-        }
-        self.syncs.insert(message, send);
-    }
-
     /// A message is about to be sent.
     #[inline(always)]
     pub(super) fn before_send(&mut self) {
@@ -54,22 +46,6 @@ impl Log {
         if let Some(event) = self.recorder.before_send() {
             self.write(event);
         }
-    }
-
-    /// The request of a synchronous message, if it still waits for its receiver.
-    fn waiting_send(
-        &self,
-        requests: &Requests,
-        to: Rank,
-        context: u16,
-        seq: u32,
-        kept: &Kept,
-    ) -> Option<u64> {
-        if !kept.is_sync() {
-            return None;
-        }
-        let send = self.syncs.get(&(to, context, seq)).copied();
-        send.filter(|&send| requests.waits(send))
     }
 }
 
@@ -248,8 +224,9 @@ impl Endpoint {
     }
 
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
-    pub(crate) fn send_again(&mut self, rank: Rank, has: Received) {
+    pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
         self.precede(rank);
+        self.core.ask_again(rank, &mut has);
         let Some(log) = &mut self.core.log else { return };
         let ticket = log.events.ticket();
         // What it lacks may have been held when it was sent, and depend on events that are not stable
@@ -283,7 +260,7 @@ impl Endpoint {
             return None;
         };
         let Leaving { context, seq, ref kept, sent, .. } = *leaving;
-        let waits = log.waiting_send(&core.requests, rank, context, seq, kept);
+        let waits = log.waiting_send(&core.requests, (rank, context, seq), kept);
         let back = log.tape.bring_back(line, kept.at + sent as u64);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
@@ -314,7 +291,7 @@ impl Endpoint {
         let (context, seq, kept, again) = (*context, *seq, *kept, *again);
         let log = self.core.log.as_ref();
         let waits =
-            log.and_then(|log| log.waiting_send(&self.core.requests, rank, context, seq, &kept));
+            log.and_then(|log| log.waiting_send(&self.core.requests, (rank, context, seq), &kept));
         let len = kept.len();
         let is_sent = match waits {
             None => !(is_announced(announce_all, len, inline) || again && len > EAGER_AGAIN),

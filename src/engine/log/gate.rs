@@ -51,12 +51,6 @@ impl Endpoint {
             }
         }
     }
-
-    /// Whether an answer that a send of a peer waits for is still in a queue.
-    pub(super) fn owes_answers(&self) -> bool {
-        let waiting = self.core.peers.iter().flat_map(|peer| &peer.queue);
-        waiting.filter_map(|waiting| waiting.frame.kind()).any(|kind| kind == kind::FINISHED)
-    }
 }
 
 impl Log {

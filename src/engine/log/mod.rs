@@ -8,6 +8,7 @@
 //! - [`looks`]: the same of looks for operations that are over;
 //! - [`several`]: multi-receives that are replayed;
 //! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
+//! - [`syncs`]: messages whose sends wait to hear of a match;
 //! - [`pages`]: the table of what has left, on the tape as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
@@ -31,6 +32,7 @@ mod pages;
 mod peers;
 pub(crate) mod setting;
 mod several;
+mod syncs;
 mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};

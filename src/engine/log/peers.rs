@@ -136,6 +136,7 @@ impl Endpoint {
     /// A peer says what it has of us, or what its checkpoint has.
     pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
         if restart.turn == Turn::Committed {
+            self.core.received_for_good(rank, &restart.received);
             return self.collect(rank, restart.received);
         }
         let answers = restart.turn == Turn::First;
