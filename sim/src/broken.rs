@@ -88,4 +88,16 @@ pub enum Broken {
     PollsAcrossCheckpoint,
     /// A checkpoint does not keep the log.
     LogNotInCheckpoint,
+    /// That a synchronous message is matched is said without waiting for events (*every-frame-that-frees*).
+    AckUngated,
+    /// The rest of an announced message is asked for without waiting for events (*every-frame-that-frees*).
+    ClearUngated,
+    /// What polls have not found is not logged before a synchronous message is answered.
+    PollsBeforeAnswerNotLogged,
+    /// A synchronous message that its receiver has is not sent to ask for the answer.
+    SynchronousSuppressed,
+    /// What may have been answered on a connection that was lost is not asked for again.
+    NotAskedAgain,
+    /// A checkpoint that covers a synchronous message does not answer it.
+    CommitDoesNotAnswer,
 }

@@ -26,7 +26,7 @@ pub struct Body {
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Sends; never waits.
+    /// Sends; never waits, also if it is synchronous: then its end is waited for.
     Send {
         /// Its receiver.
         to: Rank,
@@ -36,6 +36,17 @@ pub enum Call {
         tag: u64,
         /// What it carries.
         body: Body,
+        /// Whether it is synchronous.
+        sync: bool,
+    },
+    /// Waits until a synchronous message is matched.
+    Matched {
+        /// Its receiver.
+        to: Rank,
+        /// The context.
+        context: u16,
+        /// The number in the channel.
+        seq: u32,
     },
     /// Posts a receive.
     Post(Posting),
@@ -71,7 +82,7 @@ pub struct Message {
 pub enum Outcome {
     /// It is done.
     Done,
-    /// It is numbered; programs do not look at this.
+    /// It is numbered; programs need this only to wait for the match of a synchronous message.
     Sent {
         /// The number in the channel.
         seq: u32,
@@ -157,8 +168,24 @@ impl Api {
 
     /// Sends; in as many pieces as the words ask for.
     pub async fn send(&self, to: Rank, context: u16, tag: u64, words: [u64; 3]) {
-        let pieces = 1 + (mix(words[0], tag) % 3) as u8;
-        self.call(Call::Send { to, context, tag, body: Body { words, pieces } }).await;
+        let sync = false;
+        self.call(Call::Send { to, context, tag, body: body(words, tag), sync }).await;
+    }
+
+    /// Starts to send a synchronous message: the call that waits until it is matched.
+    pub async fn start_sync(&self, to: Rank, context: u16, tag: u64, words: [u64; 3]) -> Call {
+        let sync = true;
+        match self.call(Call::Send { to, context, tag, body: body(words, tag), sync }).await {
+            Outcome::Sent { seq } => Call::Matched { to, context, seq },
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    /// Waits until the messages of these calls are matched.
+    pub async fn matched(&self, calls: impl IntoIterator<Item = Call>) {
+        for call in calls {
+            self.call(call).await;
+        }
     }
 
     /// Posts a receive.
@@ -224,6 +251,11 @@ impl Api {
     pub async fn compute(&self) {
         self.call(Call::Compute).await;
     }
+}
+
+/// What a message carries, in as many pieces as the words ask for.
+fn body(words: [u64; 3], tag: u64) -> Body {
+    Body { words, pieces: 1 + (mix(words[0], tag) % 3) as u8 }
 }
 
 /// A hash of two words.

@@ -1,11 +1,12 @@
 //! Checks, at every step, with knowledge that no rank has.
 
-use crate::call::{Body, Call, Message, Outcome, Req};
+use crate::call::{Call, Message, Outcome, Req};
 use crate::case::Case;
 use crate::logger::Logger;
-use crate::wiring::{CONTEXTS, Content, Wiring};
-use std::collections::BTreeSet;
+use crate::wiring::{CONTEXTS, Content, SendName, Wiring};
+use std::collections::{BTreeMap, BTreeSet};
 
+mod answers;
 mod causal;
 mod checkpoint;
 
@@ -96,6 +97,9 @@ pub struct Oracle {
     set_of: Vec<usize>,
     ranks: Vec<Known>,
     channels: Vec<Channel>,
+    /// What answers to synchronous messages may depend on: by who gives them, to which message, and to which send. With the
+    /// incarnation that gave them.
+    answers: BTreeMap<(Rank, Name, SendName), (u32, Past)>,
 }
 
 impl Oracle {
@@ -110,6 +114,7 @@ impl Oracle {
             set_of: (0..case.ranks).map(|rank| case.set_of(rank)).collect(),
             ranks: (0..count).map(|_| Known::default()).collect(),
             channels: (0..count * count * CONTEXTS.len()).map(|_| Channel::default()).collect(),
+            answers: BTreeMap::new(),
         }
     }
 
@@ -221,8 +226,12 @@ impl Oracle {
         known.history.push((call.clone(), outcome.clone()));
         known.past.calls[rank as usize] = at + 1;
         match (call, outcome) {
-            (Call::Send { to, context, tag, body }, Outcome::Sent { seq }) => {
-                self.sent(rank, *to, (*context, *seq), *tag, *body)
+            (Call::Send { to, context, tag, body, sync }, Outcome::Sent { seq }) => {
+                let content = Content { tag: *tag, body: *body, sync: *sync };
+                self.sent(rank, *to, (*context, *seq), content)
+            }
+            (Call::Matched { to, context, seq }, _) => {
+                self.is_matched(*to, Name { source: rank, context: *context, seq: *seq })
             }
             (Call::Post(posting) | Call::Claim(posting), Outcome::Request(_)) => {
                 known.postings.push(*posting);
@@ -244,8 +253,7 @@ impl Oracle {
         from: Rank,
         to: Rank,
         (context, seq): (u16, u32),
-        tag: u64,
-        body: Body,
+        content: Content,
     ) -> Checked {
         let past = self.ranks[from as usize].past;
         let channel = self.channel(from, to, context);
@@ -255,7 +263,6 @@ impl Oracle {
             });
             return violation("exactly-once", text);
         }
-        let content = Content { tag, body };
         channel.sent.push(Sent { content, past });
         match channel.escaped.get(seq as usize) {
             Some(Some(Sent { content: before, .. })) if *before != content => {
@@ -321,23 +328,61 @@ impl Oracle {
             channel.escaped.resize(seq + 1, None);
         }
         channel.escaped[seq] = Some(sent);
+        let what = || format!("message {seq} of {from} to {to}, context {context},");
+        self.escapes(from, to, &sent.past, logger, what)
+    }
+
+    /// Something leaves a rank on which another one resumes, and which may depend on this
+    /// (*stable-before-escape*).
+    fn escapes(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        past: &Past,
+        logger: &Logger,
+        what: impl Fn() -> String,
+    ) -> Checked {
         if self.causal {
             if !self.loses_rings {
-                self.must_be_repeated(&sent.past);
+                self.must_be_repeated(past);
             }
+            return Ok(());
+        }
+        if !self.apart(from, to) {
             return Ok(());
         }
         for &member in &self.sets[self.set_of[from as usize]] {
             let known = &mut self.ranks[member as usize];
-            known.must = known.must.max(sent.past.calls[member as usize]);
-            let (needs, stable) = (sent.past.clocks[member as usize], logger.stable(member));
+            known.must = known.must.max(past.calls[member as usize]);
+            let (needs, stable) = (past.clocks[member as usize], logger.stable(member));
             if needs > stable {
                 let text = format!(
-                    "message {seq} of {from} to {to}, context {context}, leaves the set: it may depend \
-                     on event {needs} of rank {member}, and event {stable} is the last that is stable"
+                    "{} leaves the set: it may depend on event {needs} of rank {member}, and event {stable} \
+                     is the last that is stable",
+                    what()
                 );
                 return violation("stable-before-escape", text);
             }
+        }
+        Ok(())
+    }
+
+    /// Something that may depend on this has come, and its receiver resumes.
+    fn resumes(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        past: &Past,
+        wiring: &Wiring,
+        logger: &Logger,
+    ) -> Checked {
+        if self.causal {
+            self.ranks[to as usize].past.merge(past);
+            self.must_be_repeated(past);
+            return self.knows_its_past(to, wiring, logger);
+        }
+        if !self.apart(from, to) {
+            self.ranks[to as usize].past.merge(past);
         }
         Ok(())
     }
@@ -357,14 +402,10 @@ impl Oracle {
         if self.causal {
             return self.arrives_causal(from, to, (context, seq), wiring, logger);
         }
-        if self.apart(from, to) {
-            return Ok(());
+        match self.channel(from, to, context).sent.get(seq as usize).copied() {
+            Some(sent) => self.resumes(from, to, &sent.past, wiring, logger),
+            None => Ok(()),
         }
-        let sent = self.channel(from, to, context).sent.get(seq as usize).copied();
-        if let Some(sent) = sent {
-            self.ranks[to as usize].past.merge(&sent.past);
-        }
-        Ok(())
     }
 
     /// Nothing that a rank has sent out of its set has left its log, but for what a checkpoint of its

@@ -8,6 +8,7 @@
 //! - `arrival`: what comes from a peer;
 //! - `departure`: what leaves for a peer, and when it may;
 //! - `causal`: events that go before it, in place of the gate;
+//! - `synchronous`: sends that wait until their messages are matched;
 //! - `checkpoint`: where a rank goes on that starts again.
 
 mod arrival;
@@ -15,6 +16,7 @@ mod calls;
 mod causal;
 mod checkpoint;
 mod departure;
+mod synchronous;
 
 use crate::broken::Broken;
 use crate::call::{Body, Req};
@@ -22,6 +24,8 @@ pub use checkpoint::Checkpoint;
 use departure::Line;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use synchronous::SyncSend;
+pub use synchronous::{SendName, SyncAnswer};
 use taffrail_logging::{
     Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, Payload,
     PositionError, Rank, Received, Recorder, Replay, ReplayError, Restart, Run,
@@ -38,6 +42,8 @@ pub enum Frame {
     Restart(Vec<u8>),
     /// Events that what follows may depend on, as bytes.
     Determinants(Vec<u8>),
+    /// A synchronous message is matched.
+    Answer(SyncAnswer),
     /// A piece of a message.
     Piece(Piece),
 }
@@ -51,11 +57,20 @@ impl fmt::Debug for Frame {
                 Err(_) => write!(f, "{bytes:?}"),
             },
             Frame::Determinants(bytes) => causal::show(bytes, f),
-            Frame::Piece(Piece { context, seq, tag, index, body: Body { words, pieces } }) => {
+            Frame::Answer(answer) => write!(f, "{answer:?}"),
+            Frame::Piece(Piece {
+                context,
+                seq,
+                tag,
+                index,
+                body: Body { words, pieces },
+                sync,
+            }) => {
                 let piece = index + 1;
                 write!(
                     f,
-                    "message {seq} (context {context}, tag {tag}), piece {piece} of {pieces}: {words:x?}"
+                    "message {seq} (context {context}, tag {tag}), piece {piece} of {pieces}: {words:x?}, \
+                     synchronous: {sync:?}"
                 )
             }
         }
@@ -75,6 +90,8 @@ pub struct Piece {
     pub index: u8,
     /// The words of this piece; 0 in the place of others.
     pub body: Body,
+    /// In the first piece: the send that waits until the message is matched.
+    pub sync: Option<SendName>,
 }
 
 /// A message in the payload log.
@@ -84,6 +101,8 @@ pub struct Content {
     pub tag: u64,
     /// What it carries.
     pub body: Body,
+    /// It is synchronous.
+    pub sync: bool,
 }
 
 impl Payload for Content {
@@ -180,6 +199,10 @@ pub struct Wiring {
     collected: usize,
     /// Messages that have come and were not handed over, whole or not.
     stored: BTreeMap<Name, Stored>,
+    /// Synchronous sends, by their names.
+    syncs: Vec<SyncSend>,
+    /// Answers that were made, for the oracle.
+    answers: Vec<(Rank, SyncAnswer)>,
     lines: Vec<Line>,
     /// Events that are not stable: to be written again if the event logger fails.
     unstable: VecDeque<Clocked>,
@@ -216,6 +239,8 @@ struct Stored {
     /// Pieces here.
     got: u8,
     pieces: u8,
+    /// The send that waits until this is matched.
+    sync: Option<SendName>,
 }
 
 impl Stored {
@@ -273,6 +298,8 @@ impl Wiring {
             handed: 0,
             collected: 0,
             stored: BTreeMap::new(),
+            syncs: Vec::new(),
+            answers: Vec::new(),
             lines: (0..who.ranks).map(|_| Line::new(first)).collect(),
             unstable,
             to_write: Vec::new(),

@@ -4,7 +4,7 @@
 //! replay differs anywhere, the contents of messages differ soon. The *result* of a program does not
 //! depend on chance, and is compared with that of a run without failures.
 
-use crate::call::{Api, Program, Req, mix};
+use crate::call::{Api, Call, Program, Req, mix};
 use taffrail_logging::Rank;
 use taffrail_matching::Posting;
 
@@ -60,7 +60,7 @@ impl Workload {
         match self {
             Workload::Ring => Program::new(|api| ring(api, place)),
             Workload::Master if place.me == 0 => Program::new(|api| master(api, place)),
-            Workload::Master => Program::new(worker),
+            Workload::Master => Program::new(|api| worker(api, place)),
             Workload::Probe if place.me == 0 => Program::new(|api| prober(api, place)),
             Workload::Probe => Program::new(|api| tester(api, place)),
             Workload::WaitAny => Program::new(|api| wait_any(api, place)),
@@ -89,6 +89,22 @@ impl Place {
         (self.me + self.ranks - 1) % self.ranks
     }
 
+    /// Whether messages of this round are synchronous: in some rounds of half of the variants.
+    fn is_sync(&self, round: u64) -> bool {
+        self.variant % 2 == 1 && mix(self.variant, round) % 2 == 0
+    }
+
+    /// Starts to send, in some rounds synchronously: the call that waits until the message is matched, if it is to be
+    /// waited for.
+    async fn send(&self, api: &Api, to: Rank, tag: (u16, u64), words: [u64; 3]) -> Option<Call> {
+        let (context, tag) = tag;
+        if self.is_sync(words[0]) {
+            return Some(api.start_sync(to, context, tag, words).await);
+        }
+        api.send(to, context, tag, words).await;
+        None
+    }
+
     fn others(self) -> impl Iterator<Item = Rank> {
         (0..self.ranks).filter(move |&rank| rank != self.me)
     }
@@ -98,12 +114,15 @@ async fn ring(api: Api, place: Place) -> u64 {
     let mut state = u64::from(place.me);
     for round in 0..place.rounds.into() {
         if place.me == 0 {
-            api.send(place.right(), 0, 0, [round, state, 0]).await;
+            let sent = place.send(&api, place.right(), (0, 0), [round, state, 0]).await;
+            api.matched(sent).await;
         }
         let message = api.recv(from(place.left(), 0)).await;
         state = mix(state, message.words[1]);
         if place.me != 0 {
-            api.send(place.right(), 0, 0, [message.words[0], state, 0]).await;
+            let words = [message.words[0], state, 0];
+            let sent = place.send(&api, place.right(), (0, 0), words).await;
+            api.matched(sent).await;
         }
     }
     state
@@ -137,7 +156,7 @@ async fn master(api: Api, place: Place) -> u64 {
     sum
 }
 
-async fn worker(api: Api) -> u64 {
+async fn worker(api: Api, place: Place) -> u64 {
     let mut state = 0;
     loop {
         let task = Posting { source: Some(0), ignore: END, ..Posting::default() };
@@ -147,7 +166,9 @@ async fn worker(api: Api) -> u64 {
             return 0;
         }
         api.compute().await;
-        api.send(0, 0, DONE, [mix(message.words[0], 7), state, 0]).await;
+        let words = [mix(message.words[0], 7), state, 0];
+        let sent = place.send(&api, 0, (0, DONE), words).await;
+        api.matched(sent).await;
     }
 }
 
@@ -179,7 +200,8 @@ async fn tester(api: Api, place: Place) -> u64 {
     let mut state = place.me.into();
     for round in 0..place.rounds {
         let token = mix(place.me.into(), round.into());
-        api.send(0, 0, u64::from(round & 1), [token, state, 0]).await;
+        let tag = u64::from(round & 1);
+        let sent = place.send(&api, 0, (0, tag), [token, state, 0]).await;
         let answer = api.post(Posting { context: 1, ..from(0, 0) }).await;
         let message = loop {
             match api.test(answer).await {
@@ -188,6 +210,7 @@ async fn tester(api: Api, place: Place) -> u64 {
             }
         };
         state = mix(state, message.words[1]);
+        api.matched(sent).await;
     }
     0
 }
@@ -199,9 +222,10 @@ async fn wait_any(api: Api, place: Place) -> u64 {
         for peer in place.others() {
             posted.push(api.post(from(peer, round)).await);
         }
+        let mut sent = Vec::new();
         for peer in place.others() {
             let token = mix(place.me.into(), round);
-            api.send(peer, 0, round, [token, state, 0]).await;
+            sent.extend(place.send(&api, peer, (0, round), [token, state, 0]).await);
         }
         while !posted.is_empty() {
             let (index, message) = api.wait_any(&posted).await;
@@ -209,6 +233,7 @@ async fn wait_any(api: Api, place: Place) -> u64 {
             sum = sum.wrapping_add(message.words[0]);
             state = mix(mix(state, message.words[1]), message.name.source.into());
         }
+        api.matched(sent).await;
     }
     sum
 }
@@ -218,10 +243,11 @@ async fn stencil(api: Api, place: Place) -> u64 {
     for round in 0..u64::from(place.rounds) * 2 {
         let left = api.post(from(place.left(), 2 * round)).await;
         let right = api.post(from(place.right(), 2 * round + 1)).await;
-        api.send(place.right(), 0, 2 * round, [round, state, 0]).await;
-        api.send(place.left(), 0, 2 * round + 1, [round, state, 1]).await;
+        let to_right = place.send(&api, place.right(), (0, 2 * round), [round, state, 0]).await;
+        let to_left = place.send(&api, place.left(), (0, 2 * round + 1), [round, state, 1]).await;
         let (left, right) = (api.wait(left).await, api.wait(right).await);
         state = mix(mix(state, left.words[1]), right.words[1]);
+        api.matched(to_left.into_iter().chain(to_right)).await;
     }
     state
 }
@@ -233,12 +259,14 @@ async fn all_to_all(api: Api, place: Place) -> u64 {
         for peer in place.others() {
             posted.push(api.post(Posting { context: 1, ..from(peer, 0) }).await);
         }
+        let mut sent = Vec::new();
         for peer in place.others() {
-            api.send(peer, 1, 0, [round, state, peer.into()]).await;
+            sent.extend(place.send(&api, peer, (1, 0), [round, state, peer.into()]).await);
         }
         for req in posted {
             state = mix(state, api.wait(req).await.words[1]);
         }
+        api.matched(sent).await;
     }
     state
 }
@@ -247,7 +275,7 @@ async fn impatient(api: Api, place: Place) -> u64 {
     let (mut state, mut sum) = (place.me.into(), 0_u64);
     for round in 0..u64::from(place.rounds) * 2 {
         let token = mix(place.me.into(), round);
-        api.send(place.right(), 0, round, [token, state, 0]).await;
+        let sent = place.send(&api, place.right(), (0, round), [token, state, 0]).await;
         let message = loop {
             let any = round % 2 == 1;
             let posting = if any { from_any(round) } else { from(place.left(), round) };
@@ -270,6 +298,7 @@ async fn impatient(api: Api, place: Place) -> u64 {
         };
         sum = sum.wrapping_add(message.words[0]);
         state = mix(state, message.words[1]);
+        api.matched(sent).await;
     }
     sum
 }
@@ -297,12 +326,13 @@ async fn random(api: Api, place: Place) -> u64 {
         let named = mix(place.variant, round).is_multiple_of(3);
         let mut missing = sources.len();
         let mut posted: Vec<Req> = Vec::new();
+        let mut sent = Vec::new();
         while missing > 0 || !to_send.is_empty() {
             state = mix(state, 5);
             if !to_send.is_empty() && state % 8 < 4 {
                 let at = (state >> 8) as usize % to_send.len();
                 let (peer, token) = to_send.swap_remove(at);
-                api.send(peer, 0, round, [token, state, 0]).await;
+                sent.extend(place.send(&api, peer, (0, round), [token, state, 0]).await);
                 continue;
             }
             let got = if posted.len() < missing && state % 8 != 7 {
@@ -346,6 +376,7 @@ async fn random(api: Api, place: Place) -> u64 {
                 state = mix(mix(state, message.words[1]), message.name.source.into());
             }
         }
+        api.matched(sent).await;
     }
     sum
 }

@@ -317,10 +317,12 @@ impl<'a> World<'a> {
         let Some(outcome) = outcome else {
             live.call = Some(call);
             live.waits = true;
+            self.note_answers(rank);
             return Ok(());
         };
         self.say(|| format!("      {call:x?} -> {outcome:x?}"));
         self.oracle.called(rank, &call, &outcome)?;
+        self.note_answers(rank);
         let live = self.live(rank);
         live.has_called = true;
         live.told.push(outcome.clone());
@@ -383,8 +385,23 @@ impl<'a> World<'a> {
             let name = (piece.context, piece.seq);
             self.oracle.leaves(rank, peer, name, &live.wiring, &self.logger)?;
         }
+        if let Frame::Answer(answer) = &frame {
+            self.oracle.answer_leaves(rank, peer, answer, &self.logger)?;
+        }
         self.network.write(rank, peer, frame);
+        let live = self.live(rank);
+        if let Some(Call::Matched { .. }) = live.call {
+            // The rest of its message may have left.
+            live.waits = false;
+        }
         Ok(())
+    }
+
+    /// Tells the oracle of the answers that a rank has made.
+    fn note_answers(&mut self, rank: Rank) {
+        for (to, answer) in self.live(rank).wiring.take_answers() {
+            self.oracle.answers((rank, self.incarnations[rank as usize]), to, &answer);
+        }
     }
 
     fn arrive(
@@ -404,7 +421,13 @@ impl<'a> World<'a> {
             let name = (piece.context, piece.seq);
             self.oracle.arrives(from, to, name, wiring, &self.logger)?;
         }
+        if let (true, Frame::Answer(answer), Some(Live { wiring, .. })) =
+            (believed, frame, &self.ranks[to as usize])
+        {
+            self.oracle.answer_arrives(from, to, answer, wiring, &self.logger)?;
+        }
         self.write_events(to)?;
+        self.note_answers(to);
         self.hear_if_immediate();
         let live = self.live(to);
         live.waits = false;

@@ -21,9 +21,7 @@ impl Oracle {
         let Some(sent) = sent else {
             return violation("no orphans", format!("rank {from} has not sent {seq} to {to}"));
         };
-        self.ranks[to as usize].past.merge(&sent.past);
-        self.must_be_repeated(&sent.past);
-        self.knows_its_past(to, wiring, logger)
+        self.resumes(from, to, &sent.past, wiring, logger)
     }
 
     /// A rank knows all events that it depends on, or they are stable.

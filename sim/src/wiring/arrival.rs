@@ -38,6 +38,7 @@ impl Wiring {
     pub fn disconnected(&mut self, peer: Rank) {
         self.outbound.lost(peer);
         self.lines[peer as usize].disconnect();
+        self.forget_sends(peer);
         self.forget_what_it_has(peer);
     }
 
@@ -63,6 +64,7 @@ impl Wiring {
                     causal.received(peer, bytes)?;
                 }
             }
+            Frame::Answer(answer) => self.answered(peer, *answer),
             Frame::Piece(piece) => self.piece(peer, piece)?,
         }
         Ok(true)
@@ -101,6 +103,7 @@ impl Wiring {
         let Piece { context, seq, .. } = *piece;
         let name = Name { source: peer, context, seq };
         if piece.index == 0 && !self.inbound.lacks(name) && !self.begins(name, piece)? {
+            self.comes_again(name, piece.sync);
             return Ok(());
         }
         // The rest of a message that is here whole is dropped like its beginning.
@@ -122,6 +125,10 @@ impl Wiring {
             self.inbound.is_whole(name);
         } else {
             self.inbound.began(name);
+        }
+        if piece.index == 0 {
+            stored.sync = piece.sync;
+            self.answer_if_matched(name);
         }
         Ok(())
     }
@@ -146,7 +153,8 @@ impl Wiring {
         } else if expected != seq {
             return Err(Trouble::Early { name, ahead: seq.wrapping_sub(expected) });
         }
-        self.stored.insert(name, Stored { envelope, words: [0; 3], got: 0, pieces });
+        let sync = None;
+        self.stored.insert(name, Stored { envelope, words: [0; 3], got: 0, pieces, sync });
         match self.replay.arrived(name) {
             // By the log it is of one receive or claim, which finds it by its name.
             Some(Reserved::Post(_) | Reserved::Claim) if !self.is(Broken::NotReserved) => {

@@ -2,7 +2,7 @@
 
 use super::{Content, Request, State, Trouble, Wiring};
 use crate::broken::Broken;
-use crate::call::{Body, Call, Message, Outcome, Req};
+use crate::call::{Call, Message, Outcome, Req};
 use taffrail_logging::{Answer, Entry, Fate, Name, Rank, Sending};
 use taffrail_matching::{Posted, Posting};
 
@@ -26,9 +26,14 @@ impl Wiring {
     fn outcome(&mut self, call: &Call, chance: usize) -> Result<Option<Outcome>, Trouble> {
         let outcome = match call {
             Call::Compute => Outcome::Done,
-            Call::Send { to, context, tag, body } => {
-                Outcome::Sent { seq: self.send(*to, *context, *tag, *body) }
+            Call::Send { to, context, tag, body, sync } => {
+                let content = Content { tag: *tag, body: *body, sync: *sync };
+                Outcome::Sent { seq: self.send(*to, *context, content) }
             }
+            Call::Matched { to, context, seq } => match self.waiting_send(*to, *context, *seq) {
+                Some(_) => return Ok(None),
+                None => Outcome::Done,
+            },
             Call::Post(posting) => Outcome::Request(self.post(*posting)),
             Call::Wait(req) => match self.over(*req) {
                 Some(message) => Outcome::Message(message),
@@ -42,14 +47,16 @@ impl Wiring {
         Ok(Some(outcome))
     }
 
-    fn send(&mut self, to: Rank, context: u16, tag: u64, body: Body) -> u32 {
+    fn send(&mut self, to: Rank, context: u16, content: Content) -> u32 {
         if !self.is(Broken::NothingNotLogged)
             && let Some(event) = self.recorder.before_send()
         {
             self.log(event);
         }
         let (seq, sending) = self.outbound.number(to, context);
-        let content = Content { tag, body };
+        if content.sync {
+            self.note_sync(to, context, seq, content);
+        }
         // Everything of the set falls back together, so what stays inside is not kept.
         let forgets = self.is(Broken::SuppressedNotLogged) && sending == Sending::Suppress;
         if !self.is_fellow(to) && !forgets {
@@ -57,7 +64,9 @@ impl Wiring {
         }
         let holds = sending == Sending::Hold && !self.is(Broken::HeldIsSent);
         let sends_all = self.is(Broken::SuppressedIsSent) || self.is(Broken::DuplicatesDelivered);
-        let has = sending == Sending::Suppress && !sends_all;
+        // Who waits to hear of a match asks, also whoever has the message.
+        let asks = content.sync && !self.is(Broken::SynchronousSuppressed);
+        let has = sending == Sending::Suppress && !sends_all && !asks;
         if !holds && !has {
             self.leave(to, context, seq, content);
         }
@@ -79,6 +88,7 @@ impl Wiring {
             Fate::Messages(messages) if !self.is(Broken::FateIgnored) => {
                 self.requests[req].state = State::Has(messages[0]);
                 self.requests[req].logged = true;
+                self.answer_if_matched(messages[0]);
             }
             Fate::Cancelled => self.requests[req].logged = true,
             _ => match self.matcher.post(posting, req) {
@@ -95,6 +105,7 @@ impl Wiring {
         if self.requests[req].by_chance && !self.is(Broken::MatchNotLogged) {
             self.log_match(req, name);
         }
+        self.answer_if_matched(name);
     }
 
     fn log_match(&mut self, req: Req, name: Name) {
@@ -210,6 +221,7 @@ impl Wiring {
     fn claimed(&mut self, name: Name) -> Req {
         let state = State::Has(name);
         self.requests.push(Request { post: None, by_chance: false, logged: true, state });
+        self.answer_if_matched(name);
         self.requests.len() - 1
     }
 

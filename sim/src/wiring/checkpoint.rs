@@ -53,6 +53,7 @@ impl Wiring {
             && self.asked.is_none()
             && self.replay.is_over()
             && (self.gate.ticket().is_free() || self.is(Broken::CheckpointBeforeStable))
+            && self.all_are_matched()
     }
 
     /// Takes a checkpoint, if all events before it are stable. What polls have not found is one more of
@@ -120,6 +121,7 @@ impl Wiring {
     /// A peer has a checkpoint that covers this: it will not ask for it again. While something waits to
     /// leave for it nothing is dropped; a later checkpoint covers it as well.
     pub(super) fn collect(&mut self, peer: Rank, mut covered: Received) {
+        self.received_for_good(peer, &covered);
         if self.lines[peer as usize].has_messages() {
             return;
         }

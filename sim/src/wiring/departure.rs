@@ -1,6 +1,6 @@
 //! What leaves for peers.
 
-use super::{Content, Frame, Piece, Wiring};
+use super::{Content, Frame, Piece, SendName, SyncAnswer, Wiring};
 use crate::broken::Broken;
 use crate::call::Body;
 use std::collections::VecDeque;
@@ -27,6 +27,12 @@ pub(super) enum Leaving {
         content: Content,
         /// Pieces that have left.
         sent: u8,
+        /// The send that is over with the last piece: of the rest of an announced message.
+        send: Option<SendName>,
+    },
+    Answer {
+        ticket: Ticket,
+        answer: SyncAnswer,
     },
 }
 
@@ -75,7 +81,7 @@ impl Wiring {
         }
         let free = self.is_fellow(to) || self.who.causal || self.is(Broken::GateIgnored);
         let ticket = if free { Ticket::default() } else { self.gate.ticket() };
-        let message = Leaving::Message { ticket, context, seq, content, sent: 0 };
+        let message = Leaving::Message { ticket, context, seq, content, sent: 0, send: None };
         self.lines[to as usize].push(message);
         if behind {
             self.precede(to);
@@ -83,9 +89,10 @@ impl Wiring {
     }
 
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
-    pub(super) fn send_again(&mut self, peer: Rank, has: Received) {
+    pub(super) fn send_again(&mut self, peer: Rank, mut has: Received) {
         self.lines[peer as usize].is_first = false;
         let committed = has.clone();
+        self.ask_again(peer, &mut has);
         let lacking: Vec<_> = self.outbound.restarted(peer, has).collect();
         if self.is(Broken::DiscardedEarly) {
             self.outbound.collect(peer, &committed);
@@ -111,7 +118,9 @@ impl Wiring {
         *connected
             && match queue.front() {
                 None => false,
-                Some(Leaving::Message { ticket, .. }) => self.gate.is_open(ticket),
+                Some(Leaving::Message { ticket, .. } | Leaving::Answer { ticket, .. }) => {
+                    self.gate.is_open(ticket)
+                }
                 Some(Leaving::Restart(_) | Leaving::Determinants(_)) => true,
             }
     }
@@ -123,22 +132,37 @@ impl Wiring {
         }
         debug_assert!(self.to_write.is_empty(), "events are written before anything leaves");
         let queue = &mut self.lines[peer as usize].queue;
-        match queue.front_mut()? {
-            Leaving::Restart(_) | Leaving::Determinants(_) => match queue.pop_front() {
-                Some(Leaving::Restart(bytes)) => Some(Frame::Restart(bytes)),
-                Some(Leaving::Determinants(bytes)) => Some(Frame::Determinants(bytes)),
-                _ => None,
-            },
-            Leaving::Message { context, seq, content, sent, .. } => {
-                let (index, body) = (*sent, part(&content.body, *sent));
-                let piece = Piece { context: *context, seq: *seq, tag: content.tag, index, body };
-                *sent += 1;
-                if *sent == content.body.pieces {
-                    queue.pop_front();
-                }
-                Some(Frame::Piece(piece))
-            }
+        let frame = match queue.front()? {
+            Leaving::Restart(bytes) => Frame::Restart(bytes.clone()),
+            Leaving::Determinants(bytes) => Frame::Determinants(bytes.clone()),
+            Leaving::Answer { answer, .. } => Frame::Answer(*answer),
+            Leaving::Message { .. } => return self.next_piece(peer).map(Frame::Piece),
+        };
+        queue.pop_front();
+        Some(frame)
+    }
+
+    /// The next piece of the message at the front of the queue.
+    fn next_piece(&mut self, peer: Rank) -> Option<Piece> {
+        let queue = &self.lines[peer as usize].queue;
+        let &Leaving::Message { context, seq, content, sent, send, .. } = queue.front()? else {
+            return None;
+        };
+        let waits =
+            if content.sync && sent == 0 { self.waiting_send(peer, context, seq) } else { None };
+        // The rest of what is announced waits until it is asked for.
+        let whole = sent + 1 == content.body.pieces;
+        let ends = whole || waits.is_some() && content.is_announced();
+        let queue = &mut self.lines[peer as usize].queue;
+        match queue.front_mut() {
+            Some(Leaving::Message { sent, .. }) if !ends => *sent += 1,
+            _ => drop(queue.pop_front()),
         }
+        if let (true, Some(send)) = (whole, send) {
+            self.has_streamed(send);
+        }
+        let body = part(&content.body, sent);
+        Some(Piece { context, seq, tag: content.tag, index: sent, body, sync: waits })
     }
 }
 
