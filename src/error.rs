@@ -1,5 +1,6 @@
 //! What an operation can fail with: what was expected, what was there, what to do.
 
+use crate::words::counted;
 use crate::{Data, Rank, Request};
 use taffrail_fabric::{Denied, Fault, MemoryError};
 
@@ -17,7 +18,9 @@ pub enum Error {
     },
     /// The message was longer than the receive; the first `room` bytes were delivered.
     #[error(
-        "message of {len} bytes from rank {source_rank} truncated: the receive has {room} bytes"
+        "message of {} from rank {source_rank} truncated: the receive has {}",
+        counted(*.len, "byte"),
+        counted(*.room, "byte")
     )]
     Truncated {
         /// Length of the message.
@@ -33,8 +36,9 @@ pub enum Error {
     },
     /// Ranks called a collective operation with different lengths.
     #[error(
-        "rank {source_rank} brought {got} bytes to a collective operation, this rank expected \
-         {expected}; every rank must pass the same length"
+        "rank {source_rank} brought {} to a collective operation, this rank expected {expected}; every rank \
+         must pass the same length",
+        counted(*.got, "byte")
     )]
     Uneven {
         /// Bytes this rank's slice calls for.

@@ -9,9 +9,10 @@ pub(crate) use joining::waits as joining_waits;
 pub(crate) use waiting::stalled;
 
 use crate::Endpoint;
+use crate::engine::ways::{WAYS, Way};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
 use std::fmt::Write;
-use taffrail_fabric::{Fabric, PeerId, RemoteKey};
+use taffrail_fabric::{Fabric, RemoteKey};
 
 /// The sizes at which protocols are looked at.
 const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
@@ -32,7 +33,11 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
         None => writeln!(text, "costs as usual; `taffrail-perf tune` measures those of this host"),
     };
     if let Some(way) = endpoint.settings.way {
-        let _ = writeln!(text, "whatever follows, TAFFRAIL_WAY says: {way:?}");
+        let _ = writeln!(
+            text,
+            "long messages come {}, where that can be: TAFFRAIL_WAY says so",
+            name(way)
+        );
     }
     for rank in 0..endpoint.size() {
         let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
@@ -107,7 +112,8 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
     }
 }
 
-/// What becomes of announced messages whose memory is behind keys like `key`.
+/// What becomes of announced messages whose memory is behind keys like `key`: the way that the first takes, and
+/// why it takes no other.
 fn announced(
     endpoint: &Endpoint,
     text: &mut String,
@@ -116,19 +122,33 @@ fn announced(
     key: &RemoteKey,
     memory: &str,
 ) {
-    let mut said: Option<String> = None;
+    let mut said: Option<Way> = None;
     for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
-        let choice = match endpoint.reads(rank, key, len) {
-            Ok(_) if endpoint.line.get_cost(PeerId(rank), key, len).is_ok() => {
-                "announced, read out of the sender's memory".to_owned()
-            }
-            Ok(_) => continue,
-            Err(denied) => format!("announced, in pieces (reading: {denied})"),
-        };
-        let kind = choice.split(" (").next().map(str::to_owned);
-        if said != kind {
-            let _ = writeln!(text, "  from {len} B on, {memory}: {choice}");
-            said = kind;
+        let (way, costs) = endpoint.first_way(rank, key, len);
+        if said.replace(way) == Some(way) {
+            continue;
         }
+        let others = WAYS.iter().zip(&costs).filter(|(other, _)| **other != way);
+        let reasons = others.map(|(&other, cost)| match cost {
+            Ok(ns) => format!("{} would take {ns:.0} ns", name(other)),
+            Err(denied) => denied.to_string(),
+        });
+        let own = costs[way as usize]
+            .as_ref()
+            .map_or_else(|_| String::new(), |ns| format!("{ns:.0} ns; "));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        let _ = writeln!(
+            text,
+            "  from {len} B on, {memory}: announced, {} (the first {len} B: {own}{reasons})",
+            name(way)
+        );
+    }
+}
+
+fn name(way: Way) -> &'static str {
+    match way {
+        Way::Read => "read out of the sender's memory",
+        Way::Pieces => "in pieces",
+        Way::Streaming => "in pieces past the caches",
     }
 }

@@ -3,9 +3,12 @@
 mod common;
 
 use common::watchdog;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use taffrail::{Completion, Dest, Endpoint, Error, Fault, Job, Pattern, Settings};
+use taffrail::{
+    Announced, Completion, Dest, Endpoint, Error, Fault, Job, Pattern, Settings, Tuning, Way,
+};
 
 const SEATS: u32 = 16;
 
@@ -293,4 +296,52 @@ fn peers_that_go_are_told_once_each() {
         assert!(server.forget(gone));
         assert_eq!(server.peer_address(gone), None);
     }
+}
+
+/// Each way long messages may come has its own reason, and what is only slower is not called unavailable.
+#[test]
+fn the_explanation_has_the_real_reason_of_each_way() {
+    let _watchdog = watchdog();
+    let announced = |read, pieces, streaming| Announced {
+        bytes: vec![1 << 17, 1 << 20],
+        read: Some(vec![read, 8.0 * read]),
+        pieces: vec![pieces, 8.0 * pieces],
+        streaming: vec![streaming, 8.0 * streaming],
+        mapped: vec![pieces / 2.0, 4.0 * pieces],
+    };
+    let explained = |announced, way| {
+        let tuning = Some(Arc::new(Tuning::new(64 << 10, 16 << 10, announced)));
+        let settings = Settings { tuning, way, ..Settings::default() };
+        let mut ep = Job::open(2).endpoint_with(settings).unwrap();
+        let other = endpoint();
+        let peer = ep.connect(other.address()).unwrap();
+        let may_read = ep.reads_memory_of(peer).is_ok();
+        let text = ep.explain();
+        let of_peer = text.split(&format!("to rank {peer}")).nth(1).unwrap_or_default();
+        let line = of_peer.lines().find(|line| line.contains("plain memory"));
+        (may_read, line.unwrap_or_default().to_owned())
+    };
+    let (may_read, line) = explained(announced(5.0e4, 1.0e4, 2.0e4), None);
+    let chosen =
+        "from 131072 B on, plain memory: announced, in pieces (the first 131072 B: 10000 ns; ";
+    assert!(line.contains(chosen), "{line}");
+    assert!(line.contains("in pieces past the caches would take 20000 ns"), "{line}");
+    assert_eq!(line.contains("not available"), !may_read, "{line}");
+    assert_eq!(
+        line.contains("read out of the sender's memory would take 50000 ns"),
+        may_read,
+        "{line}"
+    );
+    if may_read {
+        let (_, line) = explained(announced(5.0e3, 1.0e4, 2.0e4), None);
+        assert!(
+            line.contains(
+                "announced, read out of the sender's memory (the first 131072 B: 5000 ns"
+            ),
+            "{line}"
+        );
+        assert!(line.contains("in pieces would take 10000 ns"), "{line}");
+    }
+    let (_, line) = explained(announced(5.0e4, 1.0e4, 2.0e4), Some(Way::Streaming));
+    assert!(line.contains("announced, in pieces past the caches ("), "{line}");
 }

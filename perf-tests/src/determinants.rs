@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
+use taffrail::words::counted;
 use taffrail::{Counters, collectives};
 
 /// An application: its time, and with --logging causal the determinants that its messages carry, as
@@ -103,7 +104,9 @@ impl Determinants {
 fn line(row: &Row) -> String {
     let Row { application, ranks, size, iterations, seconds, messages, .. } = row;
     let text = format!(
-        "{application}, size {size}, {iterations} iterations on {ranks} ranks: {seconds:.3} s"
+        "{application}, size {size}, {} on {}: {seconds:.3} s",
+        counted(*iterations, "iteration"),
+        counted(*ranks, "rank")
     );
     if *messages == 0 {
         return text;

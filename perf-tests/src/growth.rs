@@ -1,5 +1,6 @@
 //! The `growth` command: the memory that a log takes, as the kernel counts it.
 
+use crate::options;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale};
@@ -27,9 +28,9 @@ const LOOKS: usize = 256;
 /// them.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Growth {
-    /// Message sizes in bytes
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',', default_value = "8,1024,1048576",
-          value_parser = clap::value_parser!(u64).range(1..))]
+    /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', default_value = "8,1024,1048576",
+          value_parser = options::size::<u64>)]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]

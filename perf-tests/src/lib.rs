@@ -16,6 +16,7 @@ pub mod machine;
 pub mod matching;
 pub mod mpi;
 pub mod netpipe;
+pub mod options;
 pub mod others;
 pub mod ours;
 pub mod outputs;

@@ -4,6 +4,7 @@ use crate::limits::Handover;
 use crate::{Error, say};
 use serde::Serialize;
 use std::fmt;
+use taffrail::words::counted;
 
 /// Below this many nanoseconds a cache line stays where it is: the two CPUs are one core's.
 const ONE_CORE_NS: f64 = 22.0;
@@ -43,7 +44,7 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Machine { host, cpu, cpus, kernel } = self;
-        write!(f, "{host}: {cpu}, {cpus} CPUs, Linux {kernel}")
+        write!(f, "{host}: {cpu}, {}, Linux {kernel}", counted(*cpus, "CPU"))
     }
 }
 
@@ -87,7 +88,7 @@ pub fn busy(handover: Option<&Handover>) -> Option<String> {
     let cpus = Machine::here().cpus;
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     if let Some(load) = overload(&loads, cpus) {
-        return Some(format!("the load is {load} on {cpus} CPUs"));
+        return Some(format!("the load is {load} on {}", counted(cpus, "CPU")));
     }
     let p99 = handover?.ns.p99;
     (p99 > DISTURBED_NS).then(|| {

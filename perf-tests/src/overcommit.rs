@@ -1,6 +1,7 @@
 //! The `overcommit` command: whether more ranks than CPUs still get on.
 
 use crate::limits::{Handover, beside};
+use crate::options;
 use crate::outputs::Outputs;
 use crate::pair::DATA;
 use crate::peers::open_mpi_ring;
@@ -26,8 +27,8 @@ pub struct Overcommit {
     /// How many CPUs they share
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub cpus: usize,
-    /// Seconds to measure for, with each number of ranks
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    /// How long to measure, with each number of ranks (2, 500ms, 1m; seconds without a unit)
+    #[arg(long, value_name = "TIME", default_value = "2", value_parser = options::seconds)]
     pub seconds: f64,
     /// Run the same ring under Open MPI (mpicc and mpirun are needed), which then yields
     #[arg(long)]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use taffrail::Tuning;
+use taffrail::words::counted;
 
 /// How this program was built.
 pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
@@ -80,10 +81,11 @@ impl Provenance {
     pub fn lines(&self) -> [String; 2] {
         let Provenance { version, build, host, cpu, cpus, kernel, date, busy, .. } = self;
         let busy = if busy.is_some() { "; the machine was busy" } else { "" };
+        let cpus = counted(*cpus, "CPU");
         let build = if *build == "debug" { ", debug build" } else { "" };
         [
             format!(
-                "{host}: {cpu}, {cpus} CPUs, Linux {kernel}; Taffrail {version}{build}; {date}{busy}"
+                "{host}: {cpu}, {cpus}, Linux {kernel}; Taffrail {version}{build}; {date}{busy}"
             ),
             format!("$ {}", self.command_line()),
         ]

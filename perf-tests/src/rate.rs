@@ -1,6 +1,7 @@
 //! The `rate` command: how many small messages a second, over one to several pairs.
 
 use crate::limits::beside;
+use crate::options;
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
@@ -23,8 +24,8 @@ const WARM_UP: u64 = 200;
 /// Messages a second: one side sends a window, the other has its receives posted and answers it
 #[derive(Clone, Debug, clap::Args)]
 pub struct Rate {
-    /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 8)]
+    /// The size of a message: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE", default_value = "8", value_parser = options::size_in::<usize>(0..=1 << 40))]
     pub size: usize,
     /// How many pairs of ranks send at the same time; several numbers are measured one by one
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1",
@@ -34,8 +35,8 @@ pub struct Rate {
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub window: u32,
-    /// Seconds to measure for, with each number of pairs
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    /// How long to measure, with each number of pairs (2, 500ms, 1m; seconds without a unit)
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = options::seconds)]
     pub seconds: f64,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]

@@ -20,9 +20,16 @@ pub struct Verbosity {
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
 impl Verbosity {
-    /// From now on, so much is said. Once.
+    /// From now on, so much is said. Once. What the library and the launcher say goes by it, too, or else by
+    /// `TAFFRAIL_LOG`.
     pub fn apply(self) {
         let _ = VERBOSITY.set(self);
+        let asked = match self {
+            Verbosity { quiet: true, .. } => Some("error"),
+            Verbosity { verbose: true, .. } => Some("warn,taffrail_launch=debug"),
+            _ => None,
+        };
+        taffrail_launch::log::start(asked, "warn,taffrail_launch=info");
     }
 }
 

@@ -113,7 +113,7 @@ fn checksums_depend_on_size_and_iterations() {
 #[test]
 fn only_verbose_tells_of_tenths_and_the_time_is_told_apart() {
     let (quiet, said) = checksum("ring -n 2 --size 8 --iterations 40");
-    assert!(said.contains("Ring, size 8, 40 iterations on 2 ranks: "), "{said}");
+    assert!(said.contains("ring, size 8, 40 iterations on 2 ranks: "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let (verbose, said) = checksum("ring -n 2 --size 8 --iterations 40 --verbose");
     assert_eq!(verbose, quiet);

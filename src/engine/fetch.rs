@@ -8,7 +8,7 @@ use super::loan::{Borrowed, Offer, Return};
 use super::peer::Timed;
 use super::request::Stage;
 use super::view::Landing;
-use super::ways::Way;
+use super::ways::{WAYS, Way, Ways};
 use crate::{Endpoint, Error, Rank};
 use std::time::Instant;
 use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Refused, RemoteKey, Token};
@@ -72,9 +72,7 @@ impl Endpoint {
         if let Some(way) = self.settings.way.filter(|&way| way != Way::Read || read.is_some()) {
             return way;
         }
-        let pieces = self.line.send_cost(peer).of(len);
-        let streaming = self.line.streaming_cost().of(len);
-        let expected = [read.map(|cost| cost.of(len)), Some(pieces), Some(streaming)];
+        let expected = self.costs_of_ways(from, read.ok_or(()), len).map(Result::ok);
         self.core.peers[from as usize].ways(mapped).choose(len, expected)
     }
 
@@ -84,22 +82,30 @@ impl Endpoint {
         self.line.get_cost(PeerId(rank), &RemoteKey([0; RemoteKey::LEN]), 1).map(drop)
     }
 
-    /// Whether `len` bytes behind `key` are better read than sent in pieces; the reason if not.
-    pub(crate) fn reads(&self, from: Rank, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
-        let read = self.line.get_cost(PeerId(from), key, len)?;
-        let pieces = self.line.send_cost(PeerId(from));
-        if read.of(len) <= pieces.of(len) {
-            return Ok(read);
-        }
-        Err(Denied {
-            what: "reading the sender's memory",
-            why: format!(
-                "{len} bytes would take {:.0} ns, in pieces {:.0} ns",
-                read.of(len),
-                pieces.of(len)
-            ),
-            remedy: "nothing to do: it is tried now and then, and taken when it is faster",
-        })
+    /// The way that the first message of `len` bytes behind `key` takes, and what each way is thought to cost, in
+    /// nanoseconds, in the order of [`WAYS`]; or why it cannot be taken.
+    pub(crate) fn first_way(
+        &self,
+        from: Rank,
+        key: &RemoteKey,
+        len: usize,
+    ) -> (Way, [Result<f64, Denied>; WAYS.len()]) {
+        let read = self.line.get_cost(PeerId(from), key, len);
+        let costs = self.costs_of_ways(from, read, len);
+        let forced = self.settings.way.filter(|&way| costs[way as usize].is_ok());
+        let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
+        (forced.unwrap_or_else(|| Ways::default().choose(len, expected)), costs)
+    }
+
+    fn costs_of_ways<E>(
+        &self,
+        from: Rank,
+        read: Result<Cost, E>,
+        len: usize,
+    ) -> [Result<f64, E>; WAYS.len()] {
+        let pieces = self.line.send_cost(PeerId(from)).of(len);
+        let streaming = self.line.streaming_cost().of(len);
+        [read.map(|cost| cost.of(len)), Ok(pieces), Ok(streaming)]
     }
 
     fn ask_for_pieces(

@@ -5,6 +5,7 @@ use crate::session::{Member, Placement, Session};
 use crate::{Error, launching, say};
 use std::process::ExitCode;
 use std::time::Instant;
+use taffrail::words::counted;
 use taffrail_launch::FailureOptions;
 
 /// A small application with a known answer: its checksum is the same in every run
@@ -62,10 +63,9 @@ impl App {
         })?;
         if reports {
             let seconds = begin.elapsed().as_secs_f64();
-            let (name, ranks) = (self.name, member.job.size());
-            say::note(format_args!(
-                "{name:?}, size {size}, {iterations} iterations on {ranks} ranks: {seconds:.3} s"
-            ));
+            let (name, ranks) = (self.name, counted(member.job.size(), "rank"));
+            let done = counted(iterations, "iteration");
+            say::note(format_args!("{name}, size {size}, {done} on {ranks}: {seconds:.3} s"));
             say::line(format_args!("checksum {checksum:016x}"))?;
         }
         Ok(())

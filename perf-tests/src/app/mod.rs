@@ -21,7 +21,10 @@ pub mod wave2d;
 pub use command::App;
 
 use crate::Error;
+use clap::ValueEnum;
+use std::fmt;
 use std::ops::RangeInclusive;
+use taffrail::words::counted;
 use taffrail::{Endpoint, Rank, collectives};
 
 /// A rank's part of an application: its state between two iterations.
@@ -64,6 +67,14 @@ pub enum Name {
     Phases,
     /// Work handed out to whoever answers; size: pieces of work in an iteration
     Irregular,
+}
+
+/// As on the command line.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
 }
 
 impl Name {
@@ -119,7 +130,9 @@ impl Name {
         }
         let (least, most) = sizes.into_inner();
         Err(Error::Usage(match least <= most {
-            true => format!("--size {size}: on {ranks} ranks, expected {least} to {most}"),
+            true => {
+                format!("--size {size}: on {}, expected {least} to {most}", counted(ranks, "rank"))
+            }
             false => format!("{ranks} ranks are more than this application has parts for"),
         }))
     }

@@ -4,6 +4,7 @@ use super::results::{ByDistance, Results, What, rows};
 use super::table::{ratios_table, times_table};
 use super::targets::judge;
 use crate::machine::Distance;
+use crate::options;
 use crate::outputs::Outputs;
 use crate::peers::{self, Peer};
 use crate::plot::Panel;
@@ -17,6 +18,7 @@ use crate::{Error, cpus, launching, limits, ours, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use taffrail::words::counted;
 
 /// Bytes of the messages whose rate is compared.
 const RATE_SIZE: usize = 8;
@@ -28,10 +30,10 @@ pub struct Compare {
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Message sizes in bytes
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+    /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
           default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = options::size::<u64>)]
     pub sizes: Vec<u64>,
     /// A first impression: two rounds of four sizes
     #[arg(long, conflicts_with_all = ["rounds", "sizes"])]
@@ -99,7 +101,8 @@ impl Compare {
     fn report(&self, about: About, results: &ByDistance, rounds: u32) -> Result<ExitCode, Error> {
         say::line(format_args!("{SCORING}"))?;
         say::line(format_args!(
-            "Medians of {rounds} rounds (1st-99th percentile). Figures in which the processors have moved"
+            "Medians of {} (1st-99th percentile). Figures in which the processors have moved",
+            counted(rounds, "round")
         ))?;
         say::line("are taken again; where they can be both near and far, both are shown.")?;
         let (mut all, mut table, mut drawn) = (Vec::new(), Vec::new(), Vec::new());

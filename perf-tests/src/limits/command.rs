@@ -3,6 +3,7 @@
 use super::measure::{Handover, fresh_copy, handover};
 use super::store::{store_fresh, store_stream};
 use crate::machine::{self, Machine};
+use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
@@ -20,9 +21,9 @@ const STREAMS: usize = 5;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Limits {
     /// Bytes that are copied
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
           default_value = "64,256,4096,16384,65536,262144,1048576,4194304",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = options::size::<u64>)]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]

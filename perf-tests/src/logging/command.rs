@@ -6,6 +6,7 @@ use super::table::{any_source_table, collected_table, costs_table, limits_table}
 use super::targets::judge;
 use crate::held::Held;
 use crate::limits::{self, Handover};
+use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::progress::Progress;
@@ -19,6 +20,7 @@ use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress, say}
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use taffrail::words::counted;
 
 /// Bytes of the messages whose rate is measured, and of those from any source.
 const SHORT: usize = 8;
@@ -81,10 +83,10 @@ pub struct Logging {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Message sizes in bytes
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+    /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
           default_value = "8,64,4096,65536,262144,1048576,4194304",
-          value_parser = clap::value_parser!(u64).range(1..=8 << 20))]
+          value_parser = options::size_in::<u64>(1..=8 << 20))]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
@@ -151,8 +153,8 @@ impl Logging {
         handover: Handover,
     ) -> Result<ExitCode, Error> {
         say::line(format_args!(
-            "Medians of {} rounds (1st-99th percentile); half a round trip.",
-            self.rounds
+            "Medians of {} (1st-99th percentile); half a round trip.",
+            counted(self.rounds, "round")
         ))?;
         say::line(
             "\nLimits: a cache line handed over; the bytes stored once, in memory that is there",

@@ -8,6 +8,7 @@ use super::targets::judge;
 use crate::held::Held;
 use crate::limits::{self, Handover};
 use crate::machine::Distance;
+use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::progress::Progress;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use taffrail::words::counted;
 
 /// An MPI program over its MPI's own transport and over Taffrail, also logged, measured in turn
 ///
@@ -33,10 +35,10 @@ pub struct Mpi {
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Message sizes in bytes
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+    /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
           default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
-          value_parser = clap::value_parser!(u64).range(1..=64 << 20))]
+          value_parser = options::size_in::<u64>(1..=64 << 20))]
     pub sizes: Vec<u64>,
     /// Send out of another buffer than is received into: what is sent never changes
     #[arg(long)]
@@ -117,8 +119,8 @@ impl Mpi {
         distance: Distance,
     ) -> Result<ExitCode, Error> {
         say::line(format_args!(
-            "Medians of {} rounds (1st-99th percentile); half a round trip.",
-            self.rounds
+            "Medians of {} (1st-99th percentile); half a round trip.",
+            counted(self.rounds, "round")
         ))?;
         say::line(
             "A figure of a round is the median of its batches; a round measures one transport after",

@@ -2,6 +2,7 @@
 
 use super::installed::{Installed, Places};
 use crate::launching::must_be_alone;
+use crate::options;
 use crate::outputs::Outputs;
 use crate::peers::{compile, run_within};
 use crate::progress::Progress;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use taffrail::words::counted;
 
 const SOURCE: &str =
     concat!(include_str!("../../peers/stay.h"), include_str!("../../peers/killed.c"));
@@ -51,15 +53,15 @@ pub struct MpiKill {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// How long a run without a kill takes, about
-    #[arg(long, value_name = "S", default_value_t = 30,
-          value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "TIME", default_value = "30",
+          value_parser = options::seconds_in(1..=600))]
     pub seconds: u64,
     /// What the ranks do with each other
     #[arg(long, value_enum, default_value_t = Exchange::Borders)]
     pub program: Exchange,
-    /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 64,
-          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    /// The size of a message: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE", default_value = "64",
+          value_parser = options::size_in::<u64>(1..=1 << 20))]
     pub size: u64,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
@@ -123,8 +125,8 @@ impl MpiKill {
         }
         drop(bar);
         say::line(format_args!(
-            "Medians of {} rounds (1st-99th percentile). Whole: all of a run.",
-            self.rounds
+            "Medians of {} (1st-99th percentile). Whole: all of a run.",
+            counted(self.rounds, "round")
         ))?;
         say::text(table(&rows))?;
         let targets = judge(&rows);

@@ -4,6 +4,7 @@ use super::format::MEGABIT;
 use super::run::{self, Mode};
 use super::*;
 use crate::files::{Existing, OutFile};
+use crate::options;
 use crate::outputs::Outputs;
 use crate::pair::Pair;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
@@ -23,14 +24,14 @@ const NP_OUT: &str = "np.out";
 /// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output
 #[derive(Clone, Debug, clap::Args)]
 pub struct Netpipe {
-    /// The least message size in bytes
-    #[arg(short = 'l', value_name = "BYTES", default_value_t = 1)]
+    /// The least message size: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(short = 'l', value_name = "SIZE", default_value = "1", value_parser = options::size::<usize>)]
     pub lower: usize,
-    /// The greatest message size in bytes; a message that takes a second is the last in any case
-    #[arg(short = 'u', value_name = "BYTES", default_value_t = 10_000_000)]
+    /// The greatest message size; a message that takes a second is the last in any case
+    #[arg(short = 'u', value_name = "SIZE", default_value = "10000000", value_parser = options::size::<usize>)]
     pub upper: usize,
-    /// Measure each size also this many bytes below and above; 0: only the size itself
-    #[arg(short = 'p', value_name = "BYTES", default_value_t = 3)]
+    /// Measure each size also so much below and above; 0: only the size itself
+    #[arg(short = 'p', value_name = "SIZE", default_value = "3", value_parser = options::size_in::<usize>(0..=1 << 40))]
     pub perturbation: usize,
     /// Repeat each size this often, instead of for a tenth of a second
     #[arg(short = 'n', value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..))]
@@ -65,8 +66,8 @@ pub struct Netpipe {
     pub loan: bool,
     /// Take a checkpoint of a rank whenever messages of so many bytes have gone in one direction; each
     /// counts at least 64 [default: never]
-    #[arg(long, value_name = "BYTES", help_heading = "Beyond NetPIPE",
-          conflicts_with = "preposted", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SIZE", help_heading = "Beyond NetPIPE",
+          conflicts_with = "preposted", value_parser = options::size::<u64>)]
     pub checkpoint_every: Option<u64>,
     /// NetPIPE's output file: bytes, Mbps and seconds [default: np.out; one of an earlier run is kept as
     /// np.out.1, np.out.2, ...]

@@ -5,6 +5,7 @@ use super::results::{APPLICATIONS, Experiment, OnTheWay, Results, Row};
 use super::table::{again_table, faults_table, started_line};
 use super::targets::judge;
 use crate::machine::{self, Machine};
+use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::session::About;
@@ -13,6 +14,7 @@ use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, limits, progress, say};
 use serde::Serialize;
 use std::process::ExitCode;
+use taffrail::words::counted;
 
 /// Ranks of every run.
 const RANKS: u32 = 3;
@@ -34,10 +36,10 @@ pub struct Recovery {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Sizes of the ring's token in bytes
-    #[arg(long, value_name = "BYTES,..", value_delimiter = ',',
+    /// Sizes of the ring's token: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
           default_value = "1,64,1024,16384,65536,131072,262144,1048576",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(RING_BYTES)))]
+          value_parser = options::size_in::<u32>(1..=u64::from(RING_BYTES)))]
     pub sizes: Vec<u32>,
     /// How many ranks are killed on the way; each other number is compared with 0
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10",
@@ -93,7 +95,10 @@ impl Recovery {
             }
         }
         drop(bar);
-        say::line(format_args!("Medians of {} rounds (1st-99th percentile).", self.rounds))?;
+        say::line(format_args!(
+            "Medians of {} (1st-99th percentile).",
+            counted(self.rounds, "round")
+        ))?;
         say::line(format_args!(
             "\nA ring of {RANKS} ranks, one of which is killed when its work is done. Work: until"
         ))?;
