@@ -18,7 +18,7 @@ fn a_job_goes_on_when_the_launcher_is_installed_again() {
 #[test]
 fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
     let (Some(bench), Some(mpi)) = (Bench::new(), installed::open_mpi()) else { return };
-    let how = ["run", "-n", "2", "--timeout", "12"];
+    let how = ["run", "-n", "2", "--timeout", "16"];
     let ended = bench.mpi(&mpi, &how, "mpi-hang.c", &["wrong", "30"]);
     let said: Vec<_> = ended.err.lines().filter(|line| line.contains(" waits for ")).collect();
     assert_eq!(said.len(), 1, "{ended:#?}");
@@ -35,7 +35,7 @@ fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
 #[test]
 fn a_restarted_rank_says_which_peer_is_stopped() {
     let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
-    let how = ["run", "-n", "2", "--timeout", "12", "--logging", "pessimistic", "--sets", "rank"];
+    let how = ["run", "-n", "2", "--timeout", "20", "--logging", "pessimistic", "--sets", "rank"];
     let ended = bench.mpi(&mpi, &how, "mpi-peer-stopped.c", &[]);
     let said = "taffrail: rank 1 has waited for 10 s to meet rank 0 (pid ";
     let is_said = |line: &&str| line.starts_with(said) && line.contains("is stopped");
