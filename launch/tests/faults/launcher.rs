@@ -46,17 +46,18 @@ fn files_of_an_mpi_are_removed_when_the_launcher_is_killed() {
 
 #[test]
 fn several_programs_are_one_world_under_every_launcher() {
-    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
-    let program = mpich.compile(&Bench::source("appnum.c"), bench.folder.path(), &["-w", "-O1"]);
-    for how in [&["mpi"][..], &["run"], &["run", "--logging", "pessimistic", "--sets", "rank"]] {
-        let mut command = bench.command(bench.taffrail());
-        command
-            .args(how)
-            .args(["-n", "1"])
-            .arg(&program)
-            .args(["0", ":", "-n", "2"])
-            .arg(&program)
-            .arg("1");
-        ended(mpich.choose(&mut command)).is_right();
-    }
+    let Some(bench) = Bench::new() else { return };
+    let ours = [&["run"][..], &["run", "--logging", "pessimistic", "--sets", "rank"]];
+    let theirs = [&["mpi"][..]];
+    let under = |mpi: Option<installed::Mpi>, ways: &[&[&str]]| {
+        let Some(mpi) = mpi else { return };
+        let program = mpi.compile(&Bench::source("appnum.c"), bench.folder.path(), &["-w", "-O1"]);
+        for how in ways {
+            let mut command = bench.command(bench.taffrail());
+            command.args(*how).args(["-n", "1"]).arg(&program).args(["0", ":", "-n", "2"]);
+            ended(mpi.choose(command.arg(&program).arg("1"))).is_right();
+        }
+    };
+    under(installed::mpich(), &[&theirs[..], &ours[..]].concat());
+    under(installed::open_mpi(), &theirs);
 }
