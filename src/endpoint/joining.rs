@@ -42,9 +42,9 @@ impl Endpoint {
         }
     }
 
-    /// Starts an operation that ends when a peer is gone, after everything that names it: its status has the
-    /// rank, to be [forgotten](Self::forget). Peers that go while there is no such operation are told by the
-    /// next ones.
+    /// Starts an operation that ends when a peer is gone, all operations with it have been told, and all its
+    /// messages received: its status has the rank, to be [forgotten](Self::forget). Peers that go while there is
+    /// no such operation are told by the next ones.
     pub fn watch_departures(&mut self) -> Request {
         let request = self.core.departures.watch(&mut self.core.requests);
         self.handle(request)
@@ -72,7 +72,7 @@ impl Endpoint {
         true
     }
 
-    fn holds_something_of(&self, rank: Rank) -> bool {
+    pub(crate) fn holds_something_of(&self, rank: Rank) -> bool {
         self.core.matcher.unexpected_from(rank).next().is_some()
             || self.core.matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
             || self.core.requests.under_way().any(|(_, slot)| slot.peer == rank)

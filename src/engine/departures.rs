@@ -1,8 +1,8 @@
 //! Peers that are gone, for whoever gives their numbers to others.
 
+use super::core::Core;
 use super::request::{ANY, Requests, Stage};
-use crate::Rank;
-use std::collections::VecDeque;
+use crate::{Data, Endpoint, Rank, Status};
 
 /// Who is gone, and the request that tells it.
 #[derive(Default)]
@@ -11,12 +11,12 @@ pub(crate) struct Departures {
     is_watched: bool,
     /// The request that ends with the next.
     watch: Option<u32>,
-    /// Those of whom no request has told.
-    untold: VecDeque<Rank>,
+    /// Those of whom no request has told, since something of them is still here, or nobody asks.
+    untold: Vec<Rank>,
 }
 
 impl Departures {
-    /// Starts a request that ends when a peer is gone; its status has the rank.
+    /// Starts a request that ends when nothing of a peer is here any more; its status has the rank.
     pub(crate) fn watch(&mut self, requests: &mut Requests) -> u32 {
         let request = requests.start(Stage::Watching, ANY, std::ptr::null_mut(), 0);
         self.is_watched = true;
@@ -26,21 +26,26 @@ impl Departures {
 
     /// A peer is gone.
     #[cold]
-    pub(crate) fn gone(&mut self, rank: Rank, requests: &mut Requests) {
+    pub(crate) fn gone(&mut self, rank: Rank) {
         if self.is_watched {
-            self.untold.push_back(rank);
-            self.tell(requests);
+            self.untold.push(rank);
         }
     }
+}
 
-    /// Tells of the next peer, if there is one and somebody asks.
-    pub(crate) fn tell(&mut self, requests: &mut Requests) {
-        if self.untold.is_empty() {
+impl Endpoint {
+    /// Tells whoever watches of the next peer that is gone and has left nothing.
+    #[cold]
+    pub(crate) fn tell_departure(&mut self) {
+        let departures = &self.core.departures;
+        if departures.watch.is_none() || departures.untold.is_empty() {
             return;
         }
-        if let (Some(request), Some(rank)) = (self.watch.take(), self.untold.pop_front()) {
-            let status = &mut requests.get(request).status;
-            *status = crate::Status { source: rank, tag: 0, len: 0, data: crate::Data::NONE };
+        let next = departures.untold.iter().position(|&rank| !self.holds_something_of(rank));
+        let Core { departures, requests, .. } = &mut self.core;
+        if let (Some(at), Some(request)) = (next, departures.watch.take_if(|_| next.is_some())) {
+            let source = departures.untold.remove(at);
+            requests.get(request).status = Status { source, tag: 0, len: 0, data: Data::NONE };
             requests.end(request);
         }
     }

@@ -86,6 +86,7 @@ impl Endpoint {
             Some(_) => self.line.check(&mut Logged(&mut self.core)),
         };
         self.act();
+        self.tell_departure();
         self.reclaim_loans();
         events
     }
@@ -140,7 +141,8 @@ impl Endpoint {
         if self.core.log.is_none() {
             self.end_of_any_source();
         }
-        self.core.departures.gone(rank, &mut self.core.requests);
+        self.core.departures.gone(rank);
+        self.tell_departure();
     }
 
     /// Ends the receives from any source if nobody is left to send anything. Where messages are logged,

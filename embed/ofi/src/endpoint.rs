@@ -74,8 +74,6 @@ pub struct Endpoint {
     pub is_replayed_alone: bool,
     /// Peers that it was said of why they are refused.
     refused: Vec<Rank>,
-    /// Peers that are gone, and have left something that waits for the program.
-    departed: Vec<Rank>,
     stall: stall::Stall,
     /// Completions tell the source.
     tells_source: bool,
@@ -131,7 +129,6 @@ pub unsafe extern "C" fn open(
                 is_replayed_alone: engine.logs_payload(),
                 engine,
                 refused: Vec::new(),
-                departed: Vec::new(),
                 stall: stall::Stall::default(),
                 tells_source: info.caps & FI_SOURCE != 0,
                 has_started: false,
@@ -240,7 +237,6 @@ impl Endpoint {
 
     #[cold]
     fn connect(&mut self, number: fi_addr_t) -> Result<Rank, c_int> {
-        self.release_departed();
         let refuse = |refusal: Refusal| {
             tracing::warn!("address {number}: {refusal}");
             say(&format!("no way to the peer with the address {number}: {refusal}"));
@@ -294,8 +290,6 @@ impl Endpoint {
         if let Some(number) = number {
             self.introduce(number, rank);
         }
-        // Only now, since this may have been the last that was here of the rank.
-        self.release_departed();
         number.unwrap_or(FI_ADDR_NOTAVAIL)
     }
 

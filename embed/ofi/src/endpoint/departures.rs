@@ -13,29 +13,16 @@ impl Endpoint {
         self.started(Ok(request), Operation::new(Kind::Departure, 0, null_mut(), false));
     }
 
-    /// A peer is gone, and all its operations have been told.
+    /// A peer is gone, and nothing of it waits for the program any more.
     #[cold]
     pub fn departed(&mut self, rank: Rank) {
-        self.departed.push(rank);
-        self.release_departed();
-        self.watch_departures();
-    }
-
-    /// Releases what peers that are gone have left, unless something of it waits for the program: a message,
-    /// or the end of an operation.
-    #[cold]
-    pub fn release_departed(&mut self) {
-        for rank in std::mem::take(&mut self.departed) {
-            if !self.engine.forget(rank) {
-                self.departed.push(rank);
-                continue;
-            }
+        if self.engine.forget(rank) {
             self.refused.retain(|&of| of != rank);
-            let Some(number) = self.numbers.get_mut(rank as usize) else { continue };
-            let number = std::mem::replace(number, FI_ADDR_NOTAVAIL);
-            if let Some(of) = self.ranks.get_mut(number as usize) {
-                *of = GONE;
+            if let Some(number) = self.numbers.get_mut(rank as usize) {
+                let number = std::mem::replace(number, FI_ADDR_NOTAVAIL);
+                self.ranks.get_mut(number as usize).into_iter().for_each(|of| *of = GONE);
             }
         }
+        self.watch_departures();
     }
 }
