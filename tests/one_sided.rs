@@ -269,3 +269,64 @@ fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
         meet(ep);
     });
 }
+
+/// From now on the kernel refuses this thread the memory of other processes, as a profile or a policy that
+/// has changed does.
+fn refuse_memory_of_others(errno: i32) {
+    let call = |nr: i64, next: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: next,
+        jf: 0,
+        k: nr as u32,
+    };
+    let simple = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let mut filter = [
+        simple(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        call(libc::SYS_process_vm_readv, 2),
+        call(libc::SYS_process_vm_writev, 1),
+        simple(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+        simple(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: a filter of five instructions, which the kernel copies.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    };
+    assert!(refused, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn no_error_of_the_kernel_is_taken_for_the_death_of_a_peer() {
+    let errors = [libc::ESRCH, libc::EPERM, libc::ENOSYS, libc::ENOMEM, libc::EMFILE, libc::EIO];
+    for errno in errors {
+        on_ranks(2, |ep| {
+            let peer = 1 - ep.rank();
+            let len = 1 << 20;
+            let mut memory = pattern(len, ep.rank().into());
+            let region = register(ep, &mut memory);
+            let theirs = swap(ep, region);
+            let mut got = vec![0; len];
+            ep.get(peer, &theirs, 0, &mut got).unwrap();
+            check(&got, peer.into());
+            meet(ep);
+            if ep.rank() == 0 {
+                refuse_memory_of_others(errno);
+            }
+            got.fill(0);
+            ep.get(peer, &theirs, 0, &mut got).unwrap();
+            check(&got, peer.into());
+            meet(ep);
+            ep.put(peer, &theirs, 0, &pattern(len, 7)).unwrap();
+            meet(ep);
+            check(&memory, 7);
+            // Long messages either way, which are read where that is possible.
+            let sent = pattern(4 << 20, 8);
+            let mut received = vec![0; sent.len()];
+            ep.sendrecv((peer, 1), &sent, (peer, 1), &mut received).unwrap();
+            check(&received, 8);
+            meet(ep);
+            ep.deregister(region).unwrap();
+        });
+    }
+}

@@ -20,10 +20,25 @@ pub(crate) struct CmaError {
     pub done: usize,
 }
 
+impl CmaError {
+    /// What stands in the way of every move with this process, if it is not the memory. A process goes on
+    /// living: its first thread may have ended, or its permissions may have changed.
+    pub(crate) fn denial(self) -> Option<Denied> {
+        match self.errno {
+            Errno::SRCH => Some(denied(
+                format!("the first thread of process {} has ended, or the process has", self.pid),
+                "nothing to do: messages are sent in pieces",
+            )),
+            Errno::PERM | Errno::ACCESS | Errno::NOSYS => Some(refused(self)),
+            _ => None,
+        }
+    }
+}
+
 impl From<CmaError> for Fault {
+    /// No error of these calls says that a process is dead: that is for its connection to say.
     fn from(error: CmaError) -> Self {
         match error.errno {
-            Errno::SRCH => Fault::Died,
             Errno::FAULT => Fault::NoSuchMemory(error.to_string()),
             errno => Fault::Os { call: error.call, errno: errno.to_string() },
         }

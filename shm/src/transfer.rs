@@ -342,17 +342,24 @@ impl Line {
             };
             m.done += now;
             return match moved {
-                Err(error) => Some(Err(error.into())),
+                Err(error) => {
+                    pair.deny_kernel(error);
+                    Some(Err(error.into()))
+                }
                 Ok(()) if m.done == m.len => Some(Ok(())),
                 Ok(()) => None,
             };
         };
         // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
         let cell = unsafe { Cell::at(pair.pull_cell()) };
+        let mut failed = None;
         let step = pull.step(cell, |offset, len| {
+            let offset = offset as usize;
             // SAFETY: pieces lie inside both ranges; the local one is valid until the end is reported.
-            unsafe { m.remote.read(pid, offset as usize, m.local.add(offset as usize), len) }
+            let moved = unsafe { m.remote.read(pid, offset, m.local.add(offset), len) };
+            moved.inspect_err(|&error| failed = Some(error))
         });
+        failed.into_iter().for_each(|error| pair.deny_kernel(error));
         let result = match step {
             Ok(Step::Moved) => return None,
             Ok(Step::Waiting) => {
@@ -379,7 +386,7 @@ impl Line {
     fn step_push(&mut self, k: usize) -> bool {
         let Transfers { pushes, .. } = &mut self.transfers;
         let Pushing { peer, push, addr, into, .. } = &mut pushes[k];
-        let pair = &self.pairs[peer.index()];
+        let pair = &mut self.pairs[peer.index()];
         // SAFETY: the cell lies in the peer's inbox, mapped as long as the pair lives.
         let cell = unsafe { Cell::at(pair.push_cell()) };
         let pid = pair.cold.pid;
@@ -388,6 +395,9 @@ impl Line {
             // SAFETY: the kernel checks our range; the peer vouches for its own.
             unsafe { cma::write(pid, *into + offset, local, len) }
         });
+        if let Err(error) = step {
+            pair.deny_kernel(error);
+        }
         let goes_on = matches!(step, Ok(PushStep::Moved));
         if !goes_on {
             pushes.swap_remove(k);
@@ -399,6 +409,17 @@ impl Line {
     pub(crate) fn give_up(&mut self, region: RegionId) {
         if let Some(range) = self.regions.range(region) {
             self.transfers.forget(&range);
+        }
+    }
+}
+
+impl Pair {
+    /// After an error of the kernel that will come again: other ways are taken from now on.
+    #[cold]
+    fn deny_kernel(&mut self, error: cma::CmaError) {
+        if let Some(denied) = error.denial() {
+            tracing::warn!(%error, "memory of this peer is not reached through the kernel any more");
+            self.cold.cma = Err(denied);
         }
     }
 }

@@ -162,9 +162,7 @@ impl Endpoint {
                     _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
                 }
             }
-            (Stage::OneSided, Err(fault)) => {
-                self.core.fail(request, Error::PeerFailed { rank: peer, fault });
-            }
+            (Stage::OneSided, Err(fault)) => self.retry_one_sided(request, peer, fault),
             _ => {}
         }
     }

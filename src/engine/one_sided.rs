@@ -9,7 +9,9 @@ use super::named::NAMED;
 use super::peer::{Queued, Stream};
 use super::request::{Extra, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Status};
-use taffrail_fabric::{Fabric, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token};
+use taffrail_fabric::{
+    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token,
+};
 
 /// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,14 @@ pub(crate) enum Way {
     Put,
 }
 
+/// Memory of a peer, as its engine finds it: its region, and where in that.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    way: Way,
+    region: u64,
+    start: u64,
+}
+
 impl Endpoint {
     /// What rank `to` needs to reach `len` bytes of a region from `offset` on.
     pub(crate) fn remote(
@@ -111,7 +121,10 @@ impl Endpoint {
             return Ok(request);
         }
         let token = Token(slot.name(request));
-        slot.extra().source = Some((memory.key, 0));
+        let target =
+            Target { way, region: memory.region.into(), start: memory.offset.wrapping_add(offset) };
+        let extra = slot.extra();
+        (extra.source, extra.target) = (Some((memory.key, 0)), Some(target));
         // SAFETY: the caller's promise; the request is finished only after the fabric's report.
         let started = unsafe {
             match way {
@@ -128,11 +141,26 @@ impl Endpoint {
             }
             Err(_) => {
                 self.core.requests.get(request).extra().source = None;
-                let region = (0, memory.region.into());
-                self.ask_target(way, rank, request, region, memory.offset + offset);
+                self.ask_for(target, rank, request);
             }
         }
         Ok(request)
+    }
+
+    /// A get or put that the fabric has failed at is done by its target, unless the memory is not there.
+    pub(crate) fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
+        let slot = self.core.requests.get(request);
+        let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
+        match target.filter(|_| matches!(fault, Fault::Os { .. })) {
+            Some(target) if self.core.peers[rank as usize].fault.is_none() => {
+                self.ask_for(target, rank, request);
+            }
+            _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
+        }
+    }
+
+    fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
+        self.ask_target(way, rank, request, (0, region), start);
     }
 
     /// Refuses what cannot be done, or not be logged.

@@ -88,6 +88,8 @@ pub(crate) struct Extra {
     pub(crate) kept: Option<u64>,
     /// Where the sender's memory is, and its request, for a receive that reads.
     pub(crate) source: Option<(RemoteKey, u64)>,
+    /// What a get or put of the fabric asks its target for if the fabric fails.
+    pub(crate) target: Option<super::one_sided::Target>,
     /// Nobody holds a handle: the slot is given back when the operation ends.
     pub(crate) detached: bool,
     /// The memory that an answer to a peer's get is read from.
