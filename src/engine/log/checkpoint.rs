@@ -254,9 +254,11 @@ impl Endpoint {
             if log.fills_page(rank) {
                 log.write_page(line, rank)?;
             }
-            log.tape.prepare(line, bytes.len(), *piece)?;
+            if log.tape.fits_at_once(bytes.len()) {
+                log.tape.prepare(line, bytes.len(), *piece)?;
+            }
             let is_short = bytes.len() <= line.caps().inline;
-            let payload = log.tape.write_again(line, &kept, &bytes, is_short);
+            let payload = log.tape.write_again(line, &kept, &bytes, is_short)?;
             log.outbound.keep(rank, Entry { context, seq, payload });
         }
         Ok(())

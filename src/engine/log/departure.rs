@@ -7,7 +7,7 @@ use crate::engine::request::Stage;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused};
-use taffrail_logging::{Entry, Received, Sending};
+use taffrail_logging::{Entry, Received, Sending, Ticket};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
@@ -150,6 +150,9 @@ impl Endpoint {
         if log.fills_page(to.rank) {
             log.write_page(line, to.rank)?;
         }
+        if !log.tape.fits_at_once(len) {
+            return self.log_long(to, parts, len, sync, context);
+        }
         log.tape.prepare(line, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         // A synchronous message wants to be acknowledged, also by who has it.
@@ -210,17 +213,31 @@ impl Endpoint {
             }
             sent = if goes_on { usize::MAX } else { sent };
         }
-        log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
-        if let Some(send) = sync {
-            log.note_sync(&core.requests, (to.rank, to.context, seq), send);
-        }
-        if leaves && sent != usize::MAX {
-            let again = false;
-            let leaving = Leaving { context: to.context, seq, kept, sent, again };
-            let frame = Queued::Logged(leaving);
-            self.enqueue_waiting(to.rank, Waiting { ticket, weight: 0, frame });
-        }
+        let leaving = Leaving { context: to.context, seq, kept, sent, again: false };
+        let ticket = (leaves && sent != usize::MAX).then_some(ticket);
+        self.is_logged(to.rank, leaving, sync, ticket);
         Ok(())
+    }
+
+    /// A message is in the log. With a ticket it is to leave, or the rest of it.
+    #[inline]
+    pub(super) fn is_logged(
+        &mut self,
+        to: Rank,
+        leaving: Leaving,
+        sync: Option<u64>,
+        ticket: Option<Ticket>,
+    ) {
+        let Some(log) = &mut self.core.log else { return };
+        let Leaving { context, seq, kept, .. } = leaving;
+        log.outbound.keep(to, Entry { context, seq, payload: kept });
+        if let Some(send) = sync {
+            log.note_sync(&self.core.requests, (to, context, seq), send);
+        }
+        if let Some(ticket) = ticket {
+            let frame = Queued::Logged(leaving);
+            self.enqueue_waiting(to, Waiting { ticket, weight: 0, frame });
+        }
     }
 
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
@@ -374,15 +391,15 @@ fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> R
 }
 
 /// Bytes gathered from several places, taken piece by piece.
-struct Source<'a> {
-    parts: &'a [&'a [u8]],
+pub(super) struct Source<'a> {
+    pub(super) parts: &'a [&'a [u8]],
     /// Bytes taken of the first part.
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl Source<'_> {
     /// Shows the next `len` bytes.
-    fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
+    pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
         let mut left = len;
         while left > 0 {
             let part = &self.parts[0][self.at..];

@@ -26,6 +26,7 @@ mod departure;
 mod events;
 mod former;
 mod gate;
+mod long_message;
 mod looks;
 mod notes;
 mod pages;

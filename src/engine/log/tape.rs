@@ -176,7 +176,21 @@ impl Tape {
         self.resident.len() + self.ahead.len()
     }
 
-    /// Makes sure that a message of `len` bytes can be written, whole or in pieces of `piece`.
+    /// Whether a message of `len` bytes may be written without giving up memory meanwhile. Longer ones are
+    /// written by [`write_long`](Self::write_long).
+    #[inline]
+    pub(crate) fn fits_at_once(&self, len: usize) -> bool {
+        self.segments_for(len) <= self.most / 2 + 1
+    }
+
+    /// Segments that have a part of a message of `len` bytes, at the most: the rest of the last one may be
+    /// too short to begin in.
+    fn segments_for(&self, len: usize) -> usize {
+        len.saturating_add(PREFIX).div_ceil(self.size) + 1
+    }
+
+    /// Makes sure that a message of `len` bytes, which [fits](Self::fits_at_once), can be written, whole or in
+    /// pieces of `piece`.
     ///
     /// # Errors
     /// [`Error::Memory`] when the log is full.
@@ -223,11 +237,11 @@ impl Tape {
     #[cold]
     #[inline(never)]
     fn prepare_more(&mut self, fabric: &mut impl Fabric, len: usize) -> Result<(), Error> {
-        // The rest of the last segment may be too short to begin in.
-        let segments = (len + PREFIX).div_ceil(self.size) + 1;
-        if segments > self.most / 2 + 1 {
-            return Err(self.full());
-        }
+        self.have_ahead(fabric, self.segments_for(len))
+    }
+
+    /// Has so many segments to be used next.
+    fn have_ahead(&mut self, fabric: &mut impl Fabric, segments: usize) -> Result<(), Error> {
         while self.ahead.len() < segments {
             let segment = self.segment(fabric)?;
             self.ahead.push_back(segment);
@@ -246,17 +260,18 @@ impl Tape {
         while self.in_memory() + self.cold.under_way() >= self.most {
             // Back-pressure: the rank waits for its file.
             self.cool_down(fabric)?;
-            if self.cold.under_way() == 0 {
+            if self.cold.under_way() > 0 {
+                self.reap(fabric, true)?;
+            } else if self.in_memory() >= self.most {
                 return Err(self.full());
             }
-            self.reap(fabric, true)?;
         }
         Ok(fabric.keep_segment()?)
     }
 
     /// Begins to write out those in memory that were written longest ago, but for the last, which is
-    /// not full.
-    fn cool_down(&mut self, fabric: &impl Fabric) -> Result<(), Error> {
+    /// not full. Those that were brought back from the file leave memory at once.
+    fn cool_down(&mut self, fabric: &mut impl Fabric) -> Result<(), Error> {
         let mut stay = VecDeque::new();
         let batch = (self.most / 8).max(1);
         while self.cold.under_way() < batch && self.resident.len() > 1 {
@@ -265,7 +280,14 @@ impl Tape {
                 stay.push_back(number);
                 continue;
             }
-            let Some(segment) = self.held(number).segment else { continue };
+            let held = self.held(number);
+            let (segment, in_file) = (held.segment, held.in_file);
+            let Some(segment) = segment else { continue };
+            if in_file {
+                self.held(number).segment = None;
+                self.give_back(fabric, segment);
+                continue;
+            }
             let bytes = fabric.read_segment(segment, 0, self.size);
             match self.cold.begin(number, bytes) {
                 Ok(true) => {}
@@ -289,9 +311,9 @@ impl Tape {
     fn full(&self) -> Error {
         Error::Memory(MemoryError::Short {
             what: "the log of sent messages",
-            need: ((self.in_memory() + 1) * self.size) as u64,
-            have: format!("{} bytes of memory were given to it", self.most * self.size),
-            remedy: "give it more with --log-memory; a message must fit into half of it",
+            need: self.size as u64,
+            have: format!("all {} bytes of its memory are in use", self.most * self.size),
+            remedy: "give it more with --log-memory",
         })
     }
 
@@ -374,16 +396,56 @@ impl Tape {
         at
     }
 
-    /// Writes a message that was on another tape, for which [there is room](Self::prepare). Returns it as it
-    /// is here.
+    /// Writes a message of several pieces that need not fit into memory: what is written of it goes to the
+    /// file meanwhile. `next` shows the next so many of its bytes. Returns where it is.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.
+    #[cold]
+    pub(crate) fn write_long<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        len: usize,
+        skew: usize,
+        mut next: impl FnMut(usize, &mut dyn FnMut(&[u8])),
+    ) -> Result<u64, Error> {
+        self.have_ahead(fabric, 2)?;
+        let at = self.begin_pieces(fabric, len, skew);
+        let mut written = 0;
+        while written < len {
+            if let Err(error) = self.have_ahead(fabric, 1) {
+                self.release_bytes(fabric, at, PREFIX + written);
+                return Err(error);
+            }
+            let now = self.room().min(len - written);
+            next(now, &mut |bytes| _ = self.write(fabric, bytes));
+            written += now;
+        }
+        Ok(at)
+    }
+
+    /// Writes a message that was on another tape, for which [there is room](Self::prepare) if it
+    /// [fits](Self::fits_at_once). Returns it as it is here.
+    ///
+    /// # Errors
+    /// As [`write_long`](Self::write_long), of one that does not.
     pub(crate) fn write_again(
         &mut self,
         fabric: &mut impl Fabric,
         kept: &Kept,
         bytes: &[u8],
         is_short: bool,
-    ) -> Kept {
+    ) -> Result<Kept, Error> {
         let skew = taffrail_fabric::skew(&[bytes], bytes.len());
+        if !self.fits_at_once(bytes.len()) {
+            let mut left = bytes;
+            let at = self.write_long(fabric, bytes.len(), skew, |len, write| {
+                let (now, rest) = left.split_at(len);
+                left = rest;
+                write(now);
+            })?;
+            return Ok(Kept { at, ..*kept });
+        }
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
             0 => self.begin_whole(bytes.len(), skew),
@@ -394,7 +456,7 @@ impl Tape {
             let written = self.write(fabric, left);
             left = &left[written..];
         }
-        Kept { at, ..*kept }
+        Ok(Kept { at, ..*kept })
     }
 
     /// Adds bytes, as many as the segment has room for; if it has none, in the next. Returns how many.

@@ -175,12 +175,49 @@ fn the_first_message_may_be_empty() {
     assert_eq!((kept.at, read(&mut tape, &mut fabric, &kept)), (0, Vec::new()));
 }
 
+/// Writes a message that does not fit into memory.
+fn keep_long(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Result<Kept, Error> {
+    assert!(!tape.fits_at_once(bytes.len()));
+    let kept = Kept::new(0, bytes.len(), true, false, 0x2bcd);
+    tape.write_again(fabric, &kept, bytes, false)
+}
+
 #[test]
-fn a_message_that_is_too_long_for_the_log_is_refused_and_nothing_is_lost() {
+fn messages_of_many_times_the_memory_are_logged_and_read() {
     let mut fabric = mesh(1, Manners::Good).remove(0);
-    let mut tape = Tape::new(SIZE, 4 * SIZE, None);
-    let kept = keep(&mut tape, &mut fabric, &[7; SIZE]);
-    let error = tape.prepare(&mut fabric, 9 * SIZE, PIECE).unwrap_err();
-    assert!(error.to_string().contains("--log-memory"), "{error}");
-    assert!(read(&mut tape, &mut fabric, &kept) == vec![7; SIZE]);
+    let mut tape = Tape::new(SIZE, 6 * SIZE, None);
+    let mut all = vec![(keep(&mut tape, &mut fabric, &[7; SIZE]), vec![7; SIZE])];
+    for (k, len) in [(1, 9 * SIZE), (2, 40 * SIZE + 1), (3, 5 * SIZE - 8), (4, 100 * SIZE)] {
+        let bytes = bytes(k, len);
+        all.push((keep_long(&mut tape, &mut fabric, &bytes).unwrap(), bytes));
+        all.push((keep(&mut tape, &mut fabric, &[k as u8; 99]), vec![k as u8; 99]));
+        assert!(tape.in_memory() + tape.cold.under_way() <= tape.most, "message {k}");
+    }
+    for _ in 0..2 {
+        for (kept, bytes) in &all {
+            assert!(read(&mut tape, &mut fabric, kept) == *bytes, "{} bytes", bytes.len());
+            assert!(tape.in_memory() + tape.cold.under_way() <= tape.most);
+        }
+    }
+    for (kept, _) in &all {
+        tape.release_bytes(&mut fabric, kept.at, kept.bytes());
+    }
+    tape.reap(&mut fabric, true).unwrap();
+    tape.release_empty(&mut fabric);
+    let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
+    assert!(left <= 1, "{left} segments are left");
+}
+
+#[test]
+fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
+    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut tape = Tape::new(SIZE, 8 * SIZE, None);
+    let full = File::options().read(true).write(true).open("/dev/full").unwrap();
+    tape.cold = Cold::new(Some(full));
+    let kept = keep(&mut tape, &mut fabric, &[7; 1000]);
+    let live = tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live;
+    let error = keep_long(&mut tape, &mut fabric, &bytes(1, 40 * SIZE)).unwrap_err();
+    assert!(error.to_string().contains("No space left"), "{error}");
+    assert!(read(&mut tape, &mut fabric, &kept) == vec![7; 1000]);
+    assert_eq!(tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live, live);
 }
