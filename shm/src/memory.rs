@@ -1,7 +1,9 @@
 //! Shared memory: files without a name that one process owns and its peers map.
 //!
 //! A file's whole limit is mapped at once, most of it beyond the file's end; growing moves only the
-//! end of the file, so nothing mapped ever moves. Memory is allocated when a file is created or
+//! end of the file, so nothing mapped ever moves. What lies beyond that end cannot be touched
+//! (`PROT_NONE`): whoever reads all that is mapped, as valgrind's leak check and debuggers do, would meet a
+//! SIGBUS at each word of it. Memory is allocated when a file is created or
 //! grown, and refused then: nobody meets a SIGBUS later. Seals keep a peer from shortening a file
 //! under those who have mapped it.
 
@@ -77,7 +79,7 @@ impl Shared {
             Seal::Fixed => len,
             Seal::Growing => round_up(limit).max(len),
         };
-        let space = Space::map(file.as_fd(), limit, ProtFlags::READ | ProtFlags::WRITE)
+        let space = Space::map(file.as_fd(), limit, ProtFlags::READ | ProtFlags::WRITE, 0)
             .map_err(|errno| no_address_space(limit as u64, errno))?;
         // A fuzz target makes thousands of files in a second.
         let huge = !cfg!(fuzzing);
@@ -111,7 +113,11 @@ impl Shared {
         if !cfg!(fuzzing) {
             self.look_for(more)?;
         }
-        self.allocate(new_len).map_err(|errno| headroom::short(more, errno))?;
+        self.space.open(new_len).map_err(|errno| no_address_space(more, errno))?;
+        if let Err(errno) = self.allocate(new_len) {
+            self.space.close(self.len);
+            return Err(headroom::short(more, errno));
+        }
         // Saves page faults later; without it (before Linux 5.14) everything works, too.
         // SAFETY: the range lies inside our own mapping and inside the file.
         let _ = unsafe {
@@ -215,7 +221,7 @@ impl Shared {
     fn allocate_huge(&self, at: usize, end: usize) -> Result<(), Errno> {
         let Some((first, last)) = huge::inside(at, end) else { return Ok(()) };
         self.allocate_pages(at, first)?;
-        // SAFETY: all up to the limit is mapped.
+        // SAFETY: all up to the limit is mapped, and opened up to the new end.
         unsafe { fill_huge(self.file.as_fd(), self.as_ptr(), first, last) }
     }
 
@@ -258,6 +264,9 @@ impl Shared {
 struct Space {
     at: NonNull<u8>,
     len: usize,
+    /// How the front may be accessed, and how long it is; the rest cannot be touched.
+    access: ProtFlags,
+    opened: usize,
 }
 
 // SAFETY: the mapping belongs to the process and not to a thread; what is done through the address
@@ -267,11 +276,45 @@ unsafe impl Send for Space {}
 unsafe impl Sync for Space {}
 
 impl Space {
-    fn map(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> Result<Self, Errno> {
+    /// Maps a file of which the first `opened` bytes may be touched.
+    fn map(
+        file: BorrowedFd<'_>,
+        len: usize,
+        access: ProtFlags,
+        opened: usize,
+    ) -> Result<Self, Errno> {
+        let at_first = if opened >= len { access } else { ProtFlags::empty() };
         // SAFETY: a new mapping overlaps nothing: the kernel takes another place if this one is taken.
-        let at = unsafe { rustix::mm::mmap(place(len), len, access, MapFlags::SHARED, file, 0)? };
+        let at = unsafe { rustix::mm::mmap(place(len), len, at_first, MapFlags::SHARED, file, 0)? };
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Space { at, len })
+        let mut space = Space { at, len, access, opened: if opened >= len { len } else { 0 } };
+        space.open(opened)?;
+        Ok(space)
+    }
+
+    /// Lets the first `len` bytes be touched.
+    fn open(&mut self, len: usize) -> Result<(), Errno> {
+        let end = round_up(len).min(round_up(self.len));
+        if end > self.opened {
+            self.protect(self.opened, end, self.access)?;
+            self.opened = end;
+        }
+        Ok(())
+    }
+
+    /// Lets nothing be touched behind the first `len` bytes.
+    fn close(&mut self, len: usize) {
+        let end = round_up(len);
+        // If that is refused a reader of everything meets signals, and nobody else.
+        if end < self.opened && self.protect(end, self.opened, ProtFlags::empty()).is_ok() {
+            self.opened = end;
+        }
+    }
+
+    fn protect(&self, from: usize, to: usize, access: ProtFlags) -> Result<(), Errno> {
+        let access = rustix::mm::MprotectFlags::from_bits_retain(access.bits());
+        // SAFETY: the range lies inside the mapping, which is ours; nothing that may be touched is taken away.
+        unsafe { rustix::mm::mprotect(self.at.as_ptr().add(from).cast(), to - from, access) }
     }
 }
 

@@ -55,7 +55,7 @@ pub unsafe fn fill_huge(
 /// What the kernel said.
 pub fn try_huge_page() -> Result<(), Errno> {
     let file = rustix::fs::memfd_create("taffrail-try", MemfdFlags::CLOEXEC)?;
-    let space = Space::map(file.as_fd(), HUGE, ProtFlags::READ | ProtFlags::WRITE)?;
+    let space = Space::map(file.as_fd(), HUGE, ProtFlags::READ | ProtFlags::WRITE, HUGE)?;
     // SAFETY: so much is mapped, and nobody else has the file.
     unsafe { fill_huge(file.as_fd(), space.at.as_ptr(), 0, HUGE) }
 }

@@ -119,10 +119,11 @@ impl Mapped {
         };
         let (Expected::Exactly(limit) | Expected::AtMost(limit)) = expected;
         let len = length(&file, expected)?;
-        let space = Space::map(file.as_fd(), limit, protection).map_err(|errno| match errno {
-            Errno::NOMEM => OpenError::NoAddressSpace(no_address_space(limit as u64, errno)),
-            errno => OpenError::Os { call: "mmap", errno },
-        })?;
+        let space =
+            Space::map(file.as_fd(), limit, protection, len).map_err(|errno| match errno {
+                Errno::NOMEM => OpenError::NoAddressSpace(no_address_space(limit as u64, errno)),
+                errno => OpenError::Os { call: "mmap", errno },
+            })?;
         let growing = match expected {
             Expected::Exactly(_) => None,
             Expected::AtMost(limit) => Some((file, limit)),
@@ -171,6 +172,8 @@ impl Mapped {
         // The kernel wants a whole page to start from; the owner's lengths are whole pages, others
         // are only ever met once, at 0.
         let from = self.len / rustix::param::page_size() * rustix::param::page_size();
+        let opened = self.space.open(len);
+        opened.map_err(|errno| OpenError::Os { call: "mprotect of a peer's memory", errno })?;
         // SAFETY: the range lies inside our own mapping and inside the file.
         let filled = rustix::io::retry_on_intr(|| unsafe {
             rustix::mm::madvise(

@@ -318,7 +318,7 @@ fn holes_that_a_peer_makes_read_as_zeros() {
 #[test]
 fn mapping_what_is_not_there_is_an_error() {
     let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
-    Space::map(pipe.as_fd(), PAGE, ProtFlags::READ).unwrap_err();
+    Space::map(pipe.as_fd(), PAGE, ProtFlags::READ, PAGE).unwrap_err();
 }
 
 #[test]
@@ -361,4 +361,38 @@ fn the_limit_of_open_files_is_an_error() {
     let error = Shared::create("taffrail-test", PAGE, 0, Seal::Fixed).unwrap_err();
     assert!(error.to_string().contains("the limit is 64; raise"), "{error}");
     drop(files);
+}
+
+/// How the pages from `at` on may be accessed, as `/proc/self/maps` has it.
+fn access_at(at: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let holds = |line: &&str| {
+        let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+        let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
+        (from..to).contains(&at)
+    };
+    let line = maps.lines().find(holds).expect("it is mapped");
+    line.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn what_is_only_reserved_cannot_be_touched_until_the_file_has_grown() {
+    let limit = 16 << 20;
+    let mut shared = Shared::create("taffrail-test", PAGE, limit, Seal::Growing).unwrap();
+    let file = shared.read_only_fd().unwrap();
+    let mut mapped = Mapped::open(file, Access::Read, Expected::AtMost(limit)).unwrap();
+    for len in [PAGE, 3 * PAGE, 4 << 20, limit] {
+        shared.grow(len).unwrap();
+        mapped.extend().unwrap();
+        let (owner, peer) = (shared.as_ptr().addr(), mapped.as_ptr().addr());
+        for (at, access) in [(owner, "rw-s"), (peer, "r--s")] {
+            assert_eq!(access_at(at), access);
+            assert_eq!(access_at(at + len - 1), access, "{len}");
+            if len < limit {
+                assert_eq!(access_at(at + len), "---s", "{len}");
+            }
+        }
+    }
+    let error = shared.grow(limit + 1).unwrap_err();
+    assert!(error.to_string().contains("limit"), "{error}");
 }
