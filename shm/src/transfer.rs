@@ -418,7 +418,7 @@ impl Pair {
     #[cold]
     fn deny_kernel(&mut self, error: cma::CmaError) {
         if let Some(denied) = error.denial() {
-            tracing::warn!(%error, "memory of this peer is not reached through the kernel any more");
+            tracing::debug!(%error, "memory of this peer is not reached through the kernel any more");
             self.cold.cma = Err(denied);
         }
     }

@@ -23,3 +23,38 @@ fn accumulates_out_of_one_buffer_end_one_by_one() {
         bench.mpi(&mpich, &how, "one-buffer-two-accumulates.c", words).is_right();
     }
 }
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_alive() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let program =
+        mpich.compile(&Bench::source("first-thread-ended.c"), bench.folder.path(), &["-w", "-O1"]);
+    let logged = &["run", "--logging", "pessimistic", "-n", "2"][..];
+    for (how, word) in
+        [(&["mpi", "-n", "2"][..], "message"), (&["mpi", "-n", "2"], "window"), (logged, "message")]
+    {
+        let mut command = bench.command(bench.taffrail());
+        command.env("TAFFRAIL_WAY", "read").args(how).arg(&program).arg(word);
+        ended(mpich.choose(&mut command)).is_right();
+    }
+}
+
+#[test]
+fn messages_longer_than_half_of_the_log_memory_are_logged() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    for (logging, words) in
+        [("pessimistic", ["1", "20"]), ("pessimistic", ["4", "10"]), ("causal", ["2", "9"])]
+    {
+        let how = ["run", "--logging", logging, "--sets", "rank", "--log-memory", "8M", "-n", "2"];
+        let ended = bench.mpi(&mpich, &how, "mpi-11.c", &words);
+        ended.is_right();
+        assert!(ended.out.contains("answer 0"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn logged_programs_end_below_valgrind() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let ended = bench.script("valgrind-logged-never-ends.sh", Some(&mpich));
+    ended.is_right();
+}
