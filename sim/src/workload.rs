@@ -91,7 +91,7 @@ impl Place {
 
     /// Whether messages of this round are synchronous: in some rounds of half of the variants.
     fn is_sync(&self, round: u64) -> bool {
-        self.variant % 2 == 1 && mix(self.variant, round) % 2 == 0
+        self.variant % 2 == 1 && mix(self.variant, round).is_multiple_of(2)
     }
 
     /// Starts to send, in some rounds synchronously: the call that waits until the message is matched, if it is to be
