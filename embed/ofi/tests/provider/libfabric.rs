@@ -131,6 +131,15 @@ fn the_end_of_a_peer_is_told_and_waits_end() {
 }
 
 #[test]
+fn a_peer_that_is_gone_leaves_nothing() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "departures", &["-lfabric"]);
+    let said = printed(&mut folder.run(&program));
+    assert!(said.contains("a peer that is gone has left nothing"), "{said}");
+}
+
+#[test]
 fn several_threads_share_an_endpoint() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();
