@@ -9,7 +9,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// Whose warnings are said: connections and memory, and what a rank waits for.
-pub const FILTER: &str = "taffrail_shm=warn,taffrail::explain=warn";
+pub const FILTER: &str = "taffrail_shm=warn,taffrail::words=warn";
 
 /// So many different lines are known; what repeats itself is said once.
 const KNOWN_MAX: usize = 64;
