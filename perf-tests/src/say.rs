@@ -70,7 +70,7 @@ pub fn line(line: impl Display) -> Result<(), Error> {
 /// Prints results to standard output, in one write.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn text(text: impl Display) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
@@ -79,7 +79,7 @@ pub fn text(text: impl Display) -> Result<(), Error> {
 /// Prints each of these as a line, each behind `before`.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn lines<T: Display>(before: &str, all: impl IntoIterator<Item = T>) -> Result<(), Error> {
     all.into_iter().try_for_each(|one| line(format_args!("{before}{one}")))
 }
