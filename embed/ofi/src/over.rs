@@ -87,7 +87,8 @@ fn connect() -> io::Result<()> {
 
 /// A rank has started another launcher, and that has started this process.
 fn note_other_launcher() {
-    let is_first = ["PMIX_RANK", "PMI_RANK"].iter().find_map(|name| std::env::var(name).ok());
+    let is_first =
+        ["PMIX_RANK", "PMI_RANK"].iter().find_map(|name| taffrail::environment::value(name));
     if std::env::var_os("TAFFRAIL_LOGGING").is_some() && is_first.as_deref() == Some("0") {
         crate::say::say(
             "a rank of taffrail run has started these processes by another launcher: their messages are not \

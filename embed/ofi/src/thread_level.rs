@@ -27,8 +27,10 @@ impl ThreadLevel {
             return;
         }
         self.is_known = true;
-        let is =
-            |name: &str| std::env::var(name).is_ok_and(|value| value.trim_matches('0').is_empty());
+        let is = |name: &str| {
+            taffrail::environment::value(name)
+                .is_some_and(|value| value.trim_matches('0').is_empty())
+        };
         let is_multiple = || ask(c"MPI_Query_thread") == Some(MPI_THREAD_MULTIPLE);
         if is("PMI_RANK") && is("TAFFRAIL_INCARNATION") && is_multiple() {
             say(

@@ -33,7 +33,7 @@ const OPEN_MPI: &[Choice] = &[
 /// A line for each variable of the environment because of which this MPI, or any if it is not known which, does not
 /// use Taffrail.
 pub fn not_used(mpi: Option<Mpi>) -> Vec<String> {
-    lines(mpi, |name| taffrail::environment::value(name))
+    lines(mpi, taffrail::environment::value)
 }
 
 fn lines(mpi: Option<Mpi>, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
