@@ -219,7 +219,7 @@ impl Log {
             let awaited = explain::counted(self.awaited.len() as u64, "message");
             parts.push(format!(
                 "it was killed and repeats what it did before: {done} of {all} events are done, and \
-                 {awaited} of then must come again"
+                 {awaited} must come again"
             ));
         }
         if !self.events.are_all_stable() {
