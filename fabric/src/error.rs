@@ -82,6 +82,16 @@ pub enum MemoryError {
         /// What the user can do about it.
         remedy: &'static str,
     },
+    /// The operating system refused something that is not a number of bytes.
+    #[error("{what}: {why}; {remedy}")]
+    Refused {
+        /// What could not be had or kept.
+        what: &'static str,
+        /// What was refused, and the operating system's reason.
+        why: String,
+        /// What the user can do about it.
+        remedy: &'static str,
+    },
     /// There is no such region, or the range lies outside of it.
     #[error("no registered region {region} holds the byte at offset {offset}")]
     Unknown {

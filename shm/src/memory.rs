@@ -334,10 +334,9 @@ fn new_file(name: &str, len: usize) -> Result<OwnedFd, MemoryError> {
         other => other,
     }
     .map_err(|errno| match errno {
-        Errno::MFILE | Errno::NFILE => MemoryError::Short {
+        Errno::MFILE | Errno::NFILE => MemoryError::Refused {
             what: "descriptors for shared memory",
-            need: 1,
-            have: format!("all are in use, the limit is {}", limit_text(Resource::Nofile)),
+            why: format!("all are in use, the limit is {}", limit_text(Resource::Nofile)),
             remedy: "raise the limit of open files (ulimit -n)",
         },
         _ => MemoryError::Short {

@@ -4,7 +4,7 @@
 use super::events::not_set_up;
 use super::former::Former;
 use super::setting::{Estate, Setting};
-use super::{Log, calls, cold, pages};
+use super::{Log, calls, pages};
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use taffrail_fabric::{Fabric, Head};
+use taffrail_fabric::{Fabric, Head, MemoryError};
 use taffrail_logging::store::{Committed, Owner, Places, Vault};
 use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
 use taffrail_matching::{Arrival, Envelope};
@@ -111,7 +111,7 @@ impl Endpoint {
         let incarnation = log.incarnation;
         let vault = log.vault.as_mut().expect("just seen");
         let number = vault.commit(incarnation, &position.encode(), state);
-        let number = number.map_err(|error| cold::refused("writing a checkpoint", &error))?;
+        let number = number.map_err(|error| not_written(&error))?;
         tracing::debug!(number, clock = position.clock, "checkpoint taken");
         for (rank, side) in (0..).zip(position.sides) {
             let log = self.log();
@@ -323,4 +323,14 @@ impl Core {
         self.matcher.set_expected(env.source, env.context, next);
         Some(arrival)
     }
+}
+
+/// The error of a checkpoint that its file did not take.
+#[cold]
+fn not_written(error: &std::io::Error) -> Error {
+    Error::Memory(MemoryError::Refused {
+        what: "the checkpoint",
+        why: format!("writing it failed: {error}"),
+        remedy: "make it smaller, or leave the job more memory: checkpoints are kept in memory",
+    })
 }

@@ -105,10 +105,9 @@ fn create() -> Result<Spill, Error> {
 }
 
 pub(super) fn refused(what: &str, error: &std::io::Error) -> Error {
-    Error::Memory(MemoryError::Short {
+    Error::Memory(MemoryError::Refused {
         what: "the log of sent messages",
-        need: 0,
-        have: format!("{what} failed: {error}"),
+        why: format!("{what} failed: {error}"),
         remedy: "give it more memory with --log-memory, or a folder with more room (TAFFRAIL_SPILL)",
     })
 }

@@ -45,11 +45,15 @@ impl Endpoint {
 
 /// The error of a message for which neither memory nor the file of the log has room.
 fn not_logged(to: Rank, len: usize, error: Error) -> Error {
-    let Error::Memory(MemoryError::Short { have, .. }) = error else { return error };
+    let Error::Memory(MemoryError::Short { have: why, .. } | MemoryError::Refused { why, .. }) =
+        error
+    else {
+        return error;
+    };
     Error::Memory(MemoryError::Short {
         what: "room in the log of sent messages",
         need: len as u64,
-        have: format!("for a message to rank {to}: {have}"),
+        have: format!("for a message to rank {to}: {why}"),
         remedy: "give it more memory with --log-memory, or its file a folder with more room (TAFFRAIL_SPILL)",
     })
 }
