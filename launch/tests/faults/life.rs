@@ -1,6 +1,7 @@
 //! Ends of ranks: what decides the status and the line of a job (`docs/spec/rank-life.md`).
 
 use super::installed::Mpi;
+use super::processes::children;
 use super::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
@@ -180,13 +181,11 @@ fn a_rank_that_is_killed_in_the_last_moment_does_not_fail_the_job() {
         job.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"OK\n");
         std::thread::sleep(Duration::from_micros(700 * turn));
-        let children = format!("/proc/{0}/task/{0}/children", job.id());
-        let children = std::fs::read_to_string(children).unwrap_or_default();
-        let is_rank = |pid: &&str| {
+        let is_rank = |pid: &String| {
             std::fs::read_to_string(format!("/proc/{pid}/comm"))
                 .is_ok_and(|name| name == "wrapped\n")
         };
-        let rank = children.split_whitespace().filter(is_rank).nth(turn as usize % 2);
+        let rank = children(job.id()).into_iter().filter(is_rank).nth(turn as usize % 2);
         let pid = rank.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
         let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
         let job = job.wait_with_output().unwrap();

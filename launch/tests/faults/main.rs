@@ -6,7 +6,10 @@
 
 #[path = "../mpi/installed.rs"]
 mod installed;
+#[path = "../launcher/processes.rs"]
+mod processes;
 
+mod gate;
 mod launcher;
 mod life;
 mod messages;
@@ -14,7 +17,7 @@ mod mpi_integration;
 mod provider;
 mod tools;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -60,10 +63,8 @@ impl Bench {
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", LIMIT]).arg(program);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let all = std::iter::once(self.prefix.join("bin")).chain(std::env::split_paths(&path));
         command
-            .env("PATH", std::env::join_paths(all).expect("no colon in its path"))
+            .env("PATH", self.path(None))
             .env("FI_PROVIDER_PATH", self.prefix.join("lib"))
             .env("T", self.taffrail())
             .env("TAFFRAIL", self.taffrail())
@@ -77,14 +78,22 @@ impl Bench {
         command
     }
 
-    /// A script of `programs/`. If it compiles MPI programs, `mpi` is the one it takes.
+    /// A script of `programs/`. If it compiles MPI programs, `mpi` is the one it takes, the first in its PATH.
     fn script(&self, name: &str, mpi: Option<&installed::Mpi>) -> Ended {
         let mut command = self.command("bash");
         command.arg(Bench::source(name));
         if let Some(mpi) = mpi {
-            mpi.choose(&mut command).env("MPICC", mpi.compiler());
+            command.env("MPICC", mpi.compiler()).env("PATH", self.path(mpi.compiler().parent()));
         }
         ended(&mut command)
+    }
+
+    /// The PATH in which the commands come first, and this folder behind them.
+    fn path(&self, folder: Option<&Path>) -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let first = std::iter::once(self.prefix.join("bin")).chain(folder.map(Path::to_owned));
+        let all = std::env::join_paths(first.chain(std::env::split_paths(&path)));
+        all.expect("no colon in its paths")
     }
 
     /// An MPI program of `programs/`, compiled and started: `taffrail`, `how`, the program, `words`.
@@ -112,9 +121,14 @@ impl Bench {
 
 /// Runs a command to its end.
 fn ended(command: &mut Command) -> Ended {
-    let Output { status, stdout, stderr } = command.output().expect("timeout(1) is installed");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ended { status: status.code(), out: text(stdout), err: text(stderr) }
+    Ended::from(command.output().expect("timeout(1) is installed"))
+}
+
+impl From<Output> for Ended {
+    fn from(Output { status, stdout, stderr }: Output) -> Ended {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ended { status: status.code(), out: text(stdout), err: text(stderr) }
+    }
 }
 
 impl Ended {

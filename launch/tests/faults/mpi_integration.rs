@@ -42,16 +42,9 @@ fn a_restarted_rank_says_which_peer_is_stopped() {
     assert_eq!(ended.err.lines().filter(is_said).count(), 1, "{ended:#?}");
 }
 
-/// The command, with MPICH 5 as the first MPI in PATH, and what compiles for it.
 fn script_with_mpich(name: &str) {
     let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
-    let mut command = bench.command("bash");
-    let folder = mpi.compiler().parent().expect("it is in a folder");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let all = [bench.prefix.join("bin"), folder.into()].into_iter();
-    let all = std::env::join_paths(all.chain(std::env::split_paths(&path)));
-    command.env("PATH", all.expect("no colon in its path")).env("MPICC", mpi.compiler());
-    ended(command.arg(Bench::source(name))).is_right();
+    bench.script(name, Some(&mpi)).is_right();
 }
 
 #[test]

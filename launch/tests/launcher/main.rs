@@ -6,6 +6,7 @@ mod eventlog;
 mod info;
 mod orphans;
 mod pmi;
+mod processes;
 mod programs;
 mod programs_of_a_job;
 mod readers;
@@ -14,6 +15,7 @@ mod signals;
 mod starts;
 mod words;
 
+use processes::*;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -61,18 +63,6 @@ fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     lines
-}
-
-/// Whether something becomes true within some seconds.
-fn soon(mut what: impl FnMut() -> bool) -> bool {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(30) {
-        if what() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
 }
 
 /// Whether a process runs: it exists and is no zombie.

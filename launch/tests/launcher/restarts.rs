@@ -247,23 +247,6 @@ fn what_a_killed_rank_has_said_is_heard() {
     assert_eq!(out, "[0] first\n[0] half\n[0] first\n[0] half\n");
 }
 
-/// Children of the first thread of a process.
-fn children(of: u32) -> Vec<String> {
-    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
-    children.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
-}
-
-/// The word after the program in the command line of a process.
-fn first_argument(pid: &str) -> String {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let word = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
-    String::from_utf8_lossy(word).into_owned()
-}
-
-fn is_logger(pid: &str) -> bool {
-    first_argument(pid) == "eventlog"
-}
-
 fn is_guard(pid: &str) -> bool {
     first_argument(pid) == "guard"
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An MPI, and how its programs are started.
+#[derive(Debug)]
 pub struct Mpi {
     mpicc: PathBuf,
     /// Whose `bin/` is to come first in PATH, unless the MPI is found by itself.
