@@ -160,7 +160,7 @@ pub fn value(name: &str) -> Option<String> {
 /// Whether messages are logged by the launcher of this process.
 pub(crate) fn is_logged() -> bool {
     let look = |name: &CStr| value(name.to_str().unwrap_or_default()).map(String::into_bytes);
-    is_logged_by(look) && !is_of_launcher_below(look)
+    is_logged_by(look) && !is_of_other_job(look)
 }
 
 /// Whether the environment that is looked up has been given to a rank whose messages are logged.
@@ -168,12 +168,13 @@ pub fn is_logged_by<T: AsRef<[u8]>>(look: impl Fn(&CStr) -> Option<T>) -> bool {
     look(c"TAFFRAIL_LOGGING").is_some_and(|policy| policy.as_ref() != b"none")
 }
 
-/// Whether another launcher, which a rank of `taffrail run` has started, has started this process: what it finds of
-/// the rank in its environment is not meant for it. Known are those of MPICH and Open MPI.
-pub fn is_of_launcher_below<T: AsRef<[u8]>>(look: impl Fn(&CStr) -> Option<T>) -> bool {
+/// Whether this process runs below a rank of `taffrail run` and is not of its job: what it finds of the rank in its
+/// environment is not meant for it. Another launcher has started it (known are those of MPICH and Open MPI), or it
+/// has no `PMI_RANK`, which every rank has: it is to run by itself.
+pub fn is_of_other_job<T: AsRef<[u8]>>(look: impl Fn(&CStr) -> Option<T>) -> bool {
     let Some(job) = look(c"TAFFRAIL_JOB") else { return false };
     let other = look(c"PMIX_NAMESPACE").is_some_and(|name| name.as_ref() != job.as_ref());
-    other || look(c"HYDI_CONTROL_FD").is_some()
+    other || look(c"HYDI_CONTROL_FD").is_some() || look(c"PMI_RANK").is_none()
 }
 
 /// Of names of variables those that look like ours and that nothing reads, each with what is wrong, in a line.
@@ -337,19 +338,19 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_launcher_below_a_rank_are_not_of_the_job() {
+    fn processes_below_a_rank_may_be_of_another_job() {
         let below = |set: &'static [(&'static str, &'static str)]| {
-            is_of_launcher_below(|name| {
+            is_of_other_job(|name| {
                 let found = set.iter().find(|(key, _)| key.as_bytes() == name.to_bytes());
                 found.map(|(_, value)| value.as_bytes())
             })
         };
         assert!(!below(&[("PMIX_NAMESPACE", "other"), ("HYDI_CONTROL_FD", "7")]), "no rank");
-        assert!(
-            !below(&[("TAFFRAIL_JOB", "a")])
-                && !below(&[("TAFFRAIL_JOB", "a"), ("PMIX_NAMESPACE", "a")])
-        );
-        assert!(below(&[("TAFFRAIL_JOB", "a"), ("PMIX_NAMESPACE", "other")]));
-        assert!(below(&[("TAFFRAIL_JOB", "a"), ("HYDI_CONTROL_FD", "7")]));
+        const RANK: [(&str, &str); 2] = [("TAFFRAIL_JOB", "a"), ("PMI_RANK", "0")];
+        const JOB: (&str, &str) = RANK[0];
+        assert!(!below(&RANK) && !below(&[RANK[0], RANK[1], ("PMIX_NAMESPACE", "a")]));
+        assert!(below(&[RANK[0], RANK[1], ("PMIX_NAMESPACE", "other")]));
+        assert!(below(&[RANK[0], RANK[1], ("HYDI_CONTROL_FD", "7")]));
+        assert!(below(&[JOB]), "it is to run by itself");
     }
 }

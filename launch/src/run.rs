@@ -31,6 +31,7 @@ mod restart;
 mod server;
 mod sets;
 mod signals;
+mod speaker;
 
 /// What the fuzz targets need beside the public interface.
 #[cfg(fuzzing)]

@@ -59,7 +59,7 @@ pub fn closed() {
 
 fn connect() -> io::Result<()> {
     let Some(text) = taffrail::environment::value(NAME) else { return Ok(()) };
-    if settings::is_of_launcher_below() {
+    if settings::is_of_other_job() {
         note_other_launcher();
         return Ok(());
     }

@@ -33,12 +33,12 @@ pub fn of_endpoint() -> Result<Settings, Error> {
 
 /// Whether `taffrail run` logs the messages of this process. Allocates nothing: where to, depends on it.
 pub fn is_logged() -> bool {
-    environment::is_logged_by(look) && !is_of_launcher_below()
+    environment::is_logged_by(look) && !is_of_other_job()
 }
 
-/// Whether another launcher than `taffrail run` has started this process, below a rank.
-pub fn is_of_launcher_below() -> bool {
-    environment::is_of_launcher_below(look)
+/// Whether this process runs below a rank of `taffrail run` and is not of its job.
+pub fn is_of_other_job() -> bool {
+    environment::is_of_other_job(look)
 }
 
 /// The value of a variable, where it is.

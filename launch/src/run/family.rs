@@ -25,3 +25,9 @@ pub fn children(pid: Pid) -> Vec<Pid> {
     };
     lists.flat_map(pids).collect()
 }
+
+/// What the system calls the program of a process: up to 15 characters.
+pub fn name(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}

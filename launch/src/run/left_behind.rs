@@ -32,7 +32,7 @@ pub fn end(job: &str, ours: &[Pid]) {
             return;
         }
         for pid in left {
-            let name = name(pid);
+            let name = family::name(pid.as_raw_pid());
             match kin(pid, job, &outputs) {
                 Kin::Foreign => drop(spared.insert(pid.as_raw_pid())),
                 Kin::Daemon => {
@@ -87,9 +87,4 @@ fn outputs() -> BTreeSet<OsString> {
     let open = read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| read_link(entry.path()).ok()).map(OsString::from);
     links.filter(|link| link.as_bytes().starts_with(b"pipe:")).collect()
-}
-
-fn name(pid: Pid) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim().to_owned()
 }

@@ -1,6 +1,7 @@
 //! The PMI-1 connection of one rank: lines in and out, without blocking.
 
 use super::members::{names_senders, receive};
+use super::speaker::Speaker;
 use rustix::io::Errno;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +15,7 @@ pub struct Line {
     unsaid: Vec<u8>,
     /// Who has sent what was received last.
     sender: i32,
+    pub speaker: Speaker,
 }
 
 /// What became of a connection.
@@ -32,7 +34,13 @@ impl Line {
     pub fn new(stream: UnixStream) -> std::io::Result<Line> {
         stream.set_nonblocking(true)?;
         names_senders(&stream)?;
-        Ok(Line { stream, heard: Vec::new(), unsaid: Vec::new(), sender: 0 })
+        Ok(Line {
+            stream,
+            heard: Vec::new(),
+            unsaid: Vec::new(),
+            sender: 0,
+            speaker: Speaker::default(),
+        })
     }
 
     /// The connection, and whether it waits to be written to. While it does nothing is read, so a

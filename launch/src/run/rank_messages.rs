@@ -1,9 +1,12 @@
 //! What ranks say to the launcher, by PMI and on the connections of their members.
 
 use super::event_loop::Job;
+use super::family;
 use super::life::{By, Event};
 use super::line::Heard;
 use super::server::{Membership, ServerAction};
+use super::speaker::{self, Speech};
+use crate::log::note;
 
 impl Job<'_> {
     pub(super) fn listen(&mut self, number: usize) -> Vec<Event> {
@@ -14,6 +17,9 @@ impl Job<'_> {
         let mut heard = line.listen(&mut lines);
         let pid = line.sender();
         for line in lines {
+            if self.refuses(number, pid, &line) {
+                continue;
+            }
             match self.server.hear(number, &line) {
                 Ok(actions) => {
                     let answers = actions.into_iter().flat_map(|action| self.act(number, action));
@@ -33,6 +39,20 @@ impl Job<'_> {
             }
         }
         events
+    }
+
+    /// Whether a line is of a process that is not the one that takes part as this rank. It is answered here.
+    fn refuses(&mut self, number: usize, pid: i32, line: &[u8]) -> bool {
+        let Some(connection) = &mut self.ranks[number].line else { return false };
+        let Speech::OfOther { is_new, answer } = connection.speaker.hear(pid, line) else {
+            return false;
+        };
+        // It may be gone already.
+        let _ = answer.map(|answer| connection.say(&answer));
+        if is_new {
+            note(&speaker::why(&self.who(number), pid, &family::name(pid)));
+        }
+        true
     }
 
     /// Whether a process has joined or finalised with its last line. A PMIx server does so for itself.

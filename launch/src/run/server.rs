@@ -318,7 +318,8 @@ impl Server {
     }
 }
 
-fn refused(answer: &str, why: &str) -> Message {
+/// An answer to what is not done, and why.
+pub(super) fn refused(answer: &str, why: &str) -> Message {
     Message::new(answer).with("rc", -1).with("msg", why)
 }
 

@@ -224,3 +224,37 @@ fn another_launcher_below_a_rank_runs_programs_that_are_not_logged() {
     job.is_right();
     assert!(job.out.contains("OK") && job.err.contains("their messages are not logged"), "{job:?}");
 }
+
+#[test]
+fn an_mpi_program_that_a_rank_starts_is_refused_or_runs_by_itself() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    let source = Bench::source("second-mpi-program.c");
+    let program = mpich.compile(&source, bench.folder.path(), &["-w", "-O1"]);
+    let run = |how: &[&str], words: &[&str]| {
+        let mut command = bench.command(bench.taffrail());
+        ended(mpich.choose(command.args(how).arg(&program).args(words)))
+    };
+    let count = |text: &str, what: &str| text.lines().filter(|line| line.contains(what)).count();
+    for how in [UNLOGGED, ONE_SET] {
+        let job = run(how, &["after", "as-is"]);
+        job.is_right();
+        let refused = "which asks to join the job as the same rank; it is refused";
+        assert!(count(&job.out, "sum 2") == 2 && job.out.contains("it failed"), "{job:?}");
+        assert!(count(&job.err, refused) == 1 && job.err.contains("-u PMI_FD"), "{job:?}");
+        for when in ["before", "after"] {
+            let job = run(how, &[when, "alone"]);
+            job.is_right();
+            assert!(job.out.contains("other 0 of 1: sum 1"), "{how:?} {when}: {job:?}");
+            assert!(count(&job.out, "sum 2") == 2 && !job.err.contains("refused"), "{job:?}");
+        }
+        let job = run(how, &["one-before", "as-is"]);
+        let line = "rank 0 has joined the job again, by another process, and waits";
+        assert!(job.status == Some(1) && count(&job.err, line) == 1, "{how:?}: {job:?}");
+    }
+    // One after the other is what a script of programs does.
+    let job = run(UNLOGGED, &["before", "as-is"]);
+    job.is_right();
+    assert!(count(&job.out, "sum 2") == 4, "{job:?}");
+    let job = run(ONE_SET, &["before", "as-is"]);
+    assert!(job.status != Some(0) && job.err.contains("each rank is one program"), "{job:?}");
+}

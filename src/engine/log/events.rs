@@ -2,6 +2,7 @@
 
 use super::setting::Setting;
 use crate::engine::heartbeat::Heartbeat;
+use crate::words::counted;
 use crate::{Error, Rank, explain};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -64,8 +65,9 @@ impl Events {
         let last = former.last_clock();
         if last != ring.written() {
             return Err(not_set_up(format!(
-                "{last} events are to be replayed, and {} are written in the ring of rank {me}",
-                ring.written()
+                "{} of rank {me} logged, {last} to replay: another process has taken part as this rank before. With \
+                 --logging each rank is one program",
+                counted(ring.written(), "event")
             )));
         }
         let waits = shape.durability != Durability::Process && !setting.causal;

@@ -70,7 +70,11 @@ impl Cause {
                  all ranks",
                 waiting.rank
             ),
-            _ => format!(
+            Membership::Finalised => format!(
+                "ended with status 0; rank {} has joined the job again, by another process, and waits for all ranks",
+                waiting.rank
+            ),
+            Membership::Joined => format!(
                 "ended with status 0 without finalising (MPI_Finalize), while rank {} goes on",
                 waiting.rank
             ),

@@ -59,9 +59,16 @@ impl Life {
 
     /// The failure of a rank that has ended with status 0, but for which another one waits.
     fn whom_it_waits_for(&self) -> Option<Cause> {
-        let gone = &self.ranks[*self.unfinalised.first()?];
-        let waiting = self.ranks.iter().find(|rank| rank.takes_part())?;
-        Some(Cause::in_vain(gone, waiting))
+        let mut waiting = self.ranks.iter().filter(|rank| rank.takes_part());
+        if let Some(&gone) = self.unfinalised.first() {
+            return Some(Cause::in_vain(&self.ranks[gone], waiting.next()?));
+        }
+        let behind = |waiting: &RankLife| {
+            let mut ended = self.ranks.iter().filter(|rank| rank.state == State::Ended);
+            let gone = ended.find(|gone| gone.programs() < waiting.programs())?;
+            Some(Cause::in_vain(gone, waiting))
+        };
+        waiting.find_map(behind)
     }
 
     pub(super) fn check_in_vain(&mut self) {

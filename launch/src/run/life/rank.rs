@@ -150,6 +150,11 @@ impl RankLife {
         self.state == State::Running && self.membership() == Membership::Joined
     }
 
+    /// Processes that have joined by PMI, one after the other: each needs one of every other rank.
+    pub fn programs(&self) -> usize {
+        self.members.iter().filter(|member| member.pmi).count()
+    }
+
     pub fn join(&mut self, pid: i32, by: By) {
         let member = self.member(pid);
         match by {

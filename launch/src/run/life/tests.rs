@@ -165,6 +165,25 @@ fn who_never_joins_while_another_one_does_fails_the_job_in_either_order() {
 }
 
 #[test]
+fn who_joins_again_when_another_one_has_ended_waits_in_vain() {
+    for again in [10, 20] {
+        let mut life = unlogged();
+        at(&mut life, 1, vec![joined(0, By::Pmi), joined(1, By::Pmi)]);
+        at(&mut life, 5, vec![finalised(0, By::Pmi), finalised(1, By::Pmi)]);
+        at(&mut life, 10, vec![exited(1, 0)]);
+        at(&mut life, 20, vec![Event::Joined { rank: 0, pid: again, by: By::Pmi }]);
+        let actions = at(&mut life, 600, vec![Event::Tick]);
+        match again {
+            10 => assert_eq!((actions, life.goes_on()), (vec![], true), "a session of its own"),
+            _ => {
+                let line = "rank 1 (pid 11) ended with status 0; rank 0 has joined the job again, by another process, and waits for all ranks";
+                ends(&life, &actions, 1, line);
+            }
+        }
+    }
+}
+
+#[test]
 fn where_all_end_without_finalising_nobody_waits() {
     let mut life = logged();
     both_joined(&mut life);
