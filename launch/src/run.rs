@@ -7,7 +7,7 @@ mod before_exec;
 mod cpus;
 mod event_loop;
 mod failures;
-mod family;
+pub(crate) mod family;
 mod files;
 mod guard;
 mod heartbeat;

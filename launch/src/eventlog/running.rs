@@ -3,6 +3,7 @@
 use super::channel::{Channel, ChannelError};
 use super::keeper::{Download, KeeperError};
 use super::packet::{Malformed, Packet, Told, What};
+use crate::run::family;
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -114,13 +115,8 @@ impl Drop for Running {
     /// the rings, if it can.
     fn drop(&mut self) {
         self.channel = None;
-        let started = Instant::now();
-        while started.elapsed() < GRACE && matches!(self.process.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // One that is stopped, or that a disk does not let go.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        // It may be stopped, or a disk does not let it go.
+        family::end(&mut self.process, GRACE);
     }
 }
 

@@ -5,7 +5,7 @@
 //! group before it runs any program; when the launcher is gone the connection ends, and the guard
 //! kills the groups that are left, and removes the files that MPIs have for the job.
 
-use super::{Failure, in_words, own_program};
+use super::{Failure, family, in_words, own_program};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ impl Guard {
         };
         let job = Guarded { name: name.to_owned(), ranks };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let process = own_program::command()
+        let mut process = own_program::command()
             .arg("guard")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -70,6 +70,7 @@ impl Guard {
             .process_group(0)
             .spawn()
             .map_err(failed)?;
+        check_waiting(&mut process)?;
         let guard = Guard { process, connection: Some(ours), job };
         send(guard.connection(), &guard.job.to_bytes());
         Ok(guard)
@@ -107,8 +108,20 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.connection = None;
-        let _ = self.process.wait();
+        family::end(&mut self.process, PATIENCE);
     }
+}
+
+/// Nothing is started whose end would not be seen. The guard is the first child.
+fn check_waiting(child: &mut Child) -> Result<(), Failure> {
+    let refused = |call: &str, e| {
+        let why = in_words(&e);
+        Failure::new(format!(
+            "the ends of processes cannot be seen ({call}), so none is started: {why}"
+        ))
+    };
+    family::has_ended(Pid::from_child(child)).map_err(|e| refused("waitid", e.into()))?;
+    child.try_wait().map(drop).map_err(|e| refused("wait4", e))
 }
 
 /// Tells the guard of the process group of this process, its leader. Async-signal-safe.
@@ -125,7 +138,8 @@ fn send(connection: BorrowedFd<'_>, bytes: &[u8]) {
     let _ = rustix::net::send(connection, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// How long the guard waits for what it has killed, before it removes files that could still be made.
+/// How long the guard waits for what it has killed, before it removes files that could still be made; and how long the
+/// launcher waits for the guard.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the guard process does.

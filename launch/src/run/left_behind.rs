@@ -1,12 +1,15 @@
 //! What ranks leave behind when they have ended: it has become a child of the launcher. Most of it ends with
 //! the job; a daemon goes on, and so do children that are not of the job (`docs/spec/rank-life.md`).
 
-use super::{family, own_program, ranks, say};
+use super::{family, in_words, own_program, ranks, say};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getsid};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{read, read_dir, read_link};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+use taffrail::words::counted;
 
 /// What is to be done about a child of the launcher.
 #[derive(PartialEq, Eq)]
@@ -25,11 +28,18 @@ enum Kin {
 pub fn end(job: &str, ours: &[Pid]) {
     let mut spared: BTreeSet<i32> = ours.iter().map(|pid| pid.as_raw_pid()).collect();
     let outputs = outputs();
+    let until = Instant::now() + family::PATIENCE;
     loop {
         let mut left = family::children(getpid());
         left.retain(|pid| !spared.contains(&pid.as_raw_pid()));
         if left.is_empty() {
             return;
+        }
+        if Instant::now() > until {
+            return say(&format!(
+                "ranks have left behind {} more, which start others faster than they are ended",
+                counted(left.len(), "process")
+            ));
         }
         for pid in left {
             let name = family::name(pid.as_raw_pid());
@@ -43,9 +53,13 @@ pub fn end(job: &str, ours: &[Pid]) {
                 }
                 kin => {
                     // What it has started itself comes with the next turn.
-                    let _ = rustix::process::kill_process(pid, Signal::KILL);
-                    let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
-                    if kin == Kin::Orphan {
+                    let ended = kill(pid);
+                    if let Err(why) = &ended {
+                        spared.insert(pid.as_raw_pid());
+                        say(&format!(
+                            "process {pid} ({name}), which a rank has left behind, cannot be ended {why}"
+                        ));
+                    } else if kin == Kin::Orphan {
                         say(&format!(
                             "process {pid} ({name}), which a rank has left behind, was ended"
                         ));
@@ -53,6 +67,20 @@ pub fn end(job: &str, ours: &[Pid]) {
                 }
             }
         }
+    }
+}
+
+/// Ends a child. Why that is not possible: the call, and what it says.
+fn kill(pid: Pid) -> Result<(), String> {
+    let why = |call: &str, e: std::io::Error| format!("({call}): {}", in_words(&e));
+    match rustix::process::kill_process(pid, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(e) => return Err(why("kill", e.into())),
+    }
+    let wait = || Ok(rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?.map(drop));
+    match family::wait_for(family::PATIENCE, wait) {
+        Err(e) if e.raw_os_error() != Some(Errno::CHILD.raw_os_error()) => Err(why("wait4", e)),
+        _ => Ok(()),
     }
 }
 

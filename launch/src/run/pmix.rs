@@ -7,6 +7,7 @@
 
 use super::{members, own_program, say};
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -158,15 +159,16 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Ends this process when the rank has ended.
 fn end_with(rank: Pid, ended: Option<OwnedFd>) {
-    match ended {
-        Some(ended) => {
-            while rustix::event::poll(&mut [PollFd::new(&ended, PollFlags::IN)], None).is_err() {}
+    if let Some(ended) = ended {
+        let mut watched = [PollFd::new(&ended, PollFlags::IN)];
+        while rustix::event::poll(&mut watched, None) == Err(Errno::INTR) {}
+        if !watched[0].revents().is_empty() {
+            std::process::exit(0);
         }
-        None => {
-            while rustix::process::test_kill_process(rank).is_ok() {
-                std::thread::sleep(LOOK);
-            }
-        }
+    }
+    // Without such descriptors, or where the system refuses to watch them.
+    while rustix::process::test_kill_process(rank).is_ok() {
+        std::thread::sleep(LOOK);
     }
     std::process::exit(0);
 }

@@ -6,7 +6,8 @@ use super::outlets::{self, To};
 use super::output::Output;
 use super::{App, Args, Failure, before_exec, family, in_words, keyboard, own_program, pmix};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, waitid};
+use rustix::process::{Pid, Signal, WaitOptions};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -153,10 +154,10 @@ impl Rank {
         self.runs
     }
 
-    /// Whether its process has ended, and has not been reaped.
+    /// Whether its process has ended, and has not been reaped. Where that cannot be told, it is taken for ended: the
+    /// job does not wait for it for ever.
     pub fn has_ended(&self) -> bool {
-        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        self.runs && !matches!(waitid(WaitId::Pid(self.pid()), ended), Ok(None))
+        self.runs && family::has_ended(self.pid()).unwrap_or(true)
     }
 
     /// Whether its process is stopped, as far as the system tells.
@@ -196,15 +197,25 @@ impl Rank {
 
     /// Ends the process, if it has not ended, and what it has left behind; returns its status when
     /// all of that is gone.
+    ///
+    /// # Errors
+    /// When the system does not tell how it has ended, or it does not end, or not all of what it has left behind.
     pub fn reap(&mut self, guard: &Guard) -> std::io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         guard.forget(self.pid());
         self.runs = false;
         self.line = None;
-        let status = self.process.wait()?;
+        let status = family::wait_for(family::PATIENCE, || self.process.try_wait())?;
         // What it had started is our child now, and may be what was connected with other ranks.
-        let wait = || rustix::process::waitpgid(self.pid(), WaitOptions::empty());
-        while !matches!(wait(), Err(Errno::CHILD)) {}
+        let pid = self.pid();
+        family::wait_for(family::PATIENCE, || {
+            match rustix::process::waitpgid(pid, WaitOptions::NOHANG) {
+                Ok(Some(_)) => Err(ErrorKind::Interrupted.into()),
+                Ok(None) => Ok(None),
+                Err(Errno::CHILD) => Ok(Some(())),
+                Err(e) => Err(e.into()),
+            }
+        })?;
         Ok(status)
     }
 }

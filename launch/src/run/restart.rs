@@ -3,7 +3,7 @@
 use super::event_loop::Job;
 use super::life::{Action, Checkpoint, End, Event};
 use super::recovery::Recovery;
-use super::{Failure, ranks, say};
+use super::{Failure, in_words, ranks, say};
 use crate::log::note;
 use rustix::process::Signal;
 use std::os::fd::OwnedFd;
@@ -57,7 +57,7 @@ impl Job<'_> {
             match self.ranks[rank].reap(&self.guard) {
                 Ok(status) => events.push(Event::Ended { rank, end: end(status) }),
                 Err(e) => {
-                    let why = format!("{who}: its status cannot be had: {e}");
+                    let why = format!("{who}: its end cannot be seen (wait4): {}", in_words(&e));
                     events.push(Event::Trouble { status: 1, why });
                     events.push(Event::Ended { rank, end: End::Signal(Signal::KILL.as_raw()) });
                 }
