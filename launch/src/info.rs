@@ -39,6 +39,16 @@ impl Finding {
     }
 }
 
+/// What decides how fast ranks are, a line each: the build, and the tuning profile.
+pub(crate) fn of_speed() -> impl Iterator<Item = String> {
+    let findings = [tuning::build(), tuning::profile()];
+    findings.into_iter().map(|Finding { what, available, detail, remedy }| {
+        let no = if available { "" } else { "no " };
+        let remedy = remedy.map(|remedy| format!(" ({remedy})"));
+        format!("{no}{what}: {detail}{}", remedy.unwrap_or_default())
+    })
+}
+
 /// Looks at everything and tells it.
 pub fn info(args: &Args) -> ExitCode {
     let findings = [

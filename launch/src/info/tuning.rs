@@ -11,7 +11,7 @@ pub fn profile() -> Finding {
         Ok(Some(tuning)) => Finding::there(WHAT, tuning.provenance()),
         Ok(None) if off => Finding::missing(WHAT, "TAFFRAIL_TUNING=off", "unset TAFFRAIL_TUNING"),
         Ok(None) => {
-            let why = "none: long messages begin with the usual costs";
+            let why = "long messages begin with the usual costs";
             Finding::missing(WHAT, why, "measure this host when it is idle: taffrail-perf tune")
         }
         Err(error) => {

@@ -44,6 +44,10 @@ fn more_is_said_when_asked_for_and_only_errors_when_quiet() {
     let bound = "taffrail: rank 0 is bound to CPU ";
     let verbose = run(&["run", "-v", "-n", "1", "--bind", "core", "true"]);
     assert!(verbose.err.lines().any(|line| line.starts_with(bound)), "{}", verbose.err);
+    let speed = ["release build: ", "tuning profile: "];
+    let said = |what: &str| verbose.err.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(speed.map(said), [1, 1], "{}", verbose.err);
+    assert_eq!(verbose.err.contains("a debug build"), cfg!(debug_assertions), "{}", verbose.err);
     let asked = with("TAFFRAIL_LOG", "debug", &["run", "-n", "1", "--bind", "core", "true"]);
     assert!(asked.err.lines().any(|line| line.starts_with(bound)), "{}", asked.err);
     let quiet = with("TAFFRAIL_LOG", "debug", &["run", "-q", "-n", "1", "--bind", "core", "true"]);
