@@ -164,6 +164,10 @@ impl Atomic {
         (fits && of.can(op)).then_some(Atomic { op, of, count: count as u32 })
     }
 
+    pub(crate) fn op(&self) -> AtomicOp {
+        self.op
+    }
+
     /// Bytes of the elements.
     #[allow(clippy::len_without_is_empty)] // there is always one
     pub fn len(&self) -> usize {

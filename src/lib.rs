@@ -46,6 +46,7 @@ pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;
 pub use engine::loan::Buffer;
 pub use engine::multi::Landed;
+pub use engine::named::Access;
 pub use engine::one_sided::RemoteMemory;
 pub use engine::request::Completion;
 pub use engine::view::View;

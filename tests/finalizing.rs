@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::time::{Duration, Instant};
-use taffrail::{Dest, Endpoint, Error, Job, Pattern, Request};
+use taffrail::{Access, Dest, Endpoint, Error, Job, Pattern, Request};
 
 /// Far below the time for which a peer of the same process is waited for.
 const SOON: Duration = Duration::from_secs(3);
@@ -131,8 +131,8 @@ fn puts_and_gets_that_the_target_does_end_before_either_goes() {
         unsafe {
             let place = |at| std::ptr::with_exposed_provenance_mut::<u8>(at);
             if ep.rank() == 1 {
-                ep.expose(1, place(read), len, 0).unwrap();
-                ep.expose(2, place(written), len, 0).unwrap();
+                ep.expose(1, place(read), len, 0, Access::Read).unwrap();
+                ep.expose(2, place(written), len, 0, Access::Write).unwrap();
                 ep.send((0, 1), &[]).unwrap();
                 ep.recv((0, 2), &mut []).unwrap();
                 return;

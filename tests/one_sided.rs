@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use taffrail::{Endpoint, Error, Rank, RegionId, RemoteMemory};
+use taffrail::{Access, Endpoint, Error, Fault, Rank, RegionId, RemoteMemory};
 
 /// Tells the other rank of a region of ours, and learns of its.
 fn swap(ep: &mut Endpoint, region: RegionId) -> RemoteMemory {
@@ -201,7 +201,7 @@ fn memory_with_a_name_is_reached_by_it() {
         let mut memory = pattern(len, ep.rank().into());
         let name = u64::MAX - 7;
         // SAFETY: the memory is kept until it is concealed, and looked at between the meetings.
-        unsafe { ep.expose(name, memory.as_mut_ptr(), len, start).unwrap() };
+        unsafe { ep.expose(name, memory.as_mut_ptr(), len, start, Access::Both).unwrap() };
         meet(ep);
         let mut got = vec![0; len];
         // SAFETY: waited for below.
@@ -237,6 +237,44 @@ fn memory_with_a_name_is_reached_by_it() {
 }
 
 #[test]
+fn memory_with_a_name_allows_what_its_owner_says() {
+    on_ranks(2, |ep| {
+        let peer = 1 - ep.rank();
+        let mut memory = [*b"01234567"; 4];
+        let allowed = [Access::None, Access::Read, Access::Write, Access::Both];
+        for (name, access) in allowed.into_iter().enumerate() {
+            // SAFETY: the memory is kept until the meeting at the end, when all have ended.
+            unsafe { ep.expose(name as u64, memory[name].as_mut_ptr(), 8, 0, access).unwrap() };
+        }
+        meet(ep);
+        let (new, mut got) = (*b"abcdefgh", [0; 8]);
+        for (name, access) in allowed.into_iter().enumerate() {
+            let name = name as u64;
+            // SAFETY: waited for at once.
+            let put = unsafe { ep.iput_named_raw(peer, name, 0, new.as_ptr(), 8).unwrap() };
+            let put = ep.wait(put);
+            // SAFETY: as above.
+            let get = unsafe { ep.iget_named_raw(peer, name, 0, got.as_mut_ptr(), 8).unwrap() };
+            let get = ep.wait(get);
+            assert_eq!(put.is_ok(), matches!(access, Access::Write | Access::Both), "{put:?}");
+            assert_eq!(get.is_ok(), matches!(access, Access::Read | Access::Both), "{get:?}");
+            for error in [put.err(), get.err()].into_iter().flatten() {
+                let fault = match &error {
+                    Error::PeerFailed { fault, .. } => fault,
+                    error => panic!("{error}"),
+                };
+                assert!(matches!(fault, Fault::NoAccess(_)), "{error}");
+            }
+        }
+        meet(ep);
+        assert_eq!(memory, [*b"01234567", *b"01234567", new, new]);
+        for name in 0..4 {
+            assert!(ep.conceal(name).unwrap());
+        }
+    });
+}
+
+#[test]
 fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
     on_ranks(2, |ep| {
         let peer = 1 - ep.rank();
@@ -245,7 +283,7 @@ fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
         let mut memory = pattern(len, ep.rank().into());
         for name in 0..4 {
             // SAFETY: the memory is kept until it is concealed, and only read.
-            unsafe { ep.expose(name, memory.as_mut_ptr(), len, 0).unwrap() };
+            unsafe { ep.expose(name, memory.as_mut_ptr(), len, 0, Access::Read).unwrap() };
         }
         meet(ep);
         let mut got: Vec<_> = (0..4).map(|_| vec![0; len]).collect();

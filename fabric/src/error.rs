@@ -64,6 +64,9 @@ pub enum Fault {
     /// The memory named by a key is not there any more, or never was.
     #[error("no such memory: {0}")]
     NoSuchMemory(String),
+    /// The owner of memory does not let it be read, or written.
+    #[error("no access to the memory: {0}")]
+    NoAccess(&'static str),
 }
 
 /// Why memory could not be registered or allocated.
@@ -99,5 +102,11 @@ pub enum MemoryError {
         region: u32,
         /// The offset asked for.
         offset: u64,
+    },
+    /// It is there, and may not be read, or written.
+    #[error("the memory {name:#x} does not allow this access")]
+    NoAccess {
+        /// The name asked for.
+        name: u64,
     },
 }

@@ -2,7 +2,7 @@
 
 use super::Exposed;
 use crate::engine::loan::Buffer;
-use crate::engine::named::Named;
+use crate::engine::named::{Access, Named};
 use crate::engine::one_sided::Way;
 use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
 use taffrail_fabric::Fabric;
@@ -161,23 +161,24 @@ impl Endpoint {
 
     /// Gives a name to memory, by which peers may reach it ([`iget_named_raw`](Self::iget_named_raw)):
     /// for runtimes whose keys are their own. Peers call its first byte `start`. An earlier memory of
-    /// that name has it no more.
+    /// that name has it no more. An operation that it does not allow (`access`) fails, and changes nothing.
     ///
     /// # Errors
     /// [`Error::UsedAfterFork`].
     ///
     /// # Safety
     /// `len` bytes at `at` stay valid until [`conceal`](Self::conceal), and peers may read and write
-    /// them at any time until then.
+    /// them, as far as `access` says, at any time until then.
     pub unsafe fn expose(
         &mut self,
         name: u64,
         at: *mut u8,
         len: usize,
         start: u64,
+        access: Access,
     ) -> Result<(), Error> {
         self.conceal(name)?;
-        self.named.insert(name, Named { at: Exposed(at), len, start });
+        self.named.insert(name, Named { at: Exposed(at), len, start, access });
         Ok(())
     }
 
@@ -194,8 +195,8 @@ impl Endpoint {
     /// The peer has a part in it, when it makes progress.
     ///
     /// # Errors
-    /// As [`get`](Self::get); where the peer has no such memory, the operation fails with
-    /// [`Error::PeerFailed`], and the peer has not.
+    /// As [`get`](Self::get); where the peer has no such memory, or does not allow it, the operation fails
+    /// with [`Error::PeerFailed`], and the peer has not.
     ///
     /// # Safety
     /// As [`iget_raw`](Self::iget_raw).
@@ -203,10 +204,11 @@ impl Endpoint {
     /// ```
     /// # let mut jobs = taffrail::Job::local(1);
     /// # let mut endpoint = jobs[0].endpoint()?;
+    /// use taffrail::Access;
     /// let (mut table, mut into) = (*b"0123456789", [0; 3]);
     /// // SAFETY: the table stays until it is concealed, and `into` until the request is finished.
     /// let request = unsafe {
-    ///     endpoint.expose(77, table.as_mut_ptr(), table.len(), 1000)?;
+    ///     endpoint.expose(77, table.as_mut_ptr(), table.len(), 1000, Access::Read)?;
     ///     endpoint.iget_named_raw(0, 77, 1004, into.as_mut_ptr(), into.len())?
     /// };
     /// endpoint.wait(request)?;
@@ -266,12 +268,12 @@ impl Endpoint {
     /// ```
     /// # let mut jobs = taffrail::Job::local(1);
     /// # let mut endpoint = jobs[0].endpoint()?;
-    /// use taffrail::{Atomic, AtomicOp, AtomicType};
+    /// use taffrail::{Access, Atomic, AtomicOp, AtomicType};
     /// let (mut counter, mut before) = (40u32, [0; 4]);
     /// let add = Atomic::new(AtomicOp::Sum, AtomicType::U32, 1).expect("numbers can be added");
     /// // SAFETY: the counter stays until it is concealed, and `before` until the request is finished.
     /// let request = unsafe {
-    ///     endpoint.expose(77, (&raw mut counter).cast(), 4, 0)?;
+    ///     endpoint.expose(77, (&raw mut counter).cast(), 4, 0, Access::Both)?;
     ///     endpoint.iatomic_named_raw(0, 77, 0, add, &2u32.to_ne_bytes(), before.as_mut_ptr())?
     /// };
     /// endpoint.wait(request)?;

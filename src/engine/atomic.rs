@@ -3,12 +3,12 @@
 
 use super::core::broken;
 use super::kind;
-use super::named::NAMED;
+use super::named::{Access, NAMED};
 use super::request::Stage;
-use crate::arithmetic::Atomic;
+use crate::arithmetic::{Atomic, AtomicOp};
 use crate::{Data, Endpoint, Error, Rank, Status};
 use std::sync::{Mutex, PoisonError};
-use taffrail_fabric::{Head, MemoryError};
+use taffrail_fabric::Head;
 
 /// In the word of an operation: the target is to answer with what was there.
 const FETCH: u64 = 1 << 16;
@@ -34,14 +34,14 @@ impl Endpoint {
         assert_eq!(operands.len(), atomic.operand_bytes(), "bytes of the operands");
         self.check_access(rank)?;
         let len = atomic.len();
-        let own = (rank == self.rank()).then(|| self.named_memory(name, address, len as u64));
-        if own == Some(None) {
-            return Err(MemoryError::Unknown { region: name as u32, offset: address }.into());
-        }
+        let place = (name, address);
+        let needed = access(&atomic, !fetched.is_null());
+        let own = (rank == self.rank()).then(|| self.named_memory(place, len as u64, needed));
+        let own = own.transpose().map_err(|why| why.error(place))?;
         let request = self.core.requests.start(Stage::Done, rank, fetched, len);
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
-        if let Some(Some(at)) = own {
+        if let Some(at) = own {
             // SAFETY: `named_memory` has found the range in exposed memory.
             let old = unsafe { change(at, &atomic, operands) };
             if !fetched.is_null() {
@@ -72,9 +72,10 @@ impl Endpoint {
             let expected = "an operation that there is, and its operands";
             return self.core.distrust(from, broken("atomic operation", expected, what));
         };
-        let Some(at) = self.named_memory(name, address, atomic.len() as u64) else {
-            let head = Head { kind: kind::NO_MEMORY, tag: head.tag, ..Head::default() };
-            return self.post_small(from, head, &[]);
+        let needed = access(&atomic, what & FETCH != 0);
+        let at = match self.named_memory((name, address), atomic.len() as u64, needed) {
+            Ok(at) => at,
+            Err(why) => return self.post_small(from, why.head(head.tag), &[]),
         };
         // SAFETY: `named_memory` has found the range in exposed memory, whose owner has agreed that
         // peers write to it.
@@ -86,6 +87,15 @@ impl Endpoint {
             self.core.acknowledge(from, head.tag);
             self.act();
         }
+    }
+}
+
+/// What an operation does with the memory.
+fn access(atomic: &Atomic, fetches: bool) -> Access {
+    match (atomic.op(), fetches) {
+        (AtomicOp::Read, _) => Access::Read,
+        (_, false) => Access::Write,
+        (_, true) => Access::Both,
     }
 }
 

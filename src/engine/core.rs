@@ -15,6 +15,7 @@ use super::departures::Departures;
 use super::immediate::Immediate;
 use super::kind;
 use super::log::{Log, Verdict};
+use super::named::NoMemory;
 use super::peer::Peer;
 use super::request::Requests;
 use super::store::Store;
@@ -180,8 +181,7 @@ impl Core {
                 Ok(())
             }
             kind::NO_MEMORY => {
-                let why = Fault::NoSuchMemory("the target knows no such region".into());
-                self.finished(from, head.tag, Some(why));
+                self.finished(from, head.tag, Some(NoMemory::fault(&head)));
                 Ok(())
             }
             kind::ACTIVE => {

@@ -2,20 +2,78 @@
 //! were told: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
+use super::kind;
 use super::one_sided::{MemoryName, Way};
 use super::request::Stage;
 use crate::endpoint::Exposed;
 use crate::{Data, Endpoint, Error, Rank, Status};
-use taffrail_fabric::MemoryError;
+use taffrail_fabric::{Fault, Head, MemoryError};
 
 /// The context of requests that name memory.
 pub(crate) const NAMED: u16 = 0x8000;
+
+/// What peers may do with memory that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Read it.
+    Read,
+    /// Write it, and change it by atomic operations that do not fetch.
+    Write,
+    /// All.
+    Both,
+}
+
+impl Access {
+    pub(crate) fn covers(self, needed: Access) -> bool {
+        self as u8 & needed as u8 == needed as u8
+    }
+}
 
 /// Memory of ours: `len` bytes, of which peers call the first `start`.
 pub(crate) struct Named {
     pub(crate) at: Exposed,
     pub(crate) len: usize,
     pub(crate) start: u64,
+    pub(crate) access: Access,
+}
+
+/// Why memory is not reached; its number is on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum NoMemory {
+    /// There is none of that name, or not there.
+    Unknown,
+    /// It may not be reached in this way.
+    NoAccess,
+}
+
+impl NoMemory {
+    /// The answer to an operation.
+    pub(crate) fn head(self, name: u64) -> Head {
+        Head { kind: kind::NO_MEMORY, context: self as u16, tag: name, ..Head::default() }
+    }
+
+    /// What such an answer says.
+    pub(crate) fn fault(head: &Head) -> Fault {
+        if head.context == NoMemory::NoAccess as u16 {
+            Fault::NoAccess("its owner does not allow it")
+        } else {
+            Fault::NoSuchMemory("the target knows no such region".into())
+        }
+    }
+
+    /// Of memory of our own.
+    pub(crate) fn error(self, (name, address): (u64, u64)) -> Error {
+        match self {
+            NoMemory::Unknown => {
+                MemoryError::Unknown { region: name as u32, offset: address }.into()
+            }
+            NoMemory::NoAccess => MemoryError::NoAccess { name }.into(),
+        }
+    }
 }
 
 impl Endpoint {
@@ -32,10 +90,9 @@ impl Endpoint {
         len: usize,
     ) -> Result<u32, Error> {
         self.check_access(rank)?;
-        let own = (rank == self.rank()).then(|| self.named_memory(name, address, len as u64));
-        if own == Some(None) && len > 0 {
-            return Err(MemoryError::Unknown { region: name as u32, offset: address }.into());
-        }
+        let is_own = rank == self.rank() && len > 0;
+        let own = is_own.then(|| self.named_memory((name, address), len as u64, way.access()));
+        let own = own.transpose().map_err(|why| why.error((name, address)))?;
         let request = self.core.requests.start(Stage::OneSided, rank, at, len);
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
@@ -44,7 +101,7 @@ impl Endpoint {
             return Ok(request);
         }
         slot.stage = Stage::Done;
-        if let Some(Some(own)) = own {
+        if let Some(own) = own {
             let (from, to) = if way == Way::Get { (own, at) } else { (at, own) };
             // SAFETY: the caller's promise; `named_memory` has found the range in exposed memory. The
             // two may overlap.
@@ -53,13 +110,22 @@ impl Endpoint {
         Ok(request)
     }
 
-    /// Memory of ours with this name, if there is such.
-    pub(crate) fn named_memory(&self, name: u64, address: u64, len: u64) -> Option<*mut u8> {
-        let named = self.named.get(&name)?;
-        let offset = address.checked_sub(named.start)?;
-        let end = offset.checked_add(len)?;
+    /// Memory of ours with this name, if there is such and it allows this.
+    pub(crate) fn named_memory(
+        &self,
+        (name, address): (u64, u64),
+        len: u64,
+        needed: Access,
+    ) -> Result<*mut u8, NoMemory> {
+        let named = self.named.get(&name).ok_or(NoMemory::Unknown)?;
+        let offset = address.checked_sub(named.start).ok_or(NoMemory::Unknown)?;
+        let end = offset.checked_add(len).filter(|&end| len > 0 && end <= named.len as u64);
+        end.ok_or(NoMemory::Unknown)?;
+        if !named.access.covers(needed) {
+            return Err(NoMemory::NoAccess);
+        }
         // SAFETY: the offset lies inside the exposed range.
-        (len > 0 && end <= named.len as u64).then(|| unsafe { named.at.0.add(offset as usize) })
+        Ok(unsafe { named.at.0.add(offset as usize) })
     }
 
     /// Ends that memory has a name.

@@ -5,7 +5,7 @@
 
 use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
-use super::named::NAMED;
+use super::named::{Access, NAMED, NoMemory};
 use super::peer::{Queued, Stream};
 use super::request::{Extra, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Status};
@@ -72,6 +72,16 @@ pub(crate) enum MemoryName {
 pub(crate) enum Way {
     Get,
     Put,
+}
+
+impl Way {
+    /// What it does with the memory of the target.
+    pub(crate) fn access(self) -> Access {
+        match self {
+            Way::Get => Access::Read,
+            Way::Put => Access::Write,
+        }
+    }
 }
 
 /// Memory of a peer, as its engine finds it: its region, and where in that.
@@ -226,12 +236,19 @@ impl Endpoint {
         let asked = head.kind == kind::ASK;
         let len = if asked { third } else { data.len() as u64 };
         let (name, found) = match head.context {
-            NAMED => (MemoryName::Key(region), self.named_memory(region, offset, len)),
-            _ => (MemoryName::Region(region), self.own_memory(region, offset, len)),
+            NAMED => {
+                let way = if asked { Way::Get } else { Way::Put };
+                let found = self.named_memory((region, offset), len, way.access());
+                (MemoryName::Key(region), found)
+            }
+            _ => {
+                let found = self.own_memory(region, offset, len).ok_or(NoMemory::Unknown);
+                (MemoryName::Region(region), found)
+            }
         };
-        let Some(at) = found else {
-            let head = Head { kind: kind::NO_MEMORY, tag: head.tag, ..Head::default() };
-            return self.post_small(from, head, &[]);
+        let at = match found {
+            Ok(at) => at,
+            Err(why) => return self.post_small(from, why.head(head.tag), &[]),
         };
         if asked {
             if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
@@ -245,8 +262,8 @@ impl Endpoint {
                 Stream { request, want: len as usize, to_name: head.tag, streaming: false },
             );
         }
-        // SAFETY: `own_memory` has found the range inside registered memory, whose owner has agreed
-        // that peers write to it.
+        // SAFETY: the range lies inside registered or named memory, whose owner has agreed that peers
+        // write to it.
         unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
         if third != 0 {
             self.core.acknowledge(from, head.tag);
@@ -280,8 +297,7 @@ impl Endpoint {
                 if slot.extra.as_ref().is_some_and(|extra| extra.reads == Some(name)) {
                     slot.stage = Stage::Done;
                     let _ = self.core.requests.finish(stream.request);
-                    let head =
-                        Head { kind: kind::NO_MEMORY, tag: stream.to_name, ..Head::default() };
+                    let head = NoMemory::Unknown.head(stream.to_name);
                     let frame = Queued::Small { head, body: Vec::new(), request: None };
                     self.core.peers[peer].queue_answer(1, frame);
                 } else {

@@ -5,7 +5,7 @@ use crate::say::say;
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use taffrail::Fault;
+use taffrail::{Fault, MemoryError};
 
 /// Why a call is refused: the number for C, and a line for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +67,12 @@ pub fn unsupported(what: &'static str) -> c_int {
 pub fn errno_of(error: &taffrail::Error) -> c_int {
     use taffrail::Error::*;
     match error {
-        PeerFailed { fault: Fault::NoSuchMemory(_), .. } => FI_ENOKEY,
+        PeerFailed { fault: Fault::NoSuchMemory(_), .. } | Memory(MemoryError::Unknown { .. }) => {
+            FI_ENOKEY
+        }
+        PeerFailed { fault: Fault::NoAccess(_), .. } | Memory(MemoryError::NoAccess { .. }) => {
+            FI_EACCES
+        }
         PeerFailed { .. } => FI_ECONNRESET,
         Truncated { .. } => FI_ETRUNC,
         Cancelled => FI_ECANCELED,
@@ -88,6 +93,7 @@ pub fn meaning(errno: c_int) -> &'static CStr {
         FI_ECANCELED => c"the operation was cancelled",
         FI_ENOMSG => c"there is no such message",
         FI_ENOKEY => c"the peer knows no such memory",
+        FI_EACCES => c"the peer's memory is not registered for such access",
         FI_ENOMEM => c"no memory",
         FI_EIO => c"input or output failed",
         _ => c"not a number that this provider uses for operations",

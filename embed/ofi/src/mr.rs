@@ -3,7 +3,7 @@
 //! Keys are those that the program asks for, and addresses count from the start of the memory. Only
 //! programs that know nothing but `FI_MR_BASIC` get keys of ours, and use their own addresses.
 
-use crate::abi::constants::FI_CLASS_MR;
+use crate::abi::constants::{FI_CLASS_MR, FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::abi::errno::{FI_EINVAL, FI_ENOKEY, FI_ENOSYS};
 use crate::abi::fid::{fi_ops, fid};
 use crate::abi::mr::{fi_mr_attr, fi_ops_mr, fid_mr};
@@ -14,6 +14,7 @@ use libc::iovec;
 use rustc_hash::FxHashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use taffrail::Access;
 
 /// All registered memory of a domain.
 pub struct Regions {
@@ -29,6 +30,18 @@ pub struct Region {
     pub at: *mut u8,
     pub len: usize,
     pub start: u64,
+    pub access: Access,
+}
+
+/// What peers may do with memory of such flags. Those of access by the program itself are not looked at:
+/// its memory needs no registration for that.
+fn access_of(flags: u64) -> Access {
+    match (flags & FI_REMOTE_READ != 0, flags & FI_REMOTE_WRITE != 0) {
+        (false, false) => Access::None,
+        (true, false) => Access::Read,
+        (false, true) => Access::Write,
+        (true, true) => Access::Both,
+    }
 }
 
 impl Regions {
@@ -41,7 +54,12 @@ impl Regions {
     }
 
     /// Takes memory in, and returns its key.
-    fn add(&mut self, at: *mut u8, len: usize, requested: u64) -> Result<(u64, Region), Refusal> {
+    fn add(
+        &mut self,
+        (at, len): (*mut u8, usize),
+        requested: u64,
+        access: Access,
+    ) -> Result<(u64, Region), Refusal> {
         let key = if self.basic { self.last_key + 1 } else { requested };
         if self.by_key.contains_key(&key) {
             let why = format!("the key {key:#x} stands for other memory");
@@ -49,7 +67,7 @@ impl Regions {
         }
         self.last_key = key;
         let start = if self.basic { at.addr() as u64 } else { 0 };
-        let region = Region { at, len, start };
+        let region = Region { at, len, start, access };
         self.by_key.insert(key, region);
         Ok((key, region))
     }
@@ -72,6 +90,7 @@ pub static OPS: fi_ops_mr = fi_ops_mr { size: size_of::<fi_ops_mr>(), reg, regv,
 unsafe fn register(
     domain: *mut Domain,
     place: &iovec,
+    access: u64,
     key: u64,
     context: *mut c_void,
     mr: *mut *mut fid_mr,
@@ -80,7 +99,8 @@ unsafe fn register(
     unsafe {
         let _guard = (*domain).lock.take();
         let state = &mut (*domain).state;
-        let (key, region) = state.regions.add(place.iov_base.cast(), place.iov_len, key)?;
+        let bytes = (place.iov_base.cast(), place.iov_len);
+        let (key, region) = state.regions.add(bytes, key, access_of(access))?;
         for &endpoint in &state.endpoints {
             (*endpoint).expose(key, region);
         }
@@ -102,7 +122,7 @@ unsafe extern "C" fn reg(
     domain: *mut fid,
     buf: *const c_void,
     len: usize,
-    _access: u64,
+    access: u64,
     offset: u64,
     key: u64,
     flags: u64,
@@ -113,7 +133,7 @@ unsafe extern "C" fn reg(
         check(offset, flags)?;
         let place = iovec { iov_base: buf.cast_mut(), iov_len: len };
         // SAFETY: the caller's promise.
-        unsafe { register(domain.cast(), &place, key, context, mr) }
+        unsafe { register(domain.cast(), &place, access, key, context, mr) }
     })
 }
 
@@ -121,7 +141,7 @@ unsafe extern "C" fn regv(
     domain: *mut fid,
     iov: *const iovec,
     count: usize,
-    _access: u64,
+    access: u64,
     offset: u64,
     key: u64,
     flags: u64,
@@ -132,7 +152,7 @@ unsafe extern "C" fn regv(
         check(offset, flags)?;
         let place = only(iov, count)?;
         // SAFETY: the caller's promise.
-        unsafe { register(domain.cast(), place, key, context, mr) }
+        unsafe { register(domain.cast(), place, access, key, context, mr) }
     })
 }
 
@@ -147,7 +167,7 @@ unsafe extern "C" fn regattr(
         check(attr.offset, flags)?;
         let place = only(attr.mr_iov, attr.iov_count)?;
         // SAFETY: the caller's promise.
-        unsafe { register(domain.cast(), place, attr.requested_key, attr.context, mr) }
+        unsafe { register(domain.cast(), place, attr.access, attr.requested_key, attr.context, mr) }
     })
 }
 
@@ -207,10 +227,10 @@ mod tests {
         let mut regions = Regions::new(false);
         let mut memory = [0u8; 16];
         let at = memory.as_mut_ptr();
-        assert_eq!(regions.add(at, 16, 0).unwrap().0, 0);
-        let (key, region) = regions.add(at, 8, u64::MAX).unwrap();
+        assert_eq!(regions.add((at, 16), 0, Access::Both).unwrap().0, 0);
+        let (key, region) = regions.add((at, 8), u64::MAX, Access::Read).unwrap();
         assert_eq!((key, region.start, region.len), (u64::MAX, 0, 8));
-        assert_eq!(regions.add(at, 8, 0).err().unwrap().errno, FI_ENOKEY);
+        assert_eq!(regions.add((at, 8), 0, Access::Both).err().unwrap().errno, FI_ENOKEY);
     }
 
     #[test]
@@ -218,8 +238,8 @@ mod tests {
         let mut regions = Regions::new(true);
         let mut memory = [0u8; 16];
         let at = memory.as_mut_ptr();
-        let (first, region) = regions.add(at, 16, 0).unwrap();
-        let (second, _) = regions.add(at, 16, 0).unwrap();
+        let (first, region) = regions.add((at, 16), 0, Access::Both).unwrap();
+        let (second, _) = regions.add((at, 16), 0, Access::Both).unwrap();
         assert_ne!(first, second);
         assert_eq!(region.start, at.addr() as u64);
     }

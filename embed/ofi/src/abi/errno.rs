@@ -7,6 +7,7 @@ c_constants! {
     FI_EIO: c_int = 5,
     FI_EAGAIN: c_int = 11,
     FI_ENOMEM: c_int = 12,
+    FI_EACCES: c_int = 13,
     FI_EBUSY: c_int = 16,
     FI_EINVAL: c_int = 22,
     FI_ENOSYS: c_int = 38,

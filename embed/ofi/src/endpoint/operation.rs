@@ -9,7 +9,7 @@ use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use taffrail::{Error, Fault, Request, Status};
+use taffrail::{Error, Fault, MemoryError, Request, Status};
 
 /// What is told of an operation, and to whom.
 pub struct Operation {
@@ -130,11 +130,13 @@ impl Endpoint {
         self.operations[index] = operation;
     }
 
-    /// A peer that has failed is told by the queue, everything else by the call.
+    /// A peer that has failed, or memory that cannot be reached, is told by the queue, everything else by the call.
     #[cold]
     pub fn not_started(&mut self, error: &Error, operation: Operation) -> isize {
         match error {
-            Error::PeerFailed { .. } => {
+            // The last two: memory of our own, for which a peer's would say the same.
+            Error::PeerFailed { .. }
+            | Error::Memory(MemoryError::Unknown { .. } | MemoryError::NoAccess { .. }) => {
                 self.failed(operation, error);
                 0
             }
@@ -151,8 +153,10 @@ impl Endpoint {
     #[cold]
     pub fn say_why(&mut self, error: &Error) {
         let Error::PeerFailed { rank, fault } = error else { return };
-        if matches!(fault, Fault::Died | Fault::Closed | Fault::NoSuchMemory(_))
-            || self.refused.contains(rank)
+        if matches!(
+            fault,
+            Fault::Died | Fault::Closed | Fault::NoSuchMemory(_) | Fault::NoAccess(_)
+        ) || self.refused.contains(rank)
         {
             return;
         }

@@ -58,8 +58,9 @@ impl Endpoint {
     /// Lets peers reach memory by its key.
     pub fn expose(&mut self, key: u64, region: Region) {
         // SAFETY: the program keeps the memory until it closes the registration.
-        if let Err(error) = unsafe { self.engine.expose(key, region.at, region.len, region.start) }
-        {
+        let exposed =
+            unsafe { self.engine.expose(key, region.at, region.len, region.start, region.access) };
+        if let Err(error) = exposed {
             say(&format!("memory cannot be registered: {error}"));
         }
     }

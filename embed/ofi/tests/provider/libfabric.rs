@@ -99,6 +99,15 @@ fn the_promises_of_the_manual_are_kept() {
 }
 
 #[test]
+fn memory_is_reached_as_its_registration_allows() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "access", &["-lfabric"]);
+    let said = printed(&mut folder.run(&program));
+    assert!(said.contains("memory is reached as it allows"), "{said}");
+}
+
+#[test]
 fn atomic_operations_are_as_in_a_model() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();

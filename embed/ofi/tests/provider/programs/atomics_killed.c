@@ -17,7 +17,7 @@ static void child(int from, int to, volatile struct seen *mine) {
     struct fid_mr *mr;
     open_world(&w, FI_THREAD_DOMAIN, FI_WAIT_NONE);
     ep = open_endpoint(&w, 0);
-    IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_WRITE, 0, 9, 0, &mr, NULL), 0);
+    IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &mr, NULL), 0);
     fi_addr_t parent = meet(&w, ep, from, to);
     for (;;) {
         mine->started++;
@@ -46,7 +46,7 @@ int main(void) {
     }
     open_world(&w, FI_THREAD_DOMAIN, FI_WAIT_NONE);
     ep = open_endpoint(&w, 0);
-    IS(fi_mr_reg(w.domain, pair, sizeof pair, FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
+    IS(fi_mr_reg(w.domain, pair, sizeof pair, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
     for (int i = 0; i < CHILDREN; i++) peers[i] = meet(&w, ep, up[i][0], down[i][1]);
     // All of them are at it when the first is killed, and the others go on.
     struct fi_cq_tagged_entry entry;
@@ -97,7 +97,7 @@ int main(void) {
         open_world(&mine, FI_THREAD_DOMAIN, FI_WAIT_NONE);
         w = mine;
         ep = open_endpoint(&w, 0);
-        IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_WRITE, 0, 9, 0, &theirs, NULL), 0);
+        IS(fi_mr_reg(w.domain, &word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &theirs, NULL), 0);
         meet(&w, ep, down2[0], up2[1]);
         // Meets its peer, and then looks at nothing any more.
         while (word == 0) fi_cq_read(w.cq, &entry, 1);
