@@ -45,7 +45,7 @@ unsafe fn take<const SAFE: bool>(
             }
             index += 1;
         }
-        let cq = &mut *cq;
+        let (queue, cq) = (cq, &mut *cq);
         let mut taken = 0;
         while taken < count {
             match cq.ready.front() {
@@ -57,7 +57,7 @@ unsafe fn take<const SAFE: bool>(
                     cq.ready.pop_front();
                     taken += 1;
                 }
-                Some(_) if taken == 0 => return -FI_EAVAIL as isize,
+                Some(_) if taken == 0 => return failed(queue),
                 _ => break,
             }
         }
@@ -76,6 +76,25 @@ unsafe fn take<const SAFE: bool>(
         cq.patience.found_something();
         taken as isize
     }
+}
+
+/// What is answered while a failure is next. Each read makes progress, this one too: a program that
+/// looks for a message until there is one (`FI_PEEK`) reads nothing but failures.
+///
+/// # Safety
+/// An open queue, and the lock.
+#[cold]
+unsafe fn failed(cq: *mut Cq) -> isize {
+    // SAFETY: the caller's promise. No reference to the queue lives while endpoints write to it.
+    unsafe {
+        let mut index = 0;
+        while let Some(endpoint) = (&*cq).bound.get(index) {
+            // What is broken has been said, and is told by the reads that come next.
+            let _ = (*endpoint).advance(1, 1);
+            index += 1;
+        }
+    }
+    -FI_EAVAIL as isize
 }
 
 /// What is answered to a program that asks for no entry while there are some.

@@ -108,6 +108,17 @@ fn memory_is_reached_as_its_registration_allows() {
 }
 
 #[test]
+fn operations_end_when_and_as_the_manual_says() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "completions", &["-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("operations end as they should"), "{said}");
+    }
+}
+
+#[test]
 fn atomic_operations_are_as_in_a_model() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();
