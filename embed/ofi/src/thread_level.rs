@@ -1,12 +1,15 @@
 //! What logging does not cover of a program that calls its MPI from several threads.
 //!
 //! The order in which threads get to call is not logged (`docs/mpi.md`, "What a program must not do"). MPIs serialise
-//! calls before they call libfabric, so the MPI is asked: by its public functions, which any thread may call
-//! at any time, if this process has them.
+//! calls before they call libfabric, so the MPI is asked, by its public functions. `MPI_Initialized` may be called
+//! by any thread at any time. `MPI_Query_thread` may not be called within `MPI_Finalize`: Open MPI ends the job then,
+//! so of Open MPI its variable is read. MPICH calls it finalised only when its endpoints are closed.
 
 use crate::say::say;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Of MPICH and Open MPI.
 const MPI_THREAD_MULTIPLE: c_int = 3;
@@ -31,8 +34,7 @@ impl ThreadLevel {
             taffrail::environment::value(name)
                 .is_some_and(|value| value.trim_matches('0').is_empty())
         };
-        let is_multiple = || ask(c"MPI_Query_thread") == Some(MPI_THREAD_MULTIPLE);
-        if is("PMI_RANK") && is("TAFFRAIL_INCARNATION") && is_multiple() {
+        if is("PMI_RANK") && is("TAFFRAIL_INCARNATION") && level() == Some(MPI_THREAD_MULTIPLE) {
             say(
                 "the program asks for MPI_THREAD_MULTIPLE: the order in which its threads call MPI is not \
                  logged; if it decides what is sent or who receives what, a killed rank is not repeated as it was",
@@ -41,17 +43,28 @@ impl ThreadLevel {
     }
 }
 
+/// The level of threads of the MPI, which is initialised.
+fn level() -> Option<c_int> {
+    if let Some(variable) = find(c"ompi_mpi_thread_provided") {
+        // SAFETY: an int of Open MPI's, at home in a library that is not unloaded. It is written in `MPI_Init`.
+        return Some(unsafe { variable.cast::<AtomicI32>().as_ref() }.load(Ordering::Relaxed));
+    }
+    ask(c"MPI_Query_thread")
+}
+
 /// What a function of the MPI says, if there is one.
 fn ask(name: &CStr) -> Option<c_int> {
-    // SAFETY: a look-up by name has no preconditions.
-    let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if found.is_null() {
-        return None;
-    }
+    let found = find(name)?;
     let mut value = 0;
-    // SAFETY: both functions have this signature in every MPI, and may be called at any time by any thread.
-    unsafe { transmute::<*mut c_void, Query>(found)(&mut value) };
+    // SAFETY: both functions have this signature in every MPI, and any thread may call them now.
+    unsafe { transmute::<*mut c_void, Query>(found.as_ptr())(&mut value) };
     Some(value)
+}
+
+/// A function or variable of this process.
+fn find(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: a look-up by name has no preconditions.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
 #[cfg(test)]

@@ -15,6 +15,29 @@ fn a_send_that_was_freed_before_finalize_arrives() {
     }
 }
 
+/// The programs that are right under every MPI, their ranks each a set.
+#[test]
+fn programs_that_once_failed_are_right_under_every_mpi() {
+    let Some(bench) = Bench::new() else { return };
+    let apart = &["--logging", "pessimistic", "--sets", "rank"][..];
+    let programs: [(&str, &str, &[&str]); 4] = [
+        ("first-thread-ended.c", "2", &["message"]),
+        ("free-then-finalize.c", "2", &["65537"]),
+        ("killed-with-a-daemon.c", "3", &["15"]),
+        ("mpi-11.c", "2", &["1", "20"]),
+    ];
+    for mpi in installed::all() {
+        let check = |(name, ranks, words): (&str, &str, &[&str])| {
+            let how = [mpi.start, apart, &["-n", ranks]].concat();
+            bench.mpi(&mpi, &how, name, words).is_right();
+        };
+        // Most of the time they wait.
+        std::thread::scope(|scope| {
+            programs.into_iter().for_each(|program| drop(scope.spawn(move || check(program))));
+        });
+    }
+}
+
 #[test]
 fn accumulates_out_of_one_buffer_end_one_by_one() {
     let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };

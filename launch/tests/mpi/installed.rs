@@ -56,6 +56,13 @@ pub fn other(which: &str) -> Option<Mpi> {
     Some(Mpi { mpicc, folder: Some(folder), start })
 }
 
+/// All of them.
+#[allow(dead_code)]
+pub fn all() -> impl Iterator<Item = Mpi> {
+    let others = ["mpich", "openmpi", "intel"].into_iter().map(other);
+    [mpich(), open_mpi()].into_iter().chain(others).flatten()
+}
+
 impl Mpi {
     /// Has a command find it.
     pub fn choose<'a>(&self, command: &'a mut Command) -> &'a mut Command {
