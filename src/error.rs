@@ -66,7 +66,9 @@ pub enum Error {
     #[error("this endpoint belongs to the parent of this forked process; open one of your own")]
     UsedAfterFork,
     /// The payload of an active message is longer than such may be.
-    #[error("payload of {got} bytes; an active message holds {limit}: send the rest as a message")]
+    #[error("payload of {}; an active message holds {limit}: send the rest as a message",
+        counted(*.got, "byte")
+    )]
     TooLong {
         /// Bytes asked for.
         got: usize,

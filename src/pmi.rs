@@ -110,6 +110,17 @@ impl Message {
     }
 }
 
+/// For people; [`Message::to_line`] is for the other side.
+impl std::fmt::Display for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cmd={}", self.cmd.escape_debug())?;
+        let mut pairs = self.pairs.iter();
+        pairs.try_for_each(|(key, value)| {
+            write!(f, " {}={}", key.escape_debug(), value.escape_debug())
+        })
+    }
+}
+
 fn writable(what: &'static str, text: &str, banned: &[char]) -> Result<(), WireError> {
     if what != "value" && text.is_empty() {
         return Err(unwritable(what, text, "it is empty"));

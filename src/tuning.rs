@@ -1,6 +1,7 @@
 //! What was measured of a host, and the file it is kept in.
 
 use crate::engine::EAGER_LIMIT;
+use crate::words::counted;
 use crate::{Error, environment};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -167,7 +168,14 @@ impl Announced {
     fn costs(&self, piece: usize) -> Result<Costs, (&'static str, String)> {
         let table = |key, ns: &[f64]| {
             if ns.len() != self.bytes.len() {
-                return Err((key, format!("{} times for {} sizes", ns.len(), self.bytes.len())));
+                return Err((
+                    key,
+                    format!(
+                        "{} for {}",
+                        counted(ns.len(), "time"),
+                        counted(self.bytes.len(), "size")
+                    ),
+                ));
             }
             let points: Vec<_> = self.bytes.iter().copied().zip(ns.iter().copied()).collect();
             Cost::table(&points).map_err(|bad| (key, bad.to_string()))
@@ -279,7 +287,7 @@ mod tests {
             ("eager_max = 131072", "eager_max = 1024", "eager_max", "expected 65536 to 1048576"),
             ("64000.0", "-1.0", "announced.pieces", "-1 ns for 1048576 bytes"),
             ("64000.0", "true", "announced.pieces[1]", "invalid type"),
-            ("[3000.0, 50000.0]", "[3000.0]", "announced.mapped", "1 times for 2 sizes"),
+            ("[3000.0, 50000.0]", "[3000.0]", "announced.mapped", "1 time for 2 sizes"),
             ("[65536, 1048576]", "[65536, 1]", "announced.read", "sizes must ascend"),
             ("[announced]", "[announced", "the file", "line"),
         ] {

@@ -115,7 +115,7 @@ pub enum BadTable {
         len: usize,
     },
     /// Times that are none.
-    #[error("{ns} ns for {len} bytes; a time must be finite and above 0")]
+    #[error("{ns} ns for {}; a time must be finite and above 0", crate::words::counted(*.len, "byte"))]
     Time {
         /// The size.
         len: usize,

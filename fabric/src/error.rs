@@ -1,5 +1,7 @@
 //! What can go wrong, typed.
 
+use crate::words::counted;
+
 /// Why a message, a get or a put was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -10,7 +12,7 @@ pub enum Refused {
     #[error("the peer failed: {0}")]
     Failed(Fault),
     /// The payload does not fit one message.
-    #[error("payload of {got} bytes, one message holds {limit}")]
+    #[error("payload of {}, one message holds {limit}", counted(*.got, "byte"))]
     TooLong {
         /// Bytes asked for.
         got: usize,
@@ -74,7 +76,7 @@ pub enum Fault {
 #[non_exhaustive]
 pub enum MemoryError {
     /// Not enough of something.
-    #[error("{what}: {need} bytes needed, {have}; {remedy}")]
+    #[error("{what}: {} needed, {have}; {remedy}", counted(*.need, "byte"))]
     Short {
         /// What ran out.
         what: &'static str,

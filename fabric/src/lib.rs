@@ -27,6 +27,7 @@ mod copying;
 mod cost;
 mod error;
 mod payload;
+pub mod words;
 
 pub use copying::{copy, skew};
 pub use cost::{BadTable, Caps, Cost, Denied};

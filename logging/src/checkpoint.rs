@@ -47,7 +47,7 @@ pub enum PositionError {
         have: usize,
     },
     /// It is of another number of ranks.
-    #[error("a checkpoint of a job of {got} ranks, and this one has {expected}")]
+    #[error("a checkpoint of a job whose ranks are {got}; those of this job are {expected}")]
     Ranks {
         /// As many as there are.
         expected: u32,

@@ -31,6 +31,13 @@ pub struct Set {
     pub job: u64,
 }
 
+impl std::fmt::Display for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Set { number, members, job } = self;
+        write!(f, "set {number} (members: {members}, job {job:016x})")
+    }
+}
+
 /// What all members of a set had written at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {

@@ -44,6 +44,21 @@ pub enum Answer {
     Claimed(Name),
 }
 
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let message = |f: &mut std::fmt::Formatter<'_>, how, Name { source, context, seq }| {
+            write!(f, "message {seq} of rank {source} (context {context}) was {how}")
+        };
+        match *self {
+            Answer::Free => write!(f, "nothing"),
+            Answer::Nothing => write!(f, "that a poll has found nothing"),
+            Answer::Found(index) => write!(f, "that a poll has found request {index} done"),
+            Answer::Probed(name) => message(f, "probed", name),
+            Answer::Claimed(name) => message(f, "taken (mprobe)", name),
+        }
+    }
+}
+
 /// Why a log cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
@@ -239,6 +254,13 @@ mod tests {
 
     fn name(seq: u32) -> Name {
         Name { source: 5, context: 1, seq }
+    }
+
+    #[test]
+    fn an_answer_is_said_in_words() {
+        let said = "message 9 of rank 5 (context 1) was probed";
+        assert_eq!(Answer::Probed(name(9)).to_string(), said);
+        assert_eq!(Answer::Found(3).to_string(), "that a poll has found request 3 done");
     }
 
     type Told = Replay<std::vec::IntoIter<Clocked>>;

@@ -1,6 +1,7 @@
 //! What can go wrong while measuring.
 
 use std::path::PathBuf;
+use taffrail::words::counted;
 
 /// An error of `taffrail-perf`.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +42,9 @@ pub enum Error {
     },
     /// A message arrived changed.
     #[error(
-        "a message of {size} bytes arrived changed: byte {at} should be {expected:#04x} and is \
-         {got:#04x}; please report this with the output of `taffrail info`"
+        "a message of {} arrived changed: byte {at} should be {expected:#04x} and is {got:#04x}; please report this \
+         with the output of `taffrail info`",
+        counted(*.size, "byte")
     )]
     Changed {
         /// Bytes of the message.

@@ -206,7 +206,7 @@ impl Pull {
                     self.back,
                     self.pieces.count - self.front
                 ),
-                got: format!("{taken:?}"),
+                got: format!("serial {}, front {}, back {}", taken.serial, taken.front, taken.back),
             });
         }
         self.back = taken.back;

@@ -1,6 +1,7 @@
 //! Reading and writing a peer's plain memory through the kernel (cross memory attach).
 
 use rustix::io::Errno;
+use taffrail_fabric::words::counted;
 use taffrail_fabric::{Denied, Fault};
 
 /// The kernel moves at most this many bytes in one call (2 GiB less a page).
@@ -8,7 +9,7 @@ const LIMIT: usize = 0x7fff_f000;
 
 /// Why memory of a peer could not be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{call} with process {pid} failed after {done} bytes: {errno}")]
+#[error("{call} with process {pid} failed after {}: {errno}", counted(*.done, "byte"))]
 pub(crate) struct CmaError {
     /// The system call.
     pub call: &'static str,

@@ -7,6 +7,7 @@
 //! which the reader stores after its last look at `p` (release).
 
 use crate::sync::{AtomicU64, Ordering};
+use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fault, Head, Payload};
 
 /// Bytes of a slot: a cache line.
@@ -262,7 +263,7 @@ unsafe fn write_head(body: *mut u8, head: Head) -> *mut u8 {
 fn impossible_credit(possible: std::ops::Range<u64>, got: u64) -> Fault {
     Fault::Protocol {
         place: "inbox.consumed",
-        expected: format!("{possible:?}"),
+        expected: format!("{} or more, below {}", possible.start, possible.end),
         got: got.to_string(),
     }
 }
@@ -310,6 +311,17 @@ pub(crate) enum Place {
     Slots(usize),
     /// In the writer's outbox; not validated.
     Outbox { offset: u64, len: u32 },
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Place::Slots(len) => write!(f, "{} in slots", counted(len, "byte")),
+            Place::Outbox { offset, len } => {
+                write!(f, "{} at {offset} of the outbox", counted(len, "byte"))
+            }
+        }
+    }
 }
 
 /// The reading end.

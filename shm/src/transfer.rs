@@ -10,6 +10,7 @@ use crate::{cma, ring};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
+use taffrail_fabric::words::counted;
 use taffrail_fabric::{
     Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token,
 };
@@ -85,7 +86,9 @@ impl Transfers {
             || addr.checked_add(len).is_none()
             || into.checked_add(len).is_none()
         {
-            return Err(wrong("a range of memory and a serial", format!("{body:?}")));
+            let got =
+                format!("{} from {addr:#x} to {into:#x}, serial {serial}", counted(len, "byte"));
+            return Err(wrong("a range of memory and a serial", got));
         }
         // Where the kernel does not let us write, the reader goes on alone.
         if pair.cold.cma.is_ok() {
@@ -270,7 +273,8 @@ impl Line {
                 return Ok(NonNull::new(at).map(|at| Remote::Mapped { at, _keep: None }));
             }
             if key.region != 0 {
-                let what = format!("{len} bytes at {offset} behind region {}", key.region);
+                let what =
+                    format!("{} at {offset} behind region {}", counted(len, "byte"), key.region);
                 self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
                 return Ok(None);
             }
@@ -283,7 +287,7 @@ impl Line {
                 return Ok(Some(Remote::Mapped { at, _keep: Some(memory.clone()) }));
             }
             // Given up by its owner, or never as long as that.
-            let what = format!("{len} bytes at {offset} behind region {}", key.region);
+            let what = format!("{} at {offset} behind region {}", counted(len, "byte"), key.region);
             self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
             return Ok(None);
         }

@@ -1,6 +1,7 @@
 //! The process's side of PMI-1.
 
 use crate::pmi::{self, Message, OUR_KEYS};
+use crate::words::counted;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -146,7 +147,7 @@ impl Client {
         let room = maxes.number("vallen_max").and_then(|n| usize::try_from(n.checked_sub(1)?).ok());
         self.room = room.unwrap_or(0).min(ROOM);
         if self.room < 16 {
-            return Err(format!("the launcher's values are too short: {maxes:?}"));
+            return Err(format!("the launcher's values are too short: {maxes}"));
         }
         let name = self.ask(Message::new("get_my_kvsname"), "my_kvsname")?;
         self.kvsname = required(&name, "kvsname")?.to_owned();
@@ -176,8 +177,8 @@ impl Client {
         let count = pieces.len();
         if count > MAX_PIECES {
             return Err(format!(
-                "{label:?} is {} bytes long; at most {} can be exchanged at the start",
-                mine.len(),
+                "{label:?} is {} long; at most {} can be exchanged at the start",
+                counted(mine.len(), "byte"),
                 MAX_PIECES * (self.room - COUNT)
             ));
         }
@@ -243,11 +244,11 @@ impl Client {
             .map_err(|e| format!("waiting for {answer} from the launcher: {e}"))?
             .ok_or_else(|| format!("the launcher hung up where {answer} was expected"))?;
         if message.cmd != answer {
-            return Err(format!("the launcher should answer {answer}, it said {message:?}"));
+            return Err(format!("the launcher should answer {answer}, it said {message}"));
         }
         match message.number("rc") {
             None | Some(0) => Ok(message),
-            Some(rc) => Err(format!("the launcher refused: {answer} rc={rc}: {message:?}")),
+            Some(rc) => Err(format!("the launcher refused: {answer} rc={rc}: {message}")),
         }
     }
 }
@@ -268,7 +269,7 @@ impl std::fmt::Debug for Client {
 }
 
 fn required<'m>(message: &'m Message, key: &str) -> Result<&'m str, String> {
-    message.get(key).ok_or_else(|| format!("the launcher's answer has no {key}: {message:?}"))
+    message.get(key).ok_or_else(|| format!("the launcher's answer has no {key}: {message}"))
 }
 
 /// Bytes kept free for the number of pieces and its colon.

@@ -8,6 +8,7 @@ use crate::options::{
     TAFFRAIL_OPTION_CONTEXT, TAFFRAIL_OPTION_DATA, dest, pattern, taffrail_options_t,
 };
 use std::ffi::c_void;
+use taffrail::words::counted;
 use taffrail::{Buffer, View};
 use taffrail_code_t::TAFFRAIL_OK;
 
@@ -80,7 +81,8 @@ pub unsafe extern "C" fn taffrail_buffer_truncate(
         let has = buffer.buffer.len();
         if len > has {
             return Err(Failure::Argument(format!(
-                "a buffer of {has} bytes cannot be truncated to {len}; allocate a longer one"
+                "a buffer of {} cannot be truncated to {len}; allocate a longer one",
+                counted(has, "byte")
             )));
         }
         buffer.buffer.truncate(len);

@@ -72,6 +72,19 @@ pub enum Packet {
     Told(Told),
 }
 
+impl std::fmt::Display for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self {
+            Packet::Serve { .. } => "serve",
+            Packet::Ready { .. } => "ready",
+            Packet::Fetch { .. } => "fetch",
+            Packet::Events { .. } => "events",
+            Packet::Told(_) => "news",
+        };
+        write!(f, "`{what}` of rank {}", self.rank())
+    }
+}
+
 /// What the logger says about a rank.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event logger: {text}")]

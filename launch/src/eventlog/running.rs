@@ -148,6 +148,6 @@ pub fn unasked(packet: &Packet) -> ChannelError {
     ChannelError::Malformed(Malformed {
         field: "order",
         expected: "an answer to what was asked".into(),
-        got: format!("{packet:?}"),
+        got: packet.to_string(),
     })
 }

@@ -310,7 +310,7 @@ fn backwards(packet: &Packet) -> Malformed {
     Malformed {
         field: "direction",
         expected: "a packet for the event logger".into(),
-        got: format!("{packet:?}"),
+        got: packet.to_string(),
     }
 }
 

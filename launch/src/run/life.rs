@@ -21,10 +21,10 @@ use cause::{Cause, signal_status};
 pub use event::{Action, Checkpoint, Event};
 pub use rank::{By, End};
 use rank::{Meaning, Membership, RankLife, State};
-use restart::{Death, Recovering, spans};
+use restart::{Death, Recovering};
 use std::time::Duration;
 use taffrail::units::format_duration;
-use taffrail::words::counted;
+use taffrail::words::{counted, spans};
 
 /// How long ranks have to end by themselves once asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -177,7 +177,7 @@ impl Life {
         let given_up = self.ranks_where(|rank| rank.state == State::GivenUp);
         if self.on_failure == OnFailure::ShrinkReport && !given_up.is_empty() {
             let (gone, all) = (given_up.len(), self.ranks.len());
-            let ranks = spans(&given_up);
+            let ranks = spans(given_up.iter().copied());
             lines.push(format!(
                 "{gone} of {} were killed, the others went on: {ranks}",
                 counted(all, "rank")
@@ -188,7 +188,7 @@ impl Life {
         if self.verdict.is_none() && !never.is_empty() {
             never.sort_unstable();
             let s = if never.len() == 1 { "" } else { "s" };
-            let ranks = spans(&never);
+            let ranks = spans(never.iter().copied());
             lines.push(format!(
                 "rank{s} {ranks} ended without finalising (MPI_Finalize); no other rank waited for that"
             ));

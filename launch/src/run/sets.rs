@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use taffrail::words::counted;
 
 /// The set of each rank. Sets are numbered from 0, and all ranks are in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Sets {
                     format!("line {number}: expected the number of a rank, got {word:?}")
                 })?;
                 let place = found.get_mut(rank).ok_or_else(|| {
-                    format!("line {number}: no rank {rank} in a job of {ranks} ranks")
+                    format!("line {number}: no rank {rank} in a job of {}", counted(ranks, "rank"))
                 })?;
                 if let Some((_, before)) = place {
                     return Err(format!(
@@ -56,7 +57,7 @@ impl Sets {
         let missing = found.iter().position(Option::is_none);
         match missing {
             Some(rank) => {
-                Err(format!("rank {rank} is in no set; each of the {ranks} ranks must be in one"))
+                Err(format!("rank {rank} is in no set; each rank of the job must be in one"))
             }
             None => Ok(Sets(found.into_iter().flatten().map(|(set, _)| set).collect())),
         }
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(error("0 1\n2 x"), "line 2: expected the number of a rank, got \"x\"");
         assert_eq!(error("0 1\n2 3"), "line 2: no rank 3 in a job of 3 ranks");
         assert_eq!(error("0 1\n\n2 1"), "line 3: rank 1 is in a set already, in line 1");
-        assert_eq!(error("0\n2"), "rank 1 is in no set; each of the 3 ranks must be in one");
+        assert_eq!(error("0\n2"), "rank 1 is in no set; each rank of the job must be in one");
         assert!(error("").starts_with("rank 0 is in no set"));
         let missing = Sets::choose("no/such/file", 3).unwrap_err();
         assert!(missing.starts_with("--sets no/such/file: No such file"), "{missing}");

@@ -55,13 +55,13 @@ impl Determinant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CausalError {
     /// The message is not a number of determinants.
-    #[error("a message of {got} bytes, expected 1 or more determinants of {DETERMINANT} bytes")]
+    #[error("a message of length {got}, expected 1 or more determinants of {DETERMINANT} bytes")]
     Length {
         /// Its bytes.
         got: usize,
     },
     /// A determinant of a rank that there is not.
-    #[error("a determinant of rank {got}, there are {ranks} ranks")]
+    #[error("a determinant of rank {got}; ranks are below {ranks}")]
     Rank {
         /// The rank it names.
         got: Rank,

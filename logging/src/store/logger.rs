@@ -68,7 +68,7 @@ pub struct Served {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// It is already, or its set is said to be something else than it was.
-    #[error("rank {rank} of {got:?}: {expected}")]
+    #[error("rank {rank} of {got}: {expected}")]
     Order {
         /// The rank.
         rank: Rank,
@@ -187,7 +187,7 @@ impl Logger {
         let place = self.groups.iter().position(|known| known.set().number == set.number);
         let Some(known) = place.map(|place| &self.groups[place]) else { return Ok(place) };
         if *known.set() != set {
-            return wrong(format!("other members are of {:?}", known.set()));
+            return wrong(format!("other members are of {}", known.set()));
         }
         if known.ledgers().len() == set.members as usize {
             return wrong("the set has all of its members".into());

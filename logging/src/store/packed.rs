@@ -53,13 +53,13 @@ pub enum BlockError {
         got: u32,
     },
     /// It is not all there.
-    #[error("{got} bytes of it are there")]
+    #[error("it ends behind byte {got}")]
     Short {
         /// How many.
         got: usize,
     },
     /// Its bytes are no events, or more or fewer than it says.
-    #[error("its bytes are not {count} events")]
+    #[error("it says that its events are {count}, and its bytes are not")]
     Events {
         /// How many it says there are.
         count: u32,

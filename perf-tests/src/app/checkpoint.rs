@@ -4,6 +4,7 @@ use super::Application;
 use crate::Error;
 use std::io::IoSlice;
 use taffrail::Endpoint;
+use taffrail::words::counted;
 
 /// Takes a checkpoint of a rank that has done so many iterations; where none is taken, nothing happens.
 pub fn take(
@@ -34,8 +35,8 @@ pub fn restore(application: &mut dyn Application, taken: &[u8]) -> Result<u32, E
         _ => {
             return Err(Error::Invalid {
                 what: "the checkpoint of an application",
-                expected: format!("{expected} bytes"),
-                got: format!("{} bytes", taken.len()),
+                expected: counted(expected, "byte"),
+                got: counted(taken.len(), "byte"),
             });
         }
     };

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use taffrail::Endpoint;
+use taffrail::words::counted;
 use taffrail_launch::FailureOptions;
 
 /// Where NetPIPE writes when it is not told where.
@@ -167,7 +168,7 @@ impl Netpipe {
             let Point { size, step, .. } = point;
             let wanted = self.repetitions.unwrap_or_else(|| repetitions(last_size, step, seconds));
             let times = pair.agree(wanted as f64)? as u64;
-            bar.step(format!("{size} bytes"));
+            bar.step(counted(size, "byte"));
             let mut buffers = self.buffers(pair.endpoint, size)?;
             let trials = run::measure(pair, mode, &mut buffers, &mut checkpoints, times)?;
             // A clock too coarse for a few messages may say 0.

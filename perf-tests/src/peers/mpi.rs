@@ -3,6 +3,7 @@
 use super::running::{find, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use taffrail::words::counted;
 
 /// Open MPI's half round trip, in microseconds.
 pub fn open_mpi_us(size: usize) -> Result<f64, String> {
@@ -45,7 +46,8 @@ fn netpipe_us(launcher: &mut Command, netpipe: PathBuf, size: usize) -> Result<f
     launcher.arg(netpipe).args(["-p", "0", "-l", &bytes, "-u", &bytes, "-o"]).arg(&output);
     run(launcher)?;
     let text = std::fs::read_to_string(output).map_err(|e| format!("{name}'s output: {e}"))?;
-    output_file_us(&text, size).ok_or_else(|| format!("{name} wrote no line for {size} bytes"))
+    output_file_us(&text, size)
+        .ok_or_else(|| format!("{name} wrote no line for {}", counted(size, "byte")))
 }
 
 /// The microseconds of `size` bytes in NetPIPE's output file. From its rate, which has more digits

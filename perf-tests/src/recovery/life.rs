@@ -104,7 +104,10 @@ impl Cost {
         for pair in lives.windows(2).filter(|pair| pair[0].killed) {
             let [before, after] = pair else { unreachable!("windows of two") };
             let (true, Some(caught_up)) = (after.rank == before.rank, after.caught_up_ns) else {
-                let got = format!("{after:?} after {before:?}");
+                let got = {
+                    let caught_up = if after.caught_up_ns.is_some() { "" } else { "not " };
+                    format!("rank {} after rank {}, {caught_up}caught up", after.rank, before.rank)
+                };
                 return Err(invalid("the successor of a killed rank", "one".into(), got));
             };
             cost.original_ms.get_or_insert(ms(before.ready_ns, before.over_ns));

@@ -5,6 +5,8 @@ use crate::app::Name;
 use crate::stats::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
+use taffrail::words::counted;
 
 /// One thing that is measured in every round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,21 @@ pub struct OnTheWay {
     pub checkpoints: bool,
     /// How many are killed.
     pub faults: u32,
+}
+
+impl fmt::Display for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Experiment::AtTheEnd(size) => {
+                write!(f, "ring with {}, a rank killed at its end", counted(size, "byte"))
+            }
+            Experiment::OnTheWay(OnTheWay { app, checkpoints, faults }) => {
+                let (_, name, ..) = APPLICATIONS[app];
+                let with = if checkpoints { "with" } else { "without" };
+                write!(f, "{name}, {with} checkpoints, {}", counted(faults, "kill"))
+            }
+        }
+    }
 }
 
 impl OnTheWay {
@@ -94,7 +111,7 @@ impl Results {
             Ok(cost) => of.push(Some(cost)),
             Err(reason) => {
                 of.push(None);
-                self.missing.push(format!("{experiment:?}: {reason}"));
+                self.missing.push(format!("{experiment}: {reason}"));
             }
         }
     }
@@ -199,6 +216,21 @@ fn spread(samples: Vec<f64>) -> Option<Spread> {
 pub mod tests {
     use super::*;
 
+    #[test]
+    fn an_experiment_that_is_missing_is_named_in_words() {
+        let mut results = Results::default();
+        results.begin_round();
+        let jacobi3d = OnTheWay { app: 1, checkpoints: true, faults: 1 };
+        for experiment in [Experiment::AtTheEnd(1), Experiment::OnTheWay(jacobi3d)] {
+            results.add(experiment, Err("no".into()));
+        }
+        let said = [
+            "ring with 1 byte, a rank killed at its end: no",
+            "jacobi3d, with checkpoints, 1 kill: no",
+        ];
+        assert_eq!(results.missing, said);
+    }
+
     pub fn cost(whole_ms: f64, again_ms: &[f64], started_ms: &[f64]) -> Cost {
         Cost {
             whole_ms,
@@ -262,7 +294,7 @@ pub mod tests {
         results.add(of, Ok(cost(200.0, &[25.0], &[3.0])));
         assert_eq!(results.ratio(of).unwrap().median, 0.25);
         assert_eq!(results.row(of).unwrap().rounds_ms, [100.0]);
-        assert_eq!(results.missing, ["AtTheEnd(64): crashed"]);
+        assert_eq!(results.missing, ["ring with 64 bytes, a rank killed at its end: crashed"]);
         assert_eq!(results.checksum(of), Some("ab"));
         assert_eq!(results.checksum(Experiment::AtTheEnd(8)), None);
     }

@@ -9,6 +9,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::transfer::Transfers;
 use crate::wait;
 use std::os::fd::AsFd;
+use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink};
 
 impl Line {
@@ -91,7 +92,7 @@ impl Line {
         let fault = Fault::Protocol {
             place: "mailbox",
             expected: format!("kind below {}, at most {MAIL} bytes", Head::KINDS),
-            got: format!("kind {kind}, {size} bytes"),
+            got: format!("kind {kind}, {}", counted(size, "byte")),
         };
         self.cut(from, fault);
     }
@@ -119,7 +120,7 @@ impl Line {
         let fault = Fault::Protocol {
             place: "slot.offset, slot.len",
             expected: format!("at most {SEGMENT} bytes inside an outbox of {}", pair.outbox_len),
-            got: format!("{len} bytes at {offset}"),
+            got: format!("{} at {offset}", counted(len, "byte")),
         };
         self.cut(from, fault);
         false
@@ -160,7 +161,7 @@ impl Line {
                 let fault = Fault::Protocol {
                     place: "slot.kind",
                     expected: format!("below {}, {ASSIST} or {GOODBYE}", Head::KINDS),
-                    got: format!("{kind} with {place:?}"),
+                    got: format!("{kind}, {place}"),
                 };
                 self.cut(from, fault);
                 false

@@ -1,6 +1,7 @@
 //! How much memory is left, to refuse what cannot be had before the kernel ends somebody for it.
 
 use std::path::{Path, PathBuf};
+use taffrail_fabric::words::counted;
 
 use rustix::io::Errno;
 use taffrail_fabric::MemoryError;
@@ -42,11 +43,11 @@ impl Room {
     fn text(&self) -> String {
         match &self.group {
             Some((path, limit)) => format!(
-                "{} bytes are left of the {limit} that memory.max of {} allows",
-                self.left,
+                "{} left of the {limit} that memory.max of {} allows",
+                counted(self.left, "byte"),
                 path.display()
             ),
-            None => format!("{} bytes are available (MemAvailable)", self.left),
+            None => format!("{} available (MemAvailable)", counted(self.left, "byte")),
         }
     }
 
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(room.left, 1520);
         assert_eq!(room.group, Some((groups.join("job"), 10000)));
         let error = room.short(2000).to_string();
-        assert!(error.contains("2000 bytes needed, 1520 bytes are left of the 10000"), "{error}");
+        assert!(error.contains("2000 bytes needed, 1520 bytes left of the 10000"), "{error}");
         assert!(error.contains("memory.max"), "{error}");
     }
 
@@ -138,7 +139,7 @@ mod tests {
         let error = check(1 << 60).unwrap_err();
         let MemoryError::Short { need, have, .. } = error else { panic!("{error}") };
         assert_eq!(need, 1 << 60);
-        assert!(have.contains("bytes are"), "{have}");
+        assert!(have.contains(" bytes "), "{have}");
         check(4096).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! A peer's shared memory, mapped here.
 
 use std::os::fd::{AsFd, OwnedFd};
+use taffrail_fabric::words::counted;
 
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
@@ -79,12 +80,12 @@ impl From<OpenError> for Fault {
                 Fault::Protocol { place, expected: "a memfd sealed against shrinking".into(), got }
             }
             OpenError::Size { expected, got } => {
-                Fault::Protocol { place, expected, got: format!("{got} bytes") }
+                Fault::Protocol { place, expected, got: counted(got, "byte") }
             }
             OpenError::Holes { len, have } => Fault::Protocol {
                 place,
                 expected: format!("{len} bytes allocated"),
-                got: format!("{have} bytes"),
+                got: counted(have, "byte"),
             },
             OpenError::NoAddressSpace(short) => {
                 Fault::Os { call: "mmap", errno: short.to_string() }

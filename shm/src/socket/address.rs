@@ -1,6 +1,7 @@
 //! Where a process listens: the abstract name of its socket, as text.
 
 use super::Malformed;
+use taffrail_fabric::words::counted;
 
 /// The longest name of a unix socket, without the zero byte in front.
 const MOST: usize = 107;
@@ -24,7 +25,7 @@ impl Address {
             return Err(Malformed {
                 place: "address",
                 expected: format!("1 to {MOST} printable ASCII characters without spaces"),
-                got: format!("{} bytes, {:?}", text.len(), text.escape_ascii().to_string()),
+                got: format!("{}, \"{}\"", counted(text.len(), "byte"), text.escape_ascii()),
             });
         }
         let mut bytes = [0; MOST];

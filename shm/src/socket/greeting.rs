@@ -103,6 +103,6 @@ fn check_doorbell(doorbell: &OwnedFd) -> Result<(), LinkError> {
     Err(LinkError::Protocol(Malformed {
         place: "HELLO, doorbell",
         expected: "an eventfd that does not block".into(),
-        got: format!("a descriptor with the flags {flags:?}"),
+        got: format!("a descriptor with the flags {:#x}", flags.bits()),
     }))
 }

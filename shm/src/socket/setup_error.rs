@@ -1,6 +1,7 @@
 //! Why a set of processes could not be connected.
 
 use std::time::Duration;
+use taffrail_fabric::words::numbered;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -54,7 +55,7 @@ pub enum SetupError {
         bad: Malformed,
     },
     /// The time is over and peers are missing.
-    #[error("ranks {ranks:?} did not appear within {waited:?}{}", refused_text(.refused))]
+    #[error("{} did not appear within {waited:?}{}", numbered("rank", .ranks), refused_text(.refused))]
     Missing {
         /// The peers that are missing.
         ranks: Vec<u32>,

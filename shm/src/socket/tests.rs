@@ -275,7 +275,7 @@ fn a_missing_rank_is_named_when_the_time_is_over() {
     assert!(start.elapsed() >= patience);
     let expected = SetupError::Missing { ranks: vec![0, 2], waited: patience, refused: vec![] };
     assert_eq!(error, expected);
-    assert_eq!(error.to_string(), "ranks [0, 2] did not appear within 100ms");
+    assert_eq!(error.to_string(), "ranks 0, 2 did not appear within 100ms");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Log {
 
 /// The error of a program that does not do again what it did.
 pub(super) fn diverged(answer: Answer, call: &'static str) -> Error {
-    Error::Diverged { call, log: format!("{answer:?}") }
+    Error::Diverged { call, log: answer.to_string() }
 }
 
 impl Endpoint {

@@ -9,6 +9,7 @@ use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
 use crate::engine::request::{ANY, Slot, Stage};
+use crate::words::counted;
 use crate::{Endpoint, Error, Rank, explain};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -199,7 +200,7 @@ impl Endpoint {
         let missing = BTreeSet::from_iter(unreceived.chain(absent));
         let missing: Vec<(u16, u32)> = missing.into_iter().collect();
         if missing.len() + channels.len() > MOST_MISSING {
-            let what = format!("{} messages of rank {rank} were not received", missing.len());
+            let what = format!("unreceived of rank {rank}: {}", counted(missing.len(), "message"));
             return Err(Error::Pending { what });
         }
         let next = log.outbound.numbers(rank).to_vec();

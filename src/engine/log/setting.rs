@@ -1,6 +1,7 @@
 //! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
 
 use super::former::LogFiles;
+use crate::words::counted;
 use crate::{Error, Rank, environment, units};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::str::FromStr;
@@ -101,7 +102,9 @@ impl Setting {
         let for_each = |name: &'static str| -> Result<Vec<u32>, Error> {
             let list = look(name).and_then(|text| numbers(&text, ','));
             let right = list.filter(|list| list.len() == ranks as usize);
-            right.ok_or_else(|| wrong(name, &format!("{ranks} numbers, one for each rank")))
+            right.ok_or_else(|| {
+                wrong(name, &format!("{}, one for each rank", counted(ranks, "number")))
+            })
         };
         let sets = for_each("TAFFRAIL_SETS")?;
         let generations = for_each("TAFFRAIL_GENERATIONS")?;

@@ -12,6 +12,7 @@ use std::ffi::{c_int, c_void};
 use std::io::IoSliceMut;
 use std::ptr::NonNull;
 use taffrail::Data;
+use taffrail::words::counted;
 
 /// Messages of one lane never meet receives of another.
 #[derive(Clone, Copy)]
@@ -69,7 +70,7 @@ fn too_much_data(data: u64) -> c_int {
 /// Open MPI 4.1 does this with persistent sends from `MPI_BOTTOM`.
 #[cold]
 pub fn no_buffer(len: usize) -> isize {
-    say(&format!("a message of {len} bytes at address 0 (FI_EINVAL)"));
+    say(&format!("a message of {} at address 0 (FI_EINVAL)", counted(len, "byte")));
     -FI_EINVAL as isize
 }
 

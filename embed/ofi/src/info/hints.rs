@@ -73,8 +73,9 @@ impl Wish {
             ("domain_attr->name", &self.domain_name, offer::DOMAIN),
         ];
         for (what, got, ours) in names {
-            if got.as_deref().is_some_and(|got| Ok(got) != ours.to_str()) {
-                return Err(no(format!("{what}: asked for {got:?}, there is {ours:?}")));
+            let ours = ours.to_string_lossy();
+            if let Some(got) = got.as_deref().filter(|got| *got != ours) {
+                return Err(no(format!("{what}: asked for {got:?}, there is {ours}")));
             }
         }
         Ok(())
@@ -224,7 +225,10 @@ mod tests {
         assert!(refused(|w| w.info.caps = 1 << 5).starts_with("caps: 0x20 "));
         assert!(refused(|w| w.ep.r#type = 1).contains("ep_attr->type"));
         assert!(refused(|w| w.domain.cq_data_size = 8).contains("asked for 8, there is 4"));
-        assert!(refused(|w| w.fabric_name = Some("ib0".into())).contains("ib0"));
+        assert!(
+            refused(|w| w.fabric_name = Some("ib0".into()))
+                .contains("asked for \"ib0\", there is ")
+        );
         assert!(refused(|w| w.tx.inject_size = 1 << 20).contains("inject_size"));
         assert!(refused(|w| w.rx.op_flags = FI_FENCE).contains("rx_attr->op_flags"));
         assert!(refused(|w| w.ep.max_order_waw_size = 1 << 20).contains("max_order_waw_size"));

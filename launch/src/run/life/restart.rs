@@ -7,7 +7,7 @@ use crate::run::failures::OnFailure;
 use crate::run::signals;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use taffrail::words::counted;
+use taffrail::words::{counted, spans};
 
 /// What it means when a rank is killed after all were done with each other.
 const NOT_DONE: &str = "all messages were done with; what it had still to do by itself, such as to write its results, is not done";
@@ -267,7 +267,7 @@ impl Life {
         self.stats.checkpoints += checkpoints.len() as u32;
         let what = match done.ranks[..] {
             [rank] => format!("it as incarnation {}", self.generations[rank].incarnation),
-            _ => format!("ranks {}", spans(&done.ranks)),
+            _ => format!("ranks {}", spans(done.ranks.iter().copied())),
         };
         let from = match checkpoints[..] {
             [] => String::new(),
@@ -337,20 +337,4 @@ impl Life {
 
 fn all_were_done(rank: usize) -> String {
     format!("it is not restarted, since rank {rank} is done with all others: {NOT_DONE}")
-}
-
-/// `0-3, 5`, of numbers in order.
-pub(super) fn spans(numbers: &[usize]) -> String {
-    let mut spans: Vec<(usize, usize)> = Vec::new();
-    for &number in numbers {
-        match spans.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => spans.push((number, number)),
-        }
-    }
-    let text = |(first, last): &(usize, usize)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    spans.iter().map(text).collect::<Vec<_>>().join(", ")
 }

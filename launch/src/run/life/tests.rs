@@ -299,10 +299,3 @@ fn the_time_limit_and_trouble_of_the_launcher_end_the_job() {
     let actions = at(&mut life, 10, vec![Event::Trouble { status: 1, why: "why".into() }]);
     ends(&life, &actions, 1, "why");
 }
-
-#[test]
-fn neighbours_are_joined() {
-    assert_eq!(spans(&[]), "");
-    assert_eq!(spans(&[3]), "3");
-    assert_eq!(spans(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
-}

@@ -42,8 +42,8 @@ fn who_does_not_belong_to_the_set_is_refused() {
     };
     let set = held.set();
     assert!(refused(set, 0).ends_with("it is served already"));
-    assert!(refused(Set { members: 3, ..set }, 1).contains("members: 2"));
-    assert!(refused(Set { job: 7, ..set }, 1).contains("job: 6"));
+    assert!(refused(Set { members: 3, ..set }, 1).contains("of set 4 (members: 2,"));
+    assert!(refused(Set { job: 7, ..set }, 1).contains(", job 0000000000000006)"));
     held.serve(&mut logger, 1).unwrap();
     let error = logger.serve_in(folder, set, Held::on_disk(4).reader(2)).unwrap_err();
     assert!(error.to_string().ends_with("has all of its members"), "{error}");

@@ -1,0 +1,54 @@
+//! Counts and numbers in words, for messages of all crates.
+
+/// `1 message`, `2 messages`, `3 processes`.
+pub fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    let plural = match (count, what.ends_with(['s', 'x', 'h'])) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {what}{plural}")
+}
+
+/// `0-3, 5`, of numbers in order.
+pub fn spans(numbers: impl IntoIterator<Item = impl TryInto<u64>>) -> String {
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for number in numbers.into_iter().filter_map(|number| number.try_into().ok()) {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => spans.push((number, number)),
+        }
+    }
+    let text = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    spans.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// `rank 3`, `ranks 0-3, 5`, of numbers in order.
+pub fn numbered(what: &str, numbers: &[u32]) -> String {
+    let s = if numbers.len() == 1 { "" } else { "s" };
+    format!("{what}{s} {}", spans(numbers.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(counted(0u64, "message"), "0 messages");
+        assert_eq!(counted(1usize, "rank"), "1 rank");
+        assert_eq!(counted(2u32, "process"), "2 processes");
+    }
+
+    #[test]
+    fn numbers_side_by_side_are_joined() {
+        assert_eq!(spans([0u32; 0]), "");
+        assert_eq!(spans([0usize, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+        assert_eq!(numbered("rank", &[3]), "rank 3");
+        assert_eq!(numbered("rank", &[0, 2]), "ranks 0, 2");
+    }
+}
