@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -12,6 +12,10 @@ use crate::socket::Link;
 
 /// Events taken from the kernel in one call.
 const BATCH: usize = 64;
+
+/// How long the end of a process may follow that of its connection: the kernel closes what a process has
+/// open just before it says that it has ended.
+const ENDS_SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// Stands for this process itself among the ranks.
 const OWN: u64 = u64::MAX;
@@ -111,6 +115,16 @@ impl Watch {
             }
             other
         });
+    }
+
+    /// Whether the process of a peer that has hung up has ended.
+    #[cold]
+    pub fn has_ended(&self, rank: u32) -> bool {
+        self.gone.contains(&rank)
+            || self.processes.iter().any(|(of, process)| {
+                let mut process = [PollFd::new(process, PollFlags::IN)];
+                *of == rank && matches!(rustix::event::poll(&mut process, Some(&ENDS_SOON)), Ok(1))
+            })
     }
 
     /// Appends what is with which peer, without waiting. The same is said again by the next call

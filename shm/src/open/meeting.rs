@@ -91,13 +91,17 @@ impl Line {
             Stage::ToGreet(link) => match seats.say_hello(self, seat, &link) {
                 Ok(()) => Stage::Greeted(link),
                 Err(LinkError::Full) => Stage::ToGreet(link),
-                Err(error) => return self.fail(seat, address, ended(address, error), Some(link)),
+                Err(error) => {
+                    let fault = self.left(seat, address, error);
+                    return self.fail(seat, address, fault, Some(link));
+                }
             },
             Stage::Greeted(link) => match hear(&seats.hello, link) {
                 Ok(Ok(peer)) => return self.answered(seats, seat, address, peer),
                 Ok(Err(silent)) => Stage::Greeted(silent),
                 Err((error, link)) => {
-                    return self.fail(seat, address, ended(address, error), Some(link));
+                    let fault = self.left(seat, address, error);
+                    return self.fail(seat, address, fault, Some(link));
                 }
             },
             Stage::ToAnswer(pair, own) => {
@@ -186,14 +190,26 @@ impl Line {
     /// Somebody who came by himself has left before our answer. Nobody knows of him, if we have not
     /// called him as well.
     fn unanswered(&mut self, seat: usize, address: Address, pair: Pair, why: LinkError) -> Seat {
+        tracing::debug!(%address, %why, "a process that has connected was not answered");
+        let fault = self.pairs[seat].is_awaited().then(|| self.left(seat, address, why));
         if let Some(maps) = &pair.cold.mapped {
             self.watch.remove(seat as u32, &maps.link);
         }
-        if self.pairs[seat].is_awaited() {
-            return self.fail(seat, address, ended(address, why), None);
+        match fault {
+            Some(fault) => self.fail(seat, address, fault, None),
+            None => Seat::Vacant,
         }
-        tracing::debug!(%address, %why, "a process that has connected was not answered");
-        Seat::Vacant
+    }
+
+    /// What has become of somebody whose connection ended before we have met.
+    fn left(&self, seat: usize, address: Address, error: LinkError) -> Fault {
+        match error {
+            LinkError::Closed if self.watch.has_ended(seat as u32) => Fault::Died,
+            LinkError::Closed => {
+                Fault::Unreachable { address: address.to_string(), why: HUNG_UP.into() }
+            }
+            other => other.into(),
+        }
     }
 
     /// The connection of a call, or its process, has ended.
@@ -202,8 +218,13 @@ impl Line {
         // It may have answered before.
         let mut events = self.meet_some(|seat| seat == peer.index());
         if self.pairs[peer.index()].is_awaited() {
-            let address = self.address_of(peer).unwrap_or_default().to_owned();
-            self.hang_up(peer, Fault::Unreachable { address, why: HUNG_UP.into() });
+            let fault = if self.watch.has_ended(peer.0) {
+                Fault::Died
+            } else {
+                let address = self.address_of(peer).unwrap_or_default().to_owned();
+                Fault::Unreachable { address, why: HUNG_UP.into() }
+            };
+            self.hang_up(peer, fault);
             events += 1;
         }
         events
@@ -271,7 +292,7 @@ pub(super) fn seating(seats: &Seats, seat: usize, hello: &Hello) -> Seating {
 }
 
 const HUNG_UP: &str =
-    "it hung up instead of answering: it ended, or its own log says why it refused";
+    "it hung up instead of answering: it closed its endpoint, or its own log says why it refused";
 
 fn unreachable(address: Address, error: DialError) -> Fault {
     let why = match error {
@@ -283,14 +304,4 @@ fn unreachable(address: Address, error: DialError) -> Fault {
         other => other.to_string(),
     };
     Fault::Unreachable { address: address.to_string(), why }
-}
-
-/// What has become of somebody whose connection ended before we have met.
-fn ended(address: Address, error: LinkError) -> Fault {
-    match error {
-        LinkError::Closed => {
-            Fault::Unreachable { address: address.to_string(), why: HUNG_UP.into() }
-        }
-        other => other.into(),
-    }
 }
