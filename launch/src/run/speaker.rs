@@ -30,15 +30,18 @@ impl Speaker {
         let message = pmi::parse(line).ok();
         let cmd = message.as_ref().map(|message| message.cmd.as_str()).unwrap_or_default();
         let is_other = ![0, pid].contains(&self.pid) && pid != 0;
-        let is_new = is_other && cmd == "init";
-        if is_new || self.refused.contains(&pid) && is_other {
-            if is_new {
-                self.refused.push(pid);
-            }
-            return Speech::OfOther { is_new, answer: answer(cmd) };
+        let was_refused = self.refused.contains(&pid);
+        if cmd == "init" && is_other && !was_refused {
+            self.refused.push(pid);
+        }
+        if cmd == "init" && is_other || cmd != "init" && was_refused {
+            return Speech::OfOther { is_new: !was_refused, answer: answer(cmd) };
         }
         match cmd {
-            "init" => self.pid = pid,
+            "init" => {
+                self.pid = pid;
+                self.refused.retain(|&other| other != pid);
+            }
             "finalize" => self.pid = 0,
             _ => {}
         }
@@ -59,6 +62,8 @@ fn answer(cmd: &str) -> Option<Message> {
 
 /// What is said of a process that was refused.
 pub fn why(rank: &str, pid: i32, program: &str) -> String {
+    // It may be gone already.
+    let program = if program.is_empty() { "PROGRAM" } else { program };
     let unset = VARIABLES.map(|name| format!("-u {name}")).join(" ");
     format!(
         "{rank} has started the MPI program {program} (pid {pid}), which asks to join the job as the same rank; it is \
@@ -87,6 +92,10 @@ mod tests {
         assert_eq!(speaker.hear(8, b"cmd=abort exitcode=1\n"), abort);
         assert_eq!(speaker.hear(7, b"cmd=barrier_in\n"), Speech::OfRank);
         assert!(is_refused(&speaker.hear(9, INIT)), "and a third");
+        assert_eq!(speaker.hear(7, b"cmd=finalize\n"), Speech::OfRank);
+        assert_eq!(speaker.hear(8, b"cmd=abort exitcode=1\n"), abort, "it has not joined since");
+        assert_eq!(speaker.hear(8, INIT), Speech::OfRank);
+        assert_eq!(speaker.hear(8, b"cmd=barrier_in\n"), Speech::OfRank);
     }
 
     #[test]
