@@ -29,7 +29,7 @@ fn a_reader_that_stands_still_does_not_keep_the_launcher_from_its_duties() {
 }
 
 #[test]
-fn one_rank_has_all_processors_and_two_jobs_share_none_while_others_are_idle() {
+fn one_rank_has_all_processors_and_so_has_a_job_beside_one_that_is_bound() {
     script_is_right("run-bound-to-first-processors.sh");
 }
 
