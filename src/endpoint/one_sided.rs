@@ -191,6 +191,13 @@ impl Endpoint {
         Ok(self.forget_named(name))
     }
 
+    /// Whether memory that we have [exposed](Self::expose) by this name is there, but does not allow this in so
+    /// many bytes from `address` on.
+    pub fn refuses(&self, name: u64, address: u64, len: u64, access: Access) -> bool {
+        let is_known = len > 0 && self.named.contains_key(&name);
+        is_known && self.named_memory((name, address), len, access).is_err()
+    }
+
     /// Starts to read memory that a peer has [exposed](Self::expose) by this name, from `address` on.
     /// The peer has a part in it, when it makes progress.
     ///

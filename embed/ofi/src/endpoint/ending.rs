@@ -113,8 +113,8 @@ impl Endpoint {
                 self.failed(ended, &error);
             }
             Completion::Ended(Ok(status)) if operation.kind == Kind::Notice => {
-                operation.kind = Kind::None;
-                self.noticed(&status);
+                let ended = std::mem::replace(operation, free);
+                self.noticed(&status, ended.kept());
             }
             Completion::Ended(Ok(status)) if operation.kind == Kind::Departure => {
                 operation.kind = Kind::None;

@@ -75,6 +75,11 @@ impl Operation {
         &mut self.memory.insert(memory).whole
     }
 
+    /// The memory that it keeps.
+    pub fn kept(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |memory| &memory.whole)
+    }
+
     /// Takes note of the buffer of a multi-receive.
     pub fn keep_buffer(&mut self, buffer: iovec) {
         self.memory = Some(Box::new(Memory { whole: Box::default(), places: vec![buffer] }));

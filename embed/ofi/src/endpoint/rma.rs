@@ -17,7 +17,7 @@ use crate::mr::Region;
 use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
-use taffrail::{Dest, Error, Pattern};
+use taffrail::{Access, Dest, Error, Pattern};
 
 const fn table<const SAFE: bool>() -> fi_ops_rma {
     fi_ops_rma {
@@ -42,9 +42,11 @@ pub fn ops(safe: bool) -> &'static fi_ops_rma {
     if safe { &SHARED_OPS } else { &SOLO_OPS }
 }
 
-/// Messages that tell the target of a write: without payload, with the writer's data, and as tag the
+/// Messages that tell the target of a write: key and address, with the writer's data, and as tag the
 /// length of the write.
 const NOTICES: u16 = 0x8000;
+/// Bytes of key and address.
+const NOTICE: usize = 16;
 
 /// Memory of a peer.
 #[derive(Clone, Copy)]
@@ -72,12 +74,12 @@ impl Endpoint {
 
     /// Waits for the next notice of a write.
     pub fn await_notice(&mut self) {
-        let nowhere = place(std::ptr::null_mut());
         let from = Pattern { source: None, context: NOTICES, tag: 0, ignore: u64::MAX };
-        // SAFETY: no bytes.
-        let started = unsafe { self.engine.irecv_raw(from, nowhere, 0) };
-        let operation =
+        let mut operation =
             Operation::new(Kind::Notice, FI_RMA | FI_REMOTE_WRITE, std::ptr::null_mut(), true);
+        let into = operation.keep(Box::new([0; NOTICE]));
+        // SAFETY: memory of ours that the operation keeps.
+        let started = unsafe { self.engine.irecv_raw(from, into.as_mut_ptr(), into.len()) };
         if started.is_ok() {
             self.started(started, operation);
         }
@@ -164,17 +166,18 @@ impl Endpoint {
         let told = self.started(started, operation);
         match data {
             Some(data) if told == 0 => {
-                self.notify(Dest { rank, context: NOTICES, tag: len as u64, data })
+                let notice = Dest { rank, context: NOTICES, tag: len as u64, data };
+                self.notify(&notice, to)
             }
             _ => told,
         }
     }
 
     /// Tells the target of a write, which is there before this.
-    fn notify(&mut self, notice: Dest) -> isize {
-        let nothing = place(std::ptr::null_mut());
-        // SAFETY: no bytes.
-        match unsafe { self.engine.inject(&notice, nothing, 0) } {
+    fn notify(&mut self, notice: &Dest, to: Remote) -> isize {
+        let body = [to.key.to_le_bytes(), to.address.to_le_bytes()].concat();
+        // SAFETY: the bytes are there.
+        match unsafe { self.engine.inject(notice, body.as_ptr(), body.len()) } {
             Ok(()) | Err(Error::PeerFailed { .. }) => 0,
             Err(error) => -errno_of(&error) as isize,
         }
@@ -203,8 +206,15 @@ impl Endpoint {
         unsafe { self.put(to, at, len, data, operation) }
     }
 
-    /// A peer has written to our memory, and says so.
-    pub fn noticed(&mut self, status: &taffrail::Status) {
+    /// A peer has written to our memory, and says so; unless the memory does not allow it, and is as it was.
+    pub fn noticed(&mut self, status: &taffrail::Status, body: &[u8]) {
+        let word = |at: usize| body.get(at..at + 8).and_then(|word| word.try_into().ok());
+        let (key, address) = (word(0).map(u64::from_le_bytes), word(8).map(u64::from_le_bytes));
+        if let (Some(key), Some(address)) = (key, address)
+            && self.engine.refuses(key, address, status.tag, Access::Write)
+        {
+            return self.await_notice();
+        }
         let mut entry = Entry::new(std::ptr::null_mut(), FI_RMA | FI_REMOTE_WRITE);
         self.describe(&mut entry, status);
         (entry.len, entry.tag) = (entry.tag as usize, 0);

@@ -73,6 +73,19 @@ static void reach(struct fid_ep *ep, fi_addr_t to, int is_ours) {
     // Nobody is told of an injected write that is refused, and no bytes need no memory.
     IS(fi_inject_write(ep, mine, 8, to, 0, 3), 0);
     nothing(&w);
+    // Nor is the target told of writes with data that were not done, and of those that were it is.
+    IS(fi_inject_writedata(ep, mine, 8, 77, to, 0, 3), 0);
+    IS(fi_inject_writedata(ep, mine, 8, 77, to, LEN - 7, 4), 0);
+    nothing(&w);
+    IS(fi_writedata(ep, mine, 8, NULL, 77, to, 0, 3, mine), 0);
+    IS(next_failure(&w).err, FI_EACCES);
+    nothing(&w);
+    if (is_ours) {
+        IS(fi_inject_writedata(ep, mine, 8, 78, to, 0, 4), 0);
+        struct fi_cq_tagged_entry entry = next(&w);
+        CHECK(entry.data == 78 && entry.len == 8 && entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA));
+        memset(memory[3], '3', LEN);
+    }
     if (is_ours) CHECK(memory[2][0] == '2');
     IS(fi_write(ep, mine, 0, NULL, to, 0, 3, mine), 0);
     CHECK(next(&w).op_context == mine);
