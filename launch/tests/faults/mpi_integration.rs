@@ -105,6 +105,24 @@ fn a_program_with_several_threads_is_told_what_is_not_logged() {
     }
 }
 
+/// The same, where the MPI came with a library that the program has loaded for itself.
+#[test]
+fn an_mpi_that_was_loaded_by_a_module_is_asked_as_well() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::mpich()) else { return };
+    let options = ["-w", "-shared", "-fPIC", "-Dmain=its_main"];
+    let source = Bench::source("mpi-thread-multiple.c");
+    let module = mpi.compile(&source, bench.folder.path(), &options);
+    let loader = bench.folder.path().join("loader");
+    let mut cc = Command::new("cc");
+    cc.arg("-o").arg(&loader).arg(Bench::source("loads-its-mpi.c")).arg("-ldl");
+    assert!(cc.status().expect("a C compiler is installed").success());
+    let mut command = bench.command(bench.taffrail());
+    command.args(["run", "-n", "2", "--logging", "pessimistic", "--sets", "rank"]);
+    let ended = ended(command.arg(loader).arg(module));
+    let said = ended.err.matches("taffrail: the program asks for MPI_THREAD_MULTIPLE: ");
+    assert_eq!((ended.status, said.count()), (Some(0), 1), "{ended:#?}");
+}
+
 /// Sessions one after the other in one process, logged, and with a kill in the second.
 #[test]
 fn sessions_of_mpich_are_logged_and_replayed() {
