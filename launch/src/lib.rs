@@ -13,6 +13,8 @@ pub mod mpirun;
 pub mod pages;
 mod print;
 pub mod run;
+#[doc(hidden)]
+pub mod stack;
 
 pub use print::{print, print_usage};
 pub use run::{Args, Bind, FailureOptions, guard, run};

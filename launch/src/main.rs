@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use taffrail_launch::{eventlog, info, mpi, mpirun, pages, print_usage, run};
+use taffrail_launch::{eventlog, info, mpi, mpirun, pages, print_usage, run, stack};
 
 #[derive(Parser)]
 #[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
@@ -42,6 +42,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(status) = stack::check(256) {
+        return status;
+    }
     let words = mpirun::command_line(std::env::args_os(), &Cli::command());
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,

@@ -8,7 +8,7 @@ mod cpus;
 mod event_loop;
 mod failures;
 pub(crate) mod family;
-mod files;
+pub(crate) mod files;
 mod guard;
 mod heartbeat;
 mod kept_input;

@@ -70,6 +70,9 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(status) = taffrail_launch::stack::check(1024) {
+        return status;
+    }
     let command = match Arguments::try_parse() {
         Ok(Arguments { verbosity, command }) => {
             verbosity.apply();

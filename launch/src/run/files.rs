@@ -8,7 +8,7 @@ static GIVEN: OnceLock<Rlimit> = OnceLock::new();
 
 /// Lets this process have as many open files as it may give itself.
 pub fn raise_limit() {
-    let Some(given) = present() else { return };
+    let Some(given) = present(libc::RLIMIT_NOFILE) else { return };
     let is_lower = given.current.is_some_and(|now| given.maximum.is_none_or(|most| now < most));
     // A job for which it is too low still says so.
     if is_lower && setrlimit(Resource::Nofile, Rlimit { current: given.maximum, ..given }).is_ok() {
@@ -21,11 +21,11 @@ pub fn limit_to_restore() -> Option<Rlimit> {
     GIVEN.get().copied()
 }
 
-/// The present limit, if the system tells it: rustix takes for granted that it does.
-fn present() -> Option<Rlimit> {
+/// The present limit of a resource, if the system tells it: rustix takes for granted that it does.
+pub fn present(resource: libc::__rlimit_resource_t) -> Option<Rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: it is written to, and nothing else.
-    let told = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
+    let told = unsafe { libc::getrlimit(resource, &mut limit) } == 0;
     let some = |value| (value != libc::RLIM_INFINITY).then_some(value);
     told.then(|| Rlimit { current: some(limit.rlim_cur), maximum: some(limit.rlim_max) })
 }

@@ -145,7 +145,7 @@ impl Life {
         let repeated = failed.iter().filter_map(|(_, signal)| *signal);
         if let Some(signal) = repeated.into_iter().find(|signal| REPEATED.contains(signal)) {
             let why = match signal {
-                libc::SIGPIPE => "whoever read its output is gone",
+                libc::SIGPIPE => "it wrote to a pipe or a socket that nobody reads",
                 libc::SIGXCPU => "its limit of processor time (ulimit -t) stays",
                 _ => "its limit of the size of files (ulimit -f) stays",
             };
