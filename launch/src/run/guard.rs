@@ -3,9 +3,10 @@
 //! A rank itself dies with its launcher (the kernel sees to that), but what the rank has started
 //! would not. The guard holds one end of a connection on which every rank announces its process
 //! group before it runs any program; when the launcher is gone the connection ends, and the guard
-//! kills the groups that are left, and removes the files that MPIs have for the job.
+//! kills the groups that are left, and what has left them and is no daemon, and removes the files that MPIs have for
+//! the job. It shares the outputs of the launcher, to know who holds them.
 
-use super::{Failure, family, in_words, own_program};
+use super::{Failure, family, in_words, left_behind, own_program};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -65,8 +66,6 @@ impl Guard {
         let mut process = own_program::command()
             .arg("guard")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -144,13 +143,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the guard process does.
 pub fn guard() -> ExitCode {
-    own_program::name_process(c"taffrail-guard");
-    let mut groups = BTreeSet::new();
+    own_program::name_process(own_program::GUARD);
+    let (mut groups, mut outputs) = (BTreeSet::new(), BTreeSet::new());
     let mut record = [0; 4];
     let mut connection = std::io::stdin().lock();
     let Some(job) = Guarded::read(&mut connection) else { return ExitCode::SUCCESS };
     while connection.read_exact(&mut record).is_ok() {
         let number = i32::from_ne_bytes(record);
+        outputs.extend(Pid::from_raw(number.max(0)).into_iter().flat_map(left_behind::pipes_of));
         match number {
             1.. => groups.insert(number),
             _ => groups.remove(&number.saturating_neg()),
@@ -164,6 +164,8 @@ pub fn guard() -> ExitCode {
     for &group in &groups {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
+    left_behind::end_everywhere(&job.name, &outputs, Instant::now() + PATIENCE);
+    let_go_of_outputs();
     let until = Instant::now() + PATIENCE;
     let is_there = |group: &Pid| rustix::process::test_kill_process_group(*group).is_ok();
     while groups.iter().any(is_there) && Instant::now() < until {
@@ -171,6 +173,14 @@ pub fn guard() -> ExitCode {
     }
     crate::mpi::remove_left_behind(&job.name, 0..job.ranks as usize);
     ExitCode::SUCCESS
+}
+
+/// Who reads the job's output waits for what is left of the job, not for its files.
+fn let_go_of_outputs() {
+    if let Ok(nowhere) = std::fs::File::open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&nowhere);
+        let _ = rustix::stdio::dup2_stderr(&nowhere);
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! What ranks leave behind when they have ended: it has become a child of the launcher. Most of it ends with
-//! the job; a daemon goes on, and so do children that are not of the job (`docs/spec/rank-life.md`).
+//! the job; a daemon goes on, and so do children that are not of the job (`docs/spec/rank-life.md`). Where the launcher
+//! was killed the guard looks by the same rule, among all processes.
 
 use super::{family, in_words, own_program, ranks, say};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, getsid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getsid, pidfd_open, pidfd_send_signal,
+};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{read, read_dir, read_link};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use taffrail::words::counted;
 
 /// What is to be done about a child of the launcher.
@@ -70,6 +73,41 @@ pub fn end(job: &str, ours: &[Pid]) {
     }
 }
 
+/// Ends what the ranks of a job have left behind whose launcher is gone, wherever it is by now. `outputs` are the pipes
+/// that the launcher read; of its own outputs this process has copies.
+pub fn end_everywhere(job: &str, outputs: &BTreeSet<OsString>, until: Instant) {
+    let is_left = |pid: &Pid| match kin(*pid, job, outputs) {
+        Kin::Orphan => true,
+        // The guard of a job in this job has to do the same.
+        Kin::Server => family::name(pid.as_raw_pid()).as_bytes() != own_program::GUARD.to_bytes(),
+        Kin::Foreign | Kin::Daemon => false,
+    };
+    loop {
+        let others = processes().filter(|pid| *pid != getpid());
+        // Each is held while it is looked at: its number may be another's by the time of the signal.
+        let held = others.map(|pid| (pid, pidfd_open(pid, PidfdFlags::empty())));
+        let mut is_any_left = false;
+        for (pid, held) in held.filter(|(pid, _)| is_left(pid)) {
+            is_any_left = true;
+            let _ = match held {
+                Ok(held) => pidfd_send_signal(held, Signal::KILL),
+                Err(_) => rustix::process::kill_process(pid, Signal::KILL),
+            };
+        }
+        // What they have started meanwhile comes with the next turn.
+        if !is_any_left || Instant::now() > until {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// All that the system shows.
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
 /// Ends a child. Why that is not possible: the call, and what it says.
 fn kill(pid: Pid) -> Result<(), String> {
     let why = |call: &str, e: std::io::Error| format!("({call}): {}", in_words(&e));
@@ -103,16 +141,27 @@ fn kin(pid: Pid, job: &str, outputs: &BTreeSet<OsString>) -> Kin {
 /// Whether a descriptor of a process is an output of the job: of the launcher, or a pipe that it reads.
 fn holds_output(pid: Pid, fd: i32, outputs: &BTreeSet<OsString>) -> bool {
     let Ok(link) = read_link(format!("/proc/{pid}/fd/{fd}")) else { return false };
-    let is_pipe = link.as_os_str().as_bytes().starts_with(b"pipe:");
-    let own = |own: i32| read_link(format!("/proc/self/fd/{own}")).is_ok_and(|own| own == link);
+    let link = OsString::from(link);
+    let own = |own: i32| read_link(format!("/proc/self/fd/{own}")).is_ok_and(|own| own == *link);
     // Two that have opened /dev/null have nothing in common.
     let is_same = |number| own(number) && ranks::is_same_file(pid, fd, number).unwrap_or(true);
-    is_same(1) || is_same(2) || is_pipe && outputs.contains(link.as_os_str())
+    is_same(1) || is_same(2) || outputs.contains(&link)
+}
+
+/// The outputs of a process that are pipes.
+pub fn pipes_of(pid: Pid) -> impl Iterator<Item = OsString> {
+    let links =
+        [1, 2].into_iter().filter_map(move |fd| read_link(format!("/proc/{pid}/fd/{fd}")).ok());
+    links.map(OsString::from).filter(is_pipe)
+}
+
+fn is_pipe(link: &OsString) -> bool {
+    link.as_bytes().starts_with(b"pipe:")
 }
 
 /// The pipes that this process has open.
 fn outputs() -> BTreeSet<OsString> {
     let open = read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| read_link(entry.path()).ok()).map(OsString::from);
-    links.filter(|link| link.as_bytes().starts_with(b"pipe:")).collect()
+    links.filter(is_pipe).collect()
 }

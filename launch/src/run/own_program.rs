@@ -13,6 +13,9 @@ use std::process::Command;
 /// The program file of the process that looks here, wherever that file is by now.
 const OWN_FILE: &str = "/proc/self/exe";
 
+/// The name of a guard.
+pub const GUARD: &CStr = c"taffrail-guard";
+
 /// Starts the program file of this process, when it is run by this process or a fork of it.
 pub fn command() -> Command {
     let mut command = Command::new(path());

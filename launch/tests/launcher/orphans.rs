@@ -27,6 +27,31 @@ fn a_launcher_killed_outright_takes_everybody_along() {
     assert!(soon(|| !pids.iter().any(|pid| runs(pid))), "still running of {pids:?}");
 }
 
+/// The guard has the rule of the launcher: who holds the output is ended, a daemon goes on.
+#[test]
+fn a_launcher_killed_outright_takes_sessions_along_but_no_daemons() {
+    let rank = "setsid sleep 300 & holder=$!; setsid sleep 301 >/dev/null 2>&1 & \
+                echo $holder $! > $DIR/0; wait";
+    for how in [&[][..], &["--label"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let words = [&["run", "-n", "1"], how, &["bash", "-c", rank]].concat();
+        let mut command = taffrail(&words);
+        command.env("DIR", dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let job = command.spawn().unwrap();
+        let pids = family(dir.path(), 1);
+        // Both have their sessions and outputs by then.
+        let sleeps = |pid: &String| {
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("sleep"))
+        };
+        assert!(soon(|| pids.iter().all(sleeps)), "{how:?}");
+        kill_process(Pid::from_child(&job), Signal::KILL).unwrap();
+        job.wait_with_output().unwrap();
+        assert!(soon(|| !runs(&pids[0])), "{how:?}: the session still runs");
+        assert!(runs(&pids[1]), "{how:?}: the daemon was ended");
+        kill_process(Pid::from_raw(pids[1].parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
 #[test]
 fn what_a_failed_job_started_is_gone_when_the_launcher_returns() {
     let dir = tempfile::tempdir().unwrap();
