@@ -126,6 +126,10 @@ pub enum Error {
         "there is no {library}; install it with `cargo xtask install --prefix DIR` and use DIR/bin/taffrail, or set FI_PROVIDER_PATH to the folder that has it"
     )]
     NoProvider { library: PathBuf },
+    #[error(
+        "{library} beside this command cannot be found without /proc ({why}); mount /proc, or set FI_PROVIDER_PATH to the folder that has it"
+    )]
+    NoProc { library: &'static str, why: std::io::Error },
     #[error("cannot start {program}: {why}")]
     NotStarted { program: PathBuf, why: std::io::Error },
 }

@@ -16,7 +16,7 @@ type Variables = Vec<(&'static str, OsString)>;
 /// What an MPI is to be given.
 ///
 /// # Errors
-/// [`Error::NoProvider`] when the library is not where it should be, and the user has chosen no
+/// [`Error::NoProvider`] or [`Error::NoProc`] when the library is not where it should be, and the user has chosen no
 /// other.
 pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
     let set = |name: &str| std::env::var_os(name).is_some();
@@ -28,11 +28,7 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
         Mpi::Open => OPEN_MPI,
     };
     if !set("FI_PROVIDER_PATH") && !set(choice) {
-        let library = library();
-        match library.parent().filter(|_| library.is_file()) {
-            Some(folder) => all.push(("FI_PROVIDER_PATH", folder.into())),
-            None => return Err(Error::NoProvider { library }),
-        }
+        all.push(("FI_PROVIDER_PATH", folder()?));
     }
     all.push((choice, "taffrail".into()));
     all.extend(more.iter().map(|&(name, value)| (name, value.into())));
@@ -47,12 +43,11 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
 /// An error, where there is none. `sets_apart`: some may be started again, and others not.
 pub fn through_provider(sets_apart: bool) -> Result<Variables, Error> {
     let set = |name: &str| std::env::var_os(name).is_some();
-    let library = library();
     let mut all = Variables::new();
-    match library.parent().filter(|_| library.is_file()) {
-        Some(folder) => all.push(("FI_PROVIDER_PATH", folder.into())),
-        None if set("FI_PROVIDER_PATH") => {}
-        None => return Err(Error::NoProvider { library }),
+    match folder() {
+        Ok(folder) => all.push(("FI_PROVIDER_PATH", folder)),
+        Err(_) if set("FI_PROVIDER_PATH") => {}
+        Err(why) => return Err(why),
     }
     let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
     all.extend(choices);
@@ -102,9 +97,11 @@ fn of_intel(launcher: &Path) -> Variables {
     vec![("I_MPI_ROOT", root.into()), ("LD_LIBRARY_PATH", libraries)]
 }
 
-/// In lib/ beside bin/, where this program is.
-fn library() -> PathBuf {
-    let program = std::env::current_exe().unwrap_or_default();
+/// The folder of the library: lib/ beside bin/, where this program is.
+fn folder() -> Result<OsString, Error> {
+    let program = std::env::current_exe().map_err(|why| Error::NoProc { library: LIBRARY, why })?;
     let prefix = program.ancestors().nth(2).unwrap_or(Path::new("/"));
-    prefix.join("lib").join(LIBRARY)
+    let folder = prefix.join("lib");
+    let library = folder.join(LIBRARY);
+    if library.is_file() { Ok(folder.into()) } else { Err(Error::NoProvider { library }) }
 }

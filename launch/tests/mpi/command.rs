@@ -172,6 +172,32 @@ fn what_cannot_be_is_said_in_one_line() {
     assert!(job.err.contains("lib/libtaffrail-fi.so; install it with"), "{job:?}");
 }
 
+/// Without /proc the command does not know where it is, and so not where the provider is.
+#[test]
+fn a_provider_that_is_not_found_for_want_of_proc_is_not_called_missing() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let mut command = Command::new("unshare");
+    command.args([
+        "-m",
+        "bash",
+        "-c",
+        "umount -l /proc || exit 77; PATH=$ONLY exec \"$@\"",
+        "bash",
+    ]);
+    command.args([env!("CARGO_BIN_EXE_taffrail"), "mpi", "-n", "2", "program"]);
+    command.env("ONLY", all.path("bin"));
+    for name in CHOICES {
+        command.env_remove(name);
+    }
+    let job = ended(&mut command);
+    if job.status == Some(77) || job.err.contains("unshare failed") {
+        eprintln!("skipped: /proc cannot be taken away here");
+        return;
+    }
+    assert_eq!((job.status, job.err.lines().count()), (Some(1), 1), "{job:?}");
+    assert!(job.err.contains("cannot be found without /proc"), "{job:?}");
+}
+
 /// Several programs are handed on, and a command line is shown byte by byte.
 #[test]
 fn several_programs_are_one_command_line() {
