@@ -80,10 +80,42 @@ pub fn name(pid: i32) -> String {
     name.trim().to_owned()
 }
 
+/// Whether a process is stopped; `None` where the system does not tell.
+pub fn is_stopped(pid: i32) -> Option<bool> {
+    Some(stat(pid, 0)? == "T")
+}
+
+/// Whether a process is about to end, and has perhaps closed its connections already, or has ended and was not
+/// reaped; `None` if there is no such process, or the system does not tell.
+pub fn is_exiting(pid: i32) -> Option<bool> {
+    const EXITING: u64 = 4;
+    Some(stat(pid, 6)?.parse::<u64>().ok()? & EXITING != 0)
+}
+
+/// A field of what the system says of a process, counted from the one behind the name, which may have anything
+/// in it.
+fn stat(pid: i32, field: usize) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let rest = stat.rsplit(") ").next()?;
+    rest.split(' ').nth(field).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn the_state_of_a_process_is_known_until_it_is_reaped() {
+        let mut process = Command::new("sleep").arg("100").spawn().unwrap();
+        let (child, pid) = (Pid::from_child(&process), process.id() as i32);
+        assert_eq!((is_exiting(pid), is_stopped(pid)), (Some(false), Some(false)));
+        process.kill().unwrap();
+        wait_for(PATIENCE, || Ok(has_ended(child)?.then_some(()))).unwrap();
+        assert_eq!(is_exiting(pid), Some(true));
+        process.wait().unwrap();
+        assert_eq!((is_exiting(pid), is_stopped(pid)), (None, None));
+    }
 
     #[test]
     fn a_wait_has_an_end() {

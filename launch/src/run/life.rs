@@ -19,7 +19,7 @@ use super::sets::Sets;
 use super::signals;
 use cause::{Cause, signal_status};
 pub use event::{Action, Checkpoint, Event};
-pub use rank::{By, End};
+pub use rank::{By, End, Process};
 use rank::{Meaning, Membership, RankLife, State};
 use restart::{Death, Recovering};
 use std::time::Duration;
@@ -81,8 +81,8 @@ struct Held {
     /// The rank that failed first, as far as was seen: its own end explains nothing.
     first: Option<usize>,
     until: Duration,
-    /// Ranks that were about to end when it was noticed; `None` until that is known.
-    exiting: Option<Vec<usize>>,
+    /// Processes that were about to end when it was noticed; `None` until that is known.
+    exiting: Option<Vec<Process>>,
 }
 
 impl Life {
@@ -218,6 +218,7 @@ impl Life {
             Event::Exits { rank, pid, status } => self.ranks[rank].exits(pid, status),
             Event::ProgramOver { rank, pid } => self.ranks[rank].program_over(pid),
             Event::Aborted { rank, code, text } => {
+                self.ranks[rank].aborted = true;
                 self.fail(Cause::aborted(&self.ranks[rank], code, text));
             }
             Event::Stuck { waiting, gone } => self.fail(Cause::stuck(waiting, gone)),
@@ -229,7 +230,7 @@ impl Life {
             Event::Recovered { rank, events, checkpoint } => {
                 self.recovered(rank, events, checkpoint);
             }
-            Event::Exiting { ranks } => self.exiting(ranks),
+            Event::Exiting { processes } => self.exiting(processes),
             Event::Overdue { rank, limit } => self.overdue(rank, limit),
             Event::Signalled { signal, to_ranks } => self.signalled(signal, to_ranks),
             Event::TimedOut { limit } => self.fail(Cause::of_launcher(
@@ -245,6 +246,10 @@ impl Life {
         if matches!(self.ranks[rank].state, State::Restarting { .. }) {
             return self.stopped(rank, end);
         }
+        if self.ranks[rank].aborted {
+            self.ranks[rank].state = State::Failed;
+            return self.leave(rank);
+        }
         match self.ranks[rank].meaning(end) {
             Meaning::Well => self.ended_well(rank),
             Meaning::Failed(cause) => {
@@ -256,9 +261,6 @@ impl Life {
                 self.ranks[rank].state = State::Killed;
                 killed.push((cause, signal));
             }
-        }
-        if let Some(Held { exiting: Some(exiting), .. }) = &mut self.held {
-            exiting.retain(|&other| other != rank);
         }
     }
 

@@ -1,10 +1,9 @@
 //! The members of ranks: processes that have joined the job. What they say of themselves on a connection of
 //! their own (`TAFFRAIL_OVER`, `docs/spec/rank-life.md`), and when those end that the launcher has not started.
 
-use super::Failure;
-use super::in_words;
-use super::life::{By, Event};
+use super::life::{By, Event, Process};
 use super::ranks::RankEnv;
+use super::{Failure, family, in_words};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
@@ -67,6 +66,13 @@ impl Members {
     /// Members that are no direct children: readable when they have ended.
     pub fn watched(&self) -> impl Iterator<Item = (usize, i32, BorrowedFd<'_>)> {
         self.watched.iter().map(|member| (member.rank, member.pid, member.pidfd.as_fd()))
+    }
+
+    /// Those of them that are about to end, or gone.
+    pub fn exiting(&self) -> impl Iterator<Item = Process> {
+        let exiting =
+            self.watched.iter().filter(|member| family::is_exiting(member.pid) != Some(false));
+        exiting.map(|member| Process { rank: member.rank, pid: member.pid })
     }
 
     /// What the processes of a rank have said.

@@ -162,22 +162,12 @@ impl Rank {
 
     /// Whether its process is stopped, as far as the system tells.
     pub fn is_stopped(&self) -> bool {
-        self.stat(0).is_some_and(|state| state == "T")
+        family::is_stopped(self.pid().as_raw_pid()) == Some(true)
     }
 
     /// Whether its process is about to end, and has perhaps closed its connections already.
     pub fn is_exiting(&self) -> bool {
-        const EXITING: u64 = 4;
-        let flags = self.stat(6).and_then(|flags| flags.parse::<u64>().ok());
-        self.runs() && flags.is_some_and(|flags| flags & EXITING != 0)
-    }
-
-    /// A field of what the system says of its process, counted from the one behind the name, which may have
-    /// anything in it.
-    fn stat(&self, field: usize) -> Option<String> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
-        let rest = stat.rsplit(") ").next()?;
-        rest.split(' ').nth(field).map(str::to_owned)
+        self.runs() && family::is_exiting(self.pid().as_raw_pid()) == Some(true)
     }
 
     /// Sends a signal to the rank and all that it has started.

@@ -1,7 +1,7 @@
 //! What the state machine of ranks' lives (`life.rs`) decides is carried out here.
 
 use super::event_loop::Job;
-use super::life::{Action, Checkpoint, End, Event};
+use super::life::{Action, Checkpoint, End, Event, Process};
 use super::recovery::Recovery;
 use super::{Failure, in_words, ranks, say};
 use crate::log::note;
@@ -17,8 +17,11 @@ impl Job<'_> {
             Action::Report(line) if self.life.is_ending() => say(&line),
             Action::Report(line) => note(&line),
             Action::FindExiting => {
-                let exiting = self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_exiting());
-                return vec![Event::Exiting { ranks: exiting.map(|(rank, _)| rank).collect() }];
+                let children = self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_exiting());
+                let children =
+                    children.map(|(rank, child)| Process { rank, pid: child.pid().as_raw_pid() });
+                let processes = children.chain(self.members.exiting()).collect();
+                return vec![Event::Exiting { processes }];
             }
             Action::Stop(ranks) => {
                 ranks.iter().for_each(|&rank| self.ranks[rank].signal(Signal::KILL));

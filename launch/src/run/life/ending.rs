@@ -1,7 +1,7 @@
 //! How a job comes to its end: the first cause of its failure, and its programs that are over.
 
 use super::cause::{Cause, Kind};
-use super::rank::{RankLife, State};
+use super::rank::{Process, RankLife, State};
 use super::{Action, GRACE, Held, LOST, Life, SETTLE};
 
 impl Life {
@@ -29,16 +29,18 @@ impl Life {
         }
     }
 
-    /// Which ranks are about to end while a failure is held.
-    pub(super) fn exiting(&mut self, mut ranks: Vec<usize>) {
-        let Some(held) = &mut self.held else { return };
-        ranks.retain(|&rank| Some(rank) != held.first && self.ranks[rank].runs());
-        held.exiting = Some(ranks);
+    /// Which processes are about to end while a failure is held.
+    pub(super) fn exiting(&mut self, processes: Vec<Process>) {
+        if let Some(held) = &mut self.held {
+            held.exiting = Some(processes);
+        }
     }
 
     pub(super) fn check_held(&mut self) {
         let is_over = |held: &Held| {
-            self.now >= held.until || held.exiting.as_ref().is_some_and(Vec::is_empty)
+            let Some(exiting) = &held.exiting else { return self.now >= held.until };
+            let mut others = self.ranks.iter().filter(|rank| Some(rank.rank) != held.first);
+            self.now >= held.until || !others.any(|rank| rank.is_going(exiting))
         };
         if self.held.as_ref().is_some_and(is_over)
             && let Some(held) = self.held.take()

@@ -1,6 +1,6 @@
 //! What the state machine takes and what it gives.
 
-use super::rank::{By, End};
+use super::rank::{By, End, Process};
 use std::time::Duration;
 
 /// What has happened.
@@ -28,8 +28,8 @@ pub enum Event {
     Left { rank: usize, known: u64 },
     /// What the ended lives of a rank leave for the next: events, of which so many are in the checkpoint.
     Recovered { rank: usize, events: u64, checkpoint: Option<Checkpoint> },
-    /// These ranks are about to end, says the system.
-    Exiting { ranks: Vec<usize> },
+    /// These processes are about to end or gone, says the system.
+    Exiting { processes: Vec<Process> },
     /// A rank has not called the library for too long.
     Overdue { rank: usize, limit: Duration },
     /// A signal to the launcher that ends the job; ranks get this one.
@@ -55,7 +55,7 @@ pub struct Checkpoint {
 pub enum Action {
     /// Say a line on standard error.
     Report(String),
-    /// Find out which ranks are about to end. Answered by [`Event::Exiting`].
+    /// Find out which processes are about to end. Answered by [`Event::Exiting`].
     FindExiting,
     /// Kill and reap direct children. Answered by [`Event::Ended`] of each.
     Stop(Vec<usize>),

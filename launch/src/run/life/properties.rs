@@ -66,6 +66,8 @@ struct World {
     verdict: Option<u8>,
     /// Direct children that the launcher has killed, and has not reaped.
     to_reap: Vec<usize>,
+    /// Who has aborted, as lines name them.
+    aborted: Vec<String>,
 }
 
 impl World {
@@ -82,6 +84,7 @@ impl World {
             chance: seed,
             verdict: None,
             to_reap: Vec::new(),
+            aborted: Vec::new(),
         };
         for rank in 0..RANKS {
             let event = world.start(rank);
@@ -122,7 +125,7 @@ impl World {
             }
             Step::Over { rank, member } => Event::ProgramOver { rank, pid: pid(rank, member)? },
             Step::Aborts { rank, code } => {
-                pid(rank, 0)?;
+                self.aborted.push(format!("rank {rank} (pid {})", pid(rank, 0)?));
                 Event::Aborted { rank, code, text: None }
             }
             Step::MemberGone { rank, member } => {
@@ -165,10 +168,11 @@ impl World {
     fn carry_out(&mut self, action: Action) -> Vec<Event> {
         match action {
             Action::FindExiting => {
-                let alive = (0..RANKS).filter(|&rank| self.alive[rank].is_some());
-                let ranks: Vec<usize> = alive.collect();
-                let ranks = ranks.into_iter().filter(|_| self.chance(3)).collect();
-                return vec![Event::Exiting { ranks }];
+                let alive = (0..RANKS).filter_map(|rank| Some((rank, self.alive[rank]?)));
+                let known = alive.flat_map(|(rank, pid)| [(rank, pid), (rank, pid + 1)]);
+                let known: Vec<_> = known.map(|(rank, pid)| Process { rank, pid }).collect();
+                let processes = known.into_iter().filter(|_| self.chance(3)).collect();
+                return vec![Event::Exiting { processes }];
             }
             Action::Stop(ranks) => {
                 assert!(!self.life.is_ending(), "a job that ends starts nothing");
@@ -199,7 +203,14 @@ impl World {
             }
             Action::Kill(rank) => self.to_reap.push(rank),
             Action::KillAll => self.to_reap.extend(0..RANKS),
-            Action::EndAll(_) | Action::Report(_) | Action::Leave(_) | Action::Release => {}
+            Action::Report(line) => {
+                let aborted = self.aborted.iter().filter_map(|who| line.strip_prefix(who));
+                let ends = ["lost", "exited", "killed", "was", "ended"];
+                let mut ends =
+                    aborted.filter(|rest| ends.iter().any(|end| rest[1..].starts_with(end)));
+                assert_eq!(ends.next(), None, "a rank that has aborted ends by that: {line}");
+            }
+            Action::EndAll(_) | Action::Leave(_) | Action::Release => {}
         }
         Vec::new()
     }

@@ -15,6 +15,13 @@ pub enum End {
     Signal(i32),
 }
 
+/// A process of a rank that the launcher knows: its direct child, or a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Process {
+    pub rank: usize,
+    pub pid: i32,
+}
+
 /// How a process takes part in the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
@@ -100,6 +107,8 @@ pub struct RankLife {
     pub pid: i32,
     pub state: State,
     members: Vec<Member>,
+    /// It has asked for the end of the job: that it ends explains nothing any more.
+    pub aborted: bool,
     /// Its process said that it is done with all others, and of how many restarts it knew.
     pub left: Option<u64>,
 }
@@ -117,7 +126,8 @@ pub enum Meaning {
 
 impl RankLife {
     pub fn new(rank: usize) -> RankLife {
-        RankLife { rank, pid: 0, state: State::Running, members: Vec::new(), left: None }
+        let (state, members) = (State::Running, Vec::new());
+        RankLife { rank, pid: 0, state, members, aborted: false, left: None }
     }
 
     /// Its direct child was started.
@@ -205,15 +215,24 @@ impl RankLife {
         self.members.iter().any(|member| member.over && member.pid == self.pid)
     }
 
-    /// A member that is not the direct child has gone. Whether it had not finalised.
-    pub fn member_gone(&mut self, pid: i32, now: Duration) -> bool {
+    /// Whether its end is to come, and may be what failures of other ranks follow from. `exiting` are the processes
+    /// that are about to end or gone, says the system.
+    pub fn is_going(&self, exiting: &[Process]) -> bool {
+        let is_exiting = |pid| exiting.contains(&Process { rank: self.rank, pid });
+        let goes = |member: &Member| {
+            !member.has_finalised() && (member.exits.is_some() || is_exiting(member.pid))
+        };
+        let any = is_exiting(self.pid) || self.members.iter().any(goes);
+        self.runs() && !self.aborted && (any || matches!(self.state, State::Lost { .. }))
+    }
+
+    /// A member that is not the direct child has gone.
+    pub fn member_gone(&mut self, pid: i32, now: Duration) {
         let found = self.members.iter().find(|member| member.pid == pid);
-        let Some(member) = found.filter(|member| !member.has_finalised()) else { return false };
-        if self.state != State::Running || pid == self.pid {
-            return false;
+        let Some(member) = found.filter(|member| !member.has_finalised()) else { return };
+        if self.state == State::Running && pid != self.pid && !self.aborted {
+            self.state = State::Lost { pid, exits: member.exits, since: now, killed: false };
         }
-        self.state = State::Lost { pid, exits: member.exits, since: now, killed: false };
-        true
     }
 
     /// What it means that the direct child has ended in this way.

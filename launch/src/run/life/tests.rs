@@ -1,5 +1,6 @@
 //! Each transition of `docs/spec/rank-life.md`.
 
+mod first_cause;
 mod restarts;
 
 use super::*;
@@ -80,9 +81,10 @@ fn ends(life: &Life, actions: &[Action], status: u8, line: &str) {
     assert!(actions.contains(&Action::EndAll(libc::SIGTERM)), "{actions:?}");
 }
 
-/// The answer to [`Action::FindExiting`].
+/// The answer to [`Action::FindExiting`]: the direct children of these ranks.
 fn exiting(life: &mut Life, time: u64, ranks: &[usize]) -> Vec<Action> {
-    at(life, time, vec![Event::Exiting { ranks: ranks.to_vec() }])
+    let child = |&rank: &usize| Process { rank, pid: 10 + rank as i32 };
+    at(life, time, vec![Event::Exiting { processes: ranks.iter().map(child).collect() }])
 }
 
 #[test]
