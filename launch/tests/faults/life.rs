@@ -131,6 +131,37 @@ fn a_process_below_a_script_that_goes_away_is_a_failure() {
     assert!(job.status == Some(1) && job.err.contains("--max-restarts is 3"), "{job:?}");
 }
 
+/// Survivors of Open MPI abort at once: what the script still does comes after that.
+#[test]
+fn a_process_below_a_script_that_goes_away_is_the_cause_under_open_mpi() {
+    let Some(_) = Bench::new() else { return };
+    // A script does not show which MPI it starts.
+    let [unlogged, apart] = [UNLOGGED, APART].map(|how| [how, &["--pmix"]].concat());
+    for mpi in installed::open_mpi().into_iter().chain(installed::other("openmpi")) {
+        let check = || {
+            let job = wrapped(&mpi, &unlogged, &["exit", "3"]);
+            let named = job.err.lines().any(|line| line.starts_with("taffrail: rank 1 "));
+            let exited = "lost its process";
+            assert!(job.status == Some(3) && named && job.err.contains(exited), "{job:?}");
+        };
+        // Several at once, so that what follows is often seen first.
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..2).for_each(|_| check()));
+            }
+        });
+        let job = wrapped(&mpi, &unlogged, &["kill"]);
+        assert!(job.status == Some(1) && job.err.contains("which had not finalised"), "{job:?}");
+        let job = wrapped(&mpi, &unlogged, &["exit", "0"]);
+        assert!(job.status == Some(1) && job.err.contains(UNFINALISED), "{job:?}");
+        let job = wrapped(&mpi, &apart, &["exit", "3"]);
+        assert!(job.status == Some(3) && job.err.contains("it exited with status 3"), "{job:?}");
+        let job = wrapped(&mpi, &apart, &["kill"]);
+        job.is_right();
+        assert!(job.out.contains("OK"), "{job:?}");
+    }
+}
+
 #[test]
 fn a_killed_rank_whose_child_lives_on_is_started_again_at_once() {
     let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
