@@ -4,8 +4,11 @@
 
 use super::installed::Launcher;
 use super::{Error, Mpi};
-use std::ffi::OsString;
+use crate::run;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// As libfabric looks for it in the folders of FI_PROVIDER_PATH.
 const LIBRARY: &str = "libtaffrail-fi.so";
@@ -36,6 +39,7 @@ pub fn environment(launcher: &Launcher) -> Result<Variables, Error> {
         all.extend(of_intel(&launcher.path));
     }
     all.retain(|(name, _)| *name == "LD_LIBRARY_PATH" || !set(name));
+    say_of_users_folders(&all, &[choice]);
     Ok(all)
 }
 
@@ -49,8 +53,8 @@ pub fn through_provider(sets_apart: bool) -> Result<Variables, Error> {
         Err(_) if set("FI_PROVIDER_PATH") => {}
         Err(why) => return Err(why),
     }
-    let choices = [Mpi::Mpich, Mpi::Open].map(|mpi| (mpi.provider_variable(), "taffrail".into()));
-    all.extend(choices);
+    let choices = [Mpi::Mpich, Mpi::Open].map(Mpi::provider_variable);
+    all.extend(choices.map(|choice| (choice, "taffrail".into())));
     // Nothing of its own beside it, unless with another choice of the user's it may have nothing else.
     let windows = if sets_apart { NO_WINDOWS } else { OWN_WINDOWS };
     let alone = [("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", windows)];
@@ -58,15 +62,41 @@ pub fn through_provider(sets_apart: bool) -> Result<Variables, Error> {
     let more = MPICH.iter().chain(INTEL).chain(OPEN_MPI).chain(alone);
     all.extend(more.map(|&(name, value)| (name, value.into())));
     all.retain(|(name, _)| !set(name));
+    say_of_users_folders(&all, &choices);
     Ok(all)
+}
+
+/// Says once that the provider is in none of the folders that the user has set, if it is chosen by one of `choices`.
+fn say_of_users_folders(variables: &[(&'static str, OsString)], choices: &[&'static str]) {
+    static SAID: Once = Once::new();
+    let Some(path) = std::env::var_os("FI_PROVIDER_PATH") else { return };
+    let is_ours = |choice: &&'static str| {
+        value(variables, choice).is_some_and(|value| value.to_string_lossy().contains("taffrail"))
+    };
+    if choices.iter().any(is_ours) && found(variables).is_none() {
+        SAID.call_once(|| {
+            run::say(&format!(
+                "FI_PROVIDER_PATH={}: there is no {LIBRARY}, so MPIs find no provider taffrail; set it to the folder that has it, or do not set it",
+                path.to_string_lossy()
+            ));
+        });
+    }
+}
+
+/// What ranks find of a variable with these beside those of this process.
+fn value(variables: &[(&'static str, OsString)], name: &str) -> Option<OsString> {
+    let given = variables.iter().find(|(given, _)| *given == name);
+    given.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name))
 }
 
 /// The library of the provider that ranks find with these variables beside those of this process, if they do.
 pub fn found(variables: &[(&'static str, OsString)]) -> Option<PathBuf> {
-    let given = variables.iter().find(|(name, _)| *name == "FI_PROVIDER_PATH");
-    let path = given.map(|(_, path)| path.clone()).or_else(|| std::env::var_os("FI_PROVIDER_PATH"));
-    let path = path?;
-    let mut libraries = std::env::split_paths(&path).map(|folder| folder.join(LIBRARY));
+    let path = value(variables, "FI_PROVIDER_PATH")?;
+    // Newer versions of libfabric take an @ in front, and files in place of folders.
+    let path = OsStr::from_bytes(path.as_bytes().strip_prefix(b"@").unwrap_or(path.as_bytes()));
+    let paths: Vec<PathBuf> = std::env::split_paths(path).collect();
+    let files = paths.iter().filter(|path| path.ends_with(LIBRARY)).cloned();
+    let mut libraries = files.chain(paths.iter().map(|folder| folder.join(LIBRARY)));
     libraries.find(|library| library.is_file())
 }
 

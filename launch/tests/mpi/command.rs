@@ -172,6 +172,26 @@ fn what_cannot_be_is_said_in_one_line() {
     assert!(job.err.contains("lib/libtaffrail-fi.so; install it with"), "{job:?}");
 }
 
+/// The folders are the user's: the MPI is started, after a line, unless another provider is wanted of them.
+#[test]
+fn folders_of_the_user_without_the_provider_are_named() {
+    let all = Installed::new(&[("mpiexec", MPICH)]);
+    let said = |path: &str, provider: Option<&str>| {
+        let mut command = all.taffrail(&["mpi", "-n", "2", "program"]);
+        command.env("FI_PROVIDER_PATH", path);
+        provider.map(|name| command.env("FI_PROVIDER", name));
+        let job = ended(&mut command);
+        assert_eq!(job.status, Some(7), "{job:?}");
+        job.err.matches("there is no libtaffrail-fi.so").count()
+    };
+    let folder = all.folder.path().display();
+    assert_eq!(said("/usr", None), 1);
+    assert_eq!(said("/nonexistent:/usr", Some("taffrail")), 1);
+    assert_eq!(said("/usr", Some("tcp")), 0);
+    assert_eq!(said(&format!("/usr:{folder}"), None), 0);
+    assert_eq!(said(&format!("@{folder}/libtaffrail-fi.so"), None), 0);
+}
+
 /// Without /proc the command does not know where it is, and so not where the provider is.
 #[test]
 fn a_provider_that_is_not_found_for_want_of_proc_is_not_called_missing() {
