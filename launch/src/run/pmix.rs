@@ -98,7 +98,7 @@ fn become_program(
 /// to its end.
 pub fn pmix_server() -> ExitCode {
     match serve() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(why) => {
             say(&format!("the PMIx server of a rank: {why}"));
             ExitCode::FAILURE
@@ -106,16 +106,22 @@ pub fn pmix_server() -> ExitCode {
     }
 }
 
-fn serve() -> Result<(), Box<dyn std::error::Error>> {
+fn serve() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let rank = rustix::process::getppid().ok_or("there is no rank")?;
     // Where the system refuses that, it is looked whether the number is still in use.
     let ended = rustix::process::pidfd_open(rank, PidfdFlags::empty()).ok();
+    let (mut serves, mut has_begun) = std::io::pipe()?;
     // The program is to have no child that it has not started: the parent of what serves is gone.
     // SAFETY: this process has no other thread yet.
     match unsafe { libc::fork() } {
         -1 => return Err(Error::last_os_error().into()),
-        0 => {}
-        _ => return Ok(()),
+        0 => drop(serves),
+        _ => {
+            drop(has_begun);
+            // What serves has said itself why it does not.
+            let begun = serves.read_exact(&mut [0]);
+            return Ok(begun.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
+        }
     }
     own_program::name_process(c"taffrail-pmix");
     // The program decides what a signal to its group means.
@@ -144,6 +150,8 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     out.flush()?;
     // With this the program begins.
     rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?;
+    has_begun.write_all(&[0])?;
+    drop(has_begun);
 
     loop {
         let fence = server.fence();

@@ -18,6 +18,19 @@ fn a_variable_that_nothing_reads_is_said_once_with_what_was_meant() {
     assert_eq!((job.status, &*job.err), (0, ""));
 }
 
+/// What serves is a process of its own; whoever starts it is told by the status that it does not.
+#[test]
+fn a_pmix_server_without_a_job_fails_with_its_line() {
+    let started = Instant::now();
+    let mut command = taffrail(&["pmix-server"]);
+    for name in ["PMI_FD", "PMI_RANK", "PMI_SIZE", "TAFFRAIL_JOB"] {
+        command.env_remove(name);
+    }
+    let server = ended(command.output().unwrap(), started);
+    assert_eq!((server.status, server.err.lines().count()), (1, 1), "{}", server.err);
+    assert!(server.err.starts_with("taffrail: the PMIx server of a rank: "), "{}", server.err);
+}
+
 #[test]
 fn mpirun_s_way_to_say_how_many_is_understood_and_left_to_the_program() {
     for words in ["-np 2", "--np 2", "-n2", "-n 2", "--label -np 2 --bind none"] {
