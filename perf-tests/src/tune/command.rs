@@ -58,10 +58,7 @@ impl Tune {
         if launching::rank().is_some_and(|rank| rank != 0) {
             return Ok(());
         }
-        if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-        }
-        out(file).check()?;
+        out(first_made(file)).check()?;
         // The other ranks of a job are there already, and wait.
         if self.force || launching::in_a_job() {
             return Ok(());
@@ -152,6 +149,13 @@ impl Meanwhile {
 /// The file as it is written: what it says of this host before is replaced, and that is said.
 fn out(path: &Path) -> OutFile<'_> {
     OutFile { path, existing: Existing::Replace }
+}
+
+/// What is made first for a file: the uppermost of its folders that is not there, else the file.
+fn first_made(file: &Path) -> &Path {
+    let is_missing =
+        |path: &&Path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err();
+    file.ancestors().take_while(is_missing).last().unwrap_or(file)
 }
 
 fn show(file: &Path) -> Result<ExitCode, Error> {
@@ -281,5 +285,8 @@ fn write(file: &Path, tuning: &Tuning, handover: Option<Handover>) -> Result<(),
          out of memory that both share (mapped)",
         Machine::here()
     );
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    }
     out(file).write(tuning.to_text(&comment).as_bytes())
 }
