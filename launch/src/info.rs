@@ -39,14 +39,16 @@ impl Finding {
     }
 }
 
-/// What decides how fast ranks are, a line each: the build, and the tuning profile.
-pub(crate) fn of_speed() -> impl Iterator<Item = String> {
-    let findings = [tuning::build(), tuning::profile()];
-    findings.into_iter().map(|Finding { what, available, detail, remedy }| {
+/// Says what decides how fast ranks are, a line each, if so much is to be said: the build, and the tuning profile.
+pub(crate) fn say_speed() {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    for Finding { what, available, detail, remedy } in [tuning::build(), tuning::profile()] {
         let no = if available { "" } else { "no " };
-        let remedy = remedy.map(|remedy| format!(" ({remedy})"));
-        format!("{no}{what}: {detail}{}", remedy.unwrap_or_default())
-    })
+        let remedy = remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+        tracing::debug!("{no}{what}: {detail}{remedy}");
+    }
 }
 
 /// Looks at everything and tells it.

@@ -278,9 +278,7 @@ fn start(args: Args) -> Result<u8, Failure> {
     for (name, value) in &args.environment {
         tracing::debug!("ranks are given {name}={}", value.to_string_lossy());
     }
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        crate::info::of_speed().for_each(|line| tracing::debug!("{line}"));
-    }
+    crate::info::say_speed();
     event_loop::job(&args)
 }
 

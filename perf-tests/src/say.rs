@@ -26,7 +26,10 @@ impl Verbosity {
         let _ = VERBOSITY.set(self);
         let asked = match self {
             Verbosity { quiet: true, .. } => Some("error"),
-            Verbosity { verbose: true, .. } => Some("warn,taffrail_launch=debug"),
+            // Build and tuning profile are said by this command, whoever starts its ranks.
+            Verbosity { verbose: true, .. } => {
+                Some("warn,taffrail_launch=debug,taffrail_launch::info=warn")
+            }
             _ => None,
         };
         taffrail_launch::log::start(asked, "warn,taffrail_launch=info");

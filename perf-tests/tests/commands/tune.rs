@@ -1,6 +1,5 @@
 //! The `tune` command.
 
-use super::outputs::files;
 use super::*;
 
 #[test]
