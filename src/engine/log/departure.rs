@@ -49,6 +49,16 @@ impl Log {
     }
 }
 
+/// Whether a message leaves now. A synchronous one is to be acknowledged, also by a receiver that has it.
+#[inline(always)]
+pub(super) fn leaves(sending: Sending, is_sync: bool) -> bool {
+    match sending {
+        Sending::Transmit => true,
+        Sending::Suppress => is_sync,
+        Sending::Hold => false,
+    }
+}
+
 impl Endpoint {
     /// Uses a moment in which there is nothing to do.
     #[inline(never)]
@@ -155,12 +165,7 @@ impl Endpoint {
         }
         log.tape.prepare(line, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
-        // A synchronous message wants to be acknowledged, also by who has it.
-        let leaves = match sending {
-            Sending::Transmit => true,
-            Sending::Suppress => sync.is_some(),
-            Sending::Hold => false,
-        };
+        let leaves = leaves(sending, sync.is_some());
         if leaves && log.is_causal() {
             self.precede_message(to.rank);
         }

@@ -1,10 +1,9 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
 use super::Kept;
-use super::departure::{Leaving, Source};
+use super::departure::{Leaving, Source, leaves};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::MemoryError;
-use taffrail_logging::Sending;
 
 impl Endpoint {
     /// As [`log_and_send`](Self::log_and_send), of a message that does not fit into the memory of the log: all
@@ -27,11 +26,7 @@ impl Endpoint {
         let at = log.tape.write_long(line, len, skew, |len, write| source.write(len, write));
         kept.at = at.map_err(|error| not_logged(to.rank, len, error))?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
-        let leaves = match sending {
-            Sending::Transmit => true,
-            Sending::Suppress => sync.is_some(),
-            Sending::Hold => false,
-        };
+        let leaves = leaves(sending, sync.is_some());
         if leaves && log.is_causal() {
             self.precede_message(to.rank);
         }
