@@ -56,7 +56,7 @@ pub fn signal_all(leader: Pid, signal: Signal) {
     let _ = rustix::process::kill_process_group(leader, signal);
     let mut unseen = children(leader);
     while let Some(pid) = unseen.pop() {
-        if rustix::process::getpgid(Some(pid)) != Ok(leader) {
+        if group(pid) != Some(leader.as_raw_pid()) {
             let _ = rustix::process::kill_process(pid, signal);
         }
         unseen.extend(children(pid));
@@ -90,6 +90,17 @@ pub fn is_stopped(pid: i32) -> Option<bool> {
 pub fn is_exiting(pid: i32) -> Option<bool> {
     const EXITING: u64 = 4;
     Some(stat(pid, 6)?.parse::<u64>().ok()? & EXITING != 0)
+}
+
+/// The process group of a process: 0 where its leader is outside of the pid namespace that this process is in, as in
+/// a container. `None` if there is no such process, or the system does not tell.
+pub fn group(pid: Pid) -> Option<i32> {
+    stat(pid.as_raw_pid(), 2)?.parse().ok()
+}
+
+/// The session of a process, as its [`group`].
+pub fn session(pid: Pid) -> Option<i32> {
+    stat(pid.as_raw_pid(), 3)?.parse().ok()
 }
 
 /// A field of what the system says of a process, counted from the one behind the name, which may have anything

@@ -8,10 +8,10 @@
 //!
 //! A rank 0 that is started again reads the same: a file from where it began, and else all that came so far.
 
-use super::Failure;
 use super::kept_input::KeptInput;
 use super::outlets::does_not_block;
 use super::rank_files::spill_folder;
+use super::{Failure, family};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use rustix::termios::{isatty, tcgetpgrp};
@@ -95,7 +95,10 @@ impl Keyboard {
     pub fn source(&self) -> Option<BorrowedFd<'static>> {
         let wanted = self.to.is_some() && !self.ended && self.kept.is_passed();
         let stdin = rustix::stdio::stdin();
-        let foreground = || tcgetpgrp(stdin).is_ok_and(|g| g == rustix::process::getpgrp());
+        let foreground = || {
+            let own = family::group(rustix::process::getpid());
+            tcgetpgrp(stdin).is_ok_and(|group| own == Some(group.as_raw_pid()))
+        };
         (wanted && (!self.is_terminal || foreground())).then_some(stdin)
     }
 

@@ -5,7 +5,7 @@
 use super::{family, in_words, own_program, ranks, say};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, getsid, pidfd_open, pidfd_send_signal,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
 };
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -131,7 +131,8 @@ fn kin(pid: Pid, job: &str, outputs: &BTreeSet<OsString>) -> Kin {
     if own_program::is_of(pid) {
         return Kin::Server;
     }
-    let has_left = getsid(Some(pid)).is_ok_and(|session| Ok(session) != getsid(None));
+    let has_left =
+        family::session(pid).is_some_and(|session| Some(session) != family::session(getpid()));
     match has_left && ![1, 2].into_iter().any(|fd| holds_output(pid, fd, outputs)) {
         true => Kin::Daemon,
         false => Kin::Orphan,

@@ -183,6 +183,24 @@ fn what_ranks_leave_behind_ends_and_daemons_and_foreign_children_go_on() {
     bench.script("run-exec-foreign-children.sh", None).is_right();
 }
 
+/// In a pid namespace, such as a container's, the processes' group and session may be of somebody outside; the
+/// system calls that name 0.
+#[test]
+fn what_ranks_leave_behind_is_the_same_in_a_container_too() {
+    let Some(bench) = Bench::new() else { return };
+    let mut command = bench.command("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);
+    let job = ended(
+        command
+            .args(["bash", "-c", "echo here; exec bash \"$0\""])
+            .arg(Bench::source("daemons.sh")),
+    );
+    if job.out.is_empty() {
+        return eprintln!("skipped: no pid namespace of our own: {job:?}");
+    }
+    job.is_right();
+}
+
 /// A program that is not installed any more cannot be started again.
 #[test]
 fn a_rank_that_cannot_be_started_again_says_why() {
