@@ -5,6 +5,7 @@
 //!
 //! ```ignore
 //! taffrail_fabric::conformance!(MyBench);            // one #[test] for each property
+//! taffrail_fabric::conformance!(@memory MyBench);    // those of an owner of log memory
 //! taffrail_fabric::conformance_processes!(MyBench);  // those that kill a peer process
 //! ```
 //!
@@ -35,13 +36,13 @@ mod stream;
 pub use exchange::{Seat, mesh_of_joined};
 pub use process::run_child;
 
-use crate::Fabric;
+use crate::{Fabric, Wait};
 use std::time::Duration;
 
 /// What the suite needs to know of a backend.
 pub trait Bench: Sync {
     /// The fabric under test. It may move to a thread of its own.
-    type Fabric: Fabric + Send;
+    type Fabric: Fabric + Wait + Send;
 
     /// `n` fabrics in this process, connected with each other; the one at index `i` is rank `i`.
     fn mesh(&self, n: usize) -> Vec<Self::Fabric>;
@@ -63,6 +64,9 @@ pub trait Processes: Bench {
 /// [`Bench`](crate::conformance::Bench).
 #[macro_export]
 macro_rules! conformance {
+    (@memory $bench:expr) => {
+        $crate::conformance!(@each $bench; segments { sent_again_and_again, released_before_it_is_read });
+    };
     ($bench:expr) => {
         $crate::conformance!(@each $bench;
             messages { identity, heads, sizes, too_long, gather_every_split, gather_long, to_itself }
@@ -73,10 +77,9 @@ macro_rules! conformance {
                 unknown_regions, garbage_keys
             }
             deregister { stale_keys, get_under_way, put_under_way }
-            segments { sent_again_and_again, given_back_before_it_is_read }
             views { shows_the_bytes, outlives_everyone }
             waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
-            closing { after_all_messages, others_go_on, cut_off, in_threads }
+            closing { after_all_messages, others_go_on, disconnected, in_threads }
         );
     };
     (@each $bench:expr; $($group:ident { $($name:ident),* })*) => {

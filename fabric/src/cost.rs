@@ -1,23 +1,21 @@
-//! Capabilities and costs, as data.
+//! Limits and costs, as data.
 
-/// What a fabric can do, for all peers alike. Lengths are in bytes.
+/// What a fabric can do for a peer. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Caps {
-    /// The name users know it by: `shm`, `verbs`, `libfabric`.
-    pub name: &'static str,
+pub struct Limits {
+    /// The name users know the fabric by: `shm`, `tcp`, `verbs`, `libfabric`.
+    pub fabric: &'static str,
     /// The longest payload of one [`send`](crate::Fabric::send).
     pub max_message: usize,
     /// The longest payload that travels inside the message's own descriptor.
     pub inline: usize,
-    /// Messages between two peers arrive in the order sent.
-    pub ordered: bool,
-    /// [`map`](crate::Fabric::map) works: views of a peer's memory without a copy.
+    /// The fragment length at which a long message moves fastest.
+    pub fragment: usize,
+    /// [`map`](crate::Fabric::map) works: views of the peer's memory without a copy.
     pub maps: bool,
-    /// Deregistered memory is out of the peers' reach at once, and a get or put past the end of a
+    /// Deregistered memory is out of the peer's reach at once, and a get or put past the end of a
     /// region fails. Where this is not so, that is up to those who hand out keys.
     pub guards: bool,
-    /// The piece size at which a stream of messages moves fastest.
-    pub piece: usize,
 }
 
 /// The price of moving bytes in one way: a straight line, or a short table of what was measured.

@@ -105,10 +105,30 @@ pub enum MemoryError {
         /// The offset asked for.
         offset: u64,
     },
+    /// Memory of a kind that the fabric does not reach.
+    #[error("{fabric} does not reach memory of the kind {kind}; copy it to host memory first")]
+    Kind {
+        /// The kind, by the name of its interface.
+        kind: &'static str,
+        /// The fabric.
+        fabric: &'static str,
+    },
     /// It is there, and may not be read, or written.
     #[error("the memory {name:#x} does not allow this access")]
     NoAccess {
         /// The name asked for.
         name: u64,
     },
+}
+
+impl MemoryError {
+    /// The answer of a fabric that does not offer a way to expose memory.
+    pub(crate) fn not_offered(what: &'static str, need: usize) -> MemoryError {
+        MemoryError::Short {
+            what,
+            need: need as u64,
+            have: "this fabric does not offer it".into(),
+            remedy: "messages work",
+        }
+    }
 }

@@ -11,8 +11,9 @@ pub use manners::Manners;
 use net::{Event, Net, Pages, Region, Seat, parse};
 
 use crate::{
-    Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, Payload, PeerId, Refused,
-    RegionId, RemoteKey, SegmentId, Sink, Token,
+    Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
+    LogRange, Memory, MemoryError, Payload, PeerId, Refused, RegionId, RemoteKey, SegmentId,
+    SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -21,14 +22,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-const CAPS: Caps = Caps {
-    name: "loopback",
+const LIMITS: Limits = Limits {
+    fabric: "loopback",
     max_message: 64 << 10,
     inline: 40,
-    ordered: true,
+    fragment: 16 << 10,
     maps: true,
     guards: true,
-    piece: 16 << 10,
 };
 /// Messages of one peer that wait at another.
 const ROOM: usize = 64;
@@ -42,6 +42,7 @@ pub struct Loopback {
     alarm: Arc<OwnedFd>,
     segments: HashMap<u32, Vec<u8>>,
     last_segment: u32,
+    is_abandoned: bool,
 }
 
 /// `n` fabrics connected with each other.
@@ -68,6 +69,7 @@ pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
         alarm,
         segments: HashMap::new(),
         last_segment: 0,
+        is_abandoned: false,
     };
     alarms.into_iter().enumerate().map(join).collect()
 }
@@ -78,59 +80,10 @@ impl Loopback {
         self.net.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn add(&mut self, region: Region) -> RegionId {
-        let mut net = self.net();
-        let id = net.next_region;
-        net.next_region += 1;
-        net.seats[self.me].regions.insert(id, region);
-        RegionId(id)
-    }
-
-    /// # Safety
-    /// As [`Fabric::get`] and [`Fabric::put`].
-    unsafe fn transfer(
-        &mut self,
-        peer: PeerId,
-        key: &RemoteKey,
-        offset: u64,
-        near: (*mut u8, usize, bool),
-        token: Token,
-    ) -> Result<(), Refused> {
-        let mut net = self.net();
-        if let Some(fault) = net.apart(self.me, peer.index()) {
-            return Err(Refused::Failed(fault));
-        }
-        // SAFETY: as promised by the caller.
-        let result = unsafe { net.copy(peer.index(), key, offset, near) };
-        if net.spoils(Manners::CompleteTwice) {
-            net.deliver(self.me, Event::Completed(token, result.clone()));
-        }
-        net.deliver(self.me, Event::Completed(token, result));
-        Ok(())
-    }
-}
-
-impl Fabric for Loopback {
-    fn caps(&self) -> &Caps {
-        &CAPS
-    }
-
-    fn me(&self) -> PeerId {
-        PeerId(self.me as u32)
-    }
-
-    fn peers(&self) -> usize {
-        self.net().seats.len()
-    }
-
-    fn send(&mut self, to: PeerId, head: Head, payload: &[u8]) -> Result<(), Refused> {
-        self.send_gather(to, head, &[payload])
-    }
-
-    fn send_gather(&mut self, to: PeerId, head: Head, parts: &[&[u8]]) -> Result<(), Refused> {
-        let got = parts.iter().map(|part| part.len()).sum();
-        if got > CAPS.max_message {
-            return Err(Refused::TooLong { got, limit: CAPS.max_message });
+    fn send_copy(&mut self, to: PeerId, head: Head, payload: Vec<u8>) -> Result<Sent, Refused> {
+        let got = payload.len();
+        if got > LIMITS.max_message {
+            return Err(Refused::TooLong { got, limit: LIMITS.max_message });
         }
         let (me, to, mut net) = (self.me, to.index(), self.net());
         if let Some(fault) = net.apart(me, to) {
@@ -143,9 +96,61 @@ impl Fabric for Loopback {
             _ => full(&net.seats[to]),
         };
         if !busy || net.spoils(Manners::SendWhenBusy) {
-            net.message(me, to, head, parts.concat());
+            net.message(me, to, head, payload);
         }
-        if busy { Err(Refused::Busy) } else { Ok(()) }
+        if busy { Err(Refused::Busy) } else { Ok(Sent::Now) }
+    }
+
+    fn add(&mut self, region: Region) -> RegionId {
+        let mut net = self.net();
+        let id = net.next_region;
+        net.next_region += 1;
+        net.seats[self.me].regions.insert(id, region);
+        RegionId(id)
+    }
+
+    fn transfer(
+        &mut self,
+        peer: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        near: (*mut u8, usize, bool),
+        token: Token,
+    ) -> Result<(), Refused> {
+        let mut net = self.net();
+        if let Some(fault) = net.apart(self.me, peer.index()) {
+            return Err(Refused::Failed(fault));
+        }
+        // SAFETY: as promised where the memory was named.
+        let result = unsafe { net.copy(peer.index(), key, offset, near) };
+        if net.spoils(Manners::CompleteTwice) {
+            net.deliver(self.me, Event::Completed(token, result.clone()));
+        }
+        net.deliver(self.me, Event::Completed(token, result));
+        Ok(())
+    }
+}
+
+impl Fabric for Loopback {
+    fn me(&self) -> PeerId {
+        PeerId(self.me as u32)
+    }
+
+    fn limits(&self, _: PeerId) -> &Limits {
+        &LIMITS
+    }
+
+    fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused> {
+        let payload = match source {
+            Source::Bytes(bytes) => bytes.to_vec(),
+            Source::Parts(parts) => parts.concat(),
+            Source::Log(LogRange { segment, at, len }) => self.read(segment, at, len).to_vec(),
+            Source::User(bytes, _) => {
+                // SAFETY: as promised where the bytes were named.
+                unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) }.to_vec()
+            }
+        };
+        self.send_copy(to, head, payload)
     }
 
     fn poll<S: Sink>(&mut self, sink: &mut S) -> usize {
@@ -164,20 +169,18 @@ impl Fabric for Loopback {
         let count = events.len();
         for event in events {
             match event {
-                Event::Message(from, head, bytes) => sink.message(from, head, Payload::of(&bytes)),
-                Event::Completed(token, result) => sink.completed(token, result),
-                Event::Failed(peer, why) => sink.failed(peer, why),
+                Event::Message(from, head, bytes) => {
+                    let _ = sink.message(from, head, Body::Whole(Payload::of(&bytes)));
+                }
+                Event::Completed(token, result) => sink.moved(token, result),
+                Event::Failed(peer, Fault::Closed) => sink.link(peer, LinkEvent::Closed),
+                Event::Failed(peer, why) => sink.link(peer, LinkEvent::Broken(why)),
             }
         }
         count
     }
 
-    fn check<S: Sink>(&mut self, _: &mut S) -> usize {
-        // Peers of the same process tell when they leave; they do not die alone.
-        0
-    }
-
-    fn cut_off(&mut self, peer: PeerId, fault: Fault) {
+    fn disconnect(&mut self, peer: PeerId, fault: Fault) {
         let (me, peer, mut net) = (self.me, peer.index(), self.net());
         if net.apart(me, peer).is_none() {
             let seat = &mut net.seats[me];
@@ -187,6 +190,19 @@ impl Fabric for Loopback {
             net.tell(me, peer, fault);
             net.tell(peer, me, Fault::Closed);
         }
+    }
+
+    fn drained(&self, peer: PeerId, _: Incarnation) -> bool {
+        // Whoever is apart reaches nothing: gets and puts are done by whoever starts them, under the lock.
+        self.net().apart(self.me, peer.index()).is_some()
+    }
+
+    fn abandon_in_child(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
+        self.net().apart(self.me, peer.index()).is_none().then(Incarnation::default)
     }
 
     fn send_cost(&self, _: PeerId) -> Cost {
@@ -201,8 +217,9 @@ impl Fabric for Loopback {
         Ok(COST)
     }
 
-    unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, MemoryError> {
-        Ok(self.add(Region { at, len, pages: None }))
+    fn register(&mut self, memory: Memory) -> Result<RegionId, MemoryError> {
+        let buf = memory.expect_host(LIMITS.fabric)?;
+        Ok(self.add(Region { at: buf.as_ptr(), len: buf.len(), pages: None }))
     }
 
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
@@ -224,37 +241,6 @@ impl Fabric for Loopback {
         Ok((self.add(region), at, pages))
     }
 
-    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError> {
-        self.last_segment += 1;
-        self.segments.insert(self.last_segment, vec![0; CAPS.max_message]);
-        Ok(SegmentId(self.last_segment))
-    }
-
-    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
-        let segment = self.segments.get_mut(&segment.0).expect("the segment is kept");
-        segment[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
-        &self.segments[&segment.0][at..at + len]
-    }
-
-    fn send_segment(
-        &mut self,
-        to: PeerId,
-        head: Head,
-        segment: SegmentId,
-        at: usize,
-        len: usize,
-    ) -> Result<(), Refused> {
-        let bytes = self.read_segment(segment, at, len).to_vec();
-        self.send(to, head, &bytes)
-    }
-
-    fn give_back_segment(&mut self, segment: SegmentId) {
-        self.segments.remove(&segment.0).expect("the segment is kept");
-    }
-
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
         let mut net = self.net();
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
@@ -264,7 +250,7 @@ impl Fabric for Loopback {
         net.seats[self.me].regions.remove(&region.0).map(drop).ok_or(unknown)
     }
 
-    fn remote_key(
+    fn key(
         &mut self,
         _: PeerId,
         region: RegionId,
@@ -274,40 +260,32 @@ impl Fabric for Loopback {
         let net = self.net();
         let known = net.seats[self.me].regions.get(&region.0).filter(|r| offset <= r.len);
         known.ok_or(unknown)?;
-        let mut key = RemoteKey([0; RemoteKey::LEN]);
-        key.0[..4].copy_from_slice(&region.0.to_le_bytes());
-        key.0[8..16].copy_from_slice(&(offset as u64).to_le_bytes());
-        Ok(key)
+        let key = [u64::from(region.0), offset as u64].map(u64::to_le_bytes);
+        Ok(RemoteKey::new(0, key.as_flattened()))
     }
 
-    fn bare_key(&mut self, _: PeerId, _: *const u8, _: usize) -> Option<RemoteKey> {
-        None
-    }
-
-    unsafe fn get(
+    fn get(
         &mut self,
         from: PeerId,
         key: &RemoteKey,
         offset: u64,
-        into: *mut u8,
-        len: usize,
+        into: UserBuf,
         token: Token,
     ) -> Result<(), Refused> {
-        // SAFETY: as promised by the caller.
-        unsafe { self.transfer(from, key, offset, (into, len, false), token) }
+        self.transfer(from, key, offset, (into.as_ptr(), into.len(), false), token)
     }
 
-    unsafe fn put(
+    fn put(
         &mut self,
         to: PeerId,
         key: &RemoteKey,
         offset: u64,
-        source: *const u8,
-        len: usize,
+        source: UserBytes,
         token: Token,
     ) -> Result<(), Refused> {
-        // SAFETY: as promised by the caller; a put only reads from `source`.
-        unsafe { self.transfer(to, key, offset, (source.cast_mut(), len, true), token) }
+        // A put only reads from there.
+        let near = (source.as_ptr().cast_mut(), source.len(), true);
+        self.transfer(to, key, offset, near, token)
     }
 
     fn map(
@@ -319,13 +297,44 @@ impl Fabric for Loopback {
         let net = self.net();
         let denied = |why| Denied { what: "a view", why, remedy: "get the bytes instead" };
         let at = net.find(from.index(), key, 0, len).map_err(|fault| denied(fault.to_string()))?;
-        let region = &net.seats[from.index()].regions[&parse(key).0];
-        let pages = region.pages.clone();
+        let region = parse(key).and_then(|(id, _)| net.seats[from.index()].regions.get(&id));
+        let pages = region.and_then(|region| region.pages.clone());
         let pages = pages.ok_or_else(|| denied("the memory was not allocated".into()))?;
         let at = NonNull::new(at).ok_or_else(|| denied("the region is at no address".into()))?;
         Ok((at, pages))
     }
+}
 
+impl SendMemory for Loopback {
+    fn segment_len(&self) -> usize {
+        LIMITS.max_message
+    }
+
+    fn max_segments(&self) -> usize {
+        usize::MAX
+    }
+
+    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+        self.last_segment += 1;
+        self.segments.insert(self.last_segment, vec![0; LIMITS.max_message]);
+        Ok(SegmentId(self.last_segment))
+    }
+
+    fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        let segment = self.segments.get_mut(&segment.0).expect("the segment is taken");
+        segment[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        &self.segments[&segment.0][at..at + len]
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        self.segments.remove(&segment.0).expect("the segment is taken");
+    }
+}
+
+impl Wait for Loopback {
     fn arm(&mut self) -> Arming {
         let mut net = self.net();
         let seat = &mut net.seats[self.me];
@@ -355,6 +364,9 @@ impl Fabric for Loopback {
 
 impl Drop for Loopback {
     fn drop(&mut self) {
+        if self.is_abandoned {
+            return;
+        }
         let (me, mut net) = (self.me, self.net());
         net.seats[me].gone = true;
         net.seats[me].regions.clear();

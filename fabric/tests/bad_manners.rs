@@ -104,10 +104,10 @@ fn reachable_after_deregister() {
 
 #[test]
 fn wrong_news_of_a_peer() {
-    fails(Manners::FailEarly, closing::after_all_messages, "after it was reported as failed");
+    fails(Manners::FailEarly, closing::after_all_messages, "after the end of its link");
     fails(Manners::FailTwice, closing::after_all_messages, "twice");
     fails(Manners::FailNever, closing::after_all_messages, "the news that 2 has left");
     fails(Manners::FailNever, closing::in_threads, "");
     fails(Manners::FailEarly, closing::others_go_on, "");
-    fails(Manners::FailTwice, closing::cut_off, "twice");
+    fails(Manners::FailTwice, closing::disconnected, "twice");
 }

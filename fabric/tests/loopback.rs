@@ -14,3 +14,4 @@ impl Bench for Good {
 }
 
 taffrail_fabric::conformance!(Good);
+taffrail_fabric::conformance!(@memory Good);

@@ -2,7 +2,7 @@
 
 use super::mesh::{Deadline, Mesh, Seen, peer, poll};
 use super::{Bench, pattern};
-use crate::{Fabric, Fault, Head, Refused};
+use crate::{Fabric, Fault, Head, Refused, Source};
 
 /// The others get everything it had sent, then the news, once; what they send to it fails.
 pub fn after_all_messages<B: Bench>(bench: &B) {
@@ -11,8 +11,12 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
             let mut mesh = Mesh::new(bench, 3);
             let mut sent = 0;
             while sent < count {
-                match mesh.at(2).send(peer(0), numbered(sent), &pattern::bytes(sent, len)) {
-                    Ok(()) => sent += 1,
+                match mesh.at(2).send(
+                    peer(0),
+                    numbered(sent),
+                    Source::Bytes(&pattern::bytes(sent, len)),
+                ) {
+                    Ok(_) => sent += 1,
                     // No room for more: it leaves with as many.
                     Err(Refused::Busy) => break,
                     Err(refused) => panic!("message {sent}: {refused}"),
@@ -35,7 +39,8 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
                 pattern::assert_same(&bytes, &expected, format_args!("message {number}"));
             }
             for rank in [0, 1] {
-                let refused = mesh.at(rank).send(peer(2), Head::default(), b"too late");
+                let refused =
+                    mesh.at(rank).send(peer(2), Head::default(), Source::Bytes(b"too late"));
                 assert_eq!(refused, Err(Refused::Failed(Fault::Closed)), "from {rank}");
             }
             mesh.assert_nothing_more();
@@ -47,7 +52,7 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
 pub fn others_go_on<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 4);
     for rank in [1, 2] {
-        while mesh.at(0).send(peer(rank), numbered(0), &[1; 64]).is_ok() {}
+        while mesh.at(0).send(peer(rank), numbered(0), Source::Bytes(&[1; 64])).is_ok() {}
     }
     mesh.fabrics[0] = None;
     for number in 0..2000 {
@@ -66,9 +71,9 @@ pub fn others_go_on<B: Bench>(bench: &B) {
     });
 }
 
-/// A peer that is cut off is told of as failed, once and with the fault given; nothing comes from it
-/// after that, and what is sent to it fails. Others are not concerned.
-pub fn cut_off<B: Bench>(bench: &B) {
+/// The end of the link with a peer that is disconnected is reported once, with the fault given; nothing comes
+/// from the peer after that, and what is sent to it fails. Others are not concerned.
+pub fn disconnected<B: Bench>(bench: &B) {
     let fault = |got: &str| Fault::Protocol {
         place: "a header",
         expected: "sense".into(),
@@ -77,11 +82,11 @@ pub fn cut_off<B: Bench>(bench: &B) {
     for waiting in [0, 1, 20] {
         let mut mesh = Mesh::new(bench, 3);
         for number in 0..waiting {
-            mesh.at(1).send(peer(0), numbered(number), b"unread").expect("room");
+            mesh.at(1).send(peer(0), numbered(number), Source::Bytes(b"unread")).expect("room");
         }
-        mesh.at(0).cut_off(peer(1), fault("nonsense"));
-        mesh.at(0).cut_off(peer(1), fault("nonsense again"));
-        let late = mesh.at(0).send(peer(1), Head::default(), &[]);
+        mesh.at(0).disconnect(peer(1), fault("nonsense"));
+        mesh.at(0).disconnect(peer(1), fault("nonsense again"));
+        let late = mesh.at(0).send(peer(1), Head::default(), Source::Bytes(&[]));
         assert_eq!(late, Err(Refused::Failed(fault("nonsense"))));
         mesh.until("the news of its end", |mesh| !mesh.seen[0].failed.is_empty());
         // Whether messages from before come first is not laid down; `Seen` checks that none comes
@@ -89,7 +94,7 @@ pub fn cut_off<B: Bench>(bench: &B) {
         mesh.seen[0].messages.clear();
         for number in 0..500 {
             // The one that was cut off may go on as if nothing had happened.
-            let _ = mesh.at(1).send(peer(0), numbered(number), b"nonsense");
+            let _ = mesh.at(1).send(peer(0), numbered(number), Source::Bytes(b"nonsense"));
             for (from, to) in [(0, 2), (2, 0), (1, 2), (2, 1)] {
                 mesh.send(from, to, numbered(number), b"sense");
                 let (source, head, _) = mesh.receive(to);
@@ -101,7 +106,7 @@ pub fn cut_off<B: Bench>(bench: &B) {
         mesh.assert_nothing_more();
         assert_eq!(mesh.seen[0].failed, [(peer(1), fault("nonsense"))]);
         // It had left already: nothing is said twice.
-        mesh.at(2).cut_off(peer(1), fault("nonsense"));
+        mesh.at(2).disconnect(peer(1), fault("nonsense"));
         mesh.settle();
         assert_eq!(mesh.seen[2].failed, [(peer(1), Fault::Closed)]);
     }
@@ -122,8 +127,12 @@ pub fn in_threads<B: Bench>(bench: &B) {
                     let mut number = 0;
                     while number < quota && seen.failed.len() < 3 {
                         for to in (0..4).map(peer).filter(|&to| to != me) {
-                            match fabric.send(to, numbered(number), &number.to_le_bytes()) {
-                                Ok(()) | Err(Refused::Busy) => {}
+                            match fabric.send(
+                                to,
+                                numbered(number),
+                                Source::Bytes(&number.to_le_bytes()),
+                            ) {
+                                Ok(_) | Err(Refused::Busy) => {}
                                 Err(Refused::Failed(fault)) => assert_eq!(fault, Fault::Closed),
                                 Err(refused) => panic!("{me} to {to}: {refused}"),
                             }

@@ -1,14 +1,14 @@
 //! A peer process killed at a random moment: its own traffic fails, and nobody else's.
 
 use super::memory::{Exposed, Way, expose};
-use super::mesh::{Deadline, Seen, poll};
+use super::mesh::{Deadline, Seen, limits, poll};
 use super::process::Family;
 use super::ram::Ram;
 use super::roles::{BYSTANDER, FAREWELL, KEYS, LAST, MEMORY, Role, TESTER, VICTIM, cast};
 use super::seed::Seeded;
 use super::stream::Stream;
 use super::{Processes, pattern};
-use crate::{Fabric, Fault, Head, Payload, PeerId, Refused, RemoteKey, Token};
+use crate::{Fabric, Fault, Head, Payload, PeerId, Refused, RemoteKey, Source, Token};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -96,12 +96,12 @@ struct Tester<F> {
 
 impl<F: Fabric> Tester<F> {
     fn new(fabric: F, role: Role, seed: u64, patience: Duration) -> Self {
-        assert_eq!((fabric.me(), fabric.peers()), (TESTER, 3));
-        let out = Stream::new(seed, TESTER, VICTIM, fabric.caps());
+        assert_eq!(fabric.me(), TESTER);
+        let out = Stream::new(seed, TESTER, VICTIM, limits(&fabric));
         let into = match role {
             // What it sends is what it got.
             Role::Sleeper => out.clone(),
-            _ => Stream::new(seed, VICTIM, TESTER, fabric.caps()),
+            _ => Stream::new(seed, VICTIM, TESTER, limits(&fabric)),
         };
         Tester {
             fabric,
@@ -146,7 +146,7 @@ impl<F: Fabric> Tester<F> {
         self.until("echoes after the victim's end", |tester| tester.echoes > before + 200);
         let fault = if end == End::InGoodOrder { Fault::Closed } else { Fault::Died };
         assert_eq!(self.seen.failed, [(VICTIM, fault.clone())]);
-        let late = self.fabric.send(VICTIM, Head::default(), b"too late");
+        let late = self.fabric.send(VICTIM, Head::default(), Source::Bytes(b"too late"));
         assert_eq!(late, Err(Refused::Failed(fault)));
         if end == End::InGoodOrder {
             assert_eq!(self.into.count, FAREWELL, "messages sent before leaving");
@@ -159,7 +159,9 @@ impl<F: Fabric> Tester<F> {
         self.until("the bystander to be asked", |tester| !tester.asked);
         let last = Head { kind: LAST, ..Head::default() };
         self.asked = true;
-        self.fabric.send(BYSTANDER, last, &[]).expect("room: nothing else is under way");
+        self.fabric
+            .send(BYSTANDER, last, Source::Bytes(&[]))
+            .expect("room: nothing else is under way");
         self.until("the bystander's last word", |tester| tester.left);
         self.until("the bystander's end", |_| family.finished(2));
     }
@@ -171,8 +173,10 @@ impl<F: Fabric> Tester<F> {
             for kind in KEYS {
                 let exposed = expose(&mut self.fabric, kind, MEMORY);
                 let region = exposed.region.expect("a region");
-                let key = self.fabric.remote_key(VICTIM, region, 0).expect("a region has a key");
-                self.fabric.send(VICTIM, Head::default(), &key.0).expect("room for two keys");
+                let key = self.fabric.key(VICTIM, region, 0).expect("a region has a key");
+                self.fabric
+                    .send(VICTIM, Head::default(), Source::Bytes(key.as_bytes()))
+                    .expect("room for two keys");
                 all.push(exposed);
             }
         }
@@ -236,7 +240,7 @@ impl<F: Fabric> Tester<F> {
                 self.into.receive(head, Payload::of(bytes));
             }
             Role::Owner => {
-                self.keys.push(RemoteKey(bytes.try_into().expect("a key's length")));
+                self.keys.push(RemoteKey::from_bytes(&bytes).expect("a key"));
             }
             Role::Reader => {}
             role => panic!("a message of a {role:?}"),
@@ -245,8 +249,8 @@ impl<F: Fabric> Tester<F> {
 
     fn ask_bystander(&mut self) {
         if !self.asked && !self.left {
-            match self.fabric.send(BYSTANDER, Head::default(), b"are you well?") {
-                Ok(()) => self.asked = true,
+            match self.fabric.send(BYSTANDER, Head::default(), Source::Bytes(b"are you well?")) {
+                Ok(_) => self.asked = true,
                 Err(Refused::Busy) => {}
                 Err(refused) => panic!("to the bystander: {refused}"),
             }
@@ -255,8 +259,8 @@ impl<F: Fabric> Tester<F> {
 
     fn send_to_victim(&mut self) {
         let (head, payload) = self.out.next();
-        match self.fabric.send(VICTIM, head, payload) {
-            Ok(()) => self.out.count += 1,
+        match self.fabric.send(VICTIM, head, Source::Bytes(payload)) {
+            Ok(_) => self.out.count += 1,
             Err(Refused::Busy | Refused::Failed(_)) => {}
             Err(refused) => panic!("to the victim: {refused}"),
         }

@@ -1,11 +1,11 @@
 //! Memory that is taken back: nothing reaches it from then on.
 
 use super::memory::{self, Exposed, Kind, Way, assert_fails, expose};
-use super::mesh::{Deadline, Mesh, Seen, peer, poll};
+use super::mesh::{Deadline, Mesh, Seen, limits, peer, poll};
 use super::ram::Ram;
 use super::seed::Seeded;
 use super::{Bench, pattern};
-use crate::{Fabric, Head, PeerId, Refused, RemoteKey, Token};
+use crate::{Fabric, Head, PeerId, Refused, RemoteKey, Source, Token};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const REGIONS: [Kind; 2] = [Kind::Registered, Kind::Allocated];
 /// A key from before leads nowhere, also when other memory is registered afterwards.
 pub fn stale_keys<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
-    if !mesh.at(0).caps().guards {
+    if !limits(mesh.at(0)).guards {
         return;
     }
     for kind in REGIONS {
@@ -71,7 +71,7 @@ fn race<B: Bench>(bench: &B, way: Way) {
         let (stop, seed) = (AtomicBool::new(false), random.u64(..));
         let mut fabrics = bench.mesh(2).into_iter();
         let (owner, other) = (fabrics.next().expect("two"), fabrics.next().expect("two"));
-        if !owner.caps().guards {
+        if !limits(&owner).guards {
             return;
         }
         // A fabric that reaches it all the same does so until both have ended, also when one has failed.
@@ -101,9 +101,11 @@ fn take_back<F: Fabric>(
         let ram = exposed.last().expect("just put there");
         ram.fill(seed);
         let region = region.expect("a region");
-        let key = fabric.remote_key(PeerId(1), region, 0).expect("a region has a key");
+        let key = fabric.key(PeerId(1), region, 0).expect("a region has a key");
         let deadline = Deadline::after(patience);
-        while fabric.send(PeerId(1), Head::default(), &key.0) == Err(Refused::Busy) {
+        while fabric.send(PeerId(1), Head::default(), Source::Bytes(key.as_bytes()))
+            == Err(Refused::Busy)
+        {
             deadline.check("room for a key");
             poll(&mut fabric, &mut seen);
         }
@@ -136,7 +138,7 @@ fn reach<F: Fabric>(mut fabric: F, way: Way, seed: u64, patience: Duration, stop
             deadline.check("the next key");
             poll(&mut fabric, &mut seen);
         }
-        let key = RemoteKey(seen.messages.remove(0).2.try_into().expect("a key's length"));
+        let key = RemoteKey::from_bytes(&seen.messages.remove(0).2).expect("a key");
         let mut token = Token(round as u64 * 1_000_000);
         while one(&mut fabric, &mut seen, way, &key, &near, token, deadline) {
             if way == Way::Get {
@@ -148,7 +150,7 @@ fn reach<F: Fabric>(mut fabric: F, way: Way, seed: u64, patience: Duration, stop
         // A late completion of this round's would be found by the next.
         assert!(seen.completed.is_empty(), "ended twice: {:?}", seen.completed);
         let head = Head { kind: NEXT, ..Head::default() };
-        while fabric.send(PeerId(0), head, &[]) == Err(Refused::Busy) {
+        while fabric.send(PeerId(0), head, Source::Bytes(&[])) == Err(Refused::Busy) {
             deadline.check("room for a word");
             poll(&mut fabric, &mut seen);
         }

@@ -1,10 +1,13 @@
 //! Gets and puts: registered, allocated and bare memory of a peer.
 
-use super::mesh::{Deadline, Mesh, Seen, peer, poll};
+use super::mesh::{Deadline, Mesh, Seen, limits, peer, poll};
 use super::ram::Ram;
 use super::seed::Seeded;
 use super::{Bench, pattern};
-use crate::{Denied, Fabric, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token};
+use crate::{
+    Denied, Fabric, Head, Memory, MemoryError, PeerId, Refused, RegionId, RemoteKey, Source, Token,
+    UserBuf, UserBytes,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -36,7 +39,7 @@ pub(crate) fn expose<F: Fabric>(fabric: &mut F, kind: Kind, len: usize) -> Expos
     let ram = Ram::new(len);
     let region = (kind == Kind::Registered).then(|| {
         // SAFETY: no test has a peer reach for it once it has dropped what it exposed.
-        let region = unsafe { fabric.register(ram.at(), len) };
+        let region = fabric.register(Memory::host(unsafe { UserBuf::new(ram.at(), len) }));
         region.unwrap_or_else(|e| panic!("register of {len}: {e}"))
     });
     Exposed { ram, region }
@@ -51,8 +54,13 @@ pub(crate) fn key<F: Fabric>(
 ) -> Option<RemoteKey> {
     let ram = &exposed.ram;
     match exposed.region {
-        Some(region) => Some(owner.remote_key(to, region, offset).expect("key inside a region")),
-        None => owner.bare_key(to, ram.at().wrapping_add(offset), ram.len() - offset),
+        Some(region) => Some(owner.key(to, region, offset).expect("key inside a region")),
+        None => {
+            // SAFETY: as for what is registered.
+            let bytes =
+                unsafe { UserBytes::new(ram.at().wrapping_add(offset), ram.len() - offset) };
+            owner.bare_key(to, bytes)
+        }
     }
 }
 
@@ -97,8 +105,8 @@ impl Way {
         // SAFETY: the caller keeps the memory until completion.
         unsafe {
             match self {
-                Way::Get => fabric.get(with, key, offset as u64, at, len, token),
-                Way::Put => fabric.put(with, key, offset as u64, at, len, token),
+                Way::Get => fabric.get(with, key, offset as u64, UserBuf::new(at, len), token),
+                Way::Put => fabric.put(with, key, offset as u64, UserBytes::new(at, len), token),
             }
         }
     }
@@ -303,7 +311,9 @@ fn exchange<F: Fabric>(
     for exposed in [&source, &target] {
         let Some(key) = key(&mut fabric, other, exposed, 0) else { return };
         let deadline = Deadline::after(patience);
-        while fabric.send(other, Head::default(), &key.0) == Err(Refused::Busy) {
+        while fabric.send(other, Head::default(), Source::Bytes(key.as_bytes()))
+            == Err(Refused::Busy)
+        {
             deadline.check("room for a key");
             poll(&mut fabric, &mut seen);
         }
@@ -315,7 +325,7 @@ fn exchange<F: Fabric>(
         poll(&mut fabric, &mut seen);
     }
     for ((_, _, bytes), key) in std::mem::take(&mut seen.messages).iter().zip(&mut keys) {
-        key.0.copy_from_slice(bytes);
+        *key = RemoteKey::from_bytes(bytes).expect("a key");
     }
     let near = Ram::new(len);
     let mut random = fastrand::Rng::with_seed(seed ^ u64::from(me.0));
@@ -370,7 +380,7 @@ pub fn outside_of_a_region<B: Bench>(bench: &B) {
     const LEN: usize = 10_000;
     let mut mesh = Mesh::new(bench, 2);
     for kind in [Kind::Registered, Kind::Allocated] {
-        if kind == Kind::Registered && !mesh.at(0).caps().guards {
+        if kind == Kind::Registered && !limits(mesh.at(0)).guards {
             continue;
         }
         for way in Way::BOTH {
@@ -413,12 +423,12 @@ pub fn unknown_regions<B: Bench>(bench: &B) {
     let region = far.region.expect("registered");
     let never = RegionId(region.0 ^ 0x5a5a_0000);
     let unknown = |region: RegionId, offset| MemoryError::Unknown { region: region.0, offset };
-    assert_eq!(mesh.at(0).remote_key(peer(1), never, 3), Err(unknown(never, 3)));
+    assert_eq!(mesh.at(0).key(peer(1), never, 3), Err(unknown(never, 3)));
     assert_eq!(mesh.at(0).deregister(never), Err(unknown(never, 0)));
-    assert_eq!(mesh.at(0).remote_key(peer(1), region, 101), Err(unknown(region, 101)));
-    assert!(mesh.at(0).remote_key(peer(1), region, 99).is_ok());
+    assert_eq!(mesh.at(0).key(peer(1), region, 101), Err(unknown(region, 101)));
+    assert!(mesh.at(0).key(peer(1), region, 99).is_ok());
     assert_eq!(mesh.at(0).deregister(region), Ok(()));
-    assert_eq!(mesh.at(0).remote_key(peer(1), region, 0), Err(unknown(region, 0)));
+    assert_eq!(mesh.at(0).key(peer(1), region, 0), Err(unknown(region, 0)));
     assert_eq!(mesh.at(0).deregister(region), Err(unknown(region, 0)));
 }
 
@@ -428,12 +438,14 @@ pub fn garbage_keys<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
     let near = Ram::new(4096);
     for round in 0..300 {
-        let mut key = RemoteKey([0; RemoteKey::LEN]);
+        let mut bytes = [0; RemoteKey::MAX];
         match round {
             0 => {}
-            1 => key.0.fill(0xff),
-            _ => random.fill(&mut key.0),
+            1 => bytes.fill(0xff),
+            _ => random.fill(&mut bytes),
         }
+        let len = random.usize(1..=RemoteKey::MAX);
+        let key = RemoteKey::from_bytes(&bytes[..len]).expect("a length that keys have");
         for offset in [0, 1, 4096, usize::MAX] {
             assert_fails(&mut mesh, Way::Get, (&key, offset), &near, "a key nobody made");
         }

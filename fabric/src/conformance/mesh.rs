@@ -1,37 +1,52 @@
 //! Some connected fabrics, stepped by one thread, and what each of them has seen.
 
 use super::Bench;
-use crate::{Fabric, Fault, Head, Payload, PeerId, Refused, RemoteKey, Sink, Token};
+use crate::{
+    Body, Fabric, Fault, Head, Limits, LinkEvent, PeerId, Refused, RemoteKey, Sent, Sink, Source,
+    Take, Token,
+};
 use std::time::{Duration, Instant};
 
 /// What a fabric handed to its sink and nobody has taken yet.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) messages: Vec<(PeerId, Head, Vec<u8>)>,
+    pub(crate) sent: Vec<(Token, Result<(), Fault>)>,
     pub(crate) completed: Vec<(Token, Result<(), Fault>)>,
     pub(crate) failed: Vec<(PeerId, Fault)>,
     calls: usize,
 }
 
 impl Sink for Seen {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         assert!(
             self.failed.iter().all(|&(peer, _)| peer != from),
-            "a message of {from} after it was reported as failed"
+            "a message of {from} after the end of its link was reported"
         );
-        self.messages.push((from, head, payload.to_vec()));
+        self.messages.push((from, head, body.here().to_vec()));
+        self.calls += 1;
+        Take::Done
+    }
+
+    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
+        self.sent.push((token, result));
         self.calls += 1;
     }
 
-    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         self.completed.push((token, result));
         self.calls += 1;
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        let why = match event {
+            LinkEvent::Closed => Fault::Closed,
+            LinkEvent::Broken(why) => why,
+            LinkEvent::Up(incarnation) => panic!("{peer} is connected once more: {incarnation:?}"),
+        };
         assert!(
             self.failed.iter().all(|&(before, _)| before != peer),
-            "{peer} was reported as failed twice: the second time because {why}"
+            "the end of the link with {peer} was reported twice: the second time because {why}"
         );
         self.failed.push((peer, why));
         self.calls += 1;
@@ -123,8 +138,12 @@ impl<F: Fabric> Mesh<F> {
 
     /// Sends, stepping everyone as long as there is no room.
     pub(crate) fn send(&mut self, from: usize, to: usize, head: Head, payload: &[u8]) {
-        self.started("room for a message", |mesh| mesh.at(from).send(peer(to), head, payload))
-            .unwrap_or_else(|refused| panic!("send of {} bytes: {refused}", payload.len()));
+        self.started("room for a message", |mesh| {
+            mesh.at(from)
+                .send(peer(to), head, Source::Bytes(payload))
+                .map(|sent| assert_eq!(sent, Sent::Now))
+        })
+        .unwrap_or_else(|refused| panic!("send of {} bytes: {refused}", payload.len()));
     }
 
     /// Steps until a message has come to `rank`, and takes it out.
@@ -135,10 +154,10 @@ impl<F: Fabric> Mesh<F> {
 
     /// Hands a key over as users do, in a message, so that it can be resolved on arrival.
     pub(crate) fn hand_over(&mut self, owner: usize, to: usize, key: RemoteKey) -> RemoteKey {
-        self.send(owner, to, Head::default(), &key.0);
+        self.send(owner, to, Head::default(), key.as_bytes());
         let (from, _, bytes) = self.receive(to);
         assert_eq!(from, peer(owner));
-        RemoteKey(bytes.try_into().expect("a key is as long when it arrives"))
+        RemoteKey::from_bytes(&bytes).expect("a key of a length that keys have")
     }
 
     /// A token that was not used before: first the extremes, then one after the other.
@@ -152,11 +171,11 @@ impl<F: Fabric> Mesh<F> {
     }
 
     /// Starts something, stepping everyone as long as there is no room.
-    pub(crate) fn started(
+    pub(crate) fn started<T: PartialEq>(
         &mut self,
         what: &str,
-        mut start: impl FnMut(&mut Self) -> Result<(), Refused>,
-    ) -> Result<(), Refused> {
+        mut start: impl FnMut(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         let mut result = Err(Refused::Busy);
         self.until(what, |mesh| {
             result = start(mesh);
@@ -194,4 +213,9 @@ impl<F: Fabric> Mesh<F> {
 /// The peer of a rank.
 pub(crate) fn peer(rank: usize) -> PeerId {
     PeerId(u32::try_from(rank).expect("few ranks"))
+}
+
+/// What a fabric can do for itself as a peer: the same as for all others.
+pub(crate) fn limits(fabric: &impl Fabric) -> &Limits {
+    fabric.limits(fabric.me())
 }

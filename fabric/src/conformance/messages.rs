@@ -1,22 +1,21 @@
 //! One message at a time: every head, every length, every way to gather it.
 
-use super::mesh::{Mesh, peer};
+use super::mesh::{Mesh, limits, peer};
 use super::seed::Seeded;
 use super::{Bench, pattern};
-use crate::{Fabric, Head, Refused};
+use crate::{Fabric, Head, Refused, Source};
 
 /// Ranks, sizes and capabilities say the same on every side.
 pub fn identity<B: Bench>(bench: &B) {
     for n in [1, 2, 5] {
         let mut mesh = Mesh::new(bench, n);
-        let caps = mesh.at(0).caps().clone();
-        assert!(!caps.name.is_empty());
+        let caps = limits(mesh.at(0)).clone();
+        assert!(!caps.fabric.is_empty());
         assert!(caps.inline <= caps.max_message, "{caps:?}");
-        assert!((1..=caps.max_message).contains(&caps.piece), "{caps:?}");
+        assert!((1..=caps.max_message).contains(&caps.fragment), "{caps:?}");
         for rank in 0..n {
             assert_eq!(mesh.at(rank).me(), peer(rank));
-            assert_eq!(mesh.at(rank).peers(), n);
-            assert_eq!(*mesh.at(rank).caps(), caps);
+            assert_eq!(*limits(mesh.at(rank)), caps);
             for to in 0..n {
                 let cost = mesh.at(rank).send_cost(peer(to));
                 assert!(cost.of(1) > 0.0 && cost.of(1 << 30) > cost.of(1), "{cost:?}");
@@ -47,7 +46,7 @@ pub fn heads<B: Bench>(bench: &B) {
         seq: random.u32(..),
         tag: random.u64(..),
     }));
-    let longer = mesh.at(0).caps().inline + 1;
+    let longer = limits(mesh.at(0)).inline + 1;
     for head in heads {
         for payload in [&[][..], b"12345678", &vec![7; longer.min(4096)]] {
             mesh.send(0, 1, head, payload);
@@ -79,17 +78,17 @@ pub fn sizes<B: Bench>(bench: &B) {
 /// What does not fit is refused, with the limit; it leaves no trace.
 pub fn too_long<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
-    let limit = mesh.at(0).caps().max_message;
+    let limit = limits(mesh.at(0)).max_message;
     let bytes = pattern::bytes(1, limit + 1);
     let refused = Err(Refused::TooLong { got: limit + 1, limit });
     for to in [peer(0), peer(1)] {
-        assert_eq!(mesh.at(0).send(to, Head::default(), &bytes), refused);
+        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Bytes(&bytes)), refused);
         let parts = [&bytes[..1], &bytes[1..limit], &bytes[limit..]];
-        assert_eq!(mesh.at(0).send_gather(to, Head::default(), &parts), refused);
+        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Parts(&parts)), refused);
         let many = vec![&bytes[..]; 8];
         let got = 8 * (limit + 1);
         let refused = Err(Refused::TooLong { got, limit });
-        assert_eq!(mesh.at(0).send_gather(to, Head::default(), &many), refused);
+        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Parts(&many)), refused);
     }
     mesh.assert_nothing_more();
     mesh.send(0, 1, Head::default(), &bytes[..limit]);
@@ -119,8 +118,8 @@ pub fn gather_every_split<B: Bench>(bench: &B) {
 pub fn gather_long<B: Bench>(bench: &B) {
     let mut random = Seeded::new();
     let mut mesh = Mesh::new(bench, 2);
-    let limit = mesh.at(0).caps().max_message;
-    for len in [mesh.at(0).caps().inline + 1, 65, 130, 300].map(|len| len.min(limit)) {
+    let limit = limits(mesh.at(0)).max_message;
+    for len in [limits(mesh.at(0)).inline + 1, 65, 130, 300].map(|len| len.min(limit)) {
         let bytes = pattern::bytes(random.u64(..), len);
         for cut in 0..=len {
             gathered(&mut mesh, &[&bytes[..cut], &bytes[cut..]], &bytes);
@@ -159,9 +158,9 @@ pub fn to_itself<B: Bench>(bench: &B) {
 
 /// Lengths that are worth a try with this fabric, ascending.
 fn lengths(fabric: &impl Fabric) -> Vec<usize> {
-    let caps = fabric.caps();
+    let caps = limits(fabric);
     let powers = (0..usize::BITS).map(|bit| 1usize << bit);
-    let edges = [caps.inline, caps.piece, caps.max_message].into_iter().chain(powers);
+    let edges = [caps.inline, caps.fragment, caps.max_message].into_iter().chain(powers);
     let around = edges.flat_map(|edge| [edge.saturating_sub(1), edge, edge.saturating_add(1)]);
     let mut all: Vec<usize> =
         (0..=300).chain(around).filter(|&len| len <= caps.max_message).collect();
@@ -186,7 +185,7 @@ fn split(bytes: &[u8], mut cut: impl FnMut(usize) -> bool) -> Vec<&[u8]> {
 
 fn gathered<F: Fabric>(mesh: &mut Mesh<F>, parts: &[&[u8]], expected: &[u8]) {
     let head = Head { kind: 3, context: 9, seq: parts.len() as u32, tag: expected.len() as u64 };
-    mesh.started("room for a message", |mesh| mesh.at(0).send_gather(peer(1), head, parts))
+    mesh.started("room for a message", |mesh| mesh.at(0).send(peer(1), head, Source::Parts(parts)))
         .unwrap_or_else(|refused| panic!("{} bytes in parts: {refused}", expected.len()));
     let (from, got, bytes) = mesh.receive(1);
     assert_eq!((from, got), (peer(0), head));

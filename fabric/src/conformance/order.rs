@@ -1,10 +1,12 @@
 //! Messages from one peer arrive in the order sent, whatever the others do.
 
 use super::Bench;
-use super::mesh::{Deadline, peer};
+use super::mesh::{Deadline, limits, peer};
 use super::seed::Seeded;
 use super::stream::Stream;
-use crate::{Fabric, Fault, Head, Payload, PeerId, Refused, Sink, Token};
+use crate::{
+    Body, Fabric, Fault, Head, LinkEvent, PeerId, Refused, Sent, Sink, Source, Take, Token,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -20,25 +22,29 @@ struct Node<F> {
 struct Inbox(Vec<Stream>);
 
 impl Sink for Inbox {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        self.0[from.index()].receive(head, payload);
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
+        self.0[from.index()].receive(head, *body.here());
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, _: Result<(), Fault>) {
+    fn sent(&mut self, token: Token, _: Result<(), Fault>) {
+        panic!("{token:?} was sent, and nothing was to be sent later");
+    }
+
+    fn moved(&mut self, token: Token, _: Result<(), Fault>) {
         panic!("{token:?} ended, and nothing was started");
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        panic!("{peer} failed: {why}");
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        panic!("the link with {peer}: {event:?}");
     }
 }
 
 impl<F: Fabric> Node<F> {
     /// A node that will send `quota` messages to each peer, itself included.
-    fn new(fabric: F, seed: u64, quota: u64) -> Self {
-        let (me, caps) = (fabric.me(), fabric.caps().clone());
-        assert!(caps.ordered, "the suite is for ordered fabrics");
-        let peers = || (0..fabric.peers()).map(peer);
+    fn new(fabric: F, ranks: usize, seed: u64, quota: u64) -> Self {
+        let (me, caps) = (fabric.me(), limits(&fabric).clone());
+        let peers = || (0..ranks).map(peer);
         let out = peers().map(|to| Stream::new(seed, me, to, &caps)).collect();
         let into = Inbox(peers().map(|from| Stream::new(seed, from, me, &caps)).collect());
         Node { fabric, out, into, quota }
@@ -53,8 +59,11 @@ impl<F: Fabric> Node<F> {
                 break;
             }
             let (head, payload) = stream.next();
-            match self.fabric.send(peer(to), head, payload) {
-                Ok(()) => stream.count += 1,
+            match self.fabric.send(peer(to), head, Source::Bytes(payload)) {
+                Ok(sent) => {
+                    assert_eq!(sent, Sent::Now);
+                    stream.count += 1;
+                }
                 Err(Refused::Busy) => break,
                 Err(refused) => panic!("message {before} to {to}: {refused}"),
             }
@@ -82,7 +91,7 @@ impl<F: Fabric> Node<F> {
 pub fn interleaved_peers<B: Bench>(bench: &B) {
     let mut random = Seeded::new();
     let mut nodes: Vec<_> =
-        bench.mesh(5).into_iter().map(|fabric| Node::new(fabric, random.seed(), 1500)).collect();
+        bench.mesh(5).into_iter().map(|fabric| Node::new(fabric, 5, random.seed(), 1500)).collect();
     let mut deadline = Deadline::after(bench.patience());
     while !nodes.iter().all(Node::done) {
         let node = &mut nodes[random.usize(..5)];
@@ -110,7 +119,9 @@ pub fn threads<B: Bench>(bench: &B) {
             .into_iter()
             .map(|fabric| {
                 let done = &done;
-                scope.spawn(move || run(Node::new(fabric, seed, 5000), seed, done, total, patience))
+                scope.spawn(move || {
+                    run(Node::new(fabric, total, seed, 5000), seed, done, total, patience)
+                })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a rank panicked")).collect()

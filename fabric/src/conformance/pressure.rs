@@ -1,16 +1,16 @@
 //! A receiver that does not poll: senders are told so, and nothing is lost.
 
-use super::mesh::{Deadline, Mesh, peer};
+use super::mesh::{Deadline, Mesh, limits, peer};
 use super::{Bench, pattern};
-use crate::{Fabric, Head, Refused};
+use crate::{Fabric, Head, Refused, Source};
 
 /// A fabric that takes more than this for a receiver that never polls has no bound.
 const BOUND: usize = 256 << 20;
 
 /// Sends end in `Busy`; what was accepted arrives, and there is room again.
 pub fn ends_in_busy<B: Bench>(bench: &B) {
-    let caps = bench.mesh(1)[0].caps().clone();
-    for len in [0, 8, caps.inline + 1, caps.piece, caps.max_message] {
+    let caps = limits(&bench.mesh(1)[0]).clone();
+    for len in [0, 8, caps.inline + 1, caps.fragment, caps.max_message] {
         let mut mesh = Mesh::new(bench, 2);
         fill_and_drain(&mut mesh, bench, 0, 1, len.min(caps.max_message));
     }
@@ -19,7 +19,7 @@ pub fn ends_in_busy<B: Bench>(bench: &B) {
 /// As towards another, so towards itself: a rank that does not poll cannot send to itself for ever.
 pub fn busy_with_itself<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
-    let longest = mesh.at(0).caps().max_message;
+    let longest = limits(mesh.at(0)).max_message;
     for len in [0, 8, longest] {
         fill_and_drain(&mut mesh, bench, 0, 0, len);
     }
@@ -69,8 +69,8 @@ fn until_busy<F: Fabric>(
     let mut number = first;
     loop {
         let payload = pattern::bytes(number as u64, len);
-        match mesh.at(from).send(peer(to), numbered(number), &payload) {
-            Ok(()) => number += 1,
+        match mesh.at(from).send(peer(to), numbered(number), Source::Bytes(&payload)) {
+            Ok(_) => number += 1,
             Err(Refused::Busy) => return number - first,
             Err(refused) => panic!("message {number} of {len} bytes: {refused}"),
         }
@@ -88,7 +88,9 @@ pub fn busy_is_between_two<B: Bench>(bench: &B) {
     for number in 0..5000 {
         for (from, to) in [(0, 2), (2, 0), (2, 3), (3, 2), (0, 0)] {
             let deadline = Deadline::after(bench.patience());
-            while mesh.at(from).send(peer(to), numbered(number), b"moves") == Err(Refused::Busy) {
+            while mesh.at(from).send(peer(to), numbered(number), Source::Bytes(b"moves"))
+                == Err(Refused::Busy)
+            {
                 deadline.check(format_args!("{from} to {to}, because 1 does not poll"));
                 for rank in [0, 2, 3] {
                     mesh.poll(rank);
@@ -105,7 +107,7 @@ pub fn busy_is_between_two<B: Bench>(bench: &B) {
         }
     }
     // The stuck rank can still send, and gets what was accepted for it.
-    mesh.at(1).send(peer(0), numbered(7), b"here").expect("room from 1 to 0");
+    mesh.at(1).send(peer(0), numbered(7), Source::Bytes(b"here")).expect("room from 1 to 0");
     for number in 0..stuck {
         assert_eq!(mesh.receive(1).1, numbered(number));
     }

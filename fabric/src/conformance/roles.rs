@@ -1,10 +1,10 @@
 //! What a peer process does until it is killed.
 
 use super::memory::{Kind, Way, expose};
-use super::mesh::{Deadline, Seen, peer, poll};
+use super::mesh::{Deadline, Seen, limits, peer, poll};
 use super::ram::Ram;
 use super::stream::Stream;
-use crate::{Arming, Fabric, Head, PeerId, Refused, RemoteKey, Token};
+use crate::{Arming, Fabric, Head, PeerId, Refused, RemoteKey, Source, Token, Wait};
 use std::time::Duration;
 
 /// The rank that tests, and the one that dies.
@@ -62,7 +62,7 @@ impl Role {
     }
 }
 
-pub(crate) fn play<F: Fabric>(role: Role, mut fabric: F, seed: u64, patience: Duration) {
+pub(crate) fn play<F: Fabric + Wait>(role: Role, mut fabric: F, seed: u64, patience: Duration) {
     let mut seen = Seen::default();
     match role {
         Role::Sender => stream(&mut fabric, &mut seen, seed, u64::MAX, patience),
@@ -88,8 +88,14 @@ pub(crate) fn play<F: Fabric>(role: Role, mut fabric: F, seed: u64, patience: Du
     }
 }
 
-fn stream<F: Fabric>(fabric: &mut F, seen: &mut Seen, seed: u64, count: u64, patience: Duration) {
-    let mut stream = Stream::new(seed, fabric.me(), TESTER, fabric.caps());
+fn stream<F: Fabric + Wait>(
+    fabric: &mut F,
+    seen: &mut Seen,
+    seed: u64,
+    count: u64,
+    patience: Duration,
+) {
+    let mut stream = Stream::new(seed, fabric.me(), TESTER, limits(fabric));
     while stream.count < count {
         let (head, payload) = stream.next();
         send(fabric, seen, TESTER, head, payload, patience);
@@ -97,21 +103,21 @@ fn stream<F: Fabric>(fabric: &mut F, seen: &mut Seen, seed: u64, count: u64, pat
     }
 }
 
-fn own<F: Fabric>(fabric: &mut F, seen: &mut Seen, seed: u64, patience: Duration) {
+fn own<F: Fabric + Wait>(fabric: &mut F, seen: &mut Seen, seed: u64, patience: Duration) {
     // Held until the process is killed.
     let exposed = KEYS.map(|kind| expose(fabric, kind, MEMORY));
     for one in &exposed {
         one.ram.fill(seed);
         let region = one.region.expect("a region");
-        let key = fabric.remote_key(TESTER, region, 0).expect("a region has a key");
-        send(fabric, seen, TESTER, Head::default(), &key.0, patience);
+        let key = fabric.key(TESTER, region, 0).expect("a region has a key");
+        send(fabric, seen, TESTER, Head::default(), key.as_bytes(), patience);
     }
     loop {
         poll(fabric, seen);
     }
 }
 
-fn reach<F: Fabric>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
+fn reach<F: Fabric + Wait>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
     let deadline = Deadline::after(patience);
     while seen.messages.len() < KEYS.len() {
         deadline.check("the tester's keys");
@@ -120,7 +126,7 @@ fn reach<F: Fabric>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
     let keys: Vec<RemoteKey> = seen
         .messages
         .drain(..)
-        .map(|(_, _, bytes)| RemoteKey(bytes.try_into().expect("a key's length")))
+        .map(|(_, _, bytes)| RemoteKey::from_bytes(&bytes).expect("a key"))
         .collect();
     send(fabric, seen, TESTER, Head::default(), &[], patience);
     let near = Ram::new(MEMORY);
@@ -143,7 +149,7 @@ fn reach<F: Fabric>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
     }
 }
 
-fn stand_by<F: Fabric>(mut fabric: F, patience: Duration) {
+fn stand_by<F: Fabric + Wait>(mut fabric: F, patience: Duration) {
     let mut seen = Seen::default();
     let mut last = None;
     // It leaves when it was told to, and knows about the victim.
@@ -166,13 +172,13 @@ fn stand_by<F: Fabric>(mut fabric: F, patience: Duration) {
     }
 }
 
-fn echo<F: Fabric>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
+fn echo<F: Fabric + Wait>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
     for (from, head, bytes) in std::mem::take(&mut seen.messages) {
         send(fabric, seen, from, head, &bytes, patience);
     }
 }
 
-fn send<F: Fabric>(
+fn send<F: Fabric + Wait>(
     fabric: &mut F,
     seen: &mut Seen,
     to: PeerId,
@@ -182,8 +188,8 @@ fn send<F: Fabric>(
 ) {
     let deadline = Deadline::after(patience);
     loop {
-        match fabric.send(to, head, payload) {
-            Ok(()) => return,
+        match fabric.send(to, head, Source::Bytes(payload)) {
+            Ok(_) => return,
             Err(Refused::Busy) => poll(fabric, seen),
             Err(refused) => panic!("{} to {to}: {refused}", fabric.me()),
         };

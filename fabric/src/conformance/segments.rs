@@ -4,25 +4,28 @@ use super::Bench;
 use super::mesh::{Mesh, peer};
 use super::pattern;
 use super::seed::Seeded;
-use crate::{Fabric, Head, SegmentId};
+use crate::{Fabric, Head, LogRange, SegmentId, SendMemory, Source};
 
 /// What is in a segment can be sent as often as wanted, to anybody, whole and in parts.
-pub fn sent_again_and_again<B: Bench>(bench: &B) {
+pub fn sent_again_and_again<B: Bench>(bench: &B)
+where
+    B::Fabric: SendMemory,
+{
     let mut random = Seeded::new();
     let mut mesh = Mesh::new(bench, 3);
-    let len = mesh.at(0).caps().max_message;
+    let len = mesh.at(0).segment_len();
     let kept: Vec<(SegmentId, Vec<u8>)> = (0..5)
         .map(|k| {
             let bytes = pattern::bytes(random.seed() ^ k, len);
-            (mesh.at(0).keep_segment().expect("a segment"), bytes)
+            (mesh.at(0).take().expect("a segment"), bytes)
         })
         .collect();
     for (segment, bytes) in &kept {
         // Written piece by piece, as a log is.
         for (k, piece) in bytes.chunks(len / 7).enumerate() {
-            mesh.at(0).write_segment(*segment, k * (len / 7), piece);
+            mesh.at(0).write(*segment, k * (len / 7), piece);
         }
-        assert!(mesh.at(0).read_segment(*segment, 0, len) == &bytes[..]);
+        assert!(mesh.at(0).read(*segment, 0, len) == &bytes[..]);
     }
     for round in 0..100 {
         let (segment, bytes) = &kept[random.usize(..kept.len())];
@@ -38,18 +41,21 @@ pub fn sent_again_and_again<B: Bench>(bench: &B) {
     mesh.assert_nothing_more();
 }
 
-/// A segment that is given back may be written again only when what was sent of it is read.
-pub fn given_back_before_it_is_read<B: Bench>(bench: &B) {
+/// A segment that is released may be written again only when what was sent of it is read.
+pub fn released_before_it_is_read<B: Bench>(bench: &B)
+where
+    B::Fabric: SendMemory,
+{
     let random = Seeded::new();
     let mut mesh = Mesh::new(bench, 2);
-    let len = mesh.at(0).caps().max_message;
+    let len = mesh.at(0).segment_len();
     let mut expected = Vec::new();
     for round in 0..20 {
-        let segment = mesh.at(0).keep_segment().expect("a segment");
+        let segment = mesh.at(0).take().expect("a segment");
         let bytes = pattern::bytes(random.seed() ^ round, len);
-        mesh.at(0).write_segment(segment, 0, &bytes);
+        mesh.at(0).write(segment, 0, &bytes);
         send(&mut mesh, 1, Head { kind: 1, ..Head::default() }, segment, 0, len);
-        mesh.at(0).give_back_segment(segment);
+        mesh.at(0).release(segment);
         expected.push(bytes);
         // Others leave the usual way between them.
         mesh.send(0, 1, Head { kind: 2, ..Head::default() }, &expected[0][..len / 3]);
@@ -70,7 +76,7 @@ fn send<F: Fabric>(
     len: usize,
 ) {
     mesh.started("room for a message", |mesh| {
-        mesh.at(0).send_segment(peer(to), head, segment, at, len)
+        mesh.at(0).send(peer(to), head, Source::Log(LogRange { segment, at, len }))
     })
     .unwrap_or_else(|refused| panic!("send of {len} bytes of a segment: {refused}"));
 }

@@ -1,7 +1,7 @@
 //! An endless stream of messages that both of its ends can compute.
 
 use super::pattern;
-use crate::{Caps, Head, Payload, PeerId};
+use crate::{Head, Limits, Payload, PeerId};
 
 /// The messages of one sender to one receiver, all of them following from a seed.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// The stream from `from` to `to`. Most of its messages are short; a few reach the longest.
-    pub(crate) fn new(seed: u64, from: PeerId, to: PeerId, caps: &Caps) -> Self {
+    pub(crate) fn new(seed: u64, from: PeerId, to: PeerId, caps: &Limits) -> Self {
         let seed =
             fastrand::Rng::with_seed(seed ^ u64::from(from.0) << 32 ^ u64::from(to.0)).u64(..);
         let (inline, max) = (caps.inline, caps.max_message);

@@ -1,9 +1,9 @@
 //! Arm, sleep and the descriptor: no wake-up is lost, and a sleeper sleeps.
 
 use super::Bench;
-use super::mesh::{Deadline, Mesh, Seen, peer, poll};
+use super::mesh::{Deadline, Mesh, Seen, limits, peer, poll};
 use super::seed::Seeded;
-use crate::{Arming, Fabric, Head, Refused};
+use crate::{Arming, Fabric, Head, Refused, Source, Wait};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::time::{Duration, Instant};
 
@@ -26,18 +26,18 @@ pub fn idle_sleeps<B: Bench>(bench: &B) {
 /// A message sent before arming, or between arming and sleeping, ends the sleep at once.
 pub fn wakes<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 3);
-    let long = mesh.at(0).caps().max_message;
+    let long = limits(mesh.at(0)).max_message;
     for round in 0..50 {
         for to in [1, 0] {
             for len in [0, 8, long] {
                 let head = Head { seq: round, ..Head::default() };
                 let before = round % 2 == 0;
                 if before {
-                    mesh.at(0).send(peer(to), head, &vec![1; len]).expect("room");
+                    mesh.at(0).send(peer(to), head, Source::Bytes(&vec![1; len])).expect("room");
                 }
                 if !before {
                     armed(&mut mesh, to, bench);
-                    mesh.at(0).send(peer(to), head, &vec![1; len]).expect("room");
+                    mesh.at(0).send(peer(to), head, Source::Bytes(&vec![1; len])).expect("room");
                     sleep(mesh.at(to), bench.patience());
                     mesh.at(to).disarm();
                 } else if mesh.at(to).arm() == Arming::Armed {
@@ -59,7 +59,7 @@ pub fn descriptor<B: Bench>(bench: &B) {
     for round in 0..50 {
         armed(&mut mesh, 1, bench);
         assert!(!readable(mesh.at(1), Duration::ZERO), "round {round}: armed, nothing has come");
-        mesh.at(0).send(peer(1), Head::default(), b"wake up").expect("room");
+        mesh.at(0).send(peer(1), Head::default(), Source::Bytes(b"wake up")).expect("room");
         assert!(readable(mesh.at(1), bench.patience()), "round {round}: a message has come");
         mesh.at(1).disarm();
         mesh.receive(1);
@@ -82,7 +82,7 @@ pub fn no_lost_wake_up<B: Bench>(bench: &B) {
     });
 }
 
-fn volley<F: Fabric>(mut fabric: F, seed: u64, rounds: u32, patience: Duration) {
+fn volley<F: Fabric + Wait>(mut fabric: F, seed: u64, rounds: u32, patience: Duration) {
     let (me, other) = (fabric.me(), peer(1 - fabric.me().index()));
     let mut random = fastrand::Rng::with_seed(seed ^ u64::from(me.0));
     let mut seen = Seen::default();
@@ -104,7 +104,7 @@ fn volley<F: Fabric>(mut fabric: F, seed: u64, rounds: u32, patience: Duration) 
         }
         spin(&mut random);
         let head = Head { seq: round, ..Head::default() };
-        fabric.send(other, head, &[]).expect("room for the only message under way");
+        fabric.send(other, head, Source::Bytes(&[])).expect("room for the only message under way");
     }
     // The last word is the second thread's: the first must not leave before it has come.
     let deadline = Deadline::after(patience);
@@ -136,7 +136,7 @@ pub fn many_wakers<B: Bench>(bench: &B) {
             for (from, head, _) in seen.messages.drain(..) {
                 count += 1;
                 // The answer lets the waker go on; so all messages wait for a sleeper that woke.
-                sleeper.send(from, head, &[]).expect("room for one answer");
+                sleeper.send(from, head, Source::Bytes(&[])).expect("room for one answer");
             }
         }
         // They leave once they have the answers.
@@ -146,13 +146,13 @@ pub fn many_wakers<B: Bench>(bench: &B) {
     });
 }
 
-fn knock<F: Fabric>(mut fabric: F, seed: u64, rounds: u32, patience: Duration) {
+fn knock<F: Fabric + Wait>(mut fabric: F, seed: u64, rounds: u32, patience: Duration) {
     let mut random = fastrand::Rng::with_seed(seed ^ u64::from(fabric.me().0));
     let mut seen = Seen::default();
     for round in 0..rounds {
         let head = Head { seq: round, ..Head::default() };
         let deadline = Deadline::after(patience);
-        while fabric.send(peer(0), head, &[]) == Err(Refused::Busy) {
+        while fabric.send(peer(0), head, Source::Bytes(&[])) == Err(Refused::Busy) {
             deadline.check("room for a knock");
             poll(&mut fabric, &mut seen);
         }
@@ -177,13 +177,13 @@ fn armed<B: Bench>(mesh: &mut Mesh<B::Fabric>, rank: usize, bench: &B) {
 }
 
 /// Sleeps, and panics if only the limit ended it.
-fn sleep<F: Fabric>(fabric: &mut F, limit: Duration) {
+fn sleep<F: Fabric + Wait>(fabric: &mut F, limit: Duration) {
     let start = Instant::now();
     fabric.sleep(limit);
     assert!(start.elapsed() < limit, "a message came, and the sleep went on for {limit:?}");
 }
 
-fn readable<F: Fabric>(fabric: &F, limit: Duration) -> bool {
+fn readable<F: Fabric + Wait>(fabric: &F, limit: Duration) -> bool {
     let fd = fabric.fd();
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let limit = Timespec::try_from(limit).expect("a short time");

@@ -152,7 +152,8 @@ impl Net {
         offset: u64,
         len: usize,
     ) -> Result<*mut u8, Fault> {
-        let (id, start) = parse(key);
+        let (id, start) =
+            parse(key).ok_or_else(|| Fault::NoSuchMemory("no key of this fabric".into()))?;
         let no = |why: &str| Fault::NoSuchMemory(format!("region {id} of {owner}: {why}"));
         let seat = self.seats.get(owner).ok_or_else(|| no("no such peer"))?;
         let region = seat.regions.get(&id).ok_or_else(|| no("never was, or was deregistered"))?;
@@ -165,8 +166,10 @@ impl Net {
     }
 }
 
-pub(super) fn parse(key: &RemoteKey) -> (u32, u64) {
-    let (id, start) = (&key.0[..4], &key.0[8..16]);
-    let id = u32::from_le_bytes(id.try_into().expect("four bytes"));
-    (id, u64::from_le_bytes(start.try_into().expect("eight bytes")))
+/// The region of a key, and where it begins within; `None` if no rail of ours has made it.
+pub(super) fn parse(key: &RemoteKey) -> Option<(u32, u64)> {
+    let (words, rest) = key.of_rail().as_chunks::<8>();
+    let [id, start] = words else { return None };
+    let id = u32::try_from(u64::from_le_bytes(*id)).ok()?;
+    rest.is_empty().then_some((id, u64::from_le_bytes(*start)))
 }
