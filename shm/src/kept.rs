@@ -12,8 +12,8 @@ const GROWTH: usize = HUGE;
 const MOST_AHEAD: usize = GROWTH / SEGMENT;
 
 impl Line {
-    /// As [`Fabric::keep_segment`](taffrail_fabric::Fabric::keep_segment).
-    pub(crate) fn keep(&mut self) -> Result<SegmentId, MemoryError> {
+    /// As [`SendMemory::take`](taffrail_fabric::SendMemory::take).
+    pub(crate) fn take_kept(&mut self) -> Result<SegmentId, MemoryError> {
         let pairs = &self.pairs;
         let released = |peer: PeerId| pairs[peer.index()].released();
         if let Some(index) = self.window.keep(released) {
@@ -37,8 +37,8 @@ impl Line {
         self.window.keep(released).map(SegmentId).ok_or_else(|| short(want))
     }
 
-    /// As [`Fabric::prepare_segment`](taffrail_fabric::Fabric::prepare_segment).
-    pub(crate) fn prepare(&mut self) -> bool {
+    /// As [`SendMemory::prepare`](taffrail_fabric::SendMemory::prepare).
+    pub(crate) fn prepare_kept(&mut self) -> bool {
         let have = self.outbox.len();
         let len = self.outbox.worth_growing(SEGMENT);
         let wanted = self.window.keepable() < self.ahead && len > have;
@@ -50,7 +50,7 @@ impl Line {
         true
     }
 
-    /// As [`Fabric::write_segment`](taffrail_fabric::Fabric::write_segment).
+    /// As [`SendMemory::write`](taffrail_fabric::SendMemory::write).
     #[inline(always)]
     pub(crate) fn write_kept(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         let to = self.kept_at(segment, at, bytes.len());
@@ -64,14 +64,14 @@ impl Line {
         }
     }
 
-    /// As [`Fabric::read_segment`](taffrail_fabric::Fabric::read_segment).
+    /// As [`SendMemory::read`](taffrail_fabric::SendMemory::read).
     pub(crate) fn kept(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
         let from = self.kept_at(segment, at, len);
         // SAFETY: the range lies inside the segment, which only `write_kept` writes, with `&mut self`.
         unsafe { std::slice::from_raw_parts(from, len) }
     }
 
-    /// As [`Fabric::send_segment`](taffrail_fabric::Fabric::send_segment).
+    /// Sends a run of bytes of a segment.
     #[inline]
     pub(crate) fn send_kept(
         &mut self,

@@ -19,7 +19,7 @@ use crate::transfer::Transfers;
 use crate::watch::{Event, Watch};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use taffrail_fabric::{Caps, Cost, Fault, Head, PeerId, RemoteKey};
+use taffrail_fabric::{Cost, Fault, Head, Limits, PeerId};
 
 /// Up to so many bytes of the outbox are fetched for the next message while this one is read. Behind a
 /// payload as long as this none are: often it is a piece, and the next one is written at once.
@@ -78,7 +78,7 @@ pub struct Line {
     /// Peers whose rings are polled all the time.
     hot: Vec<PeerId>,
     pub(crate) window: Window,
-    /// Segments that [`prepare`](Self::prepare) has in advance.
+    /// Segments that [`prepare_kept`](Self::prepare_kept) has in advance.
     pub(crate) ahead: usize,
     pub(crate) transfers: Transfers,
     /// Peers whose end is not yet said, and those who are called and not met yet.
@@ -89,7 +89,7 @@ pub struct Line {
     pub(crate) dirty_words: usize,
     pub(crate) outbox: Shared,
     pub(crate) regions: Regions,
-    caps: Caps,
+    limits: Limits,
     pub(crate) costs: Costs,
     pub(crate) watch: Watch,
     events: Vec<(u32, Event)>,
@@ -171,15 +171,14 @@ impl Line {
             dirty_words: if is_open { me.index() / 64 + 1 } else { layout.dirty_words() },
             outbox,
             regions: Regions::default(),
-            caps: Caps {
-                name: "shm",
+            limits: Limits {
+                fabric: "shm",
                 max_message: SEGMENT,
                 inline: INLINE,
-                ordered: true,
+                fragment: costs.piece.clamp(4096, SEGMENT),
                 maps: true,
                 // What the kernel reads and writes for a peer, it does not ask us about.
                 guards: false,
-                piece: costs.piece.clamp(4096, SEGMENT),
             },
             costs,
             watch,
@@ -209,48 +208,14 @@ impl Line {
         self.fork_guard.is_parent()
     }
 
-    /// How many segments the memory that messages leave from can have.
-    pub fn most_segments(&self) -> usize {
-        self.outbox.limit() / SEGMENT
-    }
-
-    /// Bytes of shared memory that this process provides: inbox, outbox, allocations.
-    pub fn footprint(&self) -> usize {
-        self.inbox.len() + self.outbox.len() + self.regions.allocated()
-    }
-
-    /// Whether memory behind this key is reached without the kernel.
-    pub fn is_mapped(&self, peer: PeerId, key: &RemoteKey) -> bool {
-        peer == self.me || crate::regions::Key::decode(key).region != 0
-    }
-
-    /// Whether our last message to a peer went into the mailbox, where an answer would then come, too.
-    #[inline]
-    pub fn has_mailed(&self, to: PeerId) -> bool {
-        self.pairs[to.index()].has_mailed()
-    }
-
-    /// Whether the next long payload to a peer is copied past the caches: cheaper when the two
-    /// processors share none.
-    #[inline]
-    pub fn past_caches(&mut self, to: PeerId, yes: bool) {
-        self.pairs[to.index()].streaming = yes;
-    }
-
-    /// What a long payload to or from a peer costs when it is copied [past the
-    /// caches](Self::past_caches).
-    pub fn streaming_cost(&self) -> Cost {
-        self.costs.streaming
-    }
-
-    /// The incarnation of a peer that this line is connected with; 0 for this process itself.
-    pub fn incarnation(&self, peer: PeerId) -> u32 {
-        self.pairs[peer.index()].cold.incarnation
-    }
-
     /// What became of a peer; `None` while it lives, or is called.
     pub fn fault(&self, peer: PeerId) -> Option<&Fault> {
         self.pairs[peer.index()].cold.fault.as_ref()
+    }
+
+    /// How many peers there are, this process included.
+    pub fn peers(&self) -> usize {
+        self.pairs.len()
     }
 
     /// Tells a peer, if it still listens, that nothing follows.

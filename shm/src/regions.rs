@@ -29,16 +29,17 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn encode(self) -> RemoteKey {
-        let mut bytes = [0; RemoteKey::LEN];
-        bytes[..8].copy_from_slice(&self.addr.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.region.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.offset.to_le_bytes());
-        RemoteKey(bytes)
+        let words = [self.addr, u64::from(self.region), self.offset].map(u64::to_le_bytes);
+        RemoteKey::new(0, words.as_flattened())
     }
 
-    pub(crate) fn decode(key: &RemoteKey) -> Self {
-        let word = |at: usize| u64::from_le_bytes(key.0[at..at + 8].try_into().expect("8 bytes"));
-        Key { addr: word(0), region: word(8) as u32, offset: word(16) }
+    /// `None` if no process of this node has made the key.
+    pub(crate) fn decode(key: &RemoteKey) -> Option<Self> {
+        let (words, rest) = key.of_rail().as_chunks::<8>();
+        let &[addr, region, offset] = words else { return None };
+        let region = u32::try_from(u64::from_le_bytes(region)).ok()?;
+        let [addr, offset] = [addr, offset].map(u64::from_le_bytes);
+        rest.is_empty().then_some(Key { addr, region, offset })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::memory::Shared;
 use crate::setup::Home;
 use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer, SetupError};
 use std::os::fd::{AsFd, OwnedFd};
-use taffrail_fabric::{Fault, PeerId, Sink};
+use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Sink};
 
 /// Where successors of dead ranks come in.
 pub(crate) struct Door {
@@ -92,7 +92,7 @@ impl Line {
                 return false;
             }
         }
-        sink.restarted(id, incarnation);
+        sink.link(id, LinkEvent::Up(Incarnation(incarnation)));
         true
     }
 

@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{
-    Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token,
+    Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token, UserBuf,
+    UserBytes,
 };
 
 /// Bytes moved through the kernel in one step.
@@ -141,29 +142,28 @@ impl Transfers {
 impl Line {
     /// How memory behind `key` is reached, and what that costs.
     pub(crate) fn way(&self, peer: PeerId, key: &RemoteKey) -> Result<Cost, Denied> {
-        if Key::decode(key).region != 0 || peer == self.me() {
+        if self.is_mapped(peer, key) {
             return Ok(self.costs.mapped);
         }
         self.pairs[peer.index()].cold.cma.clone().map(|()| self.costs.kernel)
     }
 
-    /// # Safety
     /// As [`Fabric::get`].
-    pub(crate) unsafe fn start_get(
+    pub(crate) fn start_get(
         &mut self,
         from: PeerId,
         key: &RemoteKey,
         offset: u64,
-        into: *mut u8,
-        len: usize,
+        into: UserBuf,
         token: Token,
     ) -> Result<(), Refused> {
-        let Some(remote) = self.reachable(from, key, offset, len, token)? else { return Ok(()) };
-        let addr = Key::decode(key).addr.wrapping_add(offset);
+        let (into, len) = (into.as_ptr(), into.len());
+        let found = self.reachable(from, key, offset, len, token)?;
+        let Some((remote, addr)) = found else { return Ok(()) };
         let assisted = len >= ASSIST_FROM && from != self.me();
         let pull = if assisted { self.announce(from, addr, into, len) } else { None };
         if let (Remote::Mapped { at, .. }, None) = (&remote, &pull) {
-            // SAFETY: `at` is mapped for `len` bytes, `into` is the caller's promise.
+            // SAFETY: `at` is mapped for `len` bytes, and `into` is writable as promised where it was named.
             unsafe { copy::plain(into, at.as_ptr(), len) };
             self.transfers.ended.push_back((token, Ok(())));
             return Ok(());
@@ -182,21 +182,21 @@ impl Line {
         Ok(())
     }
 
-    /// # Safety
     /// As [`Fabric::put`].
-    pub(crate) unsafe fn start_put(
+    pub(crate) fn start_put(
         &mut self,
         to: PeerId,
         key: &RemoteKey,
         offset: u64,
-        source: *const u8,
-        len: usize,
+        source: UserBytes,
         token: Token,
     ) -> Result<(), Refused> {
-        let Some(remote) = self.reachable(to, key, offset, len, token)? else { return Ok(()) };
+        let (source, len) = (source.as_ptr(), source.len());
+        let found = self.reachable(to, key, offset, len, token)?;
+        let Some((remote, _)) = found else { return Ok(()) };
         match remote {
             Remote::Mapped { at, .. } => {
-                // SAFETY: `at` is mapped for `len` bytes, `source` is the caller's promise.
+                // SAFETY: `at` is mapped for `len` bytes, and `source` is readable as promised where it was named.
                 unsafe { copy::plain(at.as_ptr(), source, len) };
                 // Whoever is told of the bytes by a later message sees them: stores are ordered.
                 self.transfers.ended.push_back((token, Ok(())));
@@ -222,7 +222,7 @@ impl Line {
         key: &RemoteKey,
         len: usize,
     ) -> Result<(NonNull<u8>, Keep), Denied> {
-        let key = Key::decode(key);
+        let key = Key::decode(key).ok_or_else(|| unmapped(0))?;
         if from == self.me() {
             let own = self.regions.allocation(key.region);
             let (memory, used) = own.ok_or_else(|| unmapped(key.region))?;
@@ -247,7 +247,7 @@ impl Line {
         }
     }
 
-    /// Finds the memory behind a key. `None` when there is nothing to do.
+    /// Finds the memory behind a key, and where its owner has it. `None` when there is nothing to do.
     fn reachable(
         &mut self,
         peer: PeerId,
@@ -255,7 +255,7 @@ impl Line {
         offset: u64,
         len: usize,
         token: Token,
-    ) -> Result<Option<Remote>, Refused> {
+    ) -> Result<Option<(Remote, u64)>, Refused> {
         let pair = &self.pairs[peer.index()];
         if !pair.open {
             return Err(self.refused(peer));
@@ -264,13 +264,17 @@ impl Line {
             self.transfers.ended.push_back((token, Ok(())));
             return Ok(None);
         }
-        let key = Key::decode(key);
+        let Some(key) = Key::decode(key) else {
+            let fault = Fault::NoSuchMemory(format!("{key:?} is no key of this node"));
+            self.transfers.ended.push_back((token, Err(fault)));
+            return Ok(None);
+        };
         let addr = key.addr.wrapping_add(offset);
         if peer == self.me() {
             // A key is plain bytes: it may say anything, or speak of memory that is gone.
             if self.regions.hold(addr, len) {
                 let at = std::ptr::with_exposed_provenance_mut(addr as usize);
-                return Ok(NonNull::new(at).map(|at| Remote::Mapped { at, _keep: None }));
+                return Ok(NonNull::new(at).map(|at| (Remote::Mapped { at, _keep: None }, addr)));
             }
             if key.region != 0 {
                 let what =
@@ -278,13 +282,13 @@ impl Line {
                 self.transfers.ended.push_back((token, Err(Fault::NoSuchMemory(what))));
                 return Ok(None);
             }
-            return Ok(Some(Remote::Kernel(addr)));
+            return Ok(Some((Remote::Kernel(addr), addr)));
         }
         if key.region != 0 {
             self.meet_region(peer, key.region);
             let found = regions::resolve(&self.pairs[peer.index()].cold, &key, offset, len);
             if let Some((at, memory)) = found {
-                return Ok(Some(Remote::Mapped { at, _keep: Some(memory.clone()) }));
+                return Ok(Some((Remote::Mapped { at, _keep: Some(memory.clone()) }, addr)));
             }
             // Given up by its owner, or never as long as that.
             let what = format!("{} at {offset} behind region {}", counted(len, "byte"), key.region);
@@ -292,7 +296,7 @@ impl Line {
             return Ok(None);
         }
         self.pairs[peer.index()].cold.cma.clone().map_err(Refused::Denied)?;
-        Ok(Some(Remote::Kernel(addr)))
+        Ok(Some((Remote::Kernel(addr), addr)))
     }
 
     /// Tells the owner of the memory that it may move pieces of the get as well.

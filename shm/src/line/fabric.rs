@@ -1,8 +1,8 @@
 //! The line as a [`Fabric`].
 
 use super::{Line, TURN};
-use crate::mailbox::MAIL;
-use crate::ring::{INLINE, LEAD, slots_for};
+use crate::outbox::SEGMENT;
+use crate::regions::Key;
 use crate::sync::Ordering;
 use crate::wait::{self, ON_FD, ON_FUTEX};
 use crate::watch::Event;
@@ -10,50 +10,38 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
-    Arming, Caps, Cost, Denied, Fabric, Fault, Head, Keep, MemoryError, PeerId, Refused, RegionId,
-    RemoteKey, SegmentId, Sink, Token,
+    Arming, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LogRange, Memory,
+    MemoryError, PeerId, Refused, RegionId, RemoteKey, SegmentId, SendMemory, Sent, Sink, Source,
+    Token, UserBuf, UserBytes, Wait,
 };
 
 impl Fabric for Line {
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
+    #[inline]
     fn me(&self) -> PeerId {
         self.me
     }
 
-    fn peers(&self) -> usize {
-        self.pairs.len()
-    }
-
     #[inline]
-    fn send(&mut self, to: PeerId, head: Head, payload: &[u8]) -> Result<(), Refused> {
-        debug_assert!(head.kind < Head::KINDS);
-        if payload.len() <= LEAD {
-            self.room(to, 1)?;
-            let pair = &mut self.pairs[to.index()];
-            if payload.len() > MAIL || !pair.mail(head, payload) {
-                pair.writer.put_short(head, payload);
-                pair.own_ahead(1);
-            }
-            pair.notify();
-            return Ok(());
-        }
-        self.send_longer(to, head, payload)
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
     }
 
-    fn send_gather(&mut self, to: PeerId, head: Head, parts: &[&[u8]]) -> Result<(), Refused> {
+    #[inline(always)]
+    fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused> {
         debug_assert!(head.kind < Head::KINDS);
-        let len = parts.iter().map(|p| p.len()).sum();
-        if len > INLINE {
-            return self.send_pooled(to, head, parts, len);
+        match source {
+            Source::Bytes(payload) => self.send_bytes(to, head, payload)?,
+            Source::Parts(parts) => self.send_parts(to, head, parts)?,
+            Source::Log(LogRange { segment, at, len }) => {
+                self.send_kept(to, head, segment, at, len)?;
+            }
+            Source::User(bytes, _) => {
+                // SAFETY: as promised where the bytes were named; they are copied before this returns.
+                let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+                self.send_bytes(to, head, bytes)?;
+            }
         }
-        self.room(to, slots_for(len))?;
-        let pair = &mut self.pairs[to.index()];
-        pair.writer.put_parts(head, parts, len);
-        pair.notify();
-        Ok(())
+        Ok(Sent::Now)
     }
 
     #[inline(always)]
@@ -101,13 +89,42 @@ impl Fabric for Line {
         happened
     }
 
-    fn cut_off(&mut self, peer: PeerId, fault: Fault) {
-        self.cut(peer, fault);
+    fn disconnect(&mut self, peer: PeerId, why: Fault) {
+        self.cut(peer, why);
     }
 
-    fn send_cost(&self, to: PeerId) -> Cost {
-        let _ = to;
+    fn drained(&self, peer: PeerId, of: Incarnation) -> bool {
+        // A later incarnation comes in only when nothing of the one before is left.
+        self.has_let_go(peer) || self.pairs[peer.index()].cold.incarnation > of.0
+    }
+
+    fn abandon_in_child(&mut self) {
+        // The fork guard has seen the fork: `drop` says nothing, and what is mapped ends with the child.
+        debug_assert!(!self.is_parent());
+    }
+
+    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
+        let pair = &self.pairs[peer.index()];
+        pair.open.then_some(Incarnation(pair.cold.incarnation))
+    }
+
+    fn send_cost(&self, _: PeerId) -> Cost {
         self.costs.outbox
+    }
+
+    fn non_temporal_cost(&self, _: PeerId) -> Option<Cost> {
+        Some(self.costs.streaming)
+    }
+
+    #[inline]
+    fn non_temporal(&mut self, to: PeerId, yes: bool) {
+        self.pairs[to.index()].streaming = yes;
+    }
+
+    /// An answer to what went into the mailbox comes by mail, too.
+    #[inline]
+    fn answers_fast(&self, to: PeerId) -> bool {
+        self.pairs[to.index()].has_mailed()
     }
 
     fn get_cost(&self, from: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
@@ -120,45 +137,13 @@ impl Fabric for Line {
         self.way(to, key)
     }
 
-    unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, MemoryError> {
-        Ok(self.regions.register(at, len))
+    fn register(&mut self, memory: Memory) -> Result<RegionId, MemoryError> {
+        let buf = memory.expect_host(self.limits.fabric)?;
+        Ok(self.regions.register(buf.as_ptr(), buf.len()))
     }
 
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         self.regions.alloc(len)
-    }
-
-    fn keep_segment(&mut self) -> Result<SegmentId, MemoryError> {
-        self.keep()
-    }
-
-    fn prepare_segment(&mut self) -> bool {
-        self.prepare()
-    }
-
-    #[inline(always)]
-    fn write_segment(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
-        self.write_kept(segment, at, bytes);
-    }
-
-    fn read_segment(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
-        self.kept(segment, at, len)
-    }
-
-    #[inline]
-    fn send_segment(
-        &mut self,
-        to: PeerId,
-        head: Head,
-        segment: SegmentId,
-        at: usize,
-        len: usize,
-    ) -> Result<(), Refused> {
-        self.send_kept(to, head, segment, at, len)
-    }
-
-    fn give_back_segment(&mut self, segment: SegmentId) {
-        self.window.give_back(segment.0);
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
@@ -166,7 +151,7 @@ impl Fabric for Line {
         self.regions.deregister(region, &mut self.pairs)
     }
 
-    fn remote_key(
+    fn key(
         &mut self,
         to: PeerId,
         region: RegionId,
@@ -175,36 +160,35 @@ impl Fabric for Line {
         self.regions.key(region, offset, &mut self.pairs[to.index()])
     }
 
-    fn bare_key(&mut self, to: PeerId, at: *const u8, len: usize) -> Option<RemoteKey> {
-        let _ = len;
+    fn bare_key(&mut self, to: PeerId, memory: UserBytes) -> Option<RemoteKey> {
         let pair = &self.pairs[to.index()];
-        (pair.open || pair.is_awaited()).then(|| crate::regions::bare_key(at))
+        (pair.open || pair.is_awaited()).then(|| crate::regions::bare_key(memory.as_ptr()))
     }
 
-    unsafe fn get(
+    fn is_mapped(&self, peer: PeerId, key: &RemoteKey) -> bool {
+        peer == self.me || Key::decode(key).is_some_and(|key| key.region != 0)
+    }
+
+    fn get(
         &mut self,
         from: PeerId,
         key: &RemoteKey,
         offset: u64,
-        into: *mut u8,
-        len: usize,
+        into: UserBuf,
         token: Token,
     ) -> Result<(), Refused> {
-        // SAFETY: the caller's promise.
-        unsafe { self.start_get(from, key, offset, into, len, token) }
+        self.start_get(from, key, offset, into, token)
     }
 
-    unsafe fn put(
+    fn put(
         &mut self,
         to: PeerId,
         key: &RemoteKey,
         offset: u64,
-        source: *const u8,
-        len: usize,
+        source: UserBytes,
         token: Token,
     ) -> Result<(), Refused> {
-        // SAFETY: the caller's promise.
-        unsafe { self.start_put(to, key, offset, source, len, token) }
+        self.start_put(to, key, offset, source, token)
     }
 
     fn map(
@@ -216,6 +200,43 @@ impl Fabric for Line {
         self.start_map(from, key, len)
     }
 
+    fn footprint(&self) -> usize {
+        self.inbox.len() + self.outbox.len() + self.regions.allocated()
+    }
+}
+
+impl SendMemory for Line {
+    fn segment_len(&self) -> usize {
+        SEGMENT
+    }
+
+    fn max_segments(&self) -> usize {
+        self.outbox.limit() / SEGMENT
+    }
+
+    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+        self.take_kept()
+    }
+
+    fn prepare(&mut self) -> bool {
+        self.prepare_kept()
+    }
+
+    #[inline(always)]
+    fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.write_kept(segment, at, bytes);
+    }
+
+    fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.kept(segment, at, len)
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        self.window.give_back(segment.0);
+    }
+}
+
+impl Wait for Line {
     fn arm(&mut self) -> Arming {
         let how = if self.fd_wanted.get() { ON_FD } else { ON_FUTEX };
         // Whoever rang last has put the word back, and nobody else has emptied the eventfd.

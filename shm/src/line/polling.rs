@@ -10,7 +10,7 @@ use crate::transfer::Transfers;
 use crate::wait;
 use std::os::fd::AsFd;
 use taffrail_fabric::words::counted;
-use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink};
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink};
 
 impl Line {
     /// Takes messages out of a peer's ring, `most` at the most.
@@ -76,7 +76,7 @@ impl Line {
                 }
             };
             taken += 1;
-            sink.message(from, head, payload);
+            let _ = sink.message(from, head, Body::Whole(payload));
             let pair = &mut self.pairs[from.index()];
             pair.reader.advance(slots, tell, pair.consumed());
             if mail.is_some() {
@@ -282,7 +282,7 @@ impl Line {
     pub(crate) fn settle<S: Sink>(&mut self, sink: &mut S) -> usize {
         let mut events = Transfers::step(self);
         while let Some((token, result)) = self.transfers.ended.pop_front() {
-            sink.completed(token, result);
+            sink.moved(token, result);
             events += 1;
         }
         if self.is_calling() {
@@ -291,7 +291,7 @@ impl Line {
         let pairs = &self.pairs;
         self.endings.retain(|&peer| {
             let Some(fault) = &pairs[peer.index()].cold.fault else { return true };
-            sink.failed(peer, fault.clone());
+            sink.link(peer, link_event(fault));
             events += 1;
             false
         });
@@ -343,5 +343,13 @@ impl Line {
         if let Err(fault) = crate::regions::receive(&mut pair.cold) {
             self.cut(peer, fault);
         }
+    }
+}
+
+/// How the end of the link with a peer is reported.
+fn link_event(why: &Fault) -> LinkEvent {
+    match why {
+        Fault::Closed => LinkEvent::Closed,
+        why => LinkEvent::Broken(why.clone()),
     }
 }

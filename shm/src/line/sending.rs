@@ -2,8 +2,9 @@
 
 use super::{Line, OWN_AHEAD};
 use crate::copy;
+use crate::mailbox::MAIL;
 use crate::outbox::SEGMENT;
-use crate::ring::{INLINE, slots_for};
+use crate::ring::{INLINE, LEAD, slots_for};
 use crate::sync::AtomicU64;
 use taffrail_fabric::{Head, PeerId, Refused};
 
@@ -39,6 +40,46 @@ impl Line {
         }
         pair.retire_mail();
         if pair.writer.has_room(slots + 1) { Ok(()) } else { Err(Refused::Busy) }
+    }
+
+    /// Sends one run of bytes.
+    #[inline(always)]
+    pub(super) fn send_bytes(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        payload: &[u8],
+    ) -> Result<(), Refused> {
+        if payload.len() <= LEAD {
+            self.room(to, 1)?;
+            let pair = &mut self.pairs[to.index()];
+            if payload.len() > MAIL || !pair.mail(head, payload) {
+                pair.writer.put_short(head, payload);
+                pair.own_ahead(1);
+            }
+            pair.notify();
+            return Ok(());
+        }
+        self.send_longer(to, head, payload)
+    }
+
+    /// Sends several runs of bytes.
+    #[inline(never)]
+    pub(super) fn send_parts(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        parts: &[&[u8]],
+    ) -> Result<(), Refused> {
+        let len = parts.iter().map(|p| p.len()).sum();
+        if len > INLINE {
+            return self.send_pooled(to, head, parts, len);
+        }
+        self.room(to, slots_for(len))?;
+        let pair = &mut self.pairs[to.index()];
+        pair.writer.put_parts(head, parts, len);
+        pair.notify();
+        Ok(())
     }
 
     /// Sends a payload too long for one slot.
