@@ -30,6 +30,17 @@ pub struct LogRange {
     pub len: usize,
 }
 
+/// How memory of a peer is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// By loads and stores: it is mapped, or can be.
+    Mapped,
+    /// By the kernel, which copies from one process to the other.
+    Kernel,
+    /// By a device.
+    Device,
+}
+
 /// When the source of an accepted message may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -152,21 +163,27 @@ pub trait Fabric {
         false
     }
 
-    /// Cost of reading `len` bytes behind `key`, or why that is impossible.
+    /// How memory behind a key is reached.
+    fn reach(&self, peer: PeerId, key: &RemoteKey) -> Reach {
+        let _ = (peer, key);
+        Reach::Device
+    }
+
+    /// Cost of reading memory of a peer that is reached so, or why that is impossible.
     ///
     /// # Errors
     /// [`Denied`] with the reason, and what would help.
-    fn get_cost(&self, from: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
-        let _ = (key, len);
+    fn get_cost(&self, from: PeerId, reach: Reach) -> Result<Cost, Denied> {
+        let _ = reach;
         Err(self.limits(from).not_offered("get"))
     }
 
-    /// Cost of writing `len` bytes behind `key`, or why that is impossible.
+    /// Cost of writing memory of a peer that is reached so, or why that is impossible.
     ///
     /// # Errors
     /// [`Denied`] with the reason, and what would help.
-    fn put_cost(&self, to: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
-        let _ = (key, len);
+    fn put_cost(&self, to: PeerId, reach: Reach) -> Result<Cost, Denied> {
+        let _ = reach;
         Err(self.limits(to).not_offered("put"))
     }
 
@@ -218,12 +235,6 @@ pub trait Fabric {
     fn bare_key(&mut self, to: PeerId, memory: UserBytes) -> Option<RemoteKey> {
         let _ = (to, memory);
         None
-    }
-
-    /// Whether memory behind this key is reached by loads and stores, without kernel or device.
-    fn is_mapped(&self, peer: PeerId, key: &RemoteKey) -> bool {
-        let _ = (peer, key);
-        false
     }
 
     /// Starts to read bytes behind `key`, from byte `offset` on, until `into` is full. [`Sink::moved`] reports the end.

@@ -12,7 +12,7 @@ use net::{Event, Net, Pages, Region, Seat, parse};
 
 use crate::{
     Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
-    LogRange, Memory, MemoryError, Payload, PeerId, Refused, RegionId, RemoteKey, SegmentId,
+    LogRange, Memory, MemoryError, Payload, PeerId, Reach, Refused, RegionId, RemoteKey, SegmentId,
     SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 use std::alloc::{Layout, alloc_zeroed};
@@ -209,11 +209,11 @@ impl Fabric for Loopback {
         COST
     }
 
-    fn get_cost(&self, _: PeerId, _: &RemoteKey, _: usize) -> Result<Cost, Denied> {
+    fn get_cost(&self, _: PeerId, _: Reach) -> Result<Cost, Denied> {
         Ok(COST)
     }
 
-    fn put_cost(&self, _: PeerId, _: &RemoteKey, _: usize) -> Result<Cost, Denied> {
+    fn put_cost(&self, _: PeerId, _: Reach) -> Result<Cost, Denied> {
         Ok(COST)
     }
 

@@ -12,8 +12,8 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{
-    Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Refused, RegionId, RemoteKey, Token, UserBuf,
-    UserBytes,
+    Cost, Denied, Fabric, Fault, Head, Keep, PeerId, Reach, Refused, RegionId, RemoteKey, Token,
+    UserBuf, UserBytes,
 };
 
 /// Bytes moved through the kernel in one step.
@@ -140,9 +140,9 @@ impl Transfers {
 }
 
 impl Line {
-    /// How memory behind `key` is reached, and what that costs.
-    pub(crate) fn way(&self, peer: PeerId, key: &RemoteKey) -> Result<Cost, Denied> {
-        if self.is_mapped(peer, key) {
+    /// What it costs to reach memory of a peer so.
+    pub(crate) fn way(&self, peer: PeerId, reach: Reach) -> Result<Cost, Denied> {
+        if reach == Reach::Mapped || peer == self.me() {
             return Ok(self.costs.mapped);
         }
         self.pairs[peer.index()].cold.cma.clone().map(|()| self.costs.kernel)

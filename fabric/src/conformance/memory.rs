@@ -83,8 +83,8 @@ impl Way {
         len: usize,
     ) -> Result<(), Denied> {
         let cost = match self {
-            Way::Get => fabric.get_cost(with, key, len)?,
-            Way::Put => fabric.put_cost(with, key, len)?,
+            Way::Get => fabric.get_cost(with, fabric.reach(with, key))?,
+            Way::Put => fabric.put_cost(with, fabric.reach(with, key))?,
         };
         assert!(cost.of(len) > 0.0 && cost.of(2 * len) >= cost.of(len), "{self:?}: {cost:?}");
         Ok(())

@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
     Arming, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LogRange, Memory,
-    MemoryError, PeerId, Refused, RegionId, RemoteKey, SegmentId, SendMemory, Sent, Sink, Source,
-    Token, UserBuf, UserBytes, Wait,
+    MemoryError, PeerId, Reach, Refused, RegionId, RemoteKey, SegmentId, SendMemory, Sent, Sink,
+    Source, Token, UserBuf, UserBytes, Wait,
 };
 
 impl Fabric for Line {
@@ -127,14 +127,17 @@ impl Fabric for Line {
         self.pairs[to.index()].has_mailed()
     }
 
-    fn get_cost(&self, from: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
-        let _ = len;
-        self.way(from, key)
+    fn reach(&self, peer: PeerId, key: &RemoteKey) -> Reach {
+        let is_mapped = peer == self.me || Key::decode(key).is_some_and(|key| key.region != 0);
+        if is_mapped { Reach::Mapped } else { Reach::Kernel }
     }
 
-    fn put_cost(&self, to: PeerId, key: &RemoteKey, len: usize) -> Result<Cost, Denied> {
-        let _ = len;
-        self.way(to, key)
+    fn get_cost(&self, from: PeerId, reach: Reach) -> Result<Cost, Denied> {
+        self.way(from, reach)
+    }
+
+    fn put_cost(&self, to: PeerId, reach: Reach) -> Result<Cost, Denied> {
+        self.way(to, reach)
     }
 
     fn register(&mut self, memory: Memory) -> Result<RegionId, MemoryError> {
@@ -163,10 +166,6 @@ impl Fabric for Line {
     fn bare_key(&mut self, to: PeerId, memory: UserBytes) -> Option<RemoteKey> {
         let pair = &self.pairs[to.index()];
         (pair.open || pair.is_awaited()).then(|| crate::regions::bare_key(memory.as_ptr()))
-    }
-
-    fn is_mapped(&self, peer: PeerId, key: &RemoteKey) -> bool {
-        peer == self.me || Key::decode(key).is_some_and(|key| key.region != 0)
     }
 
     fn get(
