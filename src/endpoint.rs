@@ -34,7 +34,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric};
+use taffrail_fabric::{Arming, Fabric, Wait};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 /// No piece of a long message is shorter than this many bytes.
@@ -141,16 +141,17 @@ impl Endpoint {
             }
         };
         let line = line.map_err(not_set_up)?;
+        let limits = line.limits(line.me());
         // The first piece of a message travels with the length of the whole.
-        let piece = settings.piece.unwrap_or(line.caps().piece);
-        let longest = line.caps().max_message - 8;
+        let piece = settings.piece.unwrap_or(limits.fragment);
+        let longest = limits.max_message - 8;
         let piece = piece.clamp(SHORTEST_PIECE, longest);
         // A piece whose receiver waits for it is copied out as soon as it is there. Of those that it has
         // asked for there are many, and fewer are better.
         let is_given = settings.piece.is_some() || settings.tuning.is_some();
         let long_piece = if is_given { piece } else { (2 * piece).min(longest) };
         // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
-        let logged_piece = if is_given { piece } else { line.caps().max_message };
+        let logged_piece = if is_given { piece } else { limits.max_message };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
         let mut core = Core::new(job.size(), settings.unexpected);

@@ -12,20 +12,20 @@ use crate::Endpoint;
 use crate::engine::ways::{WAYS, Way};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
 use std::fmt::Write;
-use taffrail_fabric::{Fabric, RemoteKey};
+use taffrail_fabric::{Fabric, Reach};
 
 /// The sizes at which protocols are looked at.
 const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
 
 pub(crate) fn explain(endpoint: &Endpoint) -> String {
     let mut text = String::new();
-    let caps = endpoint.line.caps();
+    let limits = endpoint.line.limits(endpoint.line.me());
     let _ = writeln!(
         text,
         "rank {} of {}: {}, {} KiB of shared memory",
         endpoint.rank(),
         endpoint.size(),
-        caps.name,
+        limits.fabric,
         endpoint.footprint() / 1024
     );
     let _ = match &endpoint.settings.tuning {
@@ -52,7 +52,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
                 text,
                 "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
                  from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
-                caps.inline,
+                limits.inline,
                 endpoint.piece,
                 LONG_LOGGED + 1,
                 endpoint.logged_piece,
@@ -61,11 +61,11 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
             continue;
         }
         let eager = endpoint.settings.eager_max;
-        let _ = writeln!(text, "  0 B - {} B: eager, in slots of the ring", caps.inline);
+        let _ = writeln!(text, "  0 B - {} B: eager, in slots of the ring", limits.inline);
         let _ = writeln!(
             text,
             "  {} B - {} B: eager, one piece in the outbox",
-            caps.inline + 1,
+            limits.inline + 1,
             endpoint.piece.min(eager)
         );
         if eager > endpoint.piece {
@@ -76,11 +76,8 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
                 endpoint.piece
             );
         }
-        let bare = RemoteKey([0; RemoteKey::LEN]);
-        let mut mapped = bare;
-        mapped.0[8] = 1;
-        announced(endpoint, &mut text, rank, eager, &bare, "plain memory");
-        announced(endpoint, &mut text, rank, eager, &mapped, "memory of `alloc`");
+        announced(endpoint, &mut text, rank, eager, Reach::Kernel, "plain memory");
+        announced(endpoint, &mut text, rank, eager, Reach::Mapped, "memory of `alloc`");
     }
     text
 }
@@ -112,19 +109,19 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
     }
 }
 
-/// What becomes of announced messages whose memory is behind keys like `key`: the way that the first takes, and
+/// What becomes of announced messages whose memory is reached so: the way that the first takes, and
 /// why it takes no other.
 fn announced(
     endpoint: &Endpoint,
     text: &mut String,
     rank: u32,
     eager: usize,
-    key: &RemoteKey,
+    reach: Reach,
     memory: &str,
 ) {
     let mut said: Option<Way> = None;
     for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
-        let (way, costs) = endpoint.first_way(rank, key, len);
+        let (way, costs) = endpoint.first_way(rank, reach, len);
         if said.replace(way) == Some(way) {
             continue;
         }

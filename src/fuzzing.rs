@@ -2,7 +2,7 @@
 
 use crate::{Claimed, Endpoint, Error, Pattern, Rank, Request, Settings, Tuning, View};
 use std::path::Path;
-use taffrail_fabric::{Fabric, Head, PeerId, Sink};
+use taffrail_fabric::{Fabric, Head, PeerId, Sink, Source};
 
 pub use crate::job::fuzzing::Launcher;
 
@@ -19,7 +19,7 @@ pub fn read_settings(look: impl Fn(&str) -> Option<String>) -> Result<Settings, 
 impl Endpoint {
     /// Sends a message of the engine's, whatever it says, to the engine of a peer. Whether it left.
     pub fn send_anything(&mut self, to: Rank, head: Head, body: &[u8]) -> bool {
-        self.line.send(PeerId(to), head, body).is_ok()
+        self.line.send(PeerId(to), head, Source::Bytes(body)).is_ok()
     }
 
     /// Closes the endpoint at once, whatever waits for room.

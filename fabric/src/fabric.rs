@@ -115,11 +115,11 @@ pub trait Fabric {
         let Lease(_) = lease;
     }
 
-    /// The incarnation of a peer that the link connects with; `None` while there is no link. The default is for
-    /// fabrics whose peers are there from the beginning and never restart.
-    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
+    /// The incarnation of a peer that the link connects with, or has connected with last. The default is for
+    /// fabrics whose peers never restart.
+    fn incarnation(&self, peer: PeerId) -> Incarnation {
         let _ = peer;
-        Some(Incarnation::default())
+        Incarnation::default()
     }
 
     /// Makes a log segment of another fabric's memory a possible source of sends and gets. Called once for each

@@ -201,10 +201,6 @@ impl Fabric for Loopback {
         self.is_abandoned = true;
     }
 
-    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
-        self.net().apart(self.me, peer.index()).is_none().then(Incarnation::default)
-    }
-
     fn send_cost(&self, _: PeerId) -> Cost {
         COST
     }

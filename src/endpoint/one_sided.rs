@@ -5,7 +5,7 @@ use crate::engine::loan::Buffer;
 use crate::engine::named::{Access, Named};
 use crate::engine::one_sided::Way;
 use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
-use taffrail_fabric::Fabric;
+use taffrail_fabric::{Fabric, Memory, UserBuf};
 
 impl Endpoint {
     /// Registers memory, so that peers may reach it.
@@ -19,7 +19,8 @@ impl Endpoint {
     pub unsafe fn register(&mut self, at: *mut u8, len: usize) -> Result<RegionId, Error> {
         self.check_process()?;
         // SAFETY: the caller's promise.
-        let region = unsafe { self.line.register(at, len)? };
+        let buf = unsafe { UserBuf::new(at, len) };
+        let region = self.line.register(Memory::host(buf))?;
         self.registered.insert(region.0, (Exposed(at), len));
         Ok(region)
     }

@@ -3,7 +3,7 @@
 use crate::engine::claim::Claimed;
 use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSliceMut;
-use taffrail_fabric::Fabric;
+use taffrail_fabric::{Fabric, PeerId};
 
 /// Which operation is over, as [`Endpoint::await_ended`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ impl Endpoint {
             return self.send_now(to, unsafe { crate::engine::send::bytes(data, len) });
         };
         // What leaves the set is copied in any case.
-        if log.is_fellow(to.rank) && len > self.line.caps().inline {
+        if log.is_fellow(to.rank) && len > self.line.limits(PeerId(to.rank)).inline {
             return Ok(false);
         }
         // SAFETY: the caller's promise.

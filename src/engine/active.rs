@@ -4,7 +4,7 @@ use super::core::Active;
 use super::kind;
 use crate::{Dest, Endpoint, Error, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, Source};
 
 /// An active message that has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl Endpoint {
     ) -> Result<(), Error> {
         self.check_dest(&Dest::new(to, 0))?;
         self.not_logged("an active message", "send a message")?;
-        let limit = self.line.caps().max_message;
+        let limit = self.line.limits(PeerId(to)).max_message;
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });
         }
@@ -39,8 +39,8 @@ impl Endpoint {
         let mut idle = super::wait::Idle::default();
         loop {
             if self.core.peers[to as usize].queue.is_empty() {
-                match self.line.send(PeerId(to), head, payload) {
-                    Ok(()) => return Ok(()),
+                match self.line.send(PeerId(to), head, Source::Bytes(payload)) {
+                    Ok(_) => return Ok(()),
                     Err(Refused::Failed(fault)) => {
                         return Err(Error::PeerFailed { rank: to, fault });
                     }

@@ -8,7 +8,7 @@ mod arrivals;
 mod delivery;
 mod loss;
 
-pub(crate) use arrivals::read_u64;
+pub(crate) use arrivals::{read_key, read_u64};
 pub(crate) use delivery::put;
 
 use super::departures::Departures;
@@ -22,7 +22,10 @@ use super::store::Store;
 use crate::Rank;
 use std::collections::VecDeque;
 use std::time::Instant;
-use taffrail_fabric::{Fault, Head, Payload, PeerId, RemoteKey, Sink, Token};
+use taffrail_fabric::{
+    Body, ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Sink, Take,
+    Token,
+};
 use taffrail_logging::Restart;
 use taffrail_matching::{Arrival, Envelope, Matcher};
 
@@ -105,6 +108,8 @@ pub(crate) struct Core {
     pub(crate) immediate: Immediate,
     /// Message logging, if this job has it.
     pub(crate) log: Option<Box<Log>>,
+    /// Who lives, by what the links say.
+    membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
     pub(crate) departures: Departures,
     /// The rank that fell silent last.
@@ -140,6 +145,7 @@ impl Core {
             active: VecDeque::new(),
             immediate: Immediate::default(),
             log: None,
+            membership: ByLink,
             departures: Departures::default(),
             last_gone: None,
             expects_newcomers: false,
@@ -233,12 +239,13 @@ impl Core {
 
 impl Sink for Core {
     #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
+        let payload = *body.here();
         if head.kind == kind::EAGER {
             let env = self.envelope(from.0, head, payload.len() as u64);
             match self.matcher.arrive(&env) {
                 Arrival::Matched(request) => {
-                    return self.deliver(request, &env, &payload, 0);
+                    self.deliver(request, &env, &payload, 0);
                 }
                 Arrival::Unmatched => {
                     if self.peers[from.index()].fault.is_none() {
@@ -247,25 +254,38 @@ impl Sink for Core {
                             self.distrust(from.0, fault);
                         }
                     }
-                    return;
                 }
                 Arrival::Early { .. } | Arrival::Old { .. } => {
                     let expected = self.matcher.expected(from.0, env.context);
-                    return self.distrust(from.0, broken("seq", expected, head.seq));
+                    self.distrust(from.0, broken("seq", expected, head.seq));
                 }
             }
+            return Take::Done;
         }
         if let Err(fault) = self.other(from.0, head, payload) {
             self.distrust(from.0, fault);
         }
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
+        // Nothing is sent from memory of the program but by fabrics that copy it at once.
+        debug_assert!(false, "{token:?}: {result:?}");
+    }
+
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         self.actions.push_back(Action::Read { token, result });
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        self.bury(peer.0, why);
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        let life = self.membership.link(peer, &event);
+        match (life, event) {
+            (Some(Life::Dead), _) if self.log.is_some() => self.suspend(peer.0),
+            (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
+            (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
+            (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),
+            (_, LinkEvent::Up(_)) => {}
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::receive::posting;
 use super::request::{ANY, Stage};
 use super::wait::Idle;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
@@ -54,7 +54,8 @@ struct Direct<'a> {
 
 impl Sink for Direct<'_> {
     #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
+        let payload = *body.here();
         let want = &mut *self.want;
         let waits = !want.has_come && want.request.is_none();
         if waits && head.kind == kind::EAGER && payload.len() <= want.room {
@@ -67,31 +68,26 @@ impl Sink for Direct<'_> {
                 if let Some(log) = &mut self.core.log {
                     log.received_directly(want.posting.source.is_none(), name(&env));
                 }
-                return;
+                return Take::Done;
             }
         }
         if waits {
             want.request = Some(self.core.post_wanted(want));
         }
         self.core.any_message(from, head, payload);
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.completed(token, result);
+    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
+        self.core.sent(token, result);
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        match self.core.log.is_some() {
-            true => Logged(self.core).failed(peer, why),
-            false => self.core.failed(peer, why),
-        }
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+        self.core.moved(token, result);
     }
 
-    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
-        match self.core.log.is_some() {
-            true => Logged(self.core).restarted(peer, incarnation),
-            false => self.core.restarted(peer, incarnation),
-        }
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        self.core.link(peer, event);
     }
 }
 
@@ -115,10 +111,11 @@ impl Core {
 
     #[inline(never)]
     fn any_message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        match self.log.is_some() {
-            true => Logged(self).message(from, head, payload),
-            false => self.message(from, head, payload),
-        }
+        let body = Body::Whole(payload);
+        let _ = match self.log.is_some() {
+            true => Logged(self).message(from, head, body),
+            false => self.message(from, head, body),
+        };
     }
 }
 

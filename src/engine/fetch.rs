@@ -11,7 +11,7 @@ use super::view::Landing;
 use super::ways::{WAYS, Way, Ways};
 use crate::{Endpoint, Error, Rank};
 use std::time::Instant;
-use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Refused, RemoteKey, Token};
+use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, Token, UserBuf};
 
 impl Endpoint {
     /// Begins to move the message that `request` has matched.
@@ -34,8 +34,9 @@ impl Endpoint {
         }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
         let key = announcement.key.filter(|_| !scattered);
-        let mapped = key.is_some_and(|key| self.line.is_mapped(PeerId(from), &key));
-        let way = self.choose(from, key.as_ref(), mapped, want);
+        let reach = key.map(|key| self.line.reach(PeerId(from), &key));
+        let mapped = reach == Some(Reach::Mapped);
+        let way = self.choose(from, reach, want);
         let peer = &mut self.core.peers[from as usize];
         if peer.timed.is_none() {
             let since = Instant::now();
@@ -48,7 +49,8 @@ impl Endpoint {
             let at = slot.at;
             // SAFETY: whoever posted the receive vouches for its memory until the request is
             // finished, and it is finished only when the fabric has reported the end.
-            match unsafe { self.line.get(PeerId(from), &key, 0, at, want, token) } {
+            let into = unsafe { UserBuf::new(at, want) };
+            match self.line.get(PeerId(from), &key, 0, into, token) {
                 Ok(()) => return,
                 Err(Refused::Busy) => {
                     self.core.put_off.push_back(Action::Fetch { request, from, announcement });
@@ -65,10 +67,10 @@ impl Endpoint {
         self.ask_for_pieces(request, from, announcement.name, want, way == Way::Streaming);
     }
 
-    /// How to move `len` bytes that lie behind `key`.
-    fn choose(&mut self, from: Rank, key: Option<&RemoteKey>, mapped: bool, len: usize) -> Way {
-        let peer = PeerId(from);
-        let read = key.and_then(|key| self.line.get_cost(peer, key, len).ok());
+    /// How to move `len` bytes that are reached so, if they are.
+    fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> Way {
+        let read = reach.and_then(|reach| self.line.get_cost(PeerId(from), reach).ok());
+        let mapped = reach == Some(Reach::Mapped);
         if let Some(way) = self.settings.way.filter(|&way| way != Way::Read || read.is_some()) {
             return way;
         }
@@ -79,18 +81,18 @@ impl Endpoint {
     /// Whether the kernel lets this rank read plain memory of another; the reason if not.
     #[doc(hidden)]
     pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
-        self.line.get_cost(PeerId(rank), &RemoteKey([0; RemoteKey::LEN]), 1).map(drop)
+        self.line.get_cost(PeerId(rank), Reach::Kernel).map(drop)
     }
 
-    /// The way that the first message of `len` bytes behind `key` takes, and what each way is thought to cost, in
+    /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
     /// nanoseconds, in the order of [`WAYS`]; or why it cannot be taken.
     pub(crate) fn first_way(
         &self,
         from: Rank,
-        key: &RemoteKey,
+        reach: Reach,
         len: usize,
     ) -> (Way, [Result<f64, Denied>; WAYS.len()]) {
-        let read = self.line.get_cost(PeerId(from), key, len);
+        let read = self.line.get_cost(PeerId(from), reach);
         let costs = self.costs_of_ways(from, read, len);
         let forced = self.settings.way.filter(|&way| costs[way as usize].is_ok());
         let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
@@ -104,7 +106,8 @@ impl Endpoint {
         len: usize,
     ) -> [Result<f64, E>; WAYS.len()] {
         let pieces = self.line.send_cost(PeerId(from)).of(len);
-        let streaming = self.line.streaming_cost().of(len);
+        let non_temporal = self.line.non_temporal_cost(PeerId(from));
+        let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
         [read.map(|cost| cost.of(len)), Ok(pieces), Ok(streaming)]
     }
 
@@ -236,7 +239,7 @@ impl Endpoint {
         borrowers.sort_unstable();
         borrowers.dedup();
         for rank in borrowers {
-            if self.line.has_let_go(PeerId(rank)) {
+            if self.line.drained(PeerId(rank), self.line.incarnation(PeerId(rank))) {
                 self.take_back(rank);
             }
         }

@@ -1,5 +1,7 @@
 //! The engine's messages (`docs/wire.md`, section 5).
 
+use taffrail_fabric::RemoteKey;
+
 /// A whole message.
 pub(crate) const EAGER: u8 = 1;
 /// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
@@ -19,7 +21,7 @@ pub(crate) const PIECE: u8 = 7;
 pub(crate) const FINISHED: u8 = 8;
 /// An active message: context = handler, tag = header.
 pub(crate) const ACTIVE: u8 = 9;
-/// A loan: `len u64`, `loan u32`, zero `u32`, key.
+/// A loan: `len u64`, `loan u64`, and the key of its memory.
 pub(crate) const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
 pub(crate) const RETURNED: u8 = 11;
@@ -69,10 +71,10 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
         EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
         FIRST => (len > 8, "more than 8"),
         MORE | PIECE => (len > 0, "at least 1"),
-        ANNOUNCE => (len == 16 || len == 40, "16 or 40"),
-        ANNOUNCE_DATA => (len == 24 || len == 48, "24 or 48"),
+        ANNOUNCE => ((16..=16 + RemoteKey::MAX).contains(&len), "16 to 80"),
+        ANNOUNCE_DATA => ((24..=24 + RemoteKey::MAX).contains(&len), "24 to 88"),
         CLEAR => (len == 16, "16"),
-        LOAN => (len == 40, "40"),
+        LOAN => ((17..=16 + RemoteKey::MAX).contains(&len), "17 to 80"),
         ASK => (len == 24, "24"),
         TELL => (len > 24, "more than 24"),
         ATOMIC => (len >= 24, "at least 24"),

@@ -4,7 +4,7 @@
 //! the buffer goes back to the sender's pool. No byte is copied, so the time does not depend on the
 //! length.
 
-use super::core::read_u64;
+use super::core::{read_key, read_u64};
 use super::pool::Block;
 use crate::Rank;
 use std::ptr::NonNull;
@@ -22,23 +22,13 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    pub(crate) fn encode(&self, len: u64) -> [u8; 40] {
-        let mut body = [0; 40];
-        body[..8].copy_from_slice(&len.to_le_bytes());
-        body[8..16].copy_from_slice(&self.loan.to_le_bytes());
-        body[16..].copy_from_slice(&self.key.0);
-        body
+    pub(crate) fn encode(&self, len: u64) -> Vec<u8> {
+        [&len.to_le_bytes(), &self.loan.to_le_bytes(), self.key.as_bytes()].concat()
     }
 
     /// The length of the message, and the offer.
     pub(crate) fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
-        if payload.len() != 40 {
-            return None;
-        }
-        let mut key = [0; RemoteKey::LEN];
-        // SAFETY: the array has room for what is asked, and the payload holds it.
-        unsafe { payload.copy_part(16, key.as_mut_ptr(), key.len()) };
-        let offer = Offer { loan: read_u64(payload, 8)?, key: RemoteKey(key) };
+        let offer = Offer { loan: read_u64(payload, 8)?, key: read_key(payload, 16)? };
         Some((read_u64(payload, 0)?, offer))
     }
 }

@@ -10,7 +10,8 @@ use super::peer::{Queued, Stream};
 use super::request::{Extra, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Status};
 use taffrail_fabric::{
-    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token,
+    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token, UserBuf,
+    UserBytes,
 };
 
 /// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
@@ -24,7 +25,7 @@ pub struct RemoteMemory {
 
 impl RemoteMemory {
     /// Length of the encoded form.
-    pub const ENCODED: usize = RemoteKey::LEN + 20;
+    pub const ENCODED: usize = RemoteKey::MAX + 21;
 
     /// Bytes of the memory.
     pub fn len(&self) -> u64 {
@@ -39,21 +40,25 @@ impl RemoteMemory {
     /// The encoded form.
     pub fn to_bytes(&self) -> [u8; Self::ENCODED] {
         let mut bytes = [0; Self::ENCODED];
-        bytes[..24].copy_from_slice(&self.key.0);
-        bytes[24..28].copy_from_slice(&self.region.to_le_bytes());
-        bytes[28..36].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[36..].copy_from_slice(&self.len.to_le_bytes());
+        let key = self.key.as_bytes();
+        bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.region.to_le_bytes());
+        bytes[20] = key.len() as u8;
+        bytes[21..21 + key.len()].copy_from_slice(key);
         bytes
     }
 
     /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
     pub fn from_bytes(bytes: &[u8; Self::ENCODED]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        // A key that nobody has made reaches nothing, and the access fails.
+        let key = bytes[21..].get(..usize::from(bytes[20])).and_then(RemoteKey::from_bytes);
         RemoteMemory {
-            key: RemoteKey(bytes[..24].try_into().expect("24 bytes")),
-            region: word(24) as u32,
-            offset: word(28),
-            len: word(36),
+            key: key.unwrap_or_else(|| RemoteKey::new(u8::MAX, &[])),
+            region: word(16) as u32,
+            offset: word(0),
+            len: word(8),
         }
     }
 }
@@ -102,7 +107,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<RemoteMemory, Error> {
         self.check_dest(&Dest::new(to, 0))?;
-        let key = self.line.remote_key(PeerId(to), region, offset)?;
+        let key = self.line.key(PeerId(to), region, offset)?;
         Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
     }
 
@@ -136,11 +141,10 @@ impl Endpoint {
         let extra = slot.extra();
         (extra.source, extra.target) = (Some((memory.key, 0)), Some(target));
         // SAFETY: the caller's promise; the request is finished only after the fabric's report.
-        let started = unsafe {
-            match way {
-                Way::Get => self.line.get(PeerId(rank), &memory.key, offset, at, len, token),
-                Way::Put => self.line.put(PeerId(rank), &memory.key, offset, at, len, token),
-            }
+        let (into, source) = unsafe { (UserBuf::new(at, len), UserBytes::new(at, len)) };
+        let started = match way {
+            Way::Get => self.line.get(PeerId(rank), &memory.key, offset, into, token),
+            Way::Put => self.line.put(PeerId(rank), &memory.key, offset, source, token),
         };
         match started {
             Ok(()) => {}
@@ -212,7 +216,7 @@ impl Endpoint {
             return self.post_small(to, head, &place(0, len as u64));
         }
         let head = Head { kind: kind::TELL, context, tag: name, ..Head::default() };
-        let step = self.line.caps().max_message - 24;
+        let step = self.line.limits(PeerId(to)).max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
             let mut body = place(from as u64, (from + now == len) as u64);

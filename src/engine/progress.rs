@@ -128,7 +128,7 @@ impl Endpoint {
         // A failure found above the fabric has to be told to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
         if let Some(fault) = fault {
-            self.line.cut_off(PeerId(rank), fault);
+            self.line.disconnect(PeerId(rank), fault);
         }
         // A process that has ended looks at nothing any more. One that has only closed its endpoint
         // may keep its views: what it has not given back is reclaimed when it lets go.

@@ -7,7 +7,7 @@ use super::peer::{Queued, Stream, Waiting};
 use super::request::{Slot, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSlice;
-use taffrail_fabric::{Fabric, Fault, Head, PeerId, Refused};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, Source, UserBytes};
 
 /// Bytes sent without asking between two looks at what has arrived.
 const LISTEN_EVERY: usize = 1 << 20;
@@ -39,7 +39,7 @@ impl Endpoint {
         let peer = &self.core.peers[to.rank as usize];
         len <= self.short
             && peer.queue.is_empty()
-            && (!peer.announce_all || len <= self.line.caps().inline)
+            && (!peer.announce_all || len <= self.line.limits(PeerId(to.rank)).inline)
     }
 
     /// Hands a short message to the fabric. `false` when there is no room now.
@@ -54,8 +54,8 @@ impl Endpoint {
         };
         let seq = self.channels.next(to.rank, to.context);
         let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
-        match self.line.send(PeerId(to.rank), head, data) {
-            Ok(()) => {
+        match self.line.send(PeerId(to.rank), head, Source::Bytes(data)) {
+            Ok(_) => {
                 *seq = seq.wrapping_add(1);
                 Ok(true)
             }
@@ -80,14 +80,15 @@ impl Endpoint {
         let head = Head { kind: kind::FIRST, context, seq: *seq, tag: to.tag };
         let whole = (data.len() as u64).to_le_bytes();
         let (first, rest) = data.split_at(self.piece);
-        if let Err(refused) = self.line.send_gather(peer, head, &[&whole, first]) {
+        if let Err(refused) = self.line.send(peer, head, Source::Parts(&[&whole, first])) {
             return self.not_now(to.rank, refused).map(|_| None);
         }
         *seq = seq.wrapping_add(1);
         let more = Head { kind: kind::MORE, ..Head::default() };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
-        let left =
-            rest.chunks(self.piece).take_while(|piece| self.line.send(peer, more, piece).is_ok());
+        let left = rest
+            .chunks(self.piece)
+            .take_while(|piece| self.line.send(peer, more, Source::Bytes(piece)).is_ok());
         let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
         Ok(Some((head, sent)))
     }
@@ -96,7 +97,7 @@ impl Endpoint {
     /// asked.
     #[inline]
     pub(crate) fn listen(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
-        if len > self.line.caps().inline {
+        if len > self.line.limits(PeerId(to.rank)).inline {
             self.unheard += len;
             if self.unheard > LISTEN_EVERY {
                 self.unheard = 0;
@@ -189,8 +190,8 @@ impl Endpoint {
             let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
             let seq = self.channels.next(to.rank, to.context);
             let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
-            match self.line.send_gather(PeerId(to.rank), head, &parts) {
-                Ok(()) => {
+            match self.line.send(PeerId(to.rank), head, Source::Parts(&parts)) {
+                Ok(_) => {
                     *seq = seq.wrapping_add(1);
                     return Ok(self.sent(&to, len));
                 }
@@ -222,7 +223,7 @@ impl Endpoint {
         let data = to.data.get().filter(|_| word.is_none());
         let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
         *seq = seq.wrapping_add(1);
-        let inline = self.line.caps().inline;
+        let inline = self.line.limits(PeerId(to.rank)).inline;
         let slot = self.core.requests.get(request);
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].announce_all {
@@ -275,7 +276,7 @@ impl Endpoint {
         body.extend_from_slice(&(len as u64).to_le_bytes());
         body.extend_from_slice(&slot.name(request).to_le_bytes());
         if let Some(key) = key {
-            body.extend_from_slice(&key.0);
+            body.extend_from_slice(key.as_bytes());
         }
         let kind = if data.is_some() { kind::ANNOUNCE_DATA } else { kind::ANNOUNCE };
         Queued::Small { head: Head { kind, ..head }, body, request: None }
@@ -289,11 +290,13 @@ impl Endpoint {
         len: usize,
     ) -> Option<taffrail_fabric::RemoteKey> {
         if let Some((region, offset)) = self.pool.find(at, len)
-            && let Ok(key) = self.line.remote_key(PeerId(to), region, offset)
+            && let Ok(key) = self.line.key(PeerId(to), region, offset)
         {
             return Some(key);
         }
-        self.line.bare_key(PeerId(to), at, len)
+        // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
+        let bytes = unsafe { UserBytes::new(at, len) };
+        self.line.bare_key(PeerId(to), bytes)
     }
 
     /// Sends a buffer away.
@@ -305,10 +308,12 @@ impl Endpoint {
         }
         let key = {
             let block = buffer.block();
-            self.line.remote_key(PeerId(to.rank), block.region, block.offset)?
+            self.line.key(PeerId(to.rank), block.region, block.offset)?
         };
         let word = self.core.immediate.word(to.context, to.data);
-        let Some(context) = word.filter(|_| self.line.is_mapped(PeerId(to.rank), &key)) else {
+        let Some(context) =
+            word.filter(|_| self.line.reach(PeerId(to.rank), &key) == Reach::Mapped)
+        else {
             self.send_buffer(to, buffer);
             return Ok(());
         };
@@ -354,8 +359,8 @@ impl Endpoint {
         let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
         let is_free = ticket.is_free();
         if is_free && self.core.peers[to as usize].queue.is_empty() {
-            match self.line.send(PeerId(to), head, body) {
-                Ok(()) => return,
+            match self.line.send(PeerId(to), head, Source::Bytes(body)) {
+                Ok(_) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
                 Err(_) => {}
@@ -456,7 +461,9 @@ impl Endpoint {
         }
         let peer = &self.core.peers[to as usize];
         let Some(&Queued::Eager { head, request, sent: 0 }) = peer.front() else { return };
-        if !peer.announce_all || self.core.requests.get(request).len <= self.line.caps().inline {
+        if !peer.announce_all
+            || self.core.requests.get(request).len <= self.line.limits(PeerId(to)).inline
+        {
             return;
         }
         let announcement = self.announcement(to, request, head, None);
@@ -474,7 +481,7 @@ impl Endpoint {
         let (result, over, request) = match front {
             Queued::Logged(_) | Queued::Page(_) => return false,
             Queued::Small { head, body, request } => {
-                (self.line.send(PeerId(to), *head, body), true, *request)
+                (self.line.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
             }
             Queued::Eager { head, request, sent } => {
                 let slot = core.requests.get(*request);
@@ -492,8 +499,8 @@ impl Endpoint {
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
                 let result = match parts[..] {
-                    [one] => self.line.send(PeerId(to), head, one),
-                    _ => self.line.send_gather(PeerId(to), head, &parts),
+                    [one] => self.line.send(PeerId(to), head, Source::Bytes(one)),
+                    _ => self.line.send(PeerId(to), head, Source::Parts(&parts)),
                 };
                 if result.is_ok() {
                     *sent += now;
@@ -502,14 +509,14 @@ impl Endpoint {
             }
         };
         match result {
-            Ok(()) if over => {
+            Ok(_) if over => {
                 core.peers[to as usize].pop_front();
                 if let Some(request) = request {
                     core.requests.sent(request);
                 }
                 true
             }
-            Ok(()) => true,
+            Ok(_) => true,
             // A failed peer's queue is cleared when the fabric reports it.
             Err(_) => false,
         }
@@ -521,7 +528,7 @@ impl Endpoint {
         let core = &mut self.core;
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to_name, streaming }) = front else { return false };
-        self.line.past_caches(PeerId(to), streaming);
+        self.line.non_temporal(PeerId(to), streaming);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
         let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
@@ -531,11 +538,11 @@ impl Endpoint {
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
-            self.line.send_gather(PeerId(to), head, &parts).is_ok().then_some(now)
+            self.line.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
             let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
-            self.line.send(PeerId(to), head, bytes).is_ok().then_some(now)
+            self.line.send(PeerId(to), head, Source::Bytes(bytes)).is_ok().then_some(now)
         };
         let Some(now) = sent else { return false };
         let slot = self.core.requests.get(request);

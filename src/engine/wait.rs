@@ -3,7 +3,7 @@
 use super::request::{ANY, Stage};
 use crate::{Endpoint, Error, Rank, Request, Status, explain};
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric, PeerId};
+use taffrail_fabric::{Arming, Fabric, PeerId, Wait};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
@@ -126,7 +126,7 @@ impl Endpoint {
     #[inline]
     pub(crate) fn hold_back(&self, peer: Rank) -> bool {
         // If both did, each would wait for the other's lateness.
-        let holds_back = peer > self.rank() && self.line.has_mailed(PeerId(peer));
+        let holds_back = peer > self.rank() && self.line.answers_fast(PeerId(peer));
         if holds_back {
             self.core.peers[peer as usize].answer.await_it();
         }

@@ -103,9 +103,8 @@ impl Fabric for Line {
         debug_assert!(!self.is_parent());
     }
 
-    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
-        let pair = &self.pairs[peer.index()];
-        pair.open.then_some(Incarnation(pair.cold.incarnation))
+    fn incarnation(&self, peer: PeerId) -> Incarnation {
+        Incarnation(self.pairs[peer.index()].cold.incarnation)
     }
 
     fn send_cost(&self, _: PeerId) -> Cost {

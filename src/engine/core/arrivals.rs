@@ -160,18 +160,10 @@ impl Core {
         let data = (head.kind == kind::ANNOUNCE_DATA).then(|| read_data(payload)).transpose()?;
         let skip = if data.is_some() { 8 } else { 0 };
         let (Some(len), Some(name)) = (read_u64(payload, skip), read_u64(payload, skip + 8)) else {
-            return Err(broken("length", "16 or 40", payload.len() - skip));
+            return Err(broken("length", "at least 16", payload.len() - skip));
         };
-        let key = match payload.len() - skip {
-            16 => None,
-            40 => {
-                let mut key = [0; RemoteKey::LEN];
-                // SAFETY: the array has room for what is asked.
-                unsafe { payload.copy_part(skip + 16, key.as_mut_ptr(), key.len()) };
-                Some(RemoteKey(key))
-            }
-            other => return Err(broken("length", "16 or 40", other)),
-        };
+        // Without a key, its bytes cannot be read.
+        let key = read_key(payload, skip + 16);
         let announcement = Announcement { name, key };
         let mut env = self.envelope(from, head, len);
         env.data = data.unwrap_or(env.data);
@@ -198,7 +190,7 @@ impl Core {
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         let Some((len, offer)) = Offer::decode(payload) else {
-            return Err(broken("length", "40", payload.len()));
+            return Err(broken("length", "17 to 80", payload.len()));
         };
         let env = self.envelope(from, head, len);
         match self.arrive(&env)? {
@@ -308,6 +300,15 @@ pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
     // SAFETY: the array has room for what is asked, and the payload holds it.
     unsafe { payload.copy_part(at, bytes.as_mut_ptr(), 8) };
     Some(u64::from_le_bytes(bytes))
+}
+
+/// The key at the end of a payload; `None` if it is empty, or longer than keys are.
+pub(crate) fn read_key(payload: &Payload<'_>, at: usize) -> Option<RemoteKey> {
+    let len = payload.len().checked_sub(at).filter(|&len| len <= RemoteKey::MAX)?;
+    let mut key = [0; RemoteKey::MAX];
+    // SAFETY: the array has room for what is asked, and the payload holds it.
+    unsafe { payload.copy_part(at, key.as_mut_ptr(), len) };
+    RemoteKey::from_bytes(&key[..len])
 }
 
 #[cold]

@@ -6,7 +6,7 @@ use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::request::Stage;
-use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_logging::{Reserved, Restart};
 use taffrail_matching::{Arrival, Envelope, MessageId};
 
@@ -30,11 +30,13 @@ pub(crate) struct Logged<'a>(pub(crate) &'a mut Core);
 
 impl Sink for Logged<'_> {
     #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let Logged(core) = self;
+        let payload = *body.here();
         let is_replayed = core.log.as_ref().is_some_and(|log| log.replaying);
         if head.kind != kind::EAGER || is_replayed {
-            return core.other_logged(from.0, head, payload);
+            core.other_logged(from.0, head, payload);
+            return Take::Done;
         }
         let env = core.envelope(from.0, head, payload.len() as u64);
         match core.matcher.arrive(&env) {
@@ -46,21 +48,19 @@ impl Sink for Logged<'_> {
             }
             arrival => core.eager_not_matched(arrival, &env, &payload),
         }
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
-        self.0.completed(token, result);
+    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
+        self.0.sent(token, result);
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        match self.0.comes_back(&why) {
-            true => self.0.suspend(peer.0),
-            false => self.0.bury(peer.0, why),
-        }
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+        self.0.moved(token, result);
     }
 
-    fn restarted(&mut self, peer: PeerId, incarnation: u32) {
-        self.0.returned(peer.0, incarnation);
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        self.0.link(peer, event);
     }
 }
 

@@ -258,7 +258,7 @@ impl Endpoint {
             if log.tape.fits_at_once(bytes.len()) {
                 log.tape.prepare(line, bytes.len(), *piece)?;
             }
-            let is_short = bytes.len() <= line.caps().inline;
+            let is_short = bytes.len() <= line.limits(line.me()).inline;
             let payload = log.tape.write_again(line, &kept, &bytes, is_short)?;
             log.outbound.keep(rank, Entry { context, seq, payload });
         }

@@ -1,12 +1,11 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
-use super::tape::Range;
 use super::{Kept, Log};
 use crate::engine::peer::{Queued, Waiting};
 use crate::engine::request::Stage;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused};
+use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Received, Sending, Ticket};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
@@ -112,7 +111,7 @@ impl Endpoint {
         let Some(log) = &mut core.log else { return false };
         if !(BEHIND || log.departs_freely)
             || log.fills_page(to.rank)
-            || data.len() > line.caps().inline
+            || data.len() > line.limits(PeerId(to.rank)).inline
             || !log.tape.has_room(data.len())
             || !core.peers[to.rank as usize].queue.is_empty()
         {
@@ -122,7 +121,7 @@ impl Endpoint {
         let Some(next) = log.outbound.next(to.rank, to.context) else { return false };
         let seq = *next;
         let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
-        if line.send(PeerId(to.rank), head, data).is_err() {
+        if line.send(PeerId(to.rank), head, Source::Bytes(data)).is_err() {
             return false;
         }
         *next = seq.wrapping_add(1);
@@ -150,7 +149,7 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let Endpoint { line, core, piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
-        let inline = line.caps().inline;
+        let inline = line.limits(PeerId(to.rank)).inline;
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
@@ -189,8 +188,8 @@ impl Endpoint {
             }
             if at_once {
                 let left = match parts {
-                    [whole] => line.send(PeerId(to.rank), head, whole),
-                    _ => line.send_gather(PeerId(to.rank), head, parts),
+                    [whole] => line.send(PeerId(to.rank), head, Source::Bytes(whole)),
+                    _ => line.send(PeerId(to.rank), head, Source::Parts(parts)),
                 };
                 sent = if left.is_ok() { usize::MAX } else { 0 };
             }
@@ -202,7 +201,7 @@ impl Endpoint {
             };
             let mut goes_on = at_once;
             let mut written = kept.prefix();
-            let mut source = Source { parts, at: 0 };
+            let mut source = Gather { parts, at: 0 };
             // Of a long message the receiver has enough to copy while the next piece is written.
             let step = if len > LONG_LOGGED { *logged_piece } else { *piece };
             while written < kept.bytes() {
@@ -289,10 +288,9 @@ impl Endpoint {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = log.tape.range(kept.at, kept.len(), kept.len());
             let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
-            let body =
-                [&send.to_le_bytes()[..], line.read_segment(range.segment, range.at, kept.len())];
+            let body = [&send.to_le_bytes()[..], line.read(range.segment, range.at, kept.len())];
             let body = body.concat();
-            return line.send(PeerId(rank), head, &body).is_ok().then_some(true);
+            return line.send(PeerId(rank), head, Source::Bytes(&body)).is_ok().then_some(true);
         }
         let left = kept.bytes() - sent;
         let range = log.tape.range(kept.at + sent as u64, left, *piece + kept.prefix());
@@ -305,7 +303,7 @@ impl Endpoint {
     /// the peer has asked for it, or wants to be waited for.
     pub(crate) fn obey_logged(&mut self, rank: Rank) {
         let peer = &self.core.peers[rank as usize];
-        let (announce_all, inline) = (peer.announce_all, self.line.caps().inline);
+        let (announce_all, inline) = (peer.announce_all, self.line.limits(PeerId(rank)).inline);
         let Some(Queued::Logged(Leaving { context, seq, kept, sent: 0, again })) = peer.front()
         else {
             return;
@@ -349,7 +347,7 @@ impl Log {
     /// room.
     pub(crate) fn send_piece(
         &mut self,
-        line: &mut impl Fabric,
+        line: &mut (impl Fabric + SendMemory),
         to: Rank,
         head: Head,
         place: u64,
@@ -388,21 +386,24 @@ fn is_announced(announce_all: bool, len: usize, inline: usize) -> bool {
     (announce_all && len > inline) || len > EAGER_LOGGED
 }
 
-fn send_range(line: &mut impl Fabric, rank: Rank, head: Head, range: Range) -> Result<(), Refused> {
-    if range.len == 0 {
-        return line.send(PeerId(rank), head, &[]);
-    }
-    line.send_segment(PeerId(rank), head, range.segment, range.at, range.len)
+fn send_range(
+    line: &mut impl Fabric,
+    rank: Rank,
+    head: Head,
+    range: LogRange,
+) -> Result<Sent, Refused> {
+    let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
+    line.send(PeerId(rank), head, source)
 }
 
 /// Bytes gathered from several places, taken piece by piece.
-pub(super) struct Source<'a> {
+pub(super) struct Gather<'a> {
     pub(super) parts: &'a [&'a [u8]],
     /// Bytes taken of the first part.
     pub(super) at: usize,
 }
 
-impl Source<'_> {
+impl Gather<'_> {
     /// Shows the next `len` bytes.
     pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
         let mut left = len;

@@ -1,7 +1,7 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
 use super::Kept;
-use super::departure::{Leaving, Source, leaves};
+use super::departure::{Gather, Leaving, leaves};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::MemoryError;
 
@@ -22,7 +22,7 @@ impl Endpoint {
         let Some(log) = &mut core.log else { return Ok(()) };
         let mut kept = Kept::new(to.tag, len, true, sync.is_some(), word ^ to.context);
         let skew = taffrail_fabric::skew(parts, len);
-        let mut source = Source { parts, at: 0 };
+        let mut source = Gather { parts, at: 0 };
         let at = log.tape.write_long(line, len, skew, |len, write| source.write(len, write));
         kept.at = at.map_err(|error| not_logged(to.rank, len, error))?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);

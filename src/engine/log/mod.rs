@@ -52,7 +52,7 @@ use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
 use several::Several;
-use taffrail_fabric::Fabric;
+use taffrail_fabric::SendMemory;
 use taffrail_logging::store::{Unpacked, Vault};
 use taffrail_logging::{
     Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
@@ -130,13 +130,13 @@ impl Log {
     /// # Errors
     /// [`Error::Setup`] when events or rings are not what they should be.
     pub(crate) fn open(setting: &Setting, me: Rank, line: &Line) -> Result<Log, Error> {
-        let segment = line.caps().max_message;
+        let segment = line.segment_len();
         let (events, former) = Events::open(setting, me)?;
         let causal =
             setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
         let Kit { vault, files, going_on, state: restored } =
-            Kit::open(setting, events.owner(), segment, line.most_segments())?;
+            Kit::open(setting, events.owner(), segment, line.max_segments())?;
         let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
         let replay = Replay::new(clock, former.behind(clock))
             .map_err(|error| Error::Setup(error.to_string()))?;

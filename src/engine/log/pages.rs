@@ -18,7 +18,7 @@ use super::tape::Kept;
 use crate::engine::peer::{Queued, Waiting};
 use crate::{Endpoint, Error, Rank};
 use std::sync::Arc;
-use taffrail_fabric::Fabric;
+use taffrail_fabric::SendMemory;
 use taffrail_logging::{Entry, Received, Run};
 
 /// Runs of a page.
@@ -50,7 +50,11 @@ impl Log {
     /// [`Error::Memory`] when the log is full.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_page(&mut self, fabric: &mut impl Fabric, rank: Rank) -> Result<(), Error> {
+    pub(super) fn write_page(
+        &mut self,
+        fabric: &mut impl SendMemory,
+        rank: Rank,
+    ) -> Result<(), Error> {
         self.tape.prepare(fabric, PAGE, PAGE)?;
         let mut bytes = Vec::with_capacity(PAGE);
         self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
@@ -72,7 +76,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
-    fn read_page(&mut self, fabric: &impl Fabric, page: &Again) -> Result<Vec<Leaving>, Error> {
+    fn read_page(&mut self, fabric: &impl SendMemory, page: &Again) -> Result<Vec<Leaving>, Error> {
         let mut bytes = [0; PAGE];
         self.tape.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
@@ -86,7 +90,7 @@ impl Log {
     /// [`Error::Memory`] when a page cannot be read from the file.
     pub(super) fn drop_covered(
         &mut self,
-        fabric: &mut impl Fabric,
+        fabric: &mut impl SendMemory,
         rank: Rank,
         committed: &Received,
     ) -> Result<(), Error> {

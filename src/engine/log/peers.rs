@@ -6,7 +6,7 @@ use crate::engine::kind;
 use crate::engine::peer::Landing;
 use crate::engine::request::Stage;
 use crate::{Endpoint, Error, Rank};
-use taffrail_fabric::{Fault, Head, PeerId};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId};
 use taffrail_logging::{Name, Received, Restart, Turn};
 
 impl Core {
@@ -106,7 +106,7 @@ impl Endpoint {
     /// Begins the exchange with those who were there before: only if this rank was started again.
     pub(crate) fn begin_exchange(&mut self) {
         for rank in 0..self.size() {
-            let incarnation = self.line.incarnation(PeerId(rank));
+            let incarnation = self.line.incarnation(PeerId(rank)).0;
             let Some(log) = &mut self.core.log else { return };
             if rank != log.me {
                 log.inbound.met(rank, incarnation);
@@ -167,7 +167,7 @@ impl Endpoint {
         self.say_that_it_is_over();
         let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return };
         // Whoever starts ranks again must know that this one takes nobody in any more.
-        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)));
+        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)).0);
         let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
         if let Some(log) = &mut self.core.log {
             log.events.leave(others + u64::from(log.incarnation));

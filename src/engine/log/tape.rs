@@ -11,7 +11,7 @@ use crate::Error;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::ops::RangeInclusive;
-use taffrail_fabric::{Fabric, MemoryError, SegmentId};
+use taffrail_fabric::{LogRange, MemoryError, SegmentId, SendMemory};
 use taffrail_logging::store::Places;
 use taffrail_logging::{Payload, Run};
 
@@ -94,14 +94,6 @@ impl Payload for Kept {
     fn behind(&self, distance: u64) -> Kept {
         Kept { at: self.at.wrapping_add(distance), ..*self }
     }
-}
-
-/// A range of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) segment: SegmentId,
-    pub(crate) at: usize,
-    pub(crate) len: usize,
 }
 
 /// Bytes in front of a message of several pieces, for its length.
@@ -197,14 +189,14 @@ impl Tape {
     #[inline]
     pub(crate) fn prepare(
         &mut self,
-        fabric: &mut impl Fabric,
+        memory: &mut impl SendMemory,
         len: usize,
         piece: usize,
     ) -> Result<(), Error> {
         if self.fill + len.max(LEAST) + 2 * LINE <= self.size {
             return Ok(());
         }
-        self.prepare_more(fabric, len.max(piece))
+        self.prepare_more(memory, len.max(piece))
     }
 
     /// Whether a short message of `len` bytes fits without more ado.
@@ -215,11 +207,11 @@ impl Tape {
 
     /// Writes a short message, for which [there is room](Self::has_room). Returns where it is.
     #[inline(always)]
-    pub(crate) fn write_short(&mut self, fabric: &mut impl Fabric, bytes: &[u8]) -> u64 {
+    pub(crate) fn write_short(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> u64 {
         self.fill = self.fill.next_multiple_of(8);
         let at = self.place();
         if let Some(segment) = self.last {
-            fabric.write_segment(segment, self.fill, bytes);
+            memory.write(segment, self.fill, bytes);
             self.fill += bytes.len();
             self.live += 1;
         }
@@ -228,50 +220,50 @@ impl Tape {
 
     /// Does a little of what will have to be done for the next segments, when there is nothing else to
     /// do: new memory costs more time than what is copied into it.
-    pub(crate) fn prepare_in_advance(&self, fabric: &mut impl Fabric) {
+    pub(crate) fn prepare_in_advance(&self, memory: &mut impl SendMemory) {
         if self.in_memory() < self.most - self.most / 4 {
-            fabric.prepare_segment();
+            memory.prepare();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn prepare_more(&mut self, fabric: &mut impl Fabric, len: usize) -> Result<(), Error> {
-        self.have_ahead(fabric, self.segments_for(len))
+    fn prepare_more(&mut self, memory: &mut impl SendMemory, len: usize) -> Result<(), Error> {
+        self.have_ahead(memory, self.segments_for(len))
     }
 
     /// Has so many segments to be used next.
-    fn have_ahead(&mut self, fabric: &mut impl Fabric, segments: usize) -> Result<(), Error> {
+    fn have_ahead(&mut self, memory: &mut impl SendMemory, segments: usize) -> Result<(), Error> {
         while self.ahead.len() < segments {
-            let segment = self.segment(fabric)?;
+            let segment = self.segment(memory)?;
             self.ahead.push_back(segment);
         }
         Ok(())
     }
 
     /// A segment to be written. Those that were written longest ago make room for it.
-    fn segment(&mut self, fabric: &mut impl Fabric) -> Result<SegmentId, Error> {
+    fn segment(&mut self, memory: &mut impl SendMemory) -> Result<SegmentId, Error> {
         // A quarter of the memory is being written out when all of it is in use.
         let early = self.most - self.most / 4;
         if self.in_memory() >= early {
-            self.reap(fabric, false)?;
-            self.cool_down(fabric)?;
+            self.reap(memory, false)?;
+            self.cool_down(memory)?;
         }
         while self.in_memory() + self.cold.under_way() >= self.most {
             // Back-pressure: the rank waits for its file.
-            self.cool_down(fabric)?;
+            self.cool_down(memory)?;
             if self.cold.under_way() > 0 {
-                self.reap(fabric, true)?;
+                self.reap(memory, true)?;
             } else if self.in_memory() >= self.most {
                 return Err(self.full());
             }
         }
-        Ok(fabric.keep_segment()?)
+        Ok(memory.take()?)
     }
 
     /// Begins to write out those in memory that were written longest ago, but for the last, which is
     /// not full. Those that were brought back from the file leave memory at once.
-    fn cool_down(&mut self, fabric: &mut impl Fabric) -> Result<(), Error> {
+    fn cool_down(&mut self, memory: &mut impl SendMemory) -> Result<(), Error> {
         let mut stay = VecDeque::new();
         let batch = (self.most / 8).max(1);
         while self.cold.under_way() < batch && self.resident.len() > 1 {
@@ -285,10 +277,10 @@ impl Tape {
             let Some(segment) = segment else { continue };
             if in_file {
                 self.held(number).segment = None;
-                self.give_back(fabric, segment);
+                self.give_back(memory, segment);
                 continue;
             }
-            let bytes = fabric.read_segment(segment, 0, self.size);
+            let bytes = memory.read(segment, 0, self.size);
             match self.cold.begin(number, bytes) {
                 Ok(true) => {}
                 Ok(false) => {
@@ -322,13 +314,17 @@ impl Tape {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room, or the file cannot be read.
-    pub(crate) fn bring_back(&mut self, fabric: &mut impl Fabric, place: u64) -> Result<(), Error> {
+    pub(crate) fn bring_back(
+        &mut self,
+        memory: &mut impl SendMemory,
+        place: u64,
+    ) -> Result<(), Error> {
         let number = place / self.size as u64;
         if self.held(number).segment.is_none() {
-            let segment = self.segment(fabric)?;
+            let segment = self.segment(memory)?;
             let mut bytes = vec![0; self.size];
             self.cold.read(number * self.size as u64, &mut bytes)?;
-            fabric.write_segment(segment, 0, &bytes);
+            memory.write(segment, 0, &bytes);
             self.is_at(number, segment);
             self.held(number).segment = Some(segment);
             self.resident.push_back(number);
@@ -342,13 +338,13 @@ impl Tape {
     /// [`Error::Memory`] when the file cannot be read.
     pub(crate) fn read(
         &mut self,
-        fabric: &impl Fabric,
+        memory: &impl SendMemory,
         place: u64,
         into: &mut [u8],
     ) -> Result<(), Error> {
         let at = (place % self.size as u64) as usize;
         match self.held(place / self.size as u64).segment {
-            Some(segment) => into.copy_from_slice(fabric.read_segment(segment, at, into.len())),
+            Some(segment) => into.copy_from_slice(memory.read(segment, at, into.len())),
             None => self.cold.read(place, into)?,
         }
         Ok(())
@@ -381,7 +377,7 @@ impl Tape {
     /// front. Returns where that is.
     pub(crate) fn begin_pieces(
         &mut self,
-        fabric: &mut impl Fabric,
+        memory: &mut impl SendMemory,
         len: usize,
         skew: usize,
     ) -> u64 {
@@ -392,7 +388,7 @@ impl Tape {
         }
         self.live += 1;
         let at = self.place();
-        self.write(fabric, &(len as u64).to_le_bytes());
+        self.write(memory, &(len as u64).to_le_bytes());
         at
     }
 
@@ -402,23 +398,23 @@ impl Tape {
     /// # Errors
     /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.
     #[cold]
-    pub(crate) fn write_long<F: Fabric>(
+    pub(crate) fn write_long<M: SendMemory>(
         &mut self,
-        fabric: &mut F,
+        memory: &mut M,
         len: usize,
         skew: usize,
         mut next: impl FnMut(usize, &mut dyn FnMut(&[u8])),
     ) -> Result<u64, Error> {
-        self.have_ahead(fabric, 2)?;
-        let at = self.begin_pieces(fabric, len, skew);
+        self.have_ahead(memory, 2)?;
+        let at = self.begin_pieces(memory, len, skew);
         let mut written = 0;
         while written < len {
-            if let Err(error) = self.have_ahead(fabric, 1) {
-                self.release_bytes(fabric, at, PREFIX + written);
+            if let Err(error) = self.have_ahead(memory, 1) {
+                self.release_bytes(memory, at, PREFIX + written);
                 return Err(error);
             }
             let now = self.room().min(len - written);
-            next(now, &mut |bytes| _ = self.write(fabric, bytes));
+            next(now, &mut |bytes| _ = self.write(memory, bytes));
             written += now;
         }
         Ok(at)
@@ -431,7 +427,7 @@ impl Tape {
     /// As [`write_long`](Self::write_long), of one that does not.
     pub(crate) fn write_again(
         &mut self,
-        fabric: &mut impl Fabric,
+        memory: &mut impl SendMemory,
         kept: &Kept,
         bytes: &[u8],
         is_short: bool,
@@ -439,7 +435,7 @@ impl Tape {
         let skew = taffrail_fabric::skew(&[bytes], bytes.len());
         if !self.fits_at_once(bytes.len()) {
             let mut left = bytes;
-            let at = self.write_long(fabric, bytes.len(), skew, |len, write| {
+            let at = self.write_long(memory, bytes.len(), skew, |len, write| {
                 let (now, rest) = left.split_at(len);
                 left = rest;
                 write(now);
@@ -449,11 +445,11 @@ impl Tape {
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
             0 => self.begin_whole(bytes.len(), skew),
-            _ => self.begin_pieces(fabric, bytes.len(), skew),
+            _ => self.begin_pieces(memory, bytes.len(), skew),
         };
         let mut left = bytes;
         while !left.is_empty() {
-            let written = self.write(fabric, left);
+            let written = self.write(memory, left);
             left = &left[written..];
         }
         Ok(Kept { at, ..*kept })
@@ -461,14 +457,14 @@ impl Tape {
 
     /// Adds bytes, as many as the segment has room for; if it has none, in the next. Returns how many.
     #[inline]
-    pub(crate) fn write(&mut self, fabric: &mut impl Fabric, bytes: &[u8]) -> usize {
+    pub(crate) fn write(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> usize {
         if self.fill == self.size && !bytes.is_empty() {
             self.open();
             self.live += 1;
         }
         let now = bytes.len().min(self.size - self.fill);
         if let Some(segment) = self.last {
-            fabric.write_segment(segment, self.fill, &bytes[..now]);
+            memory.write(segment, self.fill, &bytes[..now]);
             self.fill += now;
         }
         now
@@ -481,12 +477,12 @@ impl Tape {
 
     /// The first bytes of `len` from a place on, `most` at the most, as far as they are in one segment.
     #[inline]
-    pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> Range {
+    pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> LogRange {
         let at = (place % self.size as u64) as usize;
         let number = place / self.size as u64;
         let segment = self.segments[(number - self.first) as usize].segment;
         let segment = segment.expect("it was brought back before");
-        Range { segment, at, len: len.min(most).min(self.size - at) }
+        LogRange { segment, at, len: len.min(most).min(self.size - at) }
     }
 
     /// The number of the last segment, if there is one.
@@ -525,15 +521,15 @@ impl Tape {
     }
 
     /// Gives a segment of the memory back.
-    fn give_back(&self, fabric: &mut impl Fabric, segment: SegmentId) {
+    fn give_back(&self, memory: &mut impl SendMemory, segment: SegmentId) {
         if let Some(places) = &self.places {
             places.leaves(segment.0);
         }
-        fabric.give_back_segment(segment);
+        memory.release(segment);
     }
 
     /// Gives back what is in the file by now; waits for one if `wait`.
-    fn reap(&mut self, fabric: &mut impl Fabric, wait: bool) -> Result<(), Error> {
+    fn reap(&mut self, memory: &mut impl SendMemory, wait: bool) -> Result<(), Error> {
         let (written, result) = self.cold.reap(wait);
         for number in written {
             if let Some(places) = &self.places {
@@ -543,10 +539,10 @@ impl Tape {
             held.in_file = true;
             let (segment, is_needed) = (held.segment.take(), held.live > 0);
             if let Some(segment) = segment {
-                self.give_back(fabric, segment);
+                self.give_back(memory, segment);
             }
             if !is_needed {
-                self.give_up(fabric, number);
+                self.give_up(memory, number);
             }
         }
         result
@@ -556,21 +552,21 @@ impl Tape {
 /// What is given up.
 impl Tape {
     /// Messages that will not be asked for any more.
-    pub(crate) fn release(&mut self, fabric: &mut impl Fabric, run: Run<Kept>) {
+    pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<Kept>) {
         let first = run.first.payload;
         let last = first.behind(u64::from(run.count - 1) * run.step);
         let segments = self.segments_of(first.at, (last.at - first.at) as usize + last.bytes());
         if segments.clone().count() == 1 {
-            return self.release_of(fabric, *segments.start(), run.count);
+            return self.release_of(memory, *segments.start(), run.count);
         }
         for message in run.entries() {
-            self.release_bytes(fabric, message.payload.at, message.payload.bytes());
+            self.release_bytes(memory, message.payload.at, message.payload.bytes());
         }
     }
 
     /// What was written from a place on, as one, will not be asked for any more.
-    pub(crate) fn release_bytes(&mut self, fabric: &mut impl Fabric, place: u64, bytes: usize) {
-        self.segments_of(place, bytes).for_each(|number| self.release_of(fabric, number, 1));
+    pub(crate) fn release_bytes(&mut self, memory: &mut impl SendMemory, place: u64, bytes: usize) {
+        self.segments_of(place, bytes).for_each(|number| self.release_of(memory, number, 1));
     }
 
     /// The numbers of the segments of bytes from a place on.
@@ -580,7 +576,7 @@ impl Tape {
     }
 
     /// So many less of the messages of a segment may be asked for.
-    fn release_of(&mut self, fabric: &mut impl Fabric, number: u64, messages: u32) {
+    fn release_of(&mut self, memory: &mut impl SendMemory, number: u64, messages: u32) {
         if number == self.number() {
             self.live -= messages;
             return;
@@ -588,22 +584,22 @@ impl Tape {
         let held = self.held(number);
         held.live -= messages;
         if held.live == 0 {
-            self.give_up(fabric, number);
+            self.give_up(memory, number);
         }
     }
 
     /// Gives up segments that nothing was left of when the next was begun.
-    pub(crate) fn release_empty(&mut self, fabric: &mut impl Fabric) {
+    pub(crate) fn release_empty(&mut self, memory: &mut impl SendMemory) {
         let last = self.number();
         let empty = |(number, held): &(u64, &Held)| {
             *number != last && held.live == 0 && !held.is_given_up()
         };
         let all: Vec<u64> =
             (self.first..).zip(&self.segments).filter(empty).map(|(number, _)| number).collect();
-        all.into_iter().for_each(|number| self.give_up(fabric, number));
+        all.into_iter().for_each(|number| self.give_up(memory, number));
     }
 
-    fn give_up(&mut self, fabric: &mut impl Fabric, number: u64) {
+    fn give_up(&mut self, memory: &mut impl SendMemory, number: u64) {
         // One that is being written to the file is read until then.
         if self.cold.writes(number) {
             return;
@@ -611,7 +607,7 @@ impl Tape {
         let held = self.held(number);
         let (segment, in_file) = (held.segment.take(), std::mem::take(&mut held.in_file));
         if let Some(segment) = segment {
-            self.give_back(fabric, segment);
+            self.give_back(memory, segment);
             match self.resident.front() == Some(&number) {
                 true => _ = self.resident.pop_front(),
                 false => self.resident.retain(|other| *other != number),

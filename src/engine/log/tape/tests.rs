@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use taffrail_fabric::{Body, Sink};
 use taffrail_fabric::loopback::{Manners, mesh};
 use taffrail_logging::{Entry, Outbound, Received};
 
@@ -10,7 +11,7 @@ const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;
 
 /// Writes a message as a send does.
-fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
+fn keep(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Kept {
     let len = bytes.len();
     tape.prepare(fabric, len, PIECE).unwrap();
     let mut kept = Kept::new(0, len, len > PIECE, false, 0x2bcd);
@@ -33,7 +34,7 @@ fn keep(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Kept {
     kept
 }
 
-fn read(tape: &mut Tape, fabric: &mut impl Fabric, kept: &Kept) -> Vec<u8> {
+fn read(tape: &mut Tape, memory: &mut impl SendMemory, kept: &Kept) -> Vec<u8> {
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
@@ -176,7 +177,7 @@ fn the_first_message_may_be_empty() {
 }
 
 /// Writes a message that does not fit into memory.
-fn keep_long(tape: &mut Tape, fabric: &mut impl Fabric, bytes: &[u8]) -> Result<Kept, Error> {
+fn keep_long(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Result<Kept, Error> {
     assert!(!tape.fits_at_once(bytes.len()));
     let kept = Kept::new(0, bytes.len(), true, false, 0x2bcd);
     tape.write_again(fabric, &kept, bytes, false)
