@@ -25,7 +25,7 @@ pub struct RemoteMemory {
 
 impl RemoteMemory {
     /// Length of the encoded form.
-    pub const ENCODED: usize = RemoteKey::MAX + 21;
+    pub const ENCODED: usize = RemoteKey::MAX + 24;
 
     /// Bytes of the memory.
     pub fn len(&self) -> u64 {

@@ -59,7 +59,7 @@
 #define TAFFRAIL_ADDRESS_SIZE 64
 
 // Bytes of a key.
-#define TAFFRAIL_KEY_LEN 44
+#define TAFFRAIL_KEY_LEN 88
 
 // How a call, or an operation, has ended: zero and above is no error, below is one.
 // taffrail_last_error() says more.

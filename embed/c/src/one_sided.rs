@@ -11,7 +11,7 @@ use taffrail::{Endpoint, RegionId, RemoteMemory, Request};
 use taffrail_code_t::TAFFRAIL_OK;
 
 /// Bytes of a key.
-pub const TAFFRAIL_KEY_LEN: usize = 44;
+pub const TAFFRAIL_KEY_LEN: usize = 88;
 
 const _: () = assert!(TAFFRAIL_KEY_LEN == RemoteMemory::ENCODED);
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use proptest::prelude::*;
-use taffrail_fabric::{Body, Sink};
 use taffrail_fabric::loopback::{Manners, mesh};
 use taffrail_logging::{Entry, Outbound, Received};
 
@@ -13,7 +12,7 @@ const PIECE: usize = 16 << 10;
 /// Writes a message as a send does.
 fn keep(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Kept {
     let len = bytes.len();
-    tape.prepare(fabric, len, PIECE).unwrap();
+    tape.prepare(memory, len, PIECE).unwrap();
     let mut kept = Kept::new(0, len, len > PIECE, false, 0x2bcd);
     let skew = taffrail_fabric::skew(&[bytes], len);
     kept.at = if len <= INLINE {
@@ -21,14 +20,14 @@ fn keep(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Kept {
     } else if len <= PIECE {
         tape.begin_whole(len, skew)
     } else {
-        tape.begin_pieces(fabric, len, skew)
+        tape.begin_pieces(memory, len, skew)
     };
     let begin = kept.at as usize + kept.prefix();
     assert!(len <= INLINE || begin % LINE == skew);
     let mut left = bytes;
     while !left.is_empty() {
         let now = left.len().min(PIECE).min(tape.room());
-        assert_eq!(tape.write(fabric, &left[..now]), now);
+        assert_eq!(tape.write(memory, &left[..now]), now);
         left = &left[now..];
     }
     kept
@@ -38,9 +37,9 @@ fn read(tape: &mut Tape, memory: &mut impl SendMemory, kept: &Kept) -> Vec<u8> {
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
-        tape.bring_back(fabric, at).unwrap();
-        let Range { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
-        bytes.extend_from_slice(fabric.read_segment(segment, from, len));
+        tape.bring_back(memory, at).unwrap();
+        let LogRange { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
+        bytes.extend_from_slice(memory.read(segment, from, len));
         at += len as u64;
         assert!(kept.prefix() > 0 || at == end, "in one range");
     }
@@ -64,19 +63,19 @@ proptest! {
         ),
         segments in 12usize..40,
     ) {
-        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1, Manners::Good).remove(0);
         let mut tape = Tape::new(SIZE, segments * SIZE, None);
         let mut kept: Vec<Kept> = Vec::new();
         for (k, &len) in lens.iter().enumerate() {
-            kept.push(keep(&mut tape, &mut fabric, &bytes(k, len)));
+            kept.push(keep(&mut tape, &mut memory, &bytes(k, len)));
             prop_assert!(tape.in_memory() <= segments);
             // Something is sent again in between.
             let again = k * 7 % (k + 1);
-            let same = read(&mut tape, &mut fabric, &kept[again]) == bytes(again, lens[again]);
+            let same = read(&mut tape, &mut memory, &kept[again]) == bytes(again, lens[again]);
             prop_assert!(same, "message {} after {}", again, k);
         }
         for (k, (&len, kept)) in lens.iter().zip(&kept).enumerate().rev() {
-            prop_assert!(read(&mut tape, &mut fabric, kept) == bytes(k, len), "message {}", k);
+            prop_assert!(read(&mut tape, &mut memory, kept) == bytes(k, len), "message {}", k);
             prop_assert!(tape.in_memory() <= segments);
         }
     }
@@ -93,30 +92,30 @@ proptest! {
         ),
         segments in 12usize..40,
     ) {
-        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1, Manners::Good).remove(0);
         let mut tape = Tape::new(SIZE, segments * SIZE, None);
         let mut kept: Vec<(usize, usize, Kept)> = Vec::new();
         for (k, (len, released, which)) in steps.into_iter().enumerate() {
-            kept.push((k, len, keep(&mut tape, &mut fabric, &bytes(k, len))));
+            kept.push((k, len, keep(&mut tape, &mut memory, &bytes(k, len))));
             for _ in 0..released.min(2) {
                 // Mostly the oldest, as collection does.
                 let at = if released > 4 { which as usize % kept.len().max(1) } else { 0 };
                 if at < kept.len() {
                     let (_, _, kept) = kept.remove(at);
-                    tape.release_bytes(&mut fabric, kept.at, kept.bytes());
+                    tape.release_bytes(&mut memory, kept.at, kept.bytes());
                 }
             }
-            tape.release_empty(&mut fabric);
+            tape.release_empty(&mut memory);
             prop_assert!(tape.in_memory() <= segments);
             for &(k, len, ref kept) in kept.iter().skip(which as usize % 7).step_by(7) {
-                prop_assert!(read(&mut tape, &mut fabric, kept) == bytes(k, len), "message {}", k);
+                prop_assert!(read(&mut tape, &mut memory, kept) == bytes(k, len), "message {}", k);
             }
         }
         for (_, _, kept) in kept.drain(..) {
-            tape.release_bytes(&mut fabric, kept.at, kept.bytes());
+            tape.release_bytes(&mut memory, kept.at, kept.bytes());
         }
-        tape.reap(&mut fabric, true).unwrap();
-        tape.release_empty(&mut fabric);
+        tape.reap(&mut memory, true).unwrap();
+        tape.release_empty(&mut memory);
         prop_assert_eq!(tape.live, 0);
         let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
         prop_assert!(left <= 1 + tape.cold.under_way(), "the last, and what is being written");
@@ -131,12 +130,12 @@ proptest! {
     fn runs_are_released_whole(
         lens in prop::collection::vec((prop_oneof![0..300usize, 0..300_000usize], 1..130usize), 1..8),
     ) {
-        let mut fabric = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1, Manners::Good).remove(0);
         let mut tape = Tape::new(SIZE, 1 << 30, None);
         let (mut outbound, mut k) = (Outbound::new(2, true), 0);
         for (len, count) in lens {
             for _ in 0..if len > 300 { count % 8 } else { count } {
-                let payload = keep(&mut tape, &mut fabric, &bytes(k, len));
+                let payload = keep(&mut tape, &mut memory, &bytes(k, len));
                 let (seq, _) = outbound.number(1, 0);
                 outbound.keep(1, Entry { context: 0, seq, payload });
                 k += 1;
@@ -144,9 +143,9 @@ proptest! {
         }
         let committed = Received { channels: vec![(0, k as u32)], missing: Vec::new() };
         for run in outbound.collect(1, &committed) {
-            tape.release(&mut fabric, run);
+            tape.release(&mut memory, run);
         }
-        tape.release_empty(&mut fabric);
+        tape.release_empty(&mut memory);
         prop_assert_eq!(tape.live, 0);
         let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
         prop_assert!(left <= 1, "{} segments are left", left);
@@ -155,14 +154,14 @@ proptest! {
 
 #[test]
 fn a_log_that_is_collected_goes_round_in_the_same_memory() {
-    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 100 * SIZE, None);
     let mut kept = VecDeque::new();
     for k in 0..2000 {
-        kept.push_back(keep(&mut tape, &mut fabric, &bytes(k, 10_000)));
+        kept.push_back(keep(&mut tape, &mut memory, &bytes(k, 10_000)));
         if kept.len() > 12 {
             let first = kept.pop_front().unwrap();
-            tape.release_bytes(&mut fabric, first.at, first.bytes());
+            tape.release_bytes(&mut memory, first.at, first.bytes());
         }
         assert!(tape.segments.len() <= 4 && tape.in_memory() <= 6, "message {k}");
     }
@@ -170,56 +169,56 @@ fn a_log_that_is_collected_goes_round_in_the_same_memory() {
 
 #[test]
 fn the_first_message_may_be_empty() {
-    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 4 * SIZE, None);
-    let kept = keep(&mut tape, &mut fabric, &[]);
-    assert_eq!((kept.at, read(&mut tape, &mut fabric, &kept)), (0, Vec::new()));
+    let kept = keep(&mut tape, &mut memory, &[]);
+    assert_eq!((kept.at, read(&mut tape, &mut memory, &kept)), (0, Vec::new()));
 }
 
 /// Writes a message that does not fit into memory.
 fn keep_long(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Result<Kept, Error> {
     assert!(!tape.fits_at_once(bytes.len()));
     let kept = Kept::new(0, bytes.len(), true, false, 0x2bcd);
-    tape.write_again(fabric, &kept, bytes, false)
+    tape.write_again(memory, &kept, bytes, false)
 }
 
 #[test]
 fn messages_of_many_times_the_memory_are_logged_and_read() {
-    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 6 * SIZE, None);
-    let mut all = vec![(keep(&mut tape, &mut fabric, &[7; SIZE]), vec![7; SIZE])];
+    let mut all = vec![(keep(&mut tape, &mut memory, &[7; SIZE]), vec![7; SIZE])];
     for (k, len) in [(1, 9 * SIZE), (2, 40 * SIZE + 1), (3, 5 * SIZE - 8), (4, 100 * SIZE)] {
         let bytes = bytes(k, len);
-        all.push((keep_long(&mut tape, &mut fabric, &bytes).unwrap(), bytes));
-        all.push((keep(&mut tape, &mut fabric, &[k as u8; 99]), vec![k as u8; 99]));
+        all.push((keep_long(&mut tape, &mut memory, &bytes).unwrap(), bytes));
+        all.push((keep(&mut tape, &mut memory, &[k as u8; 99]), vec![k as u8; 99]));
         assert!(tape.in_memory() + tape.cold.under_way() <= tape.most, "message {k}");
     }
     for _ in 0..2 {
         for (kept, bytes) in &all {
-            assert!(read(&mut tape, &mut fabric, kept) == *bytes, "{} bytes", bytes.len());
+            assert!(read(&mut tape, &mut memory, kept) == *bytes, "{} bytes", bytes.len());
             assert!(tape.in_memory() + tape.cold.under_way() <= tape.most);
         }
     }
     for (kept, _) in &all {
-        tape.release_bytes(&mut fabric, kept.at, kept.bytes());
+        tape.release_bytes(&mut memory, kept.at, kept.bytes());
     }
-    tape.reap(&mut fabric, true).unwrap();
-    tape.release_empty(&mut fabric);
+    tape.reap(&mut memory, true).unwrap();
+    tape.release_empty(&mut memory);
     let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
     assert!(left <= 1, "{left} segments are left");
 }
 
 #[test]
 fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
-    let mut fabric = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1, Manners::Good).remove(0);
     let mut tape = Tape::new(SIZE, 8 * SIZE, None);
     let full = File::options().read(true).write(true).open("/dev/full").unwrap();
     tape.cold = Cold::new(Some(full));
-    let kept = keep(&mut tape, &mut fabric, &[7; 1000]);
+    let kept = keep(&mut tape, &mut memory, &[7; 1000]);
     let live = tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live;
-    let error = keep_long(&mut tape, &mut fabric, &bytes(1, 40 * SIZE)).unwrap_err();
+    let error = keep_long(&mut tape, &mut memory, &bytes(1, 40 * SIZE)).unwrap_err();
     let said = "the log of sent messages: writing to its file failed: No space left on device";
     assert!(error.to_string().starts_with(said), "{error}");
-    assert!(read(&mut tape, &mut fabric, &kept) == vec![7; 1000]);
+    assert!(read(&mut tape, &mut memory, &kept) == vec![7; 1000]);
     assert_eq!(tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live, live);
 }
