@@ -211,7 +211,7 @@ impl Pair {
 
     /// Posts a message of up to [`MAIL`](crate::mailbox::MAIL) bytes in the mailbox, if the one before was consumed. There
     /// must be room for one slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mail(&mut self, head: Head, payload: &[u8]) -> bool {
         if self.mailed > self.writer.consumed() || self.writer.fills() {
             return false;

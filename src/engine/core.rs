@@ -162,7 +162,7 @@ impl Core {
         &mut self,
         from: u32,
         head: Head,
-        payload: Payload<'_>,
+        payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         if self.peers[from as usize].fault.is_some() {
             // What a peer says that was cut off a moment ago.
@@ -174,14 +174,14 @@ impl Core {
         }
         kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
         match head.kind {
-            kind::EAGER_SYNC => self.eager_sync(from, head, &payload),
-            kind::EAGER_DATA => self.eager_data(from, head, &payload),
-            kind::FIRST => self.first(from, head, &payload),
-            kind::MORE => self.more(from, &payload),
-            kind::ANNOUNCE | kind::ANNOUNCE_DATA => self.announcement(from, head, &payload),
-            kind::LOAN => self.loan(from, head, &payload),
-            kind::PIECE => self.piece(from, head, &payload),
-            kind::CLEAR => self.clear(from, head, &payload),
+            kind::EAGER_SYNC => self.eager_sync(from, head, payload),
+            kind::EAGER_DATA => self.eager_data(from, head, payload),
+            kind::FIRST => self.first(from, head, payload),
+            kind::MORE => self.more(from, payload),
+            kind::ANNOUNCE | kind::ANNOUNCE_DATA => self.announcement(from, head, payload),
+            kind::LOAN => self.loan(from, head, payload),
+            kind::PIECE => self.piece(from, head, payload),
+            kind::CLEAR => self.clear(from, head, payload),
             kind::FINISHED => {
                 self.finished(from, head.tag, None);
                 Ok(())
@@ -191,7 +191,7 @@ impl Core {
                 Ok(())
             }
             kind::ACTIVE => {
-                let entry = self.store.put(&payload, 0, payload.len());
+                let entry = self.store.put(payload, 0, payload.len());
                 let Head { context: handler, tag: header, .. } = head;
                 self.active.push_back(Active { from, handler, header, entry });
                 self.peers[from as usize].held += len + EACH;
@@ -210,12 +210,12 @@ impl Core {
                 self.peers[from as usize].announce_all = head.seq != 0;
                 Ok(())
             }
-            kind::RESTART => self.restart(from, &payload),
+            kind::RESTART => self.restart(from, payload),
             kind::FAREWELL => {
                 self.farewell(from);
                 Ok(())
             }
-            kind::DETERMINANTS => self.determinants(from, &payload),
+            kind::DETERMINANTS => self.determinants(from, payload),
             kind::UNRECEIVED => {
                 self.unreceived(from, head.tag);
                 Ok(())
@@ -240,16 +240,16 @@ impl Core {
 impl Sink for Core {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let payload = *body.here();
+        let payload = body.here();
         if head.kind == kind::EAGER {
             let env = self.envelope(from.0, head, payload.len() as u64);
             match self.matcher.arrive(&env) {
                 Arrival::Matched(request) => {
-                    self.deliver(request, &env, &payload, 0);
+                    self.deliver(request, &env, payload, 0);
                 }
                 Arrival::Unmatched => {
                     if self.peers[from.index()].fault.is_none() {
-                        self.keep(Verdict::Nobody, &env, &payload, 0, None);
+                        self.keep(Verdict::Nobody, &env, payload, 0, None);
                         if let Err(fault) = self.check_held(from.0) {
                             self.distrust(from.0, fault);
                         }

@@ -13,7 +13,7 @@ use super::receive::posting;
 use super::request::{ANY, Stage};
 use super::wait::Idle;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
-use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
@@ -55,7 +55,7 @@ struct Direct<'a> {
 impl Sink for Direct<'_> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let payload = *body.here();
+        let payload = body.here();
         let want = &mut *self.want;
         let waits = !want.has_come && want.request.is_none();
         if waits && head.kind == kind::EAGER && payload.len() <= want.room {
@@ -74,7 +74,7 @@ impl Sink for Direct<'_> {
         if waits {
             want.request = Some(self.core.post_wanted(want));
         }
-        self.core.any_message(from, head, payload);
+        self.core.any_message(from, head, body);
         Take::Done
     }
 
@@ -110,8 +110,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn any_message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        let body = Body::Whole(payload);
+    fn any_message(&mut self, from: PeerId, head: Head, body: Body<'_>) {
         let _ = match self.log.is_some() {
             true => Logged(self).message(from, head, body),
             false => self.message(from, head, body),

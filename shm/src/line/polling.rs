@@ -24,7 +24,7 @@ impl Line {
         while taken < most {
             let pair = &mut self.pairs[from.index()];
             let mail = pair.mailbox();
-            let (head, payload, slots, tell) = if let Some(mail) = &mail {
+            let (head, body, slots, tell) = if let Some(mail) = &mail {
                 pair.own_mailbox();
                 let Word { context, size, kind, .. } = Word::unpack(mail.word);
                 let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
@@ -37,7 +37,7 @@ impl Line {
                     self.cut(from, fault);
                     return taken + 1;
                 }
-                (head, Payload::of(bytes), 1, false)
+                (head, Body::Whole(Payload::of(bytes)), 1, false)
             } else {
                 let Some(word) = pair.reader.first() else { break };
                 let len = word.size as usize;
@@ -48,13 +48,18 @@ impl Line {
                     let reader = &pair.reader;
                     // SAFETY: the bytes lie in the slot at the head of the ring, which is mapped.
                     let payload = unsafe { Payload::contiguous(reader.lead(), len) };
-                    (reader.head(word), payload, 1, false)
+                    (reader.head(word), Body::Whole(payload), 1, false)
                 } else if is_message(word.kind) && len <= INLINE {
                     // SAFETY: bytes of any value make an array of bytes, and `payload` reads none
                     // that it has not written.
                     let joint = unsafe { &mut *joint.as_mut_ptr() };
                     let reader = &pair.reader;
-                    (reader.head(word), reader.payload(len, joint), slots_for(len), false)
+                    (
+                        reader.head(word),
+                        Body::Whole(reader.payload(len, joint)),
+                        slots_for(len),
+                        false,
+                    )
                 } else if is_message(word.kind) && len == POOLED {
                     let head = pair.reader.head(word);
                     let (offset, len) = pair.reader.pooled();
@@ -66,7 +71,7 @@ impl Line {
                     let payload = unsafe {
                         Payload::contiguous(pair.outbox.add(offset as usize), len as usize)
                     };
-                    (head, payload, 1, true)
+                    (head, Body::Whole(payload), 1, true)
                 } else {
                     taken += 1;
                     match self.own_message(from) {
@@ -76,7 +81,7 @@ impl Line {
                 }
             };
             taken += 1;
-            let _ = sink.message(from, head, Body::Whole(payload));
+            let _ = sink.message(from, head, body);
             let pair = &mut self.pairs[from.index()];
             pair.reader.advance(slots, tell, pair.consumed());
             if mail.is_some() {

@@ -15,7 +15,7 @@ impl Line {
     }
 
     /// Makes sure that there is room for `slots` in the ring to `to`, and for a goodbye.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn room(&mut self, to: PeerId, slots: u64) -> Result<(), Refused> {
         let pair = &mut self.pairs[to.index()];
         if pair.open && pair.writer.has_room(slots + 1) {

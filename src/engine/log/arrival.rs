@@ -32,7 +32,7 @@ impl Sink for Logged<'_> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let Logged(core) = self;
-        let payload = *body.here();
+        let payload = body.here();
         let is_replayed = core.log.as_ref().is_some_and(|log| log.replaying);
         if head.kind != kind::EAGER || is_replayed {
             core.other_logged(from.0, head, payload);
@@ -44,9 +44,9 @@ impl Sink for Logged<'_> {
                 if let Some(log) = &mut core.log {
                     log.matched(&mut core.requests.get(request).note, name(&env));
                 }
-                core.deliver(request, &env, &payload, 0);
+                core.deliver(request, &env, payload, 0);
             }
-            arrival => core.eager_not_matched(arrival, &env, &payload),
+            arrival => core.eager_not_matched(arrival, &env, payload),
         }
         Take::Done
     }
@@ -134,12 +134,12 @@ impl Core {
 
     /// What is not a plain message, or may be one that the replay knows of.
     #[inline(never)]
-    fn other_logged(&mut self, from: u32, head: Head, payload: Payload<'_>) {
+    fn other_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
         let result = match head.kind {
             kind::EAGER => {
                 let env = self.envelope(from, head, payload.len() as u64);
                 let verdict = self.arrive_in_replay(&env);
-                verdict.and_then(|verdict| self.eager_judged(verdict, &env, &payload))
+                verdict.and_then(|verdict| self.eager_judged(verdict, &env, payload))
             }
             _ => self.other(from, head, payload),
         };
