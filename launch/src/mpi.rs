@@ -136,8 +136,8 @@ pub enum Error {
 
 /// Starts the program and ends with its status; what goes wrong is told on standard error.
 pub fn mpi(args: Args) -> ExitCode {
-    args.run.verbosity().apply();
-    match start(args) {
+    let verbosity = args.run.verbosity().apply().map_err(|e| Error::Usage(e.to_string()));
+    match verbosity.and_then(|()| start(args)) {
         Ok(status) => status,
         Err(e) => {
             run::say(&e.to_string());

@@ -242,8 +242,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(args: Args) -> ExitCode {
-    args.verbosity.apply();
-    let status = start(args).unwrap_or_else(|failure| {
+    let started = args
+        .verbosity
+        .apply()
+        .map_err(|e| Failure { status: 2, why: e.to_string() })
+        .and_then(|()| start(args));
+    let status = started.unwrap_or_else(|failure| {
         say(&failure.why);
         failure.status
     });

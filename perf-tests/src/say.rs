@@ -5,6 +5,7 @@ use crate::Error;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::OnceLock;
+use taffrail::environment::LogFilterError;
 
 /// How much is said besides results and errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -22,7 +23,10 @@ static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 impl Verbosity {
     /// From now on, so much is said. Once. What the library and the launcher say goes by it, too, or else by
     /// `TAFFRAIL_LOG`.
-    pub fn apply(self) {
+    ///
+    /// # Errors
+    /// [`LogFilterError`] when it goes by `TAFFRAIL_LOG`, and that is no filter.
+    pub fn apply(self) -> Result<(), LogFilterError> {
         let _ = VERBOSITY.set(self);
         let asked = match self {
             Verbosity { quiet: true, .. } => Some("error"),
@@ -32,7 +36,7 @@ impl Verbosity {
             }
             _ => None,
         };
-        taffrail_launch::log::start(asked, "warn,taffrail_launch=info");
+        taffrail_launch::log::start(asked, "warn,taffrail_launch=info")
     }
 }
 
