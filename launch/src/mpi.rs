@@ -189,7 +189,7 @@ fn say_of_shared_windows(needs: Needs, environment: &[(&'static str, OsString)])
     }
 }
 
-/// What a program needs of its MPI, as far as can be told from outside.
+/// What a program needs of its MPI, as far as its file shows.
 pub(crate) fn needs(program: &OsStr) -> Needs {
     linked::look(program).map_or_else(|_| Needs::default(), |program| program.needs)
 }
@@ -200,7 +200,7 @@ pub(crate) fn is_open_mpi(program: &OsStr) -> bool {
     matches!(linked::look(program), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
 }
 
-/// Whether a program is linked with an MPI, as far as can be told from outside.
+/// Whether a program is linked with an MPI, as far as its file shows.
 pub(crate) fn is_mpi(program: &OsStr) -> bool {
     matches!(linked::look(program), Ok(Program { abi: Some(_), .. }))
 }

@@ -123,7 +123,7 @@ impl Args {
         Args { pmix: true, ..self }
     }
 
-    /// With the programs of the command line told apart, and all of their ranks counted. Behind `--` there
+    /// With the programs of the command line separated, and all of their ranks counted. Behind `--` there
     /// is only one, whatever its arguments are.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Args {
         (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
     }
 
-    /// Whether a program is linked with an MPI, as far as can be told from outside.
+    /// Whether a program is linked with an MPI, as far as its file shows.
     fn has_mpi(&self) -> bool {
         self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program))
     }
@@ -197,7 +197,7 @@ impl Args {
         }
     }
 
-    /// Says what becomes of an MPI's messages without the provider, unless it was told another way.
+    /// Says what becomes of an MPI's messages without the provider, unless the user has chosen another transport.
     fn say_without_provider(&self, why: &crate::mpi::Error) {
         if self.pmix && std::env::var_os("OMPI_MCA_pml").is_none() {
             say(&format!(

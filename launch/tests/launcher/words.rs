@@ -1,4 +1,4 @@
-//! What the launcher says of itself, how much of it, and in which ways it is told things.
+//! Lines of the launcher, how many of them, and the ways to write its options.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_variable_that_nothing_reads_is_said_once_with_what_was_meant() {
     assert_eq!((job.status, &*job.err), (0, ""));
 }
 
-/// What serves is a process of its own; whoever starts it is told by the status that it does not.
+/// The PMIx server is a process of its own: its exit status shows its parent that it does not serve.
 #[test]
 fn a_pmix_server_without_a_job_fails_with_its_line() {
     let started = Instant::now();
