@@ -100,7 +100,7 @@ pub struct Endpoint {
     pub(crate) spin: Spin,
     /// Whose message a blocking receive has got last.
     pub(crate) last_source: Rank,
-    /// Turns of the wheel, and when the peers were looked at last.
+    /// Progress calls so far, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) checked: Instant,

@@ -1,5 +1,9 @@
 //! Every variable of the environment that anything of Taffrail reads, and the names that nothing reads.
 
+mod log_filter;
+
+pub use log_filter::{LogFilterError, log_filter};
+
 use std::ffi::{CStr, OsStr};
 use std::sync::Once;
 

@@ -265,7 +265,7 @@ fn the_seat_of_one_who_left_is_given_to_the_next() {
     }
 }
 
-/// Whoever watches is told of each peer that goes, once, and not before its message was received.
+/// A watching rank gets one completion for each peer that goes, after it has received the messages of the peer.
 #[test]
 fn peers_that_go_are_told_once_each() {
     let _watchdog = watchdog();

@@ -3,6 +3,7 @@
 use crate::run::outlets;
 use std::fmt::{self, Write as _};
 use std::io;
+use taffrail::environment::{self, LogFilterError};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -25,14 +26,17 @@ pub struct Verbosity {
 
 impl Verbosity {
     /// From now on, so much is said by this process; what is on the command line goes before `TAFFRAIL_LOG`.
-    pub(crate) fn apply(self) {
+    ///
+    /// # Errors
+    /// As [`start`].
+    pub(crate) fn apply(self) -> Result<(), LogFilterError> {
         let asked = match (self.quiet, self.verbose) {
             (true, _) => Some("error"),
             (false, 0) => None,
             (false, 1) => Some("warn,taffrail_launch=debug"),
             (false, _) => Some("debug,taffrail_launch=trace"),
         };
-        start(asked, "warn,taffrail_launch=info");
+        start(asked, "warn,taffrail_launch=info")
     }
 }
 
@@ -47,18 +51,15 @@ pub(crate) fn note(line: &str) {
 }
 
 /// Begins to say what a filter lets through: this one, or that of `TAFFRAIL_LOG`, or else the usual one.
-pub fn start(asked: Option<&str>, usual: &str) {
-    let variable = taffrail::environment::value(NAME).filter(|text| !text.trim().is_empty());
-    let text = asked.map(str::to_owned).or(variable);
-    let filter = EnvFilter::try_new(text.as_deref().unwrap_or(usual));
-    let filter = filter.unwrap_or_else(|error| {
-        let got = text.as_deref().unwrap_or_default();
-        outlets::say(format!(
-            "taffrail: {NAME}={got}: expected error, warn, info, debug, trace or a filter such as \
-             taffrail_launch=debug: {error}\n"
-        ));
-        EnvFilter::new(usual)
-    });
+///
+/// # Errors
+/// [`LogFilterError`] when it goes by `TAFFRAIL_LOG`, and that is no filter.
+pub fn start(asked: Option<&str>, usual: &str) -> Result<(), LogFilterError> {
+    let filter = match asked {
+        Some(asked) => Some(EnvFilter::new(asked)),
+        None => environment::log_filter(NAME, |text| EnvFilter::try_new(text))?,
+    };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(usual));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Lines)
@@ -66,6 +67,7 @@ pub fn start(asked: Option<&str>, usual: &str) {
         .finish();
     // A program that uses this library may have one already.
     let _ = tracing::subscriber::set_global_default(subscriber);
+    Ok(())
 }
 
 /// `taffrail: ` and the message, as all that the commands say.

@@ -136,8 +136,8 @@ pub enum Error {
 
 /// Starts the program and ends with its status; what goes wrong is told on standard error.
 pub fn mpi(args: Args) -> ExitCode {
-    args.run.verbosity().apply();
-    match start(args) {
+    let verbosity = args.run.verbosity().apply().map_err(|e| Error::Usage(e.to_string()));
+    match verbosity.and_then(|()| start(args)) {
         Ok(status) => status,
         Err(e) => {
             run::say(&e.to_string());
@@ -189,7 +189,7 @@ fn say_of_shared_windows(needs: Needs, environment: &[(&'static str, OsString)])
     }
 }
 
-/// What a program needs of its MPI, as far as can be told from outside.
+/// What a program needs of its MPI, as far as its file shows.
 pub(crate) fn needs(program: &OsStr) -> Needs {
     linked::look(program).map_or_else(|_| Needs::default(), |program| program.needs)
 }
@@ -200,7 +200,7 @@ pub(crate) fn is_open_mpi(program: &OsStr) -> bool {
     matches!(linked::look(program), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
 }
 
-/// Whether a program is linked with an MPI, as far as can be told from outside.
+/// Whether a program is linked with an MPI, as far as its file shows.
 pub(crate) fn is_mpi(program: &OsStr) -> bool {
     matches!(linked::look(program), Ok(Program { abi: Some(_), .. }))
 }

@@ -123,7 +123,7 @@ impl Args {
         Args { pmix: true, ..self }
     }
 
-    /// With the programs of the command line told apart, and all of their ranks counted. Behind `--` there
+    /// With the programs of the command line separated, and all of their ranks counted. Behind `--` there
     /// is only one, whatever its arguments are.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Args {
         (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
     }
 
-    /// Whether a program is linked with an MPI, as far as can be told from outside.
+    /// Whether a program is linked with an MPI, as far as its file shows.
     fn has_mpi(&self) -> bool {
         self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program))
     }
@@ -197,7 +197,7 @@ impl Args {
         }
     }
 
-    /// Says what becomes of an MPI's messages without the provider, unless it was told another way.
+    /// Says what becomes of an MPI's messages without the provider, unless the user has chosen another transport.
     fn say_without_provider(&self, why: &crate::mpi::Error) {
         if self.pmix && std::env::var_os("OMPI_MCA_pml").is_none() {
             say(&format!(
@@ -242,8 +242,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
 /// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(args: Args) -> ExitCode {
-    args.verbosity.apply();
-    let status = start(args).unwrap_or_else(|failure| {
+    let started = args
+        .verbosity
+        .apply()
+        .map_err(|e| Failure { status: 2, why: e.to_string() })
+        .and_then(|()| start(args));
+    let status = started.unwrap_or_else(|failure| {
         say(&failure.why);
         failure.status
     });

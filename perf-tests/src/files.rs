@@ -27,9 +27,30 @@ pub struct OutFile<'p> {
 }
 
 impl OutFile<'_> {
+    /// Whether it is standard output: `-`, or the name that the system has for it.
+    pub fn is_stdout(&self) -> bool {
+        ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&self.path)
+    }
+
+    /// Whether it was opened before this command began, as by a shell: whether a former file is replaced was
+    /// decided then, and what is written goes behind what is there.
+    fn is_open(&self) -> bool {
+        let folders = ["/dev/fd", "/proc/self/fd"];
+        self.is_stdout()
+            || self.path == Path::new("/dev/stderr")
+            || self.path.parent().is_some_and(|folder| folders.map(Path::new).contains(&folder))
+    }
+
     /// Whether it is a file, or will be one: what is written goes nowhere else.
-    pub fn is_one(&self) -> bool {
-        self.path.metadata().is_ok_and(|there| there.is_file()) || !self.path.exists()
+    fn is_one(&self) -> bool {
+        let is_file = |there: std::fs::Metadata| there.is_file();
+        !self.is_open() && (self.path.metadata().is_ok_and(is_file) || !self.path.exists())
+    }
+
+    /// Whether the contents of both would become one.
+    pub fn is_same(&self, other: &OutFile<'_>) -> bool {
+        let both_stdout = self.is_stdout() && other.is_stdout();
+        both_stdout || (self.path == other.path && self.is_one())
     }
 
     /// Whether it can be written, as far as can be known before.
@@ -38,7 +59,11 @@ impl OutFile<'_> {
     /// [`Error::File`] when it cannot; [`Error::Exists`] when it is there and is to stay.
     pub fn check(&self) -> Result<(), Error> {
         let path = self.path;
+        if self.is_stdout() {
+            return Ok(());
+        }
         match path.metadata() {
+            Ok(_) if self.is_open() => return Ok(()),
             Ok(there) if there.is_dir() => {
                 return Err(Error::file(path)(ErrorKind::IsADirectory.into()));
             }
@@ -62,12 +87,18 @@ impl OutFile<'_> {
     /// instance, is written to as it is.
     ///
     /// # Errors
-    /// [`Error::File`]: also when there is no room.
+    /// [`Error::File`]: also when there is no room; [`Error::Output`] of standard output.
     pub fn write(&self, contents: &[u8]) -> Result<(), Error> {
+        if self.is_stdout() {
+            return say::contents(contents);
+        }
         self.put(contents).map_err(Error::file(self.path))
     }
 
     fn put(&self, contents: &[u8]) -> io::Result<()> {
+        if self.is_open() {
+            return File::options().append(true).open(self.path)?.write_all(contents);
+        }
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
             return File::options().write(true).open(self.path)?.write_all(contents);
         }

@@ -75,7 +75,10 @@ fn main() -> ExitCode {
     }
     let command = match Arguments::try_parse() {
         Ok(Arguments { verbosity, command }) => {
-            verbosity.apply();
+            if let Err(error) = verbosity.apply() {
+                say::note(format_args!("taffrail-perf: {error}"));
+                return ExitCode::from(2);
+            }
             command
         }
         Err(e) => return taffrail_launch::print_usage(&e),

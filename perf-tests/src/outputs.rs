@@ -4,16 +4,17 @@ use crate::files::{Existing, OutFile};
 use crate::plot::{self, Panel};
 use crate::provenance::Provenance;
 use crate::session::About;
-use crate::{Error, launching};
+use crate::{Error, launching, say};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where results go besides the terminal.
+/// Where results go besides the terminal; `-` is standard output.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Outputs {
-    /// Write the results as comma-separated values
+    /// Write the results as comma-separated values; `-` is standard output, here and below: the tables go to
+    /// standard error then
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
     /// Write the results and what they were measured with as JSON
@@ -62,17 +63,20 @@ impl Outputs {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_with(&self, besides: Option<OutFile<'_>>) -> Result<(), Error> {
+        let all: Vec<OutFile<'_>> = besides.into_iter().chain(self.files()).collect();
+        // Of every rank, since each may print.
+        if all.iter().any(OutFile::is_stdout) {
+            say::leave_stdout();
+        }
         // The rank that writes checks for all; a process that starts ranks does so before them. A rank
         // that is started again may have written already.
         let again = launching::incarnation()? > 0;
         if again || launching::rank().is_some_and(|rank| rank != 0) {
             return Ok(());
         }
-        let all: Vec<OutFile<'_>> = besides.into_iter().chain(self.files()).collect();
         for (place, file) in all.iter().enumerate() {
             file.check()?;
-            let same = |other: &OutFile<'_>| other.path == file.path && file.is_one();
-            if all[..place].iter().any(same) {
+            if all[..place].iter().any(|other| file.is_same(other)) {
                 let path = file.path.display();
                 return Err(Error::Usage(format!("{path} is to be two files; give two names")));
             }

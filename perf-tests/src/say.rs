@@ -5,6 +5,8 @@ use crate::Error;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use taffrail::environment::LogFilterError;
 
 /// How much is said besides results and errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -22,7 +24,10 @@ static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 impl Verbosity {
     /// From now on, so much is said. Once. What the library and the launcher say goes by it, too, or else by
     /// `TAFFRAIL_LOG`.
-    pub fn apply(self) {
+    ///
+    /// # Errors
+    /// [`LogFilterError`] when it goes by `TAFFRAIL_LOG`, and that is no filter.
+    pub fn apply(self) -> Result<(), LogFilterError> {
         let _ = VERBOSITY.set(self);
         let asked = match self {
             Verbosity { quiet: true, .. } => Some("error"),
@@ -32,7 +37,7 @@ impl Verbosity {
             }
             _ => None,
         };
-        taffrail_launch::log::start(asked, "warn,taffrail_launch=info");
+        taffrail_launch::log::start(asked, "warn,taffrail_launch=info")
     }
 }
 
@@ -75,8 +80,28 @@ pub fn line(line: impl Display) -> Result<(), Error> {
 /// # Errors
 /// As [`line()`].
 pub fn text(text: impl Display) -> Result<(), Error> {
+    let text = text.to_string();
+    match HAS_CONTENTS.load(Relaxed) {
+        true => std::io::stderr().write_all(text.as_bytes()).map_err(Error::Output),
+        false => contents(text.as_bytes()),
+    }
+}
+
+/// Whether standard output is to have the contents of a file, and nothing besides.
+static HAS_CONTENTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, lines and tables go to standard error: standard output is what a user named for a file.
+pub fn leave_stdout() {
+    HAS_CONTENTS.store(true, Relaxed);
+}
+
+/// Writes the contents of a file to standard output.
+///
+/// # Errors
+/// As [`line()`].
+pub fn contents(bytes: &[u8]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::Output)
 }
 
 /// Prints each of these as a line, each behind `before`.

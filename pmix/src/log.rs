@@ -17,7 +17,7 @@ pub unsafe extern "C" fn log(
 ) {
     let infos = match data.is_null() {
         true => &[],
-        // SAFETY: so many structures, which stay until the answer.
+        // SAFETY: `data` points to `count` structures, which stay until the answer.
         false => unsafe { std::slice::from_raw_parts(data, count) },
     };
     let mut status = PMIX_ERR_NOT_SUPPORTED;

@@ -45,7 +45,7 @@ pub enum ClientEvent {
     },
 }
 
-/// Who is told of what the client says; called on a thread of libpmix.
+/// Receives the events of clients; called on a thread of libpmix.
 type OnClient = Box<dyn Fn(ClientEvent) + Send + Sync>;
 
 // SAFETY: the word is the library's, and is only handed back; the answer may come from any thread.

@@ -42,9 +42,9 @@ impl Endpoint {
         }
     }
 
-    /// Starts an operation that ends when a peer is gone, all operations with it have been told, and all its
+    /// Starts an operation that ends when a peer is gone, all operations with it have been reported, and all its
     /// messages received: its status has the rank, to be [forgotten](Self::forget). Peers that go while there is
-    /// no such operation are told by the next ones.
+    /// no such operation are reported by the next ones.
     pub fn watch_departures(&mut self) -> Request {
         let request = self.core.departures.watch(&mut self.core.requests);
         self.handle(request)

@@ -56,7 +56,7 @@ impl Endpoint {
         }
     }
 
-    /// Runs the handlers of what has arrived. A handler that turns the wheel itself does not get
+    /// Runs the handlers of what has arrived. A handler that makes progress itself does not get
     /// into another: those messages wait until it returns.
     #[cold]
     pub(crate) fn handle_active(&mut self) -> usize {

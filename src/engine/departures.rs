@@ -11,7 +11,7 @@ pub(crate) struct Departures {
     is_watched: bool,
     /// The request that ends with the next.
     watch: Option<u32>,
-    /// Those of whom no request has told, since something of them is still here, or nobody asks.
+    /// Peers that are gone and were not reported yet: their messages are still here, or no request watches.
     untold: Vec<Rank>,
 }
 

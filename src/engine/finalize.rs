@@ -39,8 +39,8 @@ impl Endpoint {
         self.is_finalized()
     }
 
-    /// Tells the sends that wait for this rank to receive something that it will not. Those that come
-    /// from now on are told as they come.
+    /// Notifies the sends that wait for a receive of this rank, which will post none. Sends that come from
+    /// now on are notified as they come.
     pub(crate) fn begin_to_finalize(&mut self) {
         if self.core.finalizing.is_some() {
             return;

@@ -13,7 +13,7 @@ const NAME: &str = "TAFFRAIL_HEARTBEAT";
 const BYTES: usize = 4096;
 /// Set while an endpoint is open: a process whose word is 0 is not watched.
 const OPEN: u64 = 1 << 32;
-/// Changed by who waits without turning the wheel.
+/// Changed by a rank that waits without making progress.
 const WAITS: u64 = 1 << 33;
 
 /// The word of this process, if it has one.
@@ -32,7 +32,7 @@ impl Heartbeat {
         found.clone().map_err(|expected| Error::Setting { name: NAME, expected, got })
     }
 
-    /// The wheel has turned so often.
+    /// Number of progress calls so far.
     #[inline]
     pub(crate) fn beat(self, turns: u32) {
         if let Some(word) = self.0 {

@@ -1,7 +1,7 @@
 //! The engine: protocols over a fabric. `impl Endpoint`, a piece in each file.
 //!
 //! Down: [`send`] decides how a message leaves; up: [`core`] matches what arrives, and [`fetch`]
-//! moves what was only announced. [`progress`] turns the wheel, [`wait`] decides how to pass the
+//! moves what was only announced. [`progress`] polls and sends, [`wait`] decides how to pass the
 //! time.
 
 pub(crate) mod active;

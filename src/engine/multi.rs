@@ -77,7 +77,7 @@ impl Multi {
         self.landed.len()
     }
 
-    /// Whether messages of a rank are there, and were not told.
+    /// Whether messages of a rank are there, and were not reported.
     pub(crate) fn has_untold_of(&self, rank: Rank) -> bool {
         let is_of =
             |landed: &Told| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);

@@ -1,4 +1,4 @@
-//! The wheel: poll the fabric, do what follows, send what waits.
+//! Progress: poll the fabric, do what follows, send what waits.
 
 use super::core::{Action, Core};
 use super::log::Logged;

@@ -100,7 +100,7 @@ impl Endpoint {
         }
     }
 
-    /// Turns the wheel until an operation is over.
+    /// Makes progress until an operation has completed.
     #[inline]
     pub(crate) fn wait_over(&mut self, request: u32) {
         let slot = self.core.requests.get(request);
@@ -139,7 +139,7 @@ impl Endpoint {
         self.core.peers[peer as usize].answer.note(idle.passed);
     }
 
-    /// Turns the wheel until something is so.
+    /// Makes progress until a condition holds.
     pub(crate) fn wait_until(&mut self, mut done: impl FnMut(&Endpoint) -> bool) {
         let mut idle = Idle::default();
         while !done(self) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Variables in which launchers tell a process its rank.
 const RANK_NAMES: [&[u8]; 3] = [b"PMI_RANK=", b"PMIX_RANK=", b"OMPI_COMM_WORLD_RANK="];
 
-/// The rank that the launcher of a process has told it.
+/// The rank in the environment of a process, which its launcher has set.
 pub(super) fn rank_of(pid: i32) -> Option<Rank> {
     rank_in(&environment(pid)?)
 }

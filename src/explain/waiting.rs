@@ -84,7 +84,7 @@ fn operations(endpoint: &Endpoint) -> Vec<String> {
     all.iter().map(in_words).collect()
 }
 
-/// The kind of an operation, and what its peer has to do. Receives that are posted are told one by one.
+/// The kind of an operation, and what its peer has to do. Posted receives are listed one by one.
 fn stage_in_words(slot: &Slot) -> Option<&'static str> {
     match slot.stage {
         Stage::Free

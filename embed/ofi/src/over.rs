@@ -1,6 +1,6 @@
 //! What a process says of itself to `taffrail run`: that it has opened an endpoint, that it has closed the
 //! last one, and that it exits (`docs/spec/rank-life.md`). Without that a process that goes away below a
-//! script cannot be told from one that never took part.
+//! script cannot be distinguished from one that never took part.
 //!
 //! A program whose messages are logged waits until those of all ranks are over: what a process has logged
 //! ends with it, and a rank that is killed later, in MPI_Finalize or when it writes its results, needs it.

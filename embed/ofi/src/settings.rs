@@ -54,17 +54,22 @@ fn look(name: &CStr) -> Option<&'static [u8]> {
 pub fn start_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let both = ["FI_TAFFRAIL_LOG", "TAFFRAIL_LOG"];
-        let asked = both.into_iter().find_map(|name| Some((name, value(name)?)));
-        let Some((name, level)) = asked else { return say_reasons() };
-        match EnvFilter::try_new(&level) {
-            Ok(filter) => tracing_subscriber::fmt()
+        // The first that is set decides.
+        let asked = ["FI_TAFFRAIL_LOG", "TAFFRAIL_LOG"].into_iter().find_map(|name| {
+            environment::log_filter(name, |text| EnvFilter::try_new(text)).transpose()
+        });
+        match asked {
+            Some(Ok(filter)) => tracing_subscriber::fmt()
                 .with_env_filter(filter)
                 .with_writer(std::io::stderr)
                 .with_ansi(std::io::stderr().is_terminal())
                 .try_init()
                 .unwrap_or_else(|error| say(&format!("no log: {error}"))),
-            Err(error) => say(&format!("{name}={level}: {error}")),
+            Some(Err(error)) => {
+                say(&error.to_string());
+                say_reasons();
+            }
+            None => say_reasons(),
         }
     });
 }

@@ -105,7 +105,7 @@ fn all_of(set: &CpuSet) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Of these, the ones that are chosen for so many ranks while some are taken.
+    /// The CPUs of `allowed` that are chosen for the ranks while some are taken.
     fn chosen(allowed: &[usize], ranks: usize, taken: &[usize]) -> Option<Vec<usize>> {
         let take = |cpu| (!taken.contains(&cpu)).then(|| Claim(UnixDatagram::unbound().unwrap()));
         unclaimed(allowed, ranks, take).map(|places| places.cpus)

@@ -25,7 +25,7 @@ pub fn limit_to_restore() -> Option<Rlimit> {
 pub fn present(resource: libc::__rlimit_resource_t) -> Option<Rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: it is written to, and nothing else.
-    let told = unsafe { libc::getrlimit(resource, &mut limit) } == 0;
+    let succeeded = unsafe { libc::getrlimit(resource, &mut limit) } == 0;
     let some = |value| (value != libc::RLIM_INFINITY).then_some(value);
-    told.then(|| Rlimit { current: some(limit.rlim_cur), maximum: some(limit.rlim_max) })
+    succeeded.then(|| Rlimit { current: some(limit.rlim_cur), maximum: some(limit.rlim_max) })
 }

@@ -24,7 +24,7 @@ pub struct Guard {
     job: Guarded,
 }
 
-/// The job of a guard: the first that it is told.
+/// The job of a guard, from the first message that it receives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Guarded {
     name: String,
@@ -55,7 +55,7 @@ impl Guarded {
 }
 
 impl Guard {
-    /// Of the job of this name, with so many ranks.
+    /// Starts the guard of the job of this name with this number of ranks.
     pub fn start(name: &str, ranks: u32) -> Result<Guard, Failure> {
         let failed = |e| {
             let (calls, why) = ("socketpair, fork, setpgid, execve", in_words(&e));

@@ -86,7 +86,7 @@ struct Held {
 }
 
 impl Life {
-    /// Of so many ranks, before any is started. `restarts` where messages are logged.
+    /// The state of this number of ranks before any is started. `restarts` where messages are logged.
     pub fn new(ranks: usize, on_failure: OnFailure, restarts: Option<Restarts>) -> Life {
         Life {
             now: Duration::ZERO,

@@ -35,7 +35,7 @@ struct Member {
 }
 
 impl Members {
-    /// Of so many ranks.
+    /// No connection yet for any of this number of ranks.
     pub fn new(ranks: u32) -> Members {
         Members { connections: (0..ranks).map(|_| None).collect(), watched: Vec::new() }
     }
@@ -130,7 +130,7 @@ pub fn names_senders(connection: &impl AsFd) -> rustix::io::Result<()> {
     rustix::net::sockopt::set_socket_passcred(connection, true)
 }
 
-/// Receives bytes, and from which process; 0 if that cannot be told.
+/// Receives bytes, and the id of the process that sent them; 0 if the kernel does not say it.
 pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> rustix::io::Result<(usize, i32)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -154,7 +154,7 @@ impl Rank {
         self.runs
     }
 
-    /// Whether its process has ended, and has not been reaped. Where that cannot be told, it is taken for ended: the
+    /// Whether its process has ended, and has not been reaped. A process whose state is unknown counts as ended: the
     /// job does not wait for it for ever.
     pub fn has_ended(&self) -> bool {
         self.runs && family::has_ended(self.pid()).unwrap_or(true)

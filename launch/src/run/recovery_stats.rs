@@ -1,4 +1,4 @@
-//! What failures have cost, to be told at the end.
+//! Cost of the failures of a job, reported at its end.
 
 use std::time::Duration;
 use taffrail::words::counted;

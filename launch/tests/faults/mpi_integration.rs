@@ -1,4 +1,4 @@
-//! What an MPI, its programs and the user are told, and what is left behind.
+//! Lines and settings for an MPI, its programs and the user, and files that are left behind.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn open_mpi_5_is_heard_and_leaves_nothing_behind() {
         command.args(how).arg(&program).env("TMPDIR", &temporary);
         let ended = ended(mpi.choose(&mut command));
         assert_ne!(ended.status, Some(0), "{ended:#?}");
-        // Its files of texts are not where this Open MPI was built for, unless it is told so.
+        // This Open MPI looks for its files of texts where it was built for, and they may be elsewhere.
         let said = ["MPI_ERR_RANK: invalid rank", "mpi_errors_are_fatal"];
         assert!(said.iter().any(|text| ended.err.contains(text)), "{ended:#?}");
         let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();
@@ -135,8 +135,8 @@ fn sessions_of_mpich_are_logged_and_replayed() {
     }
 }
 
-/// Where ranks are alone on their nodes for the MPI, a program that wants to share memory is told so; else
-/// it does.
+/// Where ranks are alone on their nodes for the MPI, a program that wants to share memory gets a line that says so;
+/// elsewhere its memory is shared.
 #[test]
 fn windows_in_shared_memory_work_or_are_named() {
     let Some(bench) = Bench::new() else { return };

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout};
 
-/// A job that has said so many lines.
+/// A job that has written a given number of lines.
 struct Running {
     job: Child,
     lines: Lines<BufReader<ChildStdout>>,

@@ -1,4 +1,4 @@
-//! What the launcher says of itself, how much of it, and in which ways it is told things.
+//! Lines of the launcher, how many of them, and the ways to write its options.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_variable_that_nothing_reads_is_said_once_with_what_was_meant() {
     assert_eq!((job.status, &*job.err), (0, ""));
 }
 
-/// What serves is a process of its own; whoever starts it is told by the status that it does not.
+/// The PMIx server is a process of its own: its exit status shows its parent that it does not serve.
 #[test]
 fn a_pmix_server_without_a_job_fails_with_its_line() {
     let started = Instant::now();
@@ -67,9 +67,26 @@ fn more_is_said_when_asked_for_and_only_errors_when_quiet() {
     assert_eq!(quiet.err, "");
     let failed = run(&["run", "-q", "-n", "2", "bash", "-c", "exit 3"]);
     assert!(failed.status == 3 && failed.err.contains("with status 3"), "{}", failed.err);
-    let wrong = with("TAFFRAIL_LOG", "taffrail=loud", &["run", "-n", "1", "true"]);
-    let expected = "taffrail: TAFFRAIL_LOG=taffrail=loud: expected error, warn, info, debug, trace";
-    assert!(wrong.status == 0 && wrong.err.starts_with(expected), "{}", wrong.err);
+}
+
+#[test]
+fn a_wrong_filter_of_what_is_said_is_refused_before_anything_is_started() {
+    for value in ["taffrail=loud", "nonsense", "warn,verbose"] {
+        for how in ["run", "mpi"] {
+            let job = with("TAFFRAIL_LOG", value, &[how, "-n", "1", "echo", "started"]);
+            let expected =
+                format!("taffrail: TAFFRAIL_LOG={value}: expected error, warn, info, debug");
+            let refused = job.status == 2 && job.out.is_empty() && job.err.starts_with(&expected);
+            assert!(refused, "{how}: {} {}{}", job.status, job.out, job.err);
+        }
+        // The options go before it.
+        let job = with("TAFFRAIL_LOG", value, &["run", "-q", "-n", "1", "true"]);
+        assert_eq!((job.status, &*job.err), (0, ""), "{value}");
+    }
+    for value in ["", "off", "WARN", "taffrail_launch=debug,warn"] {
+        let job = with("TAFFRAIL_LOG", value, &["run", "-n", "1", "true"]);
+        assert_eq!(job.status, 0, "{value}: {}", job.err);
+    }
 }
 
 #[test]

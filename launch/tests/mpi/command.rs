@@ -201,7 +201,8 @@ fn a_provider_that_is_not_found_for_want_of_proc_is_not_called_missing() {
         "-m",
         "bash",
         "-c",
-        "umount -l /proc || exit 77; PATH=$ONLY exec \"$@\"",
+        // In a container there may be several, one over the other.
+        "while umount -l /proc 2>/dev/null; do :; done; [ -e /proc/self ] && exit 77; PATH=$ONLY exec \"$@\"",
         "bash",
     ]);
     command.args([env!("CARGO_BIN_EXE_taffrail"), "mpi", "-n", "2", "program"]);

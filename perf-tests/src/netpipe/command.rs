@@ -19,7 +19,7 @@ use taffrail::Endpoint;
 use taffrail::words::counted;
 use taffrail_launch::FailureOptions;
 
-/// Where NetPIPE writes when it is not told where.
+/// File that NetPIPE writes by default.
 const NP_OUT: &str = "np.out";
 
 /// Ping-pong over a range of message sizes, with NetPIPE's options, sizes and output

@@ -1,4 +1,4 @@
-//! How curves are told apart: by colour, by marker and by dash, so that neither a colour-blind reader nor
+//! How curves are distinguished: by colour, by marker and by dash, so that neither a colour-blind reader nor
 //! a printer without colours loses one.
 
 use plotters::element::DashedPathElement;

@@ -19,7 +19,7 @@ use taffrail_shm::Costs;
 /// Measures what the ways of long messages cost on this host, for every endpoint to start from
 #[derive(Clone, Debug, clap::Args)]
 pub struct Tune {
-    /// Write here; by default to taffrail/HOST.toml in $XDG_CONFIG_HOME or ~/.config
+    /// Write here, `-` is standard output; by default to taffrail/HOST.toml in $XDG_CONFIG_HOME or ~/.config
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Show the file and measure nothing
@@ -36,6 +36,9 @@ impl Tune {
         let file = self.file()?;
         if self.show {
             return show(&file);
+        }
+        if out(&file).is_stdout() {
+            say::leave_stdout();
         }
         self.check(&file)?;
         // Nothing of what is in the file or the environment may bear on the figures.
@@ -104,7 +107,8 @@ impl Tune {
         if let Some(reason) = busy.clone().filter(|_| !self.force) {
             return Err(Error::Busy { path: file.to_owned(), reason });
         }
-        let before = if file.exists() { Some(Tuning::read(file)) } else { None };
+        let is_there = !out(file).is_stdout() && file.exists();
+        let before = is_there.then(|| Tuning::read(file));
         if let Some(Err(error)) = &before {
             say::line(format_args!("replaced: {error}"))?;
         }
@@ -285,7 +289,7 @@ fn write(file: &Path, tuning: &Tuning, handover: Option<Handover>) -> Result<(),
          out of memory that both share (mapped)",
         Machine::here()
     );
-    if let Some(folder) = file.parent() {
+    if let Some(folder) = file.parent().filter(|_| !out(file).is_stdout()) {
         std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     }
     out(file).write(tuning.to_text(&comment).as_bytes())

@@ -80,3 +80,35 @@ fn a_full_disk_is_an_error() {
         assert!(!output.status.success() && named, "{option}: {said}");
     }
 }
+
+/// Standard output has the file and nothing else, also where it is a file that the shell made.
+#[test]
+fn a_file_that_is_named_as_standard_output_goes_there_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_taffrail-perf");
+    let run = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line, program]).current_dir(folder.path()).env_remove("PMI_RANK");
+        bash.output().unwrap()
+    };
+    let match_ = "match --depths 0";
+    for (options, begins) in [("--csv -", "#"), ("--json /dev/stdout", "{"), ("--svg -", "<svg")] {
+        for to in ["> file", ">| file", "| cat > file"] {
+            let output = run(&format!("\"$0\" {match_} {options} {to}"));
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && !said.is_empty(), "{options} {to}: {said}");
+            let text = std::fs::read_to_string(folder.path().join("file")).unwrap();
+            assert!(text.starts_with(begins), "{options} {to}: {text}");
+            assert!(!said.contains(text.lines().last().unwrap()), "{options} {to}: {said}");
+        }
+    }
+    // A descriptor that the shell has opened to write behind what is there.
+    std::fs::write(folder.path().join("behind"), "former\n").unwrap();
+    assert!(run(&format!("\"$0\" {match_} --csv /dev/fd/3 3>> behind")).status.success());
+    let text = std::fs::read_to_string(folder.path().join("behind")).unwrap();
+    assert!(text.starts_with("former\n#"), "{text}");
+    let refused = run(&format!("\"$0\" {match_} --csv - --json /dev/stdout"));
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("two names"), "{refused:?}");
+    assert_eq!(files(folder.path()), ["behind", "file"]);
+}

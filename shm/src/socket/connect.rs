@@ -51,7 +51,7 @@ pub(crate) struct Terms<'a> {
 /// Hears which ranks are missing, and for how long they have been waited for. An error ends the wait.
 pub type OnWait<'a> = &'a dyn Fn(&[u32], Duration) -> Result<(), String>;
 
-/// A wait of this length is told of, and of each later time twice that.
+/// A wait is reported after this time, and again each time when it has doubled.
 const LONG: Duration = Duration::from_millis(1250);
 
 /// Connects this process with all others of the job, whose addresses are given in the order of

@@ -6,7 +6,7 @@ use super::{Content, State, Wiring};
 use crate::broken::Broken;
 use taffrail_logging::{Name, Rank, Received, Ticket};
 
-/// Synchronous messages of so many pieces are announced by the first.
+/// Pieces of a synchronous message from which on the first piece announces it.
 const LONG: u8 = 3;
 
 /// How a rank names one of its synchronous sends.

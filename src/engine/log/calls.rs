@@ -289,7 +289,7 @@ impl Endpoint {
         found
     }
 
-    /// Turns the wheel until nobody is left to send such a message: the error of that.
+    /// Makes progress until nobody is left to send such a message: the error of that.
     fn wait_for_silence(&mut self, from: &Pattern) -> Error {
         self.wait_until(|endpoint| endpoint.gone(from).is_some());
         self.gone(from).expect("the wait has ended")
@@ -315,7 +315,7 @@ impl Endpoint {
         }
     }
 
-    /// Turns the wheel until a message is there that, by the replay, nobody has received yet.
+    /// Makes progress until a message is there that, by the replay, nobody has received yet.
     fn wait_for_message(&mut self, name: Name) {
         self.wait_until(|endpoint| endpoint.core.waiting_message(name).is_some());
     }

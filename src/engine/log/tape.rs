@@ -232,7 +232,7 @@ impl Tape {
         self.have_ahead(memory, self.segments_for(len))
     }
 
-    /// Has so many segments to be used next.
+    /// Allocates segments until this number of them waits to be used.
     fn have_ahead(&mut self, memory: &mut impl SendMemory, segments: usize) -> Result<(), Error> {
         while self.ahead.len() < segments {
             let segment = self.segment(memory)?;
@@ -393,7 +393,7 @@ impl Tape {
     }
 
     /// Writes a message of several pieces that need not fit into memory: what is written of it goes to the
-    /// file meanwhile. `next` shows the next so many of its bytes. Returns where it is.
+    /// file meanwhile. `next` is called with a number, and returns as many of its next bytes. Returns where it is.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.

@@ -65,7 +65,7 @@ impl Failure {
     /// program gives, or stay where they are.
     ///
     /// # Safety
-    /// An entry of that version, with a buffer of so many bytes as it says, if any.
+    /// `to` is an entry of that version; its buffer, if any, has the length in its field.
     pub unsafe fn write(&self, to: *mut fi_cq_err_entry, api: u32, text: &CStr) {
         let mut made = self.to_c();
         let data = if self.says_more() { text.to_bytes_with_nul() } else { &[] };

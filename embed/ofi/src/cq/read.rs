@@ -89,7 +89,7 @@ unsafe fn failed(cq: *mut Cq) -> isize {
     unsafe {
         let mut index = 0;
         while let Some(endpoint) = (&*cq).bound.get(index) {
-            // What is broken has been said, and is told by the reads that come next.
+            // A broken endpoint has said so, and the next reads return its errors.
             let _ = (*endpoint).advance(1, 1);
             index += 1;
         }

@@ -128,7 +128,7 @@ impl Endpoint {
                     self.tell(Kind::Multi, Entry::new(ended.context, FI_MULTI_RECV));
                 }
             }
-            Completion::Landed(_) => unreachable!("told before"),
+            Completion::Landed(_) => unreachable!("reported before"),
         }
     }
 

@@ -80,7 +80,7 @@ pub fn place(buf: *mut c_void) -> *mut u8 {
     NonNull::new(buf.cast()).unwrap_or(NonNull::dangling()).as_ptr()
 }
 
-/// The places of a message, or what C is told if there are too many, or bytes at address 0.
+/// The places of a message; the negative error number if there are too many, or bytes at address 0.
 ///
 /// # Safety
 /// `count` are there.

@@ -56,10 +56,10 @@ unsafe extern "C" fn recv<const SAFE: bool>(
 }
 
 impl Endpoint {
-    /// Starts a receive into several places, or of many messages into one.
+    /// As [`receivev`](Self::receivev), and as [`receive_multi`](Self::receive_multi) with `FI_MULTI_RECV`.
     ///
     /// # Safety
-    /// As [`receivev`](Self::receivev).
+    /// As theirs.
     unsafe fn receive_flagged(
         &mut self,
         from: Pattern,

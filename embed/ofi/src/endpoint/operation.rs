@@ -135,7 +135,7 @@ impl Endpoint {
         self.operations[index] = operation;
     }
 
-    /// A peer that has failed, or memory that cannot be reached, is told by the queue, everything else by the call.
+    /// The completion queue reports a failed peer and memory that cannot be reached; the call returns all other errors.
     #[cold]
     pub fn not_started(&mut self, error: &Error, operation: Operation) -> isize {
         match error {
@@ -208,7 +208,7 @@ impl Endpoint {
         self.tell_failure(Kind::Multi, failure);
     }
 
-    /// What is told of an operation that has failed.
+    /// The error entry of an operation that has failed.
     fn failure(&mut self, context: *mut c_void, flags: u64, error: &Error) -> Failure {
         let mut entry = Entry::new(context, flags);
         let mut more = 0;

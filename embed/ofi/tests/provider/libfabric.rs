@@ -24,6 +24,13 @@ fn fi_info_shows_the_provider_and_its_settings() {
     let log = log + &String::from_utf8_lossy(&refused.stdout);
     assert!(!refused.status.success());
     assert!(log.contains("caps: 0x400000000000000 is not offered"), "{log}");
+    // A wrong value is named, and changes nothing else.
+    let mut wrong = folder.run(&fi_info);
+    wrong.args(["-p", "taffrail"]).env("FI_TAFFRAIL_LOG", "nonsense");
+    let said = wrong.output().unwrap();
+    let line = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.status.success(), "{line}");
+    assert!(line.contains("FI_TAFFRAIL_LOG=nonsense: expected error, warn, info, debug"), "{line}");
 }
 
 /// A ping-pong between two processes.

@@ -26,7 +26,7 @@ pub enum Event {
     Ended { rank: usize, end: End },
     /// A rank is done with all others. `known` is the sum of all incarnations when it was.
     Left { rank: usize, known: u64 },
-    /// What the ended lives of a rank leave for the next: events, of which so many are in the checkpoint.
+    /// The events and the checkpoint that the ended lives of a rank leave for the next one.
     Recovered { rank: usize, events: u64, checkpoint: Option<Checkpoint> },
     /// These processes are about to end or gone, says the system.
     Exiting { processes: Vec<Process> },

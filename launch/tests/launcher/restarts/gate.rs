@@ -174,7 +174,7 @@ fn whoever_waits_for_another_set_waits_for_all_copies_of_its_events() {
 }
 
 /// Either of the two is killed while the acknowledgement waits at the gate: it is started again, and the other
-/// is told in the end.
+/// gets the acknowledgement in the end.
 #[test]
 fn an_acknowledgement_at_the_gate_survives_the_death_of_either_rank() {
     for (part, victim) in [("short", 0), ("short", 1), ("long", 0), ("long", 1)] {

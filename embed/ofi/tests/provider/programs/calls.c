@@ -1,9 +1,5 @@
 // Two endpoints of one process: every kind of call, and what it has to answer.
-#include "common.h"
-
-static struct world w;
-static struct fid_ep *a, *b;
-static fi_addr_t to_a, to_b;
+#include "pair.h"
 
 static void addresses(void) {
     char name[2][ADDRESS], text[ADDRESS];
@@ -14,12 +10,8 @@ static void addresses(void) {
     IS(fi_getname(&b->fid, name[1], &len), 0);
     fi_addr_t both[2], again;
     IS(fi_av_insert(w.av, name, 2, both, 0, NULL), 2);
-    to_a = both[0];
-    to_b = both[1];
-    CHECK(to_a != to_b);
-    IS(fi_av_insert(w.av, name[1], 1, &again, 0, NULL), 1);
-    IS(again, to_b);
-    IS(fi_av_remove(w.av, &again, 1, 0), 0);
+    CHECK(both[0] == to_a && both[1] == to_b && to_a != to_b);
+    for (int i = 0; i < 2; i++) IS(fi_av_remove(w.av, &both[i], 1, 0), 0);
     len = ADDRESS;
     IS(fi_av_lookup(w.av, to_b, text, &len), 0);
     CHECK(memcmp(text, name[1], ADDRESS) == 0);
@@ -300,10 +292,7 @@ static void refusals(void) {
 }
 
 int main(int argc, char **argv) {
-    int safe = argc > 1 && strcmp(argv[1], "safe") == 0;
-    open_world(&w, safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN, FI_WAIT_NONE);
-    a = open_endpoint(&w, 0);
-    b = open_endpoint(&w, 0);
+    open_pair(argc, argv, FI_WAIT_NONE);
     addresses();
     tagged();
     peek();
@@ -311,9 +300,7 @@ int main(int argc, char **argv) {
     rma();
     flood();
     refusals();
-    IS(fi_close(&a->fid), 0);
-    IS(fi_close(&b->fid), 0);
-    close_world(&w);
+    close_pair();
     puts("all calls answer as they should");
     return 0;
 }

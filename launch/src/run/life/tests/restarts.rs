@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A restart of one set, with so many events; what is done at its end.
+/// A restart of one set that finds `events`; returns the actions at its end.
 fn restart(life: &mut Life, time: u64, rank: usize, signal: i32, events: u64) -> Vec<Action> {
     assert_eq!(at(life, time, vec![killed(rank, signal)]), [Action::Recover(vec![rank])]);
     let recovered = Event::Recovered { rank, events, checkpoint: None };
