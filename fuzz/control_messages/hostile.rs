@@ -4,7 +4,7 @@ use crate::VICTIM;
 use crate::told::Told;
 use arbitrary::Arbitrary;
 use taffrail::{Buffer, Dest, Endpoint};
-use taffrail_fabric::Head;
+use taffrail_fabric::{Head, RemoteKey};
 use taffrail_fuzz::memory::{Address, Length};
 
 /// Contexts of receives, the first two of which the hostile peer counts by itself.
@@ -184,12 +184,9 @@ impl Name {
 }
 
 impl Key {
-    fn bytes(self) -> [u8; 24] {
-        let mut key = [0; 24];
-        key[..8].copy_from_slice(&self.addr.get().to_le_bytes());
-        key[8] = self.region % 4;
-        key[16..].copy_from_slice(&self.offset.get().to_le_bytes());
-        key
+    fn remote(self) -> RemoteKey {
+        let words = [self.addr.get(), u64::from(self.region % 4), self.offset.get()];
+        RemoteKey::new(0, words.map(u64::to_le_bytes).as_flattened())
     }
 }
 
@@ -329,7 +326,7 @@ impl Hostile {
     fn keyed(&mut self, kind: u8, place: Place, len: u64, name: u64, key: Key) {
         let (context, tag) = (place.context(), u64::from(place.tag % 4));
         let head = Head { kind, context, seq: self.seq(place), tag };
-        let sent = self.send(head, &[&body(&[len, name], 0)[..], &key.bytes()].concat());
+        let sent = self.send(head, &[&body(&[len, name], 0)[..], key.remote().as_bytes()].concat());
         self.count(place, sent);
     }
 

@@ -1,6 +1,6 @@
 //! What the hostile peer is told by the victim, so that it can answer as it should.
 
-use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 
 /// Operations of the victim, as it names them, and the bytes each still wants or has.
 #[derive(Default)]
@@ -12,8 +12,8 @@ pub struct Told {
 }
 
 impl Sink for Told {
-    fn message(&mut self, _: PeerId, head: Head, payload: Payload<'_>) {
-        let bytes = payload.to_vec();
+    fn message(&mut self, _: PeerId, head: Head, body: Body<'_>) -> Take {
+        let bytes = body.here().to_vec();
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 8).map(|b| b.try_into().expect("8 bytes"));
             bytes.map_or(0, u64::from_le_bytes)
@@ -25,9 +25,12 @@ impl Sink for Told {
             12 => self.wants.push((head.tag, word(16) as usize)),
             _ => {}
         }
+        Take::Done
     }
 
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
 
-    fn failed(&mut self, _: PeerId, _: Fault) {}
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn link(&mut self, _: PeerId, _: LinkEvent) {}
 }

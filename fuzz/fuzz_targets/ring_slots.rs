@@ -13,7 +13,9 @@ use arbitrary::Arbitrary;
 use hostile::{Hostile, Write};
 use libfuzzer_sys::fuzz_target;
 use sink::{Deaf, Ear, pattern};
-use taffrail_fabric::{Arming, Fabric, Head, PeerId, Refused, RemoteKey, Token};
+use taffrail_fabric::{
+    Arming, Fabric, Head, PeerId, Refused, RemoteKey, Sent, Source, Token, UserBuf, Wait,
+};
 use taffrail_fuzz::memory::{Address, Length};
 use taffrail_fuzz::mesh;
 use taffrail_fuzz::steps::Steps;
@@ -72,8 +74,8 @@ fuzz_target!(|input: Input| {
     let mut ear = Ear::new(hostile, honest);
     let mut bystander = Ear::new(hostile, VICTIM as u32);
     for _ in 0..input.before {
-        let sent = lines[hostile as usize].send(PeerId(VICTIM as u32), Head::default(), b"hello");
-        assert_eq!(sent, Ok(()));
+        let (to, hello) = (PeerId(VICTIM as u32), Source::Bytes(b"hello"));
+        assert_eq!(lines[hostile as usize].send(to, Head::default(), hello), Ok(Sent::Now));
         lines[VICTIM].poll(&mut ear);
     }
     ear.begin();
@@ -114,8 +116,8 @@ fuzz_target!(|input: Input| {
                 let (at, len) = (into.as_mut_ptr(), into.len());
                 got.push(into);
                 // SAFETY: the memory stays until all lines are gone.
-                let _ =
-                    unsafe { lines[VICTIM].get(to_hostile, &key, offset.get(), at, len, Token(1)) };
+                let into = unsafe { UserBuf::new(at, len) };
+                let _ = lines[VICTIM].get(to_hostile, &key, offset.get(), into, Token(1));
             }
             Step::Map { region, offset, len } => {
                 let key = key(0, region, offset.get());
@@ -165,8 +167,8 @@ fn fill(line: &mut Line, to: PeerId) {
 /// Sends message `number` to a peer. Whether it left.
 fn say(line: &mut Line, to: PeerId, number: u32, len: u16) -> bool {
     let head = Head { kind: 1, seq: number, ..Head::default() };
-    match line.send(to, head, &pattern(number, len as usize)) {
-        Ok(()) => true,
+    match line.send(to, head, Source::Bytes(&pattern(number, len as usize))) {
+        Ok(_) => true,
         Err(Refused::Busy | Refused::Failed(_)) => false,
         Err(other) => panic!("{len} bytes: {other:?}"),
     }
@@ -174,9 +176,6 @@ fn say(line: &mut Line, to: PeerId, number: u32, len: u16) -> bool {
 
 /// As in `docs/wire.md`, section 4.
 fn key(addr: u64, region: u8, offset: u64) -> RemoteKey {
-    let mut key = [0; RemoteKey::LEN];
-    key[..8].copy_from_slice(&addr.to_le_bytes());
-    key[8] = region % 4;
-    key[16..].copy_from_slice(&offset.to_le_bytes());
-    RemoteKey(key)
+    let words = [addr, u64::from(region % 4), offset].map(u64::to_le_bytes);
+    RemoteKey::new(0, words.as_flattened())
 }

@@ -1,7 +1,7 @@
 //! What arrives, held against what was sent.
 
 use std::collections::VecDeque;
-use taffrail_fabric::{Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 
 /// The bytes of message `number` of an honest peer.
 pub fn pattern(number: u32, len: usize) -> Vec<u8> {
@@ -60,9 +60,10 @@ impl Ear {
 }
 
 impl Sink for Ear {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         assert!(head.kind < Head::KINDS, "{head:?}");
-        assert!(payload.len() <= 64 * 1024, "{} bytes", payload.len());
+        assert!(body.len() <= 64 * 1024, "{} bytes", body.len());
+        let Body::Whole(payload) = body else { panic!("{body:?} of a line") };
         let bytes = payload.to_vec();
         if from.0 == self.honest && !self.trespassed {
             assert_eq!((head.kind, head.seq), (1, self.heard));
@@ -75,13 +76,23 @@ impl Sink for Ear {
                 assert_eq!(Some((head, bytes)), lawful.pop_front());
             }
         }
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, _: Result<(), Fault>) {
+    fn sent(&mut self, token: Token, _: Result<(), Fault>) {
+        panic!("{token:?} was sent, and a line sends at once");
+    }
+
+    fn moved(&mut self, token: Token, _: Result<(), Fault>) {
         assert_eq!(token, Token(1));
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        let why = match event {
+            LinkEvent::Up(incarnation) => panic!("{peer} is connected once more: {incarnation:?}"),
+            LinkEvent::Closed => Fault::Closed,
+            LinkEvent::Broken(why) => why,
+        };
         assert!(self.trespassed || peer.0 == self.hostile, "{peer:?} did nothing: {why:?}");
         assert!(self.lawful.is_none(), "all was by the rules: {why:?}");
         if peer.0 == self.hostile {
@@ -94,9 +105,13 @@ impl Sink for Ear {
 pub struct Deaf;
 
 impl Sink for Deaf {
-    fn message(&mut self, _: PeerId, _: Head, _: Payload<'_>) {}
+    fn message(&mut self, _: PeerId, _: Head, _: Body<'_>) -> Take {
+        Take::Done
+    }
 
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
 
-    fn failed(&mut self, _: PeerId, _: Fault) {}
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn link(&mut self, _: PeerId, _: LinkEvent) {}
 }

@@ -22,4 +22,5 @@ impl Processes for Shm {
 }
 
 taffrail_fabric::conformance!(Shm);
+taffrail_fabric::conformance!(@memory Shm);
 taffrail_fabric::conformance_processes!(Shm);

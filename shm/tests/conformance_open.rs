@@ -22,4 +22,5 @@ impl Processes for Open {
 }
 
 taffrail_fabric::conformance!(Open);
+taffrail_fabric::conformance!(@memory Open);
 taffrail_fabric::conformance_processes!(Open);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::setup::{Config, Setup};
 use crate::{Costs, layout::Layout};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, Refused, Sink, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Refused, Sink, Source, Take, Token};
 
 mod crossing;
 mod leaving;
@@ -52,16 +52,30 @@ pub(super) struct Said {
 }
 
 impl Sink for Said {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
-        self.messages.push((from, head.tag, payload.to_vec()));
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
+        self.messages.push((from, head.tag, body.here().to_vec()));
+        Take::Done
     }
 
-    fn completed(&mut self, token: Token, result: Result<(), Fault>) {
+    fn sent(&mut self, token: Token, _: Result<(), Fault>) {
+        panic!("{token:?} was sent, and a line sends at once");
+    }
+
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         self.completed.push((token, result));
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        self.failed.push((peer, why));
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        self.failed.push((peer, end_of(event)));
+    }
+}
+
+/// Why a link has ended.
+fn end_of(event: LinkEvent) -> Fault {
+    match event {
+        LinkEvent::Closed => Fault::Closed,
+        LinkEvent::Broken(why) => why,
+        LinkEvent::Up(_) => panic!("{event:?}, and no end"),
     }
 }
 
@@ -88,8 +102,8 @@ pub(super) fn talk(a: &mut Line, to_b: PeerId, b: &mut Line, to_a: PeerId) {
     for (tag, len) in [(1, 0), (2, 8), (3, 44), (4, 100), (5, 268), (6, 5000), (7, 65536)] {
         let bytes = vec![tag as u8; len];
         let head = Head { kind: 1, tag, ..Head::default() };
-        a.send(to_b, head, &bytes).unwrap();
-        b.send(to_a, head, &bytes).unwrap();
+        a.send(to_b, head, Source::Bytes(&bytes)).unwrap();
+        b.send(to_a, head, Source::Bytes(&bytes)).unwrap();
         let came = |_: &[&mut Line], said: &[Said]| said.iter().all(|s| s.messages.len() == 1);
         until(&mut [a, b], &mut said, "messages", came);
         assert_eq!(said[0].messages, [(to_b, tag, bytes.clone())]);
@@ -106,8 +120,9 @@ fn a_process_that_is_called_gives_the_caller_a_seat() {
     // Seats and lengths of rings differ.
     let (to_c, to_b) = (a.call(c.address()).unwrap(), a.call(b.address()).unwrap());
     assert_eq!((to_c, to_b), (PeerId(1), PeerId(2)));
-    assert_eq!(a.send(to_b, Head::default(), &[1]), Err(Refused::Busy));
-    assert_eq!(a.send_gather(to_b, Head::default(), &[&[1], &[2; 7000]]), Err(Refused::Busy));
+    assert_eq!(a.send(to_b, Head::default(), Source::Bytes(&[1])), Err(Refused::Busy));
+    let parts = [&[1][..], &[2; 7000]];
+    assert_eq!(a.send(to_b, Head::default(), Source::Parts(&parts)), Err(Refused::Busy));
     assert_eq!(a.fault(to_b), None);
     assert!(!a.is_met(to_b));
     let met =
@@ -137,7 +152,7 @@ fn the_same_address_has_the_same_seat() {
 fn talk_to_itself(line: &mut Line) {
     let mut said = [Said::default()];
     let me = line.me();
-    line.send(me, Head::default(), b"self").unwrap();
+    line.send(me, Head::default(), Source::Bytes(b"self")).unwrap();
     until(&mut [line], &mut said, "its own message", |_, said| said[0].messages.len() == 1);
 }
 
@@ -174,7 +189,10 @@ fn somebody_who_is_not_there_fails_once() {
     assert_eq!(*failed, peer);
     let text = why.to_string();
     assert!(text.contains("taffrail-nobody") && text.contains("nobody listens there"), "{text}");
-    assert_eq!(a.send(peer, Head::default(), &[]), Err(Refused::Failed(why.clone())));
+    assert_eq!(
+        a.send(peer, Head::default(), Source::Bytes(&[])),
+        Err(Refused::Failed(why.clone()))
+    );
     assert_eq!(a.call("taffrail-nobody"), Ok(peer), "until it is forgotten");
 }
 
@@ -197,7 +215,7 @@ fn a_vacant_seat_is_not_looked_at() {
     assert_eq!(a.dirty_words, 1);
     assert!(!a.has_call_in_poll());
     let vacant = Err(Refused::Failed(Fault::Vacant));
-    assert_eq!(a.send(PeerId(999), Head::default(), &[]), vacant);
+    assert_eq!(a.send(PeerId(999), Head::default(), Source::Bytes(&[])), vacant);
     assert_eq!(a.address_of(PeerId(999)), None);
     for seat in 1..65 {
         a.call(&format!("taffrail-nobody-{seat}")).unwrap();
@@ -233,7 +251,8 @@ fn many_peers_are_all_heard() {
     until(&mut all, &mut said, "they meet", met);
     for round in 0..50 {
         for other in all.split_last_mut().unwrap().1 {
-            other.send(PeerId(1), Head { tag: round, ..Head::default() }, &[7; 20]).unwrap();
+            let head = Head { tag: round, ..Head::default() };
+            other.send(PeerId(1), head, Source::Bytes(&[7; 20])).unwrap();
         }
         let came = |_: &[&mut Line], said: &[Said]| said[30].messages.len() == 30;
         until(&mut all, &mut said, "messages", came);

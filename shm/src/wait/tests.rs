@@ -5,7 +5,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use taffrail_fabric::{Arming, Fabric};
+use taffrail_fabric::{Arming, Wait};
 
 /// Panics unless `f` returns; what blocks for ever ends with the process.
 fn returns<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {

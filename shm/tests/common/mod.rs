@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use taffrail_fabric::conformance::Seat;
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 fn setup(seat: &Seat<'_>, open: bool) -> Setup {
@@ -61,15 +61,19 @@ pub fn join_open(seat: &mut Seat<'_>) -> Line {
 struct Meeting;
 
 impl Sink for Meeting {
-    fn message(&mut self, from: PeerId, head: Head, _: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, _: Body<'_>) -> Take {
         panic!("a message of {from} while they meet: {head:?}");
     }
 
-    fn completed(&mut self, token: Token, _: Result<(), Fault>) {
+    fn sent(&mut self, token: Token, _: Result<(), Fault>) {
+        panic!("{token:?} was sent while they meet");
+    }
+
+    fn moved(&mut self, token: Token, _: Result<(), Fault>) {
         panic!("{token:?} has ended while they meet");
     }
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        panic!("{peer} has failed while they meet: {why}");
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        panic!("the link with {peer} while they meet: {event:?}");
     }
 }

@@ -8,7 +8,7 @@ mod impostor;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,14 +40,21 @@ struct Said {
 }
 
 impl Sink for Said {
-    fn message(&mut self, from: PeerId, head: Head, _: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, _: Body<'_>) -> Take {
         self.messages.push((from, head.tag));
+        Take::Done
     }
 
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
-        self.failed.push((peer, why));
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        match event {
+            LinkEvent::Closed => self.failed.push((peer, Fault::Closed)),
+            LinkEvent::Broken(why) => self.failed.push((peer, why)),
+            LinkEvent::Up(_) => {}
+        }
     }
 }
 
@@ -82,7 +89,8 @@ fn child() {
     if how == "meet" {
         until(&mut line, &mut said, "somebody", |line, _| line.is_met(PeerId(1)));
         for tag in 0..5 {
-            line.send(PeerId(1), Head { tag, ..Head::default() }, &[0; 300]).expect("room");
+            let head = Head { tag, ..Head::default() };
+            line.send(PeerId(1), head, Source::Bytes(&[0; 300])).expect("room");
         }
     }
     tell("there");
@@ -94,7 +102,7 @@ fn child() {
         line.poll(&mut said);
         line.check(&mut said);
         for (from, tag) in said.messages.drain(..) {
-            line.send(from, Head { tag, ..Head::default() }, &[]).expect("room");
+            line.send(from, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
         }
     }
 }
@@ -172,7 +180,7 @@ fn next_one_is_welcome(line: &mut Line) {
     let mut said = Said::default();
     until(line, &mut said, "they meet", |line, _| line.is_met(peer));
     for tag in 0..20 {
-        line.send(peer, Head { tag, ..Head::default() }, &[]).expect("room");
+        line.send(peer, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
         until(line, &mut said, "an echo", |_, said| said.messages == [(peer, tag)]);
         said.messages.clear();
     }

@@ -1,7 +1,7 @@
 //! A rank that sends to all others, and checks what it gets.
 
 use std::time::Duration;
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, Sink, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,11 +68,11 @@ impl Log {
 }
 
 impl Sink for Log {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let got = (u32::from(head.context), head.tag);
         let (incarnation, number) = &mut self.expected[from.index()];
         let (incarnation, number) = (*incarnation.get_or_insert(got.0), *number);
-        let bytes = payload.to_vec();
+        let bytes = body.here().to_vec();
         let whole = bytes.len() == length(number)
             && bytes.iter().all(|&b| b == (number as u8) ^ (incarnation as u8));
         if got != (incarnation, number) || !whole || !self.alive[from.index()] {
@@ -85,11 +85,24 @@ impl Sink for Log {
             ));
         }
         self.expected[from.index()].1 += 1;
+        Take::Done
     }
 
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        match event {
+            LinkEvent::Up(incarnation) => self.restarted(peer, incarnation.0),
+            LinkEvent::Closed => self.ended(peer, Fault::Closed),
+            LinkEvent::Broken(why) => self.ended(peer, why),
+        }
+    }
+}
+
+impl Log {
+    fn ended(&mut self, peer: PeerId, why: Fault) {
         if why != Fault::Died || !std::mem::replace(&mut self.alive[peer.index()], false) {
             self.wrong.get_or_insert(format!("rank {} failed: {why}", peer.0));
         }
@@ -126,7 +139,8 @@ impl Member {
             let number = self.sent[to as usize];
             let bytes = vec![(number as u8) ^ (self.incarnation as u8); length(number)];
             let head = Head { context: self.incarnation as u16, tag: number, ..Head::default() };
-            if self.log.alive[to as usize] && self.line.send(PeerId(to), head, &bytes).is_ok() {
+            let source = Source::Bytes(&bytes);
+            if self.log.alive[to as usize] && self.line.send(PeerId(to), head, source).is_ok() {
                 self.sent[to as usize] += 1;
             }
         }

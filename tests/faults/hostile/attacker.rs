@@ -6,7 +6,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, PeerId, RemoteKey, Sink, Token};
+use taffrail::RemoteMemory;
+use taffrail_fabric::{
+    Body, Fabric, Fault, Head, LinkEvent, PeerId, RemoteKey, Sink, Source, Take, Token,
+};
 use taffrail_shm::Line;
 
 pub const EAGER: u8 = 1;
@@ -38,17 +41,24 @@ pub struct Heard {
 }
 
 impl Sink for Heard {
-    fn message(&mut self, from: PeerId, head: Head, payload: Payload<'_>) {
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         if from.0 == self.victim {
-            self.messages.push((head, payload.to_vec()));
+            self.messages.push((head, body.here().to_vec()));
         }
+        Take::Done
     }
 
-    fn completed(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
 
-    fn failed(&mut self, peer: PeerId, why: Fault) {
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
         if peer.0 == self.victim {
-            self.lost = Some(why);
+            self.lost = match event {
+                LinkEvent::Up(_) => return,
+                LinkEvent::Closed => Some(Fault::Closed),
+                LinkEvent::Broken(why) => Some(why),
+            };
         }
     }
 }
@@ -95,12 +105,14 @@ impl Hostile {
             orders: orders.clone(),
             dismissed: false,
         };
-        // As a `RemoteMemory`: key, region, offset, length.
-        let mut key = [0; 44];
-        let at = hostile.memory.as_ptr().expose_provenance() as u64;
-        key[..8].copy_from_slice(&at.to_le_bytes());
-        key[36..].copy_from_slice(&(hostile.memory.len() as u64).to_le_bytes());
-        hostile.eager(KEY_TAG, &key);
+        // As a `RemoteMemory`: length of the key, key, zeros up to the longest; region, offset, length.
+        let mut memory = [0; RemoteMemory::ENCODED];
+        let key = key(hostile.memory.as_ptr().expose_provenance() as u64, 0, 0);
+        memory[0] = key.as_bytes().len() as u8;
+        memory[1..][..key.as_bytes().len()].copy_from_slice(key.as_bytes());
+        let len = (hostile.memory.len() as u64).to_le_bytes();
+        memory[RemoteMemory::ENCODED - 8..].copy_from_slice(&len);
+        hostile.eager(KEY_TAG, &memory);
         hostile
     }
 
@@ -134,15 +146,17 @@ impl Hostile {
     pub fn learn(&mut self) {
         let (_, hello) =
             self.await_message("the victim's hello", |h| h.kind == EAGER && h.tag == HELLO_TAG);
-        self.pid = i32::from_le_bytes(hello[44..48].try_into().unwrap());
-        assert!(hello[..44].iter().any(|&byte| byte != 0));
+        let (memory, pid) = hello.split_at(RemoteMemory::ENCODED);
+        self.pid = i32::from_le_bytes(pid.try_into().unwrap());
+        assert!(memory.iter().any(|&byte| byte != 0));
     }
 
     /// The region that the victim has registered: number and length.
     pub fn region(&mut self) -> (u64, u64) {
         let (_, hello) =
             self.await_message("the victim's hello", |h| h.kind == EAGER && h.tag == HELLO_TAG);
-        let region = u32::from_le_bytes(hello[24..28].try_into().unwrap());
+        let region = &hello[RemoteMemory::ENCODED - 20..][..4];
+        let region = u32::from_le_bytes(region.try_into().unwrap());
         (region.into(), OWN as u64)
     }
 
@@ -176,8 +190,8 @@ impl Hostile {
     /// Sends a message as the line does it. `false`: the victim is gone.
     pub fn send(&mut self, head: Head, body: &[u8]) -> bool {
         loop {
-            match self.line.send(PeerId(self.victim), head, body) {
-                Ok(()) => break,
+            match self.line.send(PeerId(self.victim), head, Source::Bytes(body)) {
+                Ok(_) => break,
                 Err(taffrail_fabric::Refused::Busy) => self.look(),
                 Err(_) => return false,
             }
@@ -195,7 +209,7 @@ impl Hostile {
 
     /// Sends without ever reading anything. `false`: the victim reads nothing any more.
     pub fn send_blindly(&mut self, head: Head, body: &[u8]) -> bool {
-        while self.line.send(PeerId(self.victim), head, body).is_err() {
+        while self.line.send(PeerId(self.victim), head, Source::Bytes(body)).is_err() {
             if self.is_dismissed() {
                 return false;
             }
@@ -270,11 +284,8 @@ impl Hostile {
 
 /// A key as it travels: where, in which region, how far in.
 pub fn key(addr: u64, region: u32, offset: u64) -> RemoteKey {
-    let mut key = [0; 24];
-    key[..8].copy_from_slice(&addr.to_le_bytes());
-    key[8..12].copy_from_slice(&region.to_le_bytes());
-    key[16..].copy_from_slice(&offset.to_le_bytes());
-    RemoteKey(key)
+    let words = [addr, region.into(), offset].map(u64::to_le_bytes);
+    RemoteKey::new(0, words.as_flattened())
 }
 
 /// Words, one behind the other.

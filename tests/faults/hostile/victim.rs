@@ -92,10 +92,11 @@ fn suffer(endpoint: &mut Endpoint, roles: Roles, case: &Case) {
     };
     let buffer = endpoint.alloc(5000).expect("memory");
     endpoint.loan((hostile, 5), buffer).expect("a loan");
-    let mut hello = [0; 48];
+    let mut hello = [0; RemoteMemory::ENCODED + 4];
     let exposed = endpoint.remote_memory(hostile, region).expect("a key");
-    hello[..44].copy_from_slice(&exposed.to_bytes());
-    hello[44..].copy_from_slice(&std::process::id().to_le_bytes());
+    let (memory, pid) = hello.split_at_mut(RemoteMemory::ENCODED);
+    memory.copy_from_slice(&exposed.to_bytes());
+    pid.copy_from_slice(&std::process::id().to_le_bytes());
     endpoint.send((hostile, HELLO_TAG), &hello).expect("nothing was done yet");
     for _ in 0..case.chatter {
         // SAFETY: lives until every request is over.

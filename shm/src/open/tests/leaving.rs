@@ -17,12 +17,15 @@ fn the_seat_of_somebody_who_has_gone_is_given_to_another() {
     talk(&mut a, to_b, &mut b, to_a);
     // Left unread: nothing of it may come out of the next one's ring.
     for _ in 0..20 {
-        b.send(to_a, Head::default(), &[9; 30]).unwrap();
+        b.send(to_a, Head::default(), Source::Bytes(&[9; 30])).unwrap();
     }
     a.forget(to_b);
     assert_eq!(a.address_of(to_b), None);
     assert!(matches!(a.call(c.address()), Err(CallError::Full { .. })), "it may still write");
-    assert_eq!(a.send(to_b, Head::default(), &[]), Err(Refused::Failed(Fault::Closed)));
+    assert_eq!(
+        a.send(to_b, Head::default(), Source::Bytes(&[])),
+        Err(Refused::Failed(Fault::Closed))
+    );
     let mut said = [Said::default(), Said::default()];
     until(&mut [&mut a, &mut b], &mut said, "its end", |_, said| !said[1].failed.is_empty());
     assert_eq!(said[1].failed, [(to_a, Fault::Closed)]);
@@ -105,7 +108,7 @@ fn somebody_who_answers_too_late_finds_us_gone() {
 fn cutting_a_call_off_fails_it_once() {
     let [mut a, b] = [line(2), line(2)];
     let peer = a.call(b.address()).unwrap();
-    a.cut_off(peer, Fault::Closed);
+    a.disconnect(peer, Fault::Closed);
     let mut said = [Said::default()];
     until(&mut [&mut a], &mut said, "its end", |_, said| !said[0].failed.is_empty());
     for _ in 0..20 {
@@ -123,7 +126,7 @@ fn a_view_holds_the_memory_of_somebody_forgotten() {
     let (region, at, _keep) = b.alloc(4096).unwrap();
     // SAFETY: just allocated.
     unsafe { at.write(77) };
-    let key = b.remote_key(to_a, region, 0).unwrap();
+    let key = b.key(to_a, region, 0).unwrap();
     let (view, keep) = a.map(to_b, &key, 4096).unwrap();
     a.forget(to_b);
     let mut said = [Said::default(), Said::default()];

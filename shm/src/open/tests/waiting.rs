@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::socket::dial;
-use taffrail_fabric::Arming;
+use taffrail_fabric::{Arming, Wait};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
