@@ -5,16 +5,14 @@ mod traffic;
 use crate::error::SetupError;
 use crate::frame::HEADER;
 use crate::link::Link;
+use crate::log::LogMemory;
 use crate::own::Own;
 use crate::rx::Lengths;
 use crate::wait::Watch;
-use rustc_hash::FxHashMap;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use taffrail_fabric::{
-    Cost, Fault, Incarnation, Limits, LinkEvent, PeerId, SegmentId, Token, UserBytes,
-};
+use taffrail_fabric::{Cost, Fabric, Fault, Incarnation, Limits, LinkEvent, PeerId, Token};
 
 /// Bytes that one read takes at most.
 const READ: usize = 64 << 10;
@@ -28,11 +26,13 @@ const COST: Cost = Cost::linear(15_000.0, 2.0);
 pub struct Config {
     /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
     pub whole: usize,
+    /// Segments of log memory, of 64 KiB each, that there can be at most.
+    pub max_segments: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { whole: 4096 }
+        Config { whole: 4096, max_segments: 4096 }
     }
 }
 
@@ -59,14 +59,15 @@ pub struct TcpFabric {
     news: VecDeque<News>,
     /// Peers of links that end when all that has arrived is read.
     failing: Vec<PeerId>,
-    segments: FxHashMap<SegmentId, UserBytes>,
+    log: LogMemory,
     buffer: Box<[u8]>,
 }
 
 enum Peer {
     Myself,
     Up(Box<Link>),
-    Down(Fault),
+    /// The incarnation is that of the last link.
+    Down(Fault, Incarnation),
 }
 
 enum News {
@@ -90,7 +91,7 @@ impl TcpFabric {
         let whole = config.whole.min(MAX_MESSAGE);
         let peers = (0..ranks).map(|rank| match PeerId(rank) == me {
             true => Peer::Myself,
-            false => Peer::Down(Fault::Vacant),
+            false => Peer::Down(Fault::Vacant, Incarnation::default()),
         });
         let mut fabric = TcpFabric {
             me,
@@ -108,7 +109,7 @@ impl TcpFabric {
             own: Own::default(),
             news: VecDeque::new(),
             failing: Vec::new(),
-            segments: FxHashMap::default(),
+            log: LogMemory::new(config.max_segments),
             buffer: vec![0; HEADER + whole + READ].into_boxed_slice(),
         };
         for Connection { peer, incarnation, socket } in connections {
@@ -157,11 +158,9 @@ impl TcpFabric {
             LinkEvent::Broken(fault) => fault.clone(),
             LinkEvent::Closed | LinkEvent::Up(_) => Fault::Closed,
         };
-        let place = &mut self.peers[peer.index()];
-        if let Peer::Down(_) = place {
-            return;
-        }
-        match std::mem::replace(place, Peer::Down(fault.clone())) {
+        let last = self.incarnation(peer);
+        let down = Peer::Down(fault.clone(), last);
+        match std::mem::replace(&mut self.peers[peer.index()], down) {
             Peer::Up(link) => {
                 self.watch.remove(link.socket());
                 self.failing.retain(|&other| other != peer);
@@ -170,7 +169,10 @@ impl TcpFabric {
                 self.news.extend(link.rest().map(|token| News::Moved(token, fault)));
             }
             Peer::Myself => self.own.clear(),
-            Peer::Down(_) => {}
+            before @ Peer::Down(..) => {
+                self.peers[peer.index()] = before;
+                return;
+            }
         }
         self.news.push_back(News::Link(peer, event));
     }

@@ -10,6 +10,7 @@ mod error;
 mod fabric;
 mod frame;
 mod link;
+mod log;
 mod mesh;
 mod own;
 mod rx;

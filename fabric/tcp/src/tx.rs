@@ -112,9 +112,10 @@ impl Tx {
         if self.queue.is_empty() {
             written = match payload {
                 Payload::Parts(parts) => write_frame(socket, &header, parts)?,
-                // SAFETY: readable until it is written, as promised where the bytes were named.
                 Payload::Lent(bytes, _) => {
-                    write_frame(socket, &header, &[unsafe { slice(bytes, 0) }])?
+                    // SAFETY: readable until it is written, as promised where the bytes were named.
+                    let bytes = unsafe { slice(bytes, 0) };
+                    write_frame(socket, &header, &[bytes])?
                 }
             };
             if written == HEADER + len {

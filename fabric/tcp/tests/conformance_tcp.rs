@@ -2,7 +2,7 @@
 
 mod common;
 
-use taffrail_fabric::conformance::{Bench, Processes, Seat};
+use taffrail_fabric::conformance::Bench;
 use taffrail_tcp::{Config, TcpFabric};
 
 struct Sockets;
@@ -11,7 +11,7 @@ impl Bench for Sockets {
     type Fabric = TcpFabric;
 
     fn mesh(&self, n: usize) -> Vec<TcpFabric> {
-        let config = Config { whole: 64 << 10 };
+        let config = Config { whole: 64 << 10, ..Config::default() };
         taffrail_tcp::over_tcp(n as u32, config).expect("few connections")
     }
 }
@@ -23,3 +23,5 @@ taffrail_fabric::conformance!(@each Sockets;
     waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
     closing { disconnected }
 );
+
+taffrail_fabric::conformance!(@memory Sockets);

@@ -2,12 +2,13 @@
 
 use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
 use crate::frame::Frame;
+use crate::log::SEGMENT;
 use crate::rx::End;
 use crate::tx::{Lender, Payload};
 use crate::wait::Ready;
 use taffrail_fabric::{
     Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
-    Refused, Segment, SegmentId, Sent, Sink, Source, UserBytes,
+    Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source,
 };
 
 impl Fabric for TcpFabric {
@@ -34,7 +35,7 @@ impl Fabric for TcpFabric {
                 self.send_payload(to, head, len, Payload::Parts(parts))
             }
             Source::Log(range) => {
-                let payload = Payload::Lent(self.logged(range), Lender::Log(range.segment));
+                let payload = Payload::Lent(self.log.lend(range), Lender::Log(range.segment));
                 self.send_payload(to, head, range.len, payload)
             }
             Source::User(bytes, token) => {
@@ -64,33 +65,38 @@ impl Fabric for TcpFabric {
 
     fn drained(&self, peer: PeerId, of: Incarnation) -> bool {
         // Bytes of the peer are written by this process only, out of a connection that it has.
-        self.connected(peer).is_none_or(|now| now > of)
+        match &self.peers[peer.index()] {
+            Peer::Up(link) => link.incarnation > of,
+            Peer::Myself => false,
+            Peer::Down(..) => true,
+        }
     }
 
     fn abandon_in_child(&mut self) {
         // Closing the child's descriptors leaves the parent's connections, and its set of watched ones, as they are.
+        let why = "a forked child has none of its parent's connections";
         for peer in &mut self.peers {
-            *peer = Peer::Down(Fault::Lost("a forked child has none of its parent's".to_owned()));
+            *peer = Peer::Down(Fault::Lost(why.to_owned()), Incarnation::default());
         }
     }
 
     fn flushed(&self, to: PeerId) -> bool {
         match &self.peers[to.index()] {
             Peer::Up(link) => link.is_flushed(),
-            Peer::Myself | Peer::Down(_) => true,
+            Peer::Myself | Peer::Down(..) => true,
         }
     }
 
-    fn connected(&self, peer: PeerId) -> Option<Incarnation> {
+    fn incarnation(&self, peer: PeerId) -> Incarnation {
         match &self.peers[peer.index()] {
-            Peer::Up(link) => Some(link.incarnation),
-            Peer::Myself => Some(Incarnation::default()),
-            Peer::Down(_) => None,
+            Peer::Up(link) => link.incarnation,
+            Peer::Myself => Incarnation::default(),
+            Peer::Down(_, last) => *last,
         }
     }
 
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
-        self.segments.insert(segment.id, segment.bytes);
+        self.log.adopt(segment);
         Ok(())
     }
 
@@ -139,7 +145,7 @@ impl TcpFabric {
                     self.note_failure(ready.peer);
                 }
             }
-            Peer::Up(_) | Peer::Down(_) => {}
+            Peer::Up(_) | Peer::Down(..) => {}
             Peer::Myself => self.watch.silence(),
         }
         if ready.has_data {
@@ -160,19 +166,6 @@ impl TcpFabric {
         }
     }
 
-    /// The bytes of a range of an adopted segment.
-    fn logged(&self, range: LogRange) -> UserBytes {
-        let LogRange { segment, at, len } = range;
-        let bytes = self.segments.get(&segment);
-        let inside = bytes.filter(|bytes| at <= bytes.len() && len <= bytes.len() - at);
-        let Some(bytes) = inside else {
-            panic!("{range:?} is not inside a segment that was adopted");
-        };
-        // SAFETY: inside the segment, whose owner has promised that it stays mapped, and that what was handed to a
-        // send stays unchanged until no fabric uses the segment.
-        unsafe { UserBytes::new(bytes.as_ptr().add(at), len) }
-    }
-
     fn send_payload(
         &mut self,
         to: PeerId,
@@ -191,13 +184,42 @@ impl TcpFabric {
                 }
                 result
             }
-            Peer::Down(fault) => Err(Refused::Failed(fault.clone())),
+            Peer::Down(fault, _) => Err(Refused::Failed(fault.clone())),
             Peer::Myself => {
                 self.own.send(head, payload)?;
                 self.watch.ring();
                 Ok(Sent::Now)
             }
         }
+    }
+}
+
+impl SendMemory for TcpFabric {
+    fn segment_len(&self) -> usize {
+        SEGMENT
+    }
+
+    fn max_segments(&self) -> usize {
+        self.log.max_segments()
+    }
+
+    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+        let peers = &self.peers;
+        let is_used =
+            |segment| peers.iter().any(|peer| matches!(peer, Peer::Up(link) if link.uses(segment)));
+        self.log.take(|segment| !is_used(segment))
+    }
+
+    fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.log.write(segment, at, bytes);
+    }
+
+    fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.log.read(LogRange { segment, at, len })
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        self.log.release(segment);
     }
 }
 
