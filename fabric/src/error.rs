@@ -31,6 +31,9 @@ pub enum Fault {
     /// The peer's process ended, or closed its connection, without saying goodbye.
     #[error("its process ended")]
     Died,
+    /// The connection with the peer ended without a goodbye. Its process may have ended, or only the way to it.
+    #[error("the connection with it was lost: {0}")]
+    Lost(String),
     /// The peer closed its endpoint in good order.
     #[error("it closed its endpoint")]
     Closed,

@@ -99,6 +99,14 @@ pub trait Fabric {
     /// of this process (*drained-before-reuse*). `false` while the link is up.
     fn drained(&self, peer: PeerId, of: Incarnation) -> bool;
 
+    /// Whether everything that was accepted for a peer is out of this process's hands. What is not is lost when the
+    /// fabric is dropped: a process that leaves in good order polls until it is. Always so in fabrics that put
+    /// messages where the peer finds them.
+    fn flushed(&self, to: PeerId) -> bool {
+        let _ = to;
+        true
+    }
+
     /// This process is a forked child of the one that opened the fabric: drops all links without a word to peers or
     /// device, whose other ends are the parent's (*abandon-in-child*). The fabric is not used afterwards.
     fn abandon_in_child(&mut self);

@@ -1,0 +1,196 @@
+//! The fabric over all connections of a rank.
+
+mod traffic;
+
+use crate::error::SetupError;
+use crate::frame::HEADER;
+use crate::link::Link;
+use crate::log::LogMemory;
+use crate::own::Own;
+use crate::rx::Lengths;
+use crate::wait::Watch;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use taffrail_fabric::{Cost, Fabric, Fault, Incarnation, Limits, LinkEvent, PeerId, Token};
+
+/// Bytes that one read takes at most.
+const READ: usize = 64 << 10;
+/// The longest payload of one message.
+const MAX_MESSAGE: usize = 64 << 10;
+/// Until measured: a round trip through two kernels, and what a processor copies into one.
+const COST: Cost = Cost::linear(15_000.0, 2.0);
+
+/// Lengths in bytes that the fabric goes by. Both ends of a connection have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
+    pub whole: usize,
+    /// Segments of log memory, of 64 KiB each, that there can be at most.
+    pub max_segments: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { whole: 4096, max_segments: 4096 }
+    }
+}
+
+/// A connected stream socket, and whom it connects with.
+#[derive(Debug)]
+pub struct Connection {
+    /// The rank at the other end.
+    pub peer: PeerId,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// The socket. It is used with calls that do not wait, whatever its flags say.
+    pub socket: OwnedFd,
+}
+
+/// The fabric over connected stream sockets.
+pub struct TcpFabric {
+    me: PeerId,
+    peers: Vec<Peer>,
+    limits: Limits,
+    lengths: Lengths,
+    pub(crate) watch: Watch,
+    own: Own,
+    /// What the sink is to be told at the next opportunity, in this order.
+    news: VecDeque<News>,
+    /// Peers of links that end when all that has arrived is read.
+    failing: Vec<PeerId>,
+    log: LogMemory,
+    buffer: Box<[u8]>,
+}
+
+enum Peer {
+    Myself,
+    Up(Box<Link>),
+    /// The incarnation is that of the last link.
+    Down(Fault, Incarnation),
+}
+
+enum News {
+    Sent(Token, Fault),
+    Moved(Token, Fault),
+    Link(PeerId, LinkEvent),
+}
+
+impl TcpFabric {
+    /// The fabric of rank `me` of `ranks`, with these connections. Ranks without one can be
+    /// [connected](Self::connect) later.
+    ///
+    /// # Errors
+    /// [`SetupError`], if the connections are not stream sockets with other ranks of the job, one for each.
+    pub fn new(
+        me: PeerId,
+        ranks: u32,
+        connections: Vec<Connection>,
+        config: Config,
+    ) -> Result<TcpFabric, SetupError> {
+        let whole = config.whole.min(MAX_MESSAGE);
+        let peers = (0..ranks).map(|rank| match PeerId(rank) == me {
+            true => Peer::Myself,
+            false => Peer::Down(Fault::Vacant, Incarnation::default()),
+        });
+        let mut fabric = TcpFabric {
+            me,
+            peers: peers.collect(),
+            limits: Limits {
+                fabric: "tcp",
+                max_message: MAX_MESSAGE,
+                inline: 256,
+                fragment: MAX_MESSAGE,
+                maps: false,
+                guards: true,
+            },
+            lengths: Lengths { max_message: MAX_MESSAGE, whole },
+            watch: Watch::new(me)?,
+            own: Own::default(),
+            news: VecDeque::new(),
+            failing: Vec::new(),
+            log: LogMemory::new(config.max_segments),
+            buffer: vec![0; HEADER + whole + READ].into_boxed_slice(),
+        };
+        for Connection { peer, incarnation, socket } in connections {
+            if let Some(Peer::Up(_)) = fabric.peers.get(peer.index()) {
+                return Err(SetupError::Twice { rank: peer.0 });
+            }
+            fabric.put(Connection { peer, incarnation, socket })?;
+        }
+        Ok(fabric)
+    }
+
+    /// Takes a new connection with a peer, which ends one that there is already. The next poll reports both.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new). A connection that there is goes on.
+    pub fn connect(&mut self, connection: Connection) -> Result<(), SetupError> {
+        let (peer, incarnation) = (connection.peer, connection.incarnation);
+        self.put(connection)?;
+        self.news.push_back(News::Link(peer, LinkEvent::Up(incarnation)));
+        Ok(())
+    }
+
+    fn put(&mut self, connection: Connection) -> Result<(), SetupError> {
+        let Connection { peer, incarnation, socket } = connection;
+        let ranks = self.peers.len() as u32;
+        if peer == self.me || peer.0 >= ranks {
+            return Err(SetupError::Rank { rank: peer.0, me: self.me.0, ranks });
+        }
+        prepare(peer, &socket)?;
+        self.watch.add(&socket, peer)?;
+        let replaced = Fault::Lost("another connection took its place".to_owned());
+        self.end(peer, LinkEvent::Broken(replaced));
+        let link = Link::new(socket, peer, incarnation, self.lengths);
+        self.peers[peer.index()] = Peer::Up(Box::new(link));
+        Ok(())
+    }
+
+    /// Whether the next poll has something for the sink, whatever comes over the connections.
+    pub(crate) fn has_news(&self) -> bool {
+        !(self.news.is_empty() && self.own.is_empty() && self.failing.is_empty())
+    }
+
+    /// Ends a link, unless there is none.
+    fn end(&mut self, peer: PeerId, event: LinkEvent) {
+        let fault = match &event {
+            LinkEvent::Broken(fault) => fault.clone(),
+            LinkEvent::Closed | LinkEvent::Up(_) => Fault::Closed,
+        };
+        let last = self.incarnation(peer);
+        let down = Peer::Down(fault.clone(), last);
+        match std::mem::replace(&mut self.peers[peer.index()], down) {
+            Peer::Up(link) => {
+                self.watch.remove(link.socket());
+                self.failing.retain(|&other| other != peer);
+                let sends = link.sends().map(|token| News::Sent(token, fault.clone()));
+                self.news.extend(sends);
+                self.news.extend(link.rest().map(|token| News::Moved(token, fault)));
+            }
+            Peer::Myself => self.own.clear(),
+            before @ Peer::Down(..) => {
+                self.peers[peer.index()] = before;
+                return;
+            }
+        }
+        self.news.push_back(News::Link(peer, event));
+    }
+}
+
+/// Checks that a socket is what is needed, and turns off what delays short messages.
+fn prepare(peer: PeerId, socket: &OwnedFd) -> Result<(), SetupError> {
+    let wrong = |got| SetupError::NotAStream { rank: peer.0, got };
+    let kind = sockopt::socket_type(socket).map_err(|errno| wrong(errno.to_string()))?;
+    if kind != SocketType::STREAM {
+        return Err(wrong(format!("a socket of another type ({kind:?})")));
+    }
+    rustix::net::getpeername(socket).map_err(|errno| wrong(errno.to_string()))?;
+    rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::CLOEXEC)
+        .map_err(SetupError::os("fcntl"))?;
+    let domain = sockopt::socket_domain(socket).map_err(SetupError::os("getsockopt"))?;
+    if domain == AddressFamily::INET || domain == AddressFamily::INET6 {
+        sockopt::set_tcp_nodelay(socket, true).map_err(SetupError::os("setsockopt"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Messages over the connections: the [`Fabric`] itself.
+
+use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
+use crate::frame::Frame;
+use crate::log::SEGMENT;
+use crate::rx::End;
+use crate::tx::{Lender, Payload};
+use crate::wait::Ready;
+use taffrail_fabric::{
+    Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
+    Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source,
+};
+
+impl Fabric for TcpFabric {
+    const STREAMS: bool = true;
+
+    #[inline]
+    fn me(&self) -> PeerId {
+        self.me
+    }
+
+    #[inline]
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused> {
+        debug_assert!(head.kind < Head::KINDS);
+        match source {
+            Source::Bytes(bytes) => {
+                self.send_payload(to, head, bytes.len(), Payload::Parts(&[bytes]))
+            }
+            Source::Parts(parts) => {
+                let len = parts.iter().map(|part| part.len()).sum();
+                self.send_payload(to, head, len, Payload::Parts(parts))
+            }
+            Source::Log(range) => {
+                let payload = Payload::Lent(self.log.lend(range), Lender::Log(range.segment));
+                self.send_payload(to, head, range.len, payload)
+            }
+            Source::User(bytes, token) => {
+                let payload = Payload::Lent(bytes, Lender::User(token));
+                self.send_payload(to, head, bytes.len(), payload)
+            }
+        }
+    }
+
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let mut calls = self.report(sink);
+        if !self.own.is_empty() {
+            calls += self.own.deliver(self.me, sink);
+        }
+        for ready in self.watch.ready() {
+            calls += self.serve(ready, sink);
+        }
+        if !self.failing.is_empty() {
+            calls += self.read_failing(sink);
+        }
+        calls + self.report(sink)
+    }
+
+    fn disconnect(&mut self, peer: PeerId, why: Fault) {
+        self.end(peer, LinkEvent::Broken(why));
+    }
+
+    fn drained(&self, peer: PeerId, of: Incarnation) -> bool {
+        // Bytes of the peer are written by this process only, out of a connection that it has.
+        match &self.peers[peer.index()] {
+            Peer::Up(link) => link.incarnation > of,
+            Peer::Myself => false,
+            Peer::Down(..) => true,
+        }
+    }
+
+    fn abandon_in_child(&mut self) {
+        // Closing the child's descriptors leaves the parent's connections, and its set of watched ones, as they are.
+        let why = "a forked child has none of its parent's connections";
+        for peer in &mut self.peers {
+            *peer = Peer::Down(Fault::Lost(why.to_owned()), Incarnation::default());
+        }
+    }
+
+    fn flushed(&self, to: PeerId) -> bool {
+        match &self.peers[to.index()] {
+            Peer::Up(link) => link.is_flushed(),
+            Peer::Myself | Peer::Down(..) => true,
+        }
+    }
+
+    fn incarnation(&self, peer: PeerId) -> Incarnation {
+        match &self.peers[peer.index()] {
+            Peer::Up(link) => link.incarnation,
+            Peer::Myself => Incarnation::default(),
+            Peer::Down(_, last) => *last,
+        }
+    }
+
+    fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
+        self.log.adopt(segment);
+        Ok(())
+    }
+
+    fn uses(&self, segment: SegmentId) -> bool {
+        self.peers.iter().any(|peer| matches!(peer, Peer::Up(link) if link.uses(segment)))
+    }
+
+    fn send_cost(&self, _: PeerId) -> Cost {
+        COST
+    }
+}
+
+impl TcpFabric {
+    /// Hands over the news. Returns the calls of the sink.
+    fn report<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let count = self.news.len();
+        for news in self.news.drain(..) {
+            match news {
+                News::Sent(token, fault) => sink.sent(token, Err(fault)),
+                News::Moved(token, fault) => sink.moved(token, Err(fault)),
+                News::Link(peer, event) => sink.link(peer, event),
+            }
+        }
+        count
+    }
+
+    /// Reads from a peer once. Returns the calls of the sink.
+    fn read<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> usize {
+        let Peer::Up(link) = &mut self.peers[peer.index()] else { return 0 };
+        let turn = link.read(&mut self.buffer, sink);
+        match turn.end {
+            None => {}
+            Some(End::Closed) => self.end(peer, LinkEvent::Closed),
+            Some(End::Broken(fault)) => self.end(peer, LinkEvent::Broken(fault)),
+        }
+        turn.calls
+    }
+
+    /// Reads from and writes to a connection that is ready. Returns the calls of the sink.
+    fn serve<S: Sink>(&mut self, ready: Ready, sink: &mut S) -> usize {
+        let mut calls = 0;
+        match &mut self.peers[ready.peer.index()] {
+            Peer::Up(link) if ready.has_room => {
+                calls += link.flush(&self.watch, sink);
+                if link.has_failed() {
+                    self.note_failure(ready.peer);
+                }
+            }
+            Peer::Up(_) | Peer::Down(..) => {}
+            Peer::Myself => self.watch.silence(),
+        }
+        if ready.has_data {
+            calls += self.read(ready.peer, sink);
+        }
+        calls
+    }
+
+    /// Reads from links that have failed, until nothing more is there.
+    fn read_failing<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let failing = self.failing.clone();
+        failing.into_iter().map(|peer| self.read(peer, sink)).sum()
+    }
+
+    fn note_failure(&mut self, peer: PeerId) {
+        if !self.failing.contains(&peer) {
+            self.failing.push(peer);
+        }
+    }
+
+    fn send_payload(
+        &mut self,
+        to: PeerId,
+        head: Head,
+        len: usize,
+        payload: Payload<'_>,
+    ) -> Result<Sent, Refused> {
+        if len > MAX_MESSAGE {
+            return Err(Refused::TooLong { got: len, limit: MAX_MESSAGE });
+        }
+        match &mut self.peers[to.index()] {
+            Peer::Up(link) => {
+                let result = link.send(&self.watch, Frame::Message { head, len }, payload);
+                if link.has_failed() {
+                    self.note_failure(to);
+                }
+                result
+            }
+            Peer::Down(fault, _) => Err(Refused::Failed(fault.clone())),
+            Peer::Myself => {
+                self.own.send(head, payload)?;
+                self.watch.ring();
+                Ok(Sent::Now)
+            }
+        }
+    }
+}
+
+impl SendMemory for TcpFabric {
+    fn segment_len(&self) -> usize {
+        SEGMENT
+    }
+
+    fn max_segments(&self) -> usize {
+        self.log.max_segments()
+    }
+
+    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+        let peers = &self.peers;
+        let is_used =
+            |segment| peers.iter().any(|peer| matches!(peer, Peer::Up(link) if link.uses(segment)));
+        self.log.take(|segment| !is_used(segment))
+    }
+
+    fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.log.write(segment, at, bytes);
+    }
+
+    fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.log.read(LogRange { segment, at, len })
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        self.log.release(segment);
+    }
+}
+
+impl Drop for TcpFabric {
+    /// Says goodbye, so that peers need not take this for a failure.
+    fn drop(&mut self) {
+        for peer in &mut self.peers {
+            if let Peer::Up(link) = peer {
+                link.leave(&mut self.buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Taffrail over connected stream sockets: TCP between nodes, `AF_UNIX` pairs in tests.
+//!
+//! One connection for each peer carries frames (`docs/spec/tcp.md`). Nothing here blocks: a frame that the socket
+//! does not take stays in a bounded queue, and a poll reads from each readable connection once. A long body is read
+//! into the memory that the sink names, and a logged or user body is written from where it lies.
+
+#![warn(missing_docs)]
+
+mod error;
+mod fabric;
+mod frame;
+mod link;
+mod log;
+mod mesh;
+mod own;
+mod rx;
+mod tx;
+mod wait;
+
+pub use error::SetupError;
+pub use fabric::{Config, Connection, TcpFabric};
+pub use mesh::{over_tcp, over_unix};

@@ -1,0 +1,187 @@
+//! The receiving half of a connection: bytes become messages.
+
+use crate::frame::{Frame, HEADER};
+use taffrail_fabric::{Body, Fault, Head, Payload, PeerId, Sink, Take, Token, UserBuf};
+
+/// Lengths that the receiver goes by, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    /// The longest payload.
+    pub(crate) max_message: usize,
+    /// The longest payload that is handed over as a whole in any case.
+    pub(crate) whole: usize,
+}
+
+/// Why nothing more is read from a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A goodbye.
+    Closed,
+    Broken(Fault),
+}
+
+/// What has come of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Calls of the sink.
+    pub(crate) calls: usize,
+    pub(crate) end: Option<End>,
+}
+
+/// Where the next byte of the stream belongs.
+enum State {
+    /// Into a header, or the short payload behind it, of which `stash` holds the beginning.
+    Frame,
+    /// Into user memory. `left` bytes of the message are still to come, and `room` of them have a place here.
+    Rest { to: UserBuf, done: usize, room: usize, left: usize, token: Token },
+    /// Nowhere: this many bytes of a message that the sink did not want.
+    Skip(usize),
+}
+
+/// Cuts a stream into frames, and hands the messages over.
+pub(crate) struct Rx {
+    from: PeerId,
+    lengths: Lengths,
+    /// The beginning of a frame that is not whole: up to `HEADER + lengths.whole` bytes.
+    stash: Vec<u8>,
+    state: State,
+}
+
+impl Rx {
+    pub(crate) fn new(from: PeerId, lengths: Lengths) -> Rx {
+        Rx { from, lengths, stash: Vec::new(), state: State::Frame }
+    }
+
+    /// User memory that the next bytes of the stream go to, if any does.
+    pub(crate) fn destination(&mut self) -> Option<&mut [u8]> {
+        match self.state {
+            State::Rest { to, done, room, .. } => {
+                // SAFETY: whoever named this memory has promised that it is writable and used by nobody else until
+                // its token is reported, which ends this state; `done + room` is within its length.
+                Some(unsafe { std::slice::from_raw_parts_mut(to.as_ptr().add(done), room) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The token of a rest that is under way.
+    pub(crate) fn token(&self) -> Option<Token> {
+        match self.state {
+            State::Rest { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Copies the beginning of an unfinished frame to the front of `buffer`, and returns its length: the next bytes
+    /// of the stream belong behind it.
+    pub(crate) fn unstash(&self, buffer: &mut [u8]) -> usize {
+        buffer[..self.stash.len()].copy_from_slice(&self.stash);
+        self.stash.len()
+    }
+
+    /// `len` bytes were written to the [destination](Self::destination). Returns the calls of the sink.
+    pub(crate) fn filled<S: Sink>(&mut self, len: usize, sink: &mut S) -> usize {
+        if let State::Rest { done, room, left, .. } = &mut self.state {
+            *done += len;
+            *room -= len;
+            *left -= len;
+        }
+        self.settle(sink)
+    }
+
+    /// Hands over what `bytes` bring, behind what was [unstashed](Self::unstash), which they begin with.
+    pub(crate) fn take<S: Sink>(&mut self, mut bytes: &[u8], sink: &mut S) -> Turn {
+        self.stash.clear();
+        let mut turn = Turn { calls: 0, end: None };
+        while !bytes.is_empty() {
+            let used = match &mut self.state {
+                State::Frame => match self.frame(bytes, sink, &mut turn.calls) {
+                    Ok(used) => used,
+                    Err(end) => {
+                        turn.end = Some(end);
+                        return turn;
+                    }
+                },
+                State::Rest { to, done, room, .. } => {
+                    let len = bytes.len().min(*room);
+                    // SAFETY: as in `destination`; the read buffer is the fabric's own.
+                    unsafe { taffrail_fabric::copy(bytes.as_ptr(), to.as_ptr().add(*done), len) };
+                    turn.calls += self.filled(len, sink);
+                    len
+                }
+                State::Skip(left) => {
+                    let len = bytes.len().min(*left);
+                    *left -= len;
+                    self.settle(sink);
+                    len
+                }
+            };
+            bytes = &bytes[used..];
+        }
+        turn
+    }
+
+    /// Reads one frame at the beginning of `bytes`. Returns how many bytes it has used: all of them if the frame
+    /// is not whole.
+    fn frame<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut S,
+        calls: &mut usize,
+    ) -> Result<usize, End> {
+        let Some((header, behind)) = bytes.split_first_chunk::<HEADER>() else {
+            self.stash.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        };
+        let frame = Frame::decode(header, self.lengths.max_message).map_err(End::Broken)?;
+        let Frame::Message { head, len } = frame else { return Err(End::Closed) };
+        if let Some(payload) = behind.get(..len) {
+            *calls += whole(self.from, head, payload, sink);
+            return Ok(HEADER + len);
+        }
+        if len <= self.lengths.whole {
+            self.stash.extend_from_slice(bytes);
+        } else {
+            *calls += self.stream(head, behind, len - behind.len(), sink);
+        }
+        Ok(bytes.len())
+    }
+
+    /// Hands over the beginning of a message.
+    fn stream<S: Sink>(&mut self, head: Head, here: &[u8], left: usize, sink: &mut S) -> usize {
+        let body = Body::Stream { here: Payload::of(here), left };
+        self.state = match sink.message(self.from, head, body) {
+            Take::Rest(to, token) => {
+                State::Rest { to, done: 0, room: left.min(to.len()), left, token }
+            }
+            Take::Done | Take::Keep(_) => State::Skip(left),
+        };
+        1 + self.settle(sink)
+    }
+
+    /// Leaves a state that has got all its bytes. Returns the calls of the sink.
+    fn settle<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let mut calls = 0;
+        if let State::Rest { room: 0, left, token, .. } = self.state {
+            self.state = State::Skip(left);
+            sink.moved(token, Ok(()));
+            calls += 1;
+        }
+        if let State::Skip(0) = self.state {
+            self.state = State::Frame;
+        }
+        calls
+    }
+}
+
+/// Hands over a message that is all there. Returns the calls of the sink.
+pub(crate) fn whole<S: Sink>(from: PeerId, head: Head, payload: &[u8], sink: &mut S) -> usize {
+    match sink.message(from, head, Body::Whole(Payload::of(payload))) {
+        Take::Done | Take::Keep(_) => 1,
+        // Nothing is left to be written there.
+        Take::Rest(_, token) => {
+            sink.moved(token, Ok(()));
+            2
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How ranks of the conformance suite are connected.
+#![allow(dead_code, reason = "no test program uses all of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
+use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::{Incarnation, PeerId};
+use taffrail_tcp::{Config, Connection, TcpFabric};
+
+/// Sockets that a seat listens at and connects with.
+pub trait Sockets {
+    type Listener;
+    type Stream: Read + Write + Into<OwnedFd>;
+    fn listen(seat: &Seat<'_>) -> (Self::Listener, String);
+    fn accept(listener: &Self::Listener) -> Self::Stream;
+    fn connect(address: &str) -> Self::Stream;
+}
+
+pub enum Tcp {}
+
+impl Sockets for Tcp {
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    fn listen(_: &Seat<'_>) -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        (listener, address)
+    }
+
+    fn accept(listener: &TcpListener) -> TcpStream {
+        listener.accept().expect("a rank that connects").0
+    }
+
+    fn connect(address: &str) -> TcpStream {
+        TcpStream::connect(address.parse::<SocketAddr>().expect("an address"))
+            .expect("a rank that listens")
+    }
+}
+
+pub enum Unix {}
+
+impl Sockets for Unix {
+    type Listener = UnixListener;
+    type Stream = UnixStream;
+
+    fn listen(_: &Seat<'_>) -> (UnixListener, String) {
+        let name = format!("taffrail-tcp-test-{}-{:x}", std::process::id(), fastrand::u64(..));
+        let address = UnixAddr::from_abstract_name(&name).expect("a name");
+        (UnixListener::bind_addr(&address).expect("a free name"), name)
+    }
+
+    fn accept(listener: &UnixListener) -> UnixStream {
+        listener.accept().expect("a rank that connects").0
+    }
+
+    fn connect(name: &str) -> UnixStream {
+        let address = UnixAddr::from_abstract_name(name).expect("a name");
+        UnixStream::connect_addr(&address).expect("a rank that listens")
+    }
+}
+
+/// The fabric of this seat. A rank connects to the lower ones, and says which it is.
+pub fn join<S: Sockets>(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
+    let (listener, mine) = S::listen(seat);
+    let (me, ranks) = (seat.rank(), seat.size());
+    let addresses = seat.exchange(mine.as_bytes());
+    let mut connections = Vec::new();
+    let mut add = |peer, stream: S::Stream| {
+        let socket = stream.into();
+        connections.push(Connection {
+            peer: PeerId(peer),
+            incarnation: Incarnation::default(),
+            socket,
+        });
+    };
+    for (rank, address) in (0..me).zip(&addresses) {
+        let mut stream = S::connect(std::str::from_utf8(address).expect("addresses are text"));
+        stream.write_all(&me.to_le_bytes()).expect("a rank that listens");
+        add(rank, stream);
+    }
+    for _ in me + 1..ranks {
+        let mut stream = S::accept(&listener);
+        let mut rank = [0; 4];
+        stream.read_exact(&mut rank).expect("the rank that connects");
+        add(u32::from_le_bytes(rank), stream);
+    }
+    // Nobody begins, or dies, before all are connected.
+    seat.exchange(&[]);
+    TcpFabric::new(PeerId(me), ranks, connections, config).expect("connected sockets")
+}

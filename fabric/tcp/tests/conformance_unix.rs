@@ -1,0 +1,27 @@
+//! The fabric over pairs of `AF_UNIX` sockets passes the suite that every fabric passes.
+
+mod common;
+
+use taffrail_fabric::conformance::Bench;
+use taffrail_tcp::{Config, TcpFabric};
+
+struct Sockets;
+
+impl Bench for Sockets {
+    type Fabric = TcpFabric;
+
+    fn mesh(&self, n: usize) -> Vec<TcpFabric> {
+        let config = Config { whole: 64 << 10, ..Config::default() };
+        taffrail_tcp::over_unix(n as u32, config).expect("few connections")
+    }
+}
+
+taffrail_fabric::conformance!(@each Sockets;
+    messages { identity, heads, sizes, too_long, gather_every_split, gather_long, to_itself }
+    order { interleaved_peers, threads }
+    pressure { ends_in_busy, busy_with_itself, busy_is_between_two }
+    waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
+    closing { disconnected }
+);
+
+taffrail_fabric::conformance!(@memory Sockets);
