@@ -41,11 +41,11 @@ impl RemoteMemory {
     pub fn to_bytes(&self) -> [u8; Self::ENCODED] {
         let mut bytes = [0; Self::ENCODED];
         let key = self.key.as_bytes();
-        bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.region.to_le_bytes());
-        bytes[20] = key.len() as u8;
-        bytes[21..21 + key.len()].copy_from_slice(key);
+        bytes[0] = key.len() as u8;
+        bytes[1..=key.len()].copy_from_slice(key);
+        bytes[68..72].copy_from_slice(&self.region.to_le_bytes());
+        bytes[72..80].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[80..].copy_from_slice(&self.len.to_le_bytes());
         bytes
     }
 
@@ -53,12 +53,12 @@ impl RemoteMemory {
     pub fn from_bytes(bytes: &[u8; Self::ENCODED]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         // A key that nobody has made reaches nothing, and the access fails.
-        let key = bytes[21..].get(..usize::from(bytes[20])).and_then(RemoteKey::from_bytes);
+        let key = bytes[1..65].get(..usize::from(bytes[0])).and_then(RemoteKey::from_bytes);
         RemoteMemory {
             key: key.unwrap_or_else(|| RemoteKey::new(u8::MAX, &[])),
-            region: word(16) as u32,
-            offset: word(0),
-            len: word(8),
+            region: (word(64) >> 32) as u32,
+            offset: word(72),
+            len: word(80),
         }
     }
 }
