@@ -36,6 +36,7 @@ impl Key {
         RemoteKey(bytes)
     }
 
+    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array")]
     pub(crate) fn decode(key: &RemoteKey) -> Self {
         let word = |at: usize| u64::from_le_bytes(key.0[at..at + 8].try_into().expect("8 bytes"));
         Key { addr: word(0), region: word(8) as u32, offset: word(16) }
@@ -84,6 +85,7 @@ impl Regions {
         RegionId(self.last)
     }
 
+    #[expect(clippy::expect_used, reason = "no mapping is at address 0")]
     pub(crate) fn alloc(
         &mut self,
         len: usize,
