@@ -195,6 +195,7 @@ impl Atomic {
     ///
     /// # Panics
     /// When there are fewer bytes than the operation says.
+    #[expect(clippy::expect_used, reason = "`new` refuses operations that the type does not have")]
     pub(crate) fn apply(&self, old: &[u8], operands: &[u8]) -> Vec<u8> {
         with_type!(self.of, T => {
             let element = |bytes: &[u8], k: usize| {

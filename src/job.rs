@@ -90,6 +90,7 @@ impl Job {
     ///
     /// # Panics
     /// When the system has no random numbers to name the job with.
+    #[expect(clippy::expect_used, reason = "documented: Linux has had getrandom since 3.17")]
     pub fn local(n: u32) -> Vec<Job> {
         let id = random_id().expect("random numbers for the name of the job");
         let seats = local::table(n).into_iter().zip(0..);

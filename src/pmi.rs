@@ -160,6 +160,7 @@ fn is_text(c: u32) -> bool {
 ///
 /// # Errors
 /// [`WireError`]: what a line should be, and what this one is.
+#[expect(clippy::expect_used, reason = "all bytes were checked to be ASCII")]
 pub fn parse(line: &[u8]) -> Result<Message, WireError> {
     if line.len() > MAX_LINE {
         return Err(WireError::TooLong(line.len()));

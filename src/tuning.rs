@@ -79,6 +79,7 @@ impl Tuning {
     }
 
     /// The text of a file with this tuning; `comment` goes above it.
+    #[expect(clippy::expect_used, reason = "numbers and lists of numbers are valid TOML")]
     pub fn to_text(&self, comment: &str) -> String {
         let mut text: String =
             comment.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect();

@@ -119,6 +119,10 @@ impl Cut {
     ///
     /// # Errors
     /// [`CutError::Field`] when there is none of this set.
+    #[expect(
+        clippy::expect_used,
+        reason = "the length of the file, checked above, is that of four blocks"
+    )]
     pub fn last(set: &Set, file: &[u8]) -> Result<Self, CutError> {
         if file.len() != set.file() {
             let (expected, got) = (set.file() as u64, file.len() as u64);

@@ -123,6 +123,7 @@ impl Server {
     }
 
     /// Waits for the next fence.
+    #[expect(clippy::expect_used, reason = "the sender is in a static, and is never dropped")]
     pub fn fence(&self) -> Fence {
         self.fences.recv().expect("the sender is never dropped")
     }

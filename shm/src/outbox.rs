@@ -69,6 +69,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// A window of `count >= 1` segments, which can become `most`.
+    #[expect(clippy::expect_used, reason = "at least one segment was added")]
     pub(crate) fn new(count: u32, most: u32) -> Self {
         let mut window = Window {
             count: 0,
@@ -136,6 +137,7 @@ impl Window {
     }
 
     /// A segment that was kept and has been read.
+    #[expect(clippy::expect_used, reason = "the place was found just before")]
     fn returned(&mut self, consumed: &impl Fn(PeerId) -> u64) -> Option<Segment> {
         let at = self.returning.iter().position(|segment| segment.is_free(consumed))?;
         let mut segment = self.returning.remove(at).expect("just seen");
@@ -153,6 +155,7 @@ impl Window {
     /// # Panics
     /// If the segment is not kept.
     #[inline]
+    #[expect(clippy::expect_used, reason = "documented: the caller names a segment that it keeps")]
     pub(crate) fn use_kept(&mut self, index: u32, peer: PeerId, position: u64) {
         let segment = self.kept[index as usize].as_mut().expect("the segment is kept");
         let uses = &mut segment.uses;
@@ -166,6 +169,7 @@ impl Window {
     ///
     /// # Panics
     /// If the segment is not kept.
+    #[expect(clippy::expect_used, reason = "documented: the caller names a segment that it keeps")]
     pub(crate) fn give_back(&mut self, index: u32) {
         let segment = self.kept[index as usize].take().expect("the segment is kept");
         self.keeping -= 1;
@@ -271,6 +275,7 @@ impl Window {
     }
 
     /// Makes free what has been read.
+    #[expect(clippy::expect_used, reason = "the segment was found just before")]
     fn reclaim(&mut self, consumed: &impl Fn(PeerId) -> u64) {
         while self.busy.front().is_some_and(|s| s.is_free(consumed)) {
             let segment = self.busy.pop_front().expect("just seen");

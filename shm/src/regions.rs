@@ -85,6 +85,7 @@ impl Regions {
         RegionId(self.last)
     }
 
+    #[expect(clippy::expect_used, reason = "no mapping is at address 0")]
     pub(crate) fn alloc(
         &mut self,
         len: usize,

@@ -70,6 +70,7 @@ impl Transfers {
     }
 
     /// Takes up a peer's announcement of a get from us.
+    #[expect(clippy::expect_used, reason = "slices of 8 and 4 bytes out of an array of 28")]
     pub(crate) fn assist(&mut self, from: PeerId, pair: &Pair, body: &[u8]) -> Result<(), Fault> {
         let wrong = |expected: &str, got: String| Fault::Protocol {
             place: "assist",
@@ -216,6 +217,7 @@ impl Line {
         Ok(())
     }
 
+    #[expect(clippy::expect_used, reason = "no mapping is at address 0")]
     pub(crate) fn start_map(
         &mut self,
         from: PeerId,

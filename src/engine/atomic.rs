@@ -63,6 +63,7 @@ impl Endpoint {
     }
 
     /// Does an operation on our memory for a peer.
+    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
     pub(crate) fn serve_atomic(&mut self, from: Rank, head: Head, body: &[u8]) {
         let Some((place, operands)) = body.split_first_chunk::<24>() else { return };
         let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));

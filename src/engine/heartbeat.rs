@@ -32,7 +32,7 @@ impl Heartbeat {
         found.clone().map_err(|expected| Error::Setting { name: NAME, expected, got })
     }
 
-    /// Number of progress calls so far.
+    /// Publishes the number of progress calls so far.
     #[inline]
     pub(crate) fn beat(self, turns: u32) {
         if let Some(word) = self.0 {

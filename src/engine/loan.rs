@@ -119,11 +119,19 @@ impl Buffer {
         Arc::ptr_eq(&self.back, back)
     }
 
+    #[expect(
+        clippy::expect_used,
+        reason = "the block is taken only when the buffer is consumed or dropped"
+    )]
     pub(crate) fn block(&self) -> &Block {
         self.block.as_ref().expect("a buffer has its block until it is dropped")
     }
 
     /// The block, and the length in use.
+    #[expect(
+        clippy::expect_used,
+        reason = "the block is taken only when the buffer is consumed or dropped"
+    )]
     pub(crate) fn into_parts(mut self) -> (Block, usize) {
         (self.block.take().expect("a buffer has its block until it is dropped"), self.len)
     }

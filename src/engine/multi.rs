@@ -52,6 +52,7 @@ impl Multi {
     }
 
     /// A message has landed. How many there are to be told more.
+    #[expect(clippy::expect_used, reason = "`part` was carved out of this multi-receive")]
     fn has(&mut self, part: u32, landed: Result<Landed, Error>) -> usize {
         let Some(order) = &mut self.in_order else {
             self.landed.push_back(landed);
@@ -108,6 +109,7 @@ impl Endpoint {
 
 /// Ends the multi-receive `whole` early: with this error, when what it has matched is received, since
 /// until then its buffer is written.
+#[expect(clippy::expect_used, reason = "the request is a multi-receive")]
 pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
     let slot = core.requests.get(whole);
     slot.post = None;
@@ -122,6 +124,7 @@ pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
 
 /// Cuts the memory for a message that has matched the multi-receive `whole`. Returns the request
 /// that receives its bytes.
+#[expect(clippy::expect_used, reason = "the request is a multi-receive")]
 pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
     let slot = core.requests.get(whole);
     let (base, len, status) = (slot.at, slot.len, slot.status);
@@ -155,6 +158,7 @@ pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
 }
 
 /// Tells the whole that one of its messages has landed, or failed.
+#[expect(clippy::expect_used, reason = "parts belong to a multi-receive")]
 pub(crate) fn part_done(core: &mut Core, part: u32) {
     let slot = core.requests.get(part);
     let (at, status) = (slot.at, slot.status);

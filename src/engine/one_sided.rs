@@ -50,6 +50,7 @@ impl RemoteMemory {
     }
 
     /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
+    #[expect(clippy::expect_used, reason = "slices of 8 and 24 bytes out of an array")]
     pub fn from_bytes(bytes: &[u8; Self::ENCODED]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         // A key that nobody has made reaches nothing, and the access fails.
@@ -227,6 +228,7 @@ impl Endpoint {
     }
 
     /// Does a get, put or atomic operation on our memory for a peer.
+    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
     pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
         if self.core.peers[from as usize].fault.is_some() {
             return;

@@ -37,6 +37,7 @@ impl Default for Pool {
 
 impl Pool {
     /// A block of at least `len` bytes.
+    #[expect(clippy::expect_used, reason = "a region holds at least one block")]
     pub(crate) fn take<F: Fabric>(
         &mut self,
         fabric: &mut F,

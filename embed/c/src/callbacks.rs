@@ -77,6 +77,7 @@ enum Met {
 }
 
 /// From now on this runs when the operation is over.
+#[expect(clippy::unreachable, reason = "only this file attaches to endpoints of C")]
 pub(crate) fn attach(
     endpoint: &mut Endpoint,
     operation: Request,

@@ -143,6 +143,7 @@ impl Packet {
     }
 
     /// The bytes.
+    #[expect(clippy::expect_used, reason = "KINDS has every kind")]
     pub fn encode(&self) -> Vec<u8> {
         let (mut set, mut members) = (0, 0);
         let (magic, rank, a, b, text) = match self {

@@ -85,6 +85,10 @@ impl Guard {
     }
 
     /// Where ranks announce themselves with [`announce`].
+    #[expect(
+        clippy::expect_used,
+        reason = "the connection is taken only when the guard is dropped"
+    )]
     pub fn connection(&self) -> BorrowedFd<'_> {
         self.connection.as_ref().expect("open until dropped").as_fd()
     }

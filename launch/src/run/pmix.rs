@@ -61,6 +61,7 @@ pub fn pmix_rank(program: &OsStr, args: &[OsString]) -> ExitCode {
 }
 
 /// Starts the server; what the program is to find in its environment.
+#[expect(clippy::expect_used, reason = "standard output was asked for as a pipe")]
 fn environment() -> Result<Vec<u8>, Error> {
     let mut server =
         own_program::command().arg(SERVER).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;

@@ -27,6 +27,7 @@ impl Determinant {
     }
 
     /// What has happened.
+    #[expect(clippy::expect_used, reason = "records are checked when a determinant is made")]
     pub fn event(&self) -> Event {
         Event::decode(self.rank, &self.record).expect("only good records are kept").1
     }

@@ -144,6 +144,7 @@ impl Batch {
     }
 
     /// All of them.
+    #[expect(clippy::expect_used, reason = "a batch says \"as expected\" only of events that are")]
     pub fn events(&self) -> impl Iterator<Item = Event> {
         self.runs().flat_map(|(&event, run)| {
             let behind = run.iter().scan(Expected::after(&event), |expected, &says| {

@@ -157,6 +157,7 @@ impl Words for Memory {
     }
 
     #[inline]
+    #[expect(clippy::unreachable, reason = "a slice of four has four")]
     fn four(&self, at: usize) -> [&AtomicU64; 4] {
         let [a, b, c, d] = &self.words()[at..at + 4] else { unreachable!("a slice of four") };
         [a, b, c, d]

@@ -185,6 +185,7 @@ impl Packer {
     }
 
     /// Events that are each as expected after the one before.
+    #[expect(clippy::expect_used, reason = "a run says \"as expected\" only of events that are")]
     fn pack_run(&mut self, run: &[Says], into: &mut Vec<u8>) {
         if run.iter().fold(0, |all, says| all | says) < TOLD {
             into.extend_from_slice(run);

@@ -139,6 +139,7 @@ impl MpiKill {
         Ok(ExitCode::SUCCESS)
     }
 
+    #[expect(clippy::expect_used, reason = "no variant is hidden from the command line")]
     fn compile<'a>(
         &self,
         mpi: &'a Installed,

@@ -182,6 +182,7 @@ fn draw_panel<B: DrawingBackend>(
 }
 
 /// Labels need a font, and a machine may have none: DejaVu Sans comes along.
+#[expect(clippy::unreachable, reason = "the font is part of the program, and valid")]
 fn bring_the_font() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -89,6 +89,7 @@ impl Cost {
     ///
     /// # Errors
     /// [`Error::Invalid`] when a kill was not made, or not made good.
+    #[expect(clippy::unreachable, reason = "windows of two have two")]
     pub fn of(lives: &[Life], kills: usize) -> Result<Cost, Error> {
         let invalid = |what, expected: String, got: String| Error::Invalid { what, expected, got };
         let ms = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;

@@ -133,6 +133,7 @@ pub(super) fn diverged(answer: Answer, call: &'static str) -> Error {
 
 impl Endpoint {
     #[inline]
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     pub(super) fn log(&mut self) -> &mut Log {
         self.core.log.as_mut().expect("only called when messages are logged")
     }
@@ -290,6 +291,7 @@ impl Endpoint {
     }
 
     /// Makes progress until nobody is left to send such a message: the error of that.
+    #[expect(clippy::expect_used, reason = "the wait ends only when there is such an error")]
     fn wait_for_silence(&mut self, from: &Pattern) -> Error {
         self.wait_until(|endpoint| endpoint.gone(from).is_some());
         self.gone(from).expect("the wait has ended")

@@ -89,6 +89,7 @@ impl Log {
 
 impl Endpoint {
     /// As [`checkpoint`](Self::checkpoint), where messages are logged.
+    #[expect(clippy::expect_used, reason = "a rank without a vault has returned above")]
     pub(crate) fn take_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         let log = self.log();
         // Who goes on from here has been told of nothing.
@@ -185,6 +186,7 @@ impl Endpoint {
         Ok(Position { clock, posts, serial, sides })
     }
 
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     fn side(&self, rank: Rank) -> Result<Side, Error> {
         let channels: Vec<(u16, u32)> = self.core.matcher.channels(rank).collect();
         let log = self.core.log.as_ref().expect("only called when messages are logged");

@@ -90,6 +90,7 @@ impl Cold {
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.
+    #[expect(clippy::expect_used, reason = "bytes that are not in memory were written to the file")]
     pub(super) fn read(&self, place: u64, into: &mut [u8]) -> Result<(), Error> {
         let spill = self.spill.as_ref().expect("what is not in memory is in the file");
         spill.read(place, into).map_err(|error| refused("reading its file", &error))

@@ -44,6 +44,7 @@ impl Events {
     ///
     /// # Errors
     /// [`Error::Setup`] when they are not what they should be.
+    #[expect(clippy::expect_used, reason = "`Setting` refuses rings without that of the rank")]
     pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Unpacked), Error> {
         let mut ring = None;
         let mut fellows = Vec::new();

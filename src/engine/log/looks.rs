@@ -106,6 +106,7 @@ impl Endpoint {
 
     /// A look of which the replay may have something to say.
     #[inline(never)]
+    #[expect(clippy::expect_used, reason = "the wait ends only when the request has completed")]
     fn await_ended_replayed(&mut self, turns: u32, shown: Shown) -> Result<Over, Error> {
         let answer = match shown {
             Shown::AllThen => self.log().ask_again(),

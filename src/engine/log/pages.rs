@@ -190,6 +190,7 @@ impl Endpoint {
     }
 }
 
+#[expect(clippy::expect_used, reason = "a run has up to 128 messages")]
 fn encode(run: &Run<Kept>) -> [u8; RUN] {
     let Run { first: Entry { context, seq, payload }, count, step } = run;
     let count = u16::try_from(*count).expect("a run has few messages");

@@ -477,6 +477,7 @@ impl Tape {
 
     /// The first bytes of `len` from a place on, `most` at the most, as far as they are in one segment.
     #[inline]
+    #[expect(clippy::expect_used, reason = "callers bring the segment back first")]
     pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> LogRange {
         let at = (place % self.size as u64) as usize;
         let number = place / self.size as u64;
@@ -501,6 +502,7 @@ impl Tape {
     }
 
     #[cold]
+    #[expect(clippy::expect_used, reason = "callers make room first")]
     fn open(&mut self) {
         let next = self.ahead.pop_front().expect("room was made before");
         if let Some(before) = self.segments.back_mut() {

@@ -21,9 +21,11 @@ pub fn clippy(place: &Place) -> Outcome {
 pub fn input_and_output(place: &Place) -> Outcome {
     let line = "clippy --workspace --lib --bins --exclude xtask --exclude taffrail-sim \
                 --features taffrail/pmix --locked -- -D clippy::print_stdout -D clippy::print_stderr \
-                -D clippy::unwrap_used -D clippy::disallowed_methods";
+                -D clippy::unwrap_used -D clippy::expect_used -D clippy::panic -D clippy::unreachable \
+                -D clippy::todo -D clippy::unimplemented -D clippy::disallowed_methods";
     let remedy = "print through the helper of the crate that returns errors (say, print), give errors back \
-                  in place of unwrap, and see clippy.toml for methods";
+                  in place of a panic or say why it cannot come: #[expect(clippy::.., reason = \"..\")], and \
+                  see clippy.toml for methods";
     Outcome::of_check(run(&mut cargo(place, line)).ok, remedy)
 }
 

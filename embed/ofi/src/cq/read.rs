@@ -132,6 +132,7 @@ pub unsafe extern "C" fn readfrom<const SAFE: bool>(
 }
 
 /// The failure that is next in the queue.
+#[expect(clippy::expect_used, reason = "an entry of the queue stands for each failure")]
 pub unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _: u64) -> isize {
     let cq: *mut Cq = cq.cast();
     // SAFETY: an open queue, and a place for the entry.

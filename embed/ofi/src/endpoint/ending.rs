@@ -101,6 +101,10 @@ impl Endpoint {
     }
 
     #[cold]
+    #[expect(
+        clippy::unreachable,
+        reason = "the caller takes the messages of a multi-receive, and their errors return above"
+    )]
     fn ended_otherwise(&mut self, request: Request, completion: Completion) {
         if let Completion::Landed(Err(error)) = &completion {
             return self.landing_failed(request, error);

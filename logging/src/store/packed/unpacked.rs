@@ -78,6 +78,7 @@ impl Iterator for Unpacked {
     type Item = Clocked;
 
     #[inline]
+    #[expect(clippy::expect_used, reason = "the bytes were decoded once when this was made")]
     fn next(&mut self) -> Option<Clocked> {
         while self.left == 0 {
             self.left = word(self.bytes.get(self.at..self.at + HEAD)?, 4);
