@@ -185,3 +185,6 @@ pub(crate) fn whole<S: Sink>(from: PeerId, head: Head, payload: &[u8], sink: &mu
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
