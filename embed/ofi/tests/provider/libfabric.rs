@@ -106,6 +106,17 @@ fn the_promises_of_the_manual_are_kept() {
 }
 
 #[test]
+fn unusual_arguments_are_taken_or_refused() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "unusual", &["-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("unusual arguments are taken or refused"), "{said}");
+    }
+}
+
+#[test]
 fn memory_is_reached_as_its_registration_allows() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();
