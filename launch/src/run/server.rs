@@ -76,6 +76,8 @@ pub enum ServerAction {
         /// What it says.
         message: Message,
     },
+    /// The rank has asked for further processes, and got the answer that there are none.
+    SpawnRefused,
     /// The rank wants the job to end.
     Abort {
         /// The status it wants.
@@ -314,7 +316,7 @@ impl Server {
         }
         self.ranks[rank].state = State::Running;
         let message = refused("spawn_result", "this_launcher_starts_no_further_processes");
-        vec![ServerAction::Say { to: rank, message }]
+        vec![ServerAction::SpawnRefused, ServerAction::Say { to: rank, message }]
     }
 }
 

@@ -165,3 +165,15 @@ fn windows_in_shared_memory_work_or_are_named() {
         assert_eq!((ended.status, found), (Some(0), (lines, bad)), "{ended:#?}");
     }
 }
+
+/// The job goes on with the ranks that it has.
+#[test]
+fn further_processes_are_refused_with_a_line() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    for how in [&["run", "-n", "2"][..], &["run", "-n", "2", "--logging", "pessimistic"]] {
+        let job = bench.mpi(&mpich, how, "spawn.c", &[]);
+        job.is_right();
+        let line = "asks for further processes (MPI_Comm_spawn)";
+        assert!(job.out.contains("refused") && job.err.matches(line).count() == 1, "{job:?}");
+    }
+}

@@ -65,7 +65,11 @@ fn what_cannot_be_done_is_refused_and_said_why() {
     for line in ["mcmd=spawn", "nprocs=2", "execname=x"] {
         assert!(s.hear(0, line.as_bytes()).unwrap().is_empty());
     }
-    assert!(ask(&mut s, 0, "endcmd\n").contains("spawn_result rc=-1"));
+    let actions = s.hear(0, b"endcmd\n").unwrap();
+    let [ServerAction::SpawnRefused, ServerAction::Say { to: 0, message }] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert!(message.to_line().unwrap().contains("spawn_result rc=-1"), "{message:?}");
     assert!(s.hear(0, b"\x00\xff").is_err());
 }
 
