@@ -218,15 +218,20 @@ impl Job {
         matches!(self.link, Link::Open | Link::Named)
     }
 
-    /// The address under which this process is to be found, if that is known beforehand.
+    /// The address under which this process is to be found, if that is known beforehand, or says which rank it is
+    /// of a launcher that is another library's business.
     pub(crate) fn own_name(&self) -> Option<String> {
-        matches!(self.link, Link::Named).then(|| self.name(self.rank))
+        match self.link {
+            Link::Named => Some(self.name(self.rank)),
+            Link::Open => Some(ranked(&random_id().ok()?, crate::explain::own_rank()?)),
+            _ => None,
+        }
     }
 
     /// The address of a rank, where it is known beforehand.
     fn name(&self, rank: u32) -> String {
         let [high, low] = crate::endpoint::digest(&self.id);
-        format!("taffrail-{high:016x}{low:016x}-{rank}")
+        ranked(&format!("taffrail-{high:016x}{low:016x}"), rank)
     }
 
     /// A name that no other job has at the same time: plain ASCII without spaces.
@@ -248,6 +253,17 @@ impl Job {
         }
         .map_err(Error::Bootstrap)
     }
+}
+
+/// The address of a rank.
+fn ranked(id: &str, rank: u32) -> String {
+    format!("{id}-{rank}")
+}
+
+/// The rank that an address says.
+pub(crate) fn rank_in_address(address: &str) -> Option<u32> {
+    let (_, rank) = address.strip_prefix("taffrail-")?.split_once('-')?;
+    rank.parse().ok()
 }
 
 fn random_id() -> Result<String, Error> {
