@@ -18,6 +18,7 @@ mod life;
 mod line;
 mod logger;
 mod members;
+mod open_barrier;
 pub(crate) mod outlets;
 mod output;
 pub(crate) mod own_program;

@@ -5,6 +5,7 @@
 //! had asked for in vain it asks for in vain as often. Only the addresses of Taffrail's own programs
 //! change with each process: those are to be put again before anybody gets them.
 
+use super::open_barrier::OpenBarrier;
 use std::collections::HashMap;
 use taffrail::pmi::{self, Message, WireError};
 
@@ -302,6 +303,13 @@ impl Server {
         self.completed += 1;
         self.ranks.iter_mut().for_each(|r| r.state = State::Running);
         (0..self.ranks.len()).map(out).collect()
+    }
+
+    /// The barrier that some ranks wait in, if any do.
+    pub fn open_barrier(&self) -> Option<OpenBarrier> {
+        let waits = |rank: &u32| self.ranks[*rank as usize].state == State::InBarrier;
+        let (waiting, missing): (Vec<u32>, _) = (0..self.ranks.len() as u32).partition(waits);
+        (!waiting.is_empty()).then_some(OpenBarrier { number: self.completed, waiting, missing })
     }
 
     fn stuck(&self) -> Option<ServerAction> {

@@ -31,6 +31,20 @@ fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
     }
 }
 
+/// Open MPI ends with a barrier of the launcher: that one rank computes for long before it is said by the launcher.
+#[test]
+fn a_rank_that_does_not_come_to_the_end_is_named_to_those_that_wait_there() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::open_mpi()) else { return };
+    let ended = bench.mpi(&mpi, &["run", "-n", "2"], "mpi-late-finalize.c", &["13"]);
+    ended.is_right();
+    let said: Vec<_> = ended.err.lines().filter(|line| line.contains("barrier")).collect();
+    assert_eq!(said.len(), 1, "{ended:#?}");
+    assert!(
+        said[0].contains(" that rank 1 (pid ") && said[0].contains("rank 0 waits in"),
+        "{ended:#?}"
+    );
+}
+
 /// A rank that was killed cannot go on while its peer is stopped.
 #[test]
 fn a_restarted_rank_says_which_peer_is_stopped() {

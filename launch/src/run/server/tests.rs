@@ -74,6 +74,23 @@ fn what_cannot_be_done_is_refused_and_said_why() {
 }
 
 #[test]
+fn who_is_in_a_barrier_and_who_is_not_is_known() {
+    let mut s = server(3);
+    assert_eq!(s.open_barrier(), None);
+    let open = |number, waiting: &[u32], missing: &[u32]| {
+        Some(OpenBarrier { number, waiting: waiting.to_vec(), missing: missing.to_vec() })
+    };
+    assert!(s.hear(1, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(0, &[1], &[0, 2]));
+    assert!(s.hear(2, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(0, &[1, 2], &[0]));
+    assert_eq!(s.hear(0, b"cmd=barrier_in").unwrap().len(), 3);
+    assert_eq!(s.open_barrier(), None);
+    assert!(s.hear(0, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(1, &[0], &[1, 2]));
+}
+
+#[test]
 fn a_barrier_that_cannot_be_complete_is_noticed_whoever_comes_first() {
     let mut s = server(3);
     assert_eq!(s.gone(2), vec![]);
