@@ -117,6 +117,31 @@ fn unusual_arguments_are_taken_or_refused() {
 }
 
 #[test]
+fn a_program_that_waits_for_a_counter_for_long_says_what_for() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "counters", &["-lfabric"]);
+    let wait = |object: &str, ms: &str| {
+        let ended = folder.run(&program).args([object, ms]).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+        said
+    };
+    std::thread::scope(|scope| {
+        for object in ["none", "object"] {
+            scope.spawn(move || {
+                let said = wait(object, "6000");
+                assert_eq!(said.lines().count(), 1, "{object}: {said}");
+                let what = "from any rank, tag 7); nothing has happened for 10 s";
+                let waits = said.contains(" waits for the messages of ") && said.contains(what);
+                assert!(waits, "{object}: {said}");
+                assert_eq!(wait(object, "100"), "", "{object}");
+            });
+        }
+    });
+}
+
+#[test]
 fn memory_is_reached_as_its_registration_allows() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();
