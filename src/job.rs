@@ -284,3 +284,17 @@ fn out_of_step(rank: u32, theirs: &str, mine: &str) -> String {
          every rank must open its endpoints in the same order"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_the_rank_that_it_was_made_for() {
+        let id = random_id().unwrap();
+        assert_eq!(rank_in_address(&ranked(&id, 17)), Some(17));
+        for none in [&*id, "taffrail-nobody-x", "other-1-2", ""] {
+            assert_eq!(rank_in_address(none), None, "{none}");
+        }
+    }
+}
