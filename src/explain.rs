@@ -6,7 +6,8 @@ mod waiting;
 
 pub(crate) use crate::words::{counted, say, warn};
 pub(crate) use joining::waits as joining_waits;
-pub(crate) use waiting::stalled;
+pub(crate) use processes::own_rank;
+pub(crate) use waiting::{name as peer_name, stalled};
 
 use crate::Endpoint;
 use crate::engine::ways::{WAYS, Way};

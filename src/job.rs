@@ -218,15 +218,20 @@ impl Job {
         matches!(self.link, Link::Open | Link::Named)
     }
 
-    /// The address under which this process is to be found, if that is known beforehand.
+    /// The address under which this process is to be found, if that is known beforehand, or says which rank it is
+    /// of a launcher that is another library's business.
     pub(crate) fn own_name(&self) -> Option<String> {
-        matches!(self.link, Link::Named).then(|| self.name(self.rank))
+        match self.link {
+            Link::Named => Some(self.name(self.rank)),
+            Link::Open => Some(ranked(&random_id().ok()?, crate::explain::own_rank()?)),
+            _ => None,
+        }
     }
 
     /// The address of a rank, where it is known beforehand.
     fn name(&self, rank: u32) -> String {
         let [high, low] = crate::endpoint::digest(&self.id);
-        format!("taffrail-{high:016x}{low:016x}-{rank}")
+        ranked(&format!("taffrail-{high:016x}{low:016x}"), rank)
     }
 
     /// A name that no other job has at the same time: plain ASCII without spaces.
@@ -250,6 +255,17 @@ impl Job {
     }
 }
 
+/// The address of a rank.
+fn ranked(id: &str, rank: u32) -> String {
+    format!("{id}-{rank}")
+}
+
+/// The rank that an address says.
+pub(crate) fn rank_in_address(address: &str) -> Option<u32> {
+    let (_, rank) = address.strip_prefix("taffrail-")?.split_once('-')?;
+    rank.parse().ok()
+}
+
 fn random_id() -> Result<String, Error> {
     let mut bytes = [0u8; 16];
     let mut filled = 0;
@@ -267,4 +283,18 @@ fn out_of_step(rank: u32, theirs: &str, mine: &str) -> String {
         "rank {rank} exchanges {theirs:?} while this rank exchanges {mine:?}; \
          every rank must open its endpoints in the same order"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_the_rank_that_it_was_made_for() {
+        let id = random_id().unwrap();
+        assert_eq!(rank_in_address(&ranked(&id, 17)), Some(17));
+        for none in [&*id, "taffrail-nobody-x", "other-1-2", ""] {
+            assert_eq!(rank_in_address(none), None, "{none}");
+        }
+    }
 }

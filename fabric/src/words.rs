@@ -33,6 +33,16 @@ pub fn numbered(what: &str, numbers: &[u32]) -> String {
     format!("{what}{s} {}", spans(numbers.iter().copied()))
 }
 
+/// Things that are named one by one where there may be many.
+pub const NAMED_MAX: usize = 4;
+
+/// The first few, and how many more there are.
+pub fn listed(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named = all[..all.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named}, and {more} more") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +52,13 @@ mod tests {
         assert_eq!(counted(0u64, "message"), "0 messages");
         assert_eq!(counted(1usize, "rank"), "1 rank");
         assert_eq!(counted(2u32, "process"), "2 processes");
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let words: Vec<String> = (0..6).map(|n: u32| n.to_string()).collect();
+        assert_eq!(listed(&words), "0, 1, 2, 3, and 2 more");
+        assert_eq!(listed(&words[..4]), "0, 1, 2, 3");
     }
 
     #[test]

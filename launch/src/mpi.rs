@@ -14,6 +14,7 @@ pub(crate) use needs::Needs;
 pub(crate) use provider::{found as found_provider, through_provider};
 
 use crate::log::note;
+use crate::run::App;
 use crate::{print, run};
 use linked::{Abi, Program};
 use std::ffi::{OsStr, OsString};
@@ -155,7 +156,7 @@ fn start(args: Args) -> Result<ExitCode, Error> {
     let args = Args { run, ..args };
     let mut programs = Vec::new();
     for app in args.run.apps() {
-        programs.push(linked::look(&app.program)?);
+        programs.push(linked::look_at_command(app.command())?);
     }
     // The first that is linked with an MPI has it for all; the others may be scripts.
     let program = programs.iter().find(|program| program.abi.is_some()).unwrap_or(&programs[0]);
@@ -190,19 +191,20 @@ fn say_of_shared_windows(needs: Needs, environment: &[(&'static str, OsString)])
 }
 
 /// What a program needs of its MPI, as far as its file shows.
-pub(crate) fn needs(program: &OsStr) -> Needs {
-    linked::look(program).map_or_else(|_| Needs::default(), |program| program.needs)
+pub(crate) fn needs(app: &App) -> Needs {
+    linked::look_at_command(app.command())
+        .map_or_else(|_| Needs::default(), |program| program.needs)
 }
 
 /// Whether a program is linked with Open MPI, as far as can be told from outside.
-pub(crate) fn is_open_mpi(program: &OsStr) -> bool {
+pub(crate) fn is_open_mpi(app: &App) -> bool {
     // What is wrong with it is said when it is started.
-    matches!(linked::look(program), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
+    matches!(linked::look_at_command(app.command()), Ok(Program { abi: Some(Abi::OpenMpi), .. }))
 }
 
 /// Whether a program is linked with an MPI, as far as its file shows.
-pub(crate) fn is_mpi(program: &OsStr) -> bool {
-    matches!(linked::look(program), Ok(Program { abi: Some(_), .. }))
+pub(crate) fn is_mpi(app: &App) -> bool {
+    matches!(linked::look_at_command(app.command()), Ok(Program { abi: Some(_), .. }))
 }
 
 /// Our own launcher, for what the MPI's own cannot do.

@@ -1,4 +1,4 @@
-//! Command lines as of `mpirun`: `-np N` is `-n N`.
+//! Command lines as of `mpirun`: `-np N`, `-np=N` and `-npN` are `-n N`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -22,13 +22,22 @@ pub(crate) fn replace(words: &mut [OsString], command: &clap::Command) {
     }
     let mut at = 0;
     while let Some(word) = words.get_mut(at) {
-        if word == "-np" {
-            *word = "--ranks".into();
+        if let Some(plain) = ranks(word) {
+            *word = plain;
         }
         if word == "--" || !is_option(word) {
             return;
         }
         at += if takes_next(word, command) { 2 } else { 1 };
+    }
+}
+
+/// `-np`, `-np=2` and `-np2`, as `clap` reads them.
+fn ranks(word: &OsStr) -> Option<OsString> {
+    let number = word.to_str()?.strip_prefix("-np")?;
+    match number.strip_prefix('=').unwrap_or(number) {
+        "" if number.is_empty() => Some("--ranks".into()),
+        number => Some(format!("--ranks={number}").into()),
     }
 }
 
@@ -99,6 +108,9 @@ mod tests {
             ("t run -n 2 --timeout -np a", "t run -n 2 --timeout -np a"),
             ("t run a -np 4", "t run a -np 4"),
             ("t run -np", "t run --ranks"),
+            ("t run -np=2 ./a -np=3", "t run --ranks=2 ./a -np=3"),
+            ("t mpi --label -np2 ./a -np3", "t mpi --label --ranks=2 ./a -np3"),
+            ("t run -n2 -- -np3", "t run -n2 -- -np3"),
             ("t info -np", "t info -np"),
             ("t", "t"),
             ("t -np 2", "t -np 2"),
@@ -110,12 +122,36 @@ mod tests {
     #[test]
     fn clap_reads_every_way_of_saying_how_many() {
         use clap::CommandFactory;
-        for line in ["-np 2 a", "--np 2 a", "-n2 a", "-n 2 a", "--ranks=2 a", "--np=2 a", "-n=2 a"]
-        {
+        for line in [
+            "-np 2 a",
+            "-np=2 a",
+            "-np2 a",
+            "--np 2 a",
+            "-n2 a",
+            "-n 2 a",
+            "--ranks=2 a",
+            "--np=2 a",
+            "-n=2 a",
+        ] {
             let words = ["t", "run"].into_iter().chain(line.split(' ')).map(OsString::from);
             let cli = Cli::try_parse_from(command_line(words, &Cli::command()));
             let Ok(Cli { command: Subcommand::Run(args) }) = cli else { panic!("{line}") };
             assert_eq!((args.ranks(), args.words_of_program()), (2, 1), "{line}");
+        }
+    }
+
+    #[test]
+    fn clap_says_of_wrong_numbers_what_they_are() {
+        use clap::CommandFactory;
+        for (line, why) in [
+            ("-np= a", "'--ranks <N>'"),
+            ("-npx a", "invalid value 'x' for '--ranks <N>'"),
+            ("-np=0 a", "0 is not in 1..=4096"),
+        ] {
+            let words = ["t", "run"].into_iter().chain(line.split(' ')).map(OsString::from);
+            let error = Cli::try_parse_from(command_line(words, &Cli::command())).err();
+            let error = error.expect(line).to_string();
+            assert!(error.contains(why), "{line}: {error}");
         }
     }
 

@@ -18,6 +18,7 @@ mod life;
 mod line;
 mod logger;
 mod members;
+mod open_barrier;
 pub(crate) mod outlets;
 mod output;
 pub(crate) mod own_program;
@@ -171,7 +172,7 @@ impl Args {
 
     /// Whether a program is linked with an MPI, as far as its file shows.
     fn has_mpi(&self) -> bool {
-        self.apps.iter().any(|app| crate::mpi::is_mpi(&app.program))
+        self.apps.iter().any(crate::mpi::is_mpi)
     }
 
     /// Whether messages are logged.
@@ -182,7 +183,7 @@ impl Args {
     /// Gives programs what they need of their MPI, or says that they do not get it.
     fn meet_needs(&mut self) {
         const ONE_INIT: &str = "MPIR_CVAR_FINALIZE_ATEXIT";
-        let needs = self.apps.iter().map(|app| crate::mpi::needs(&app.program));
+        let needs = self.apps.iter().map(crate::mpi::needs);
         let needs = needs.fold(Needs::default(), Needs::or);
         if needs.shared_windows {
             let why = if self.failures.log() { "--logging" } else { "taffrail run" };
@@ -259,7 +260,7 @@ fn start(args: Args) -> Result<u8, Failure> {
     let mut args = args.split()?;
     warn_of_unknown_variables();
     files::raise_limit();
-    args.pmix |= args.apps.iter().any(|app| crate::mpi::is_open_mpi(&app.program));
+    args.pmix |= args.apps.iter().any(crate::mpi::is_open_mpi);
     if args.pmix {
         taffrail_pmix::check()
             .map_err(|e| Failure::new(format!("Open MPI starts through PMIx: {e}")))?;

@@ -42,6 +42,12 @@ impl Endpoint {
         }
     }
 
+    /// A peer in a line for people: the rank that its launcher has given it, as far as that is known.
+    #[doc(hidden)]
+    pub fn peer_name(&self, rank: Rank) -> String {
+        crate::explain::peer_name(self, rank)
+    }
+
     /// Starts an operation that ends when a peer is gone, all operations with it have been reported, and all its
     /// messages received: its status has the rank, to be [forgotten](Self::forget). Peers that go while there is
     /// no such operation are reported by the next ones.

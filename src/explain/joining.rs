@@ -1,7 +1,7 @@
 //! What a rank waits for that has not met all others yet.
 
 use super::{processes, warn};
-use crate::explain::waiting::{NAMED_MAX, listed};
+use crate::words::{NAMED_MAX, listed};
 use crate::{Rank, environment};
 use std::time::Duration;
 

@@ -11,6 +11,11 @@ pub(super) fn rank_of(pid: i32) -> Option<Rank> {
     rank_in(&environment(pid)?)
 }
 
+/// The rank that the launcher of this process has told it.
+pub(crate) fn own_rank() -> Option<Rank> {
+    rank_of(std::process::id() as i32)
+}
+
 /// The processes of a rank of the job that `taffrail run` has given this name.
 pub(super) fn of_rank(job: &str, rank: Rank) -> Vec<i32> {
     let job = format!("TAFFRAIL_JOB={job}").into_bytes();

@@ -2,14 +2,12 @@
 
 use super::processes;
 use crate::engine::request::{ANY, Slot, Stage};
-use crate::words::counted;
+use crate::job::rank_in_address;
+use crate::words::{NAMED_MAX, counted, listed};
 use crate::{Endpoint, Rank};
 use std::collections::BTreeMap;
 use taffrail_fabric::{Fault, PeerId};
 use taffrail_matching::Posting;
-
-/// Receives, messages and ranks that are named one by one; of the rest only the number is said.
-pub(super) const NAMED_MAX: usize = 4;
 
 /// What the operations and queues of an endpoint wait for, without anything that changes while they wait.
 fn waiting(endpoint: &Endpoint) -> String {
@@ -29,13 +27,6 @@ fn waiting(endpoint: &Endpoint) -> String {
 /// One line for an endpoint to which nothing happens. The same until something changes.
 pub(crate) fn stalled(endpoint: &Endpoint) -> String {
     format!("{} waits {}", own_name(endpoint), waiting(endpoint))
-}
-
-/// The first few, and how many more there are.
-pub(super) fn listed(all: &[String]) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let named = all[..all.len() - more].join(", ");
-    if more == 0 { named } else { format!("{named}, and {more} more") }
 }
 
 /// Receives that no message has matched.
@@ -154,27 +145,29 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
 }
 
 /// A peer, as the user knows it. In an open job its number here says nothing to anybody: its launcher has
-/// given it a rank, perhaps, in its environment.
-fn name(endpoint: &Endpoint, rank: Rank) -> String {
-    let pid = endpoint.line.process_id(PeerId(rank));
-    match (pid, endpoint.is_open) {
-        (Some(pid), false) => format!("rank {rank} (pid {pid})"),
-        (None, false) => format!("rank {rank}"),
-        (Some(pid), true) => match processes::rank_of(pid) {
-            Some(rank) => format!("rank {rank} (pid {pid})"),
-            None => format!("process {pid}"),
-        },
-        (None, true) => format!("peer {rank}"),
+/// given it a rank, perhaps, in its environment, which is gone when its process has ended, and in its address.
+pub(crate) fn name(endpoint: &Endpoint, number: Rank) -> String {
+    let pid = endpoint.line.process_id(PeerId(number));
+    let rank = match endpoint.is_open {
+        false => Some(number),
+        true => pid
+            .and_then(processes::rank_of)
+            .or_else(|| rank_in_address(endpoint.line.address_of(PeerId(number))?)),
+    };
+    match (rank, pid) {
+        (Some(rank), Some(pid)) => format!("rank {rank} (pid {pid})"),
+        (Some(rank), None) => format!("rank {rank}"),
+        (None, Some(pid)) => format!("process {pid}"),
+        (None, None) => format!("peer {number}"),
     }
 }
 
 /// This rank, as the user knows it.
 fn own_name(endpoint: &Endpoint) -> String {
-    let pid = std::process::id();
-    match endpoint.is_open.then(|| processes::rank_of(pid as i32)) {
+    match endpoint.is_open.then(processes::own_rank) {
         None => format!("rank {}", endpoint.rank()),
         Some(Some(rank)) => format!("rank {rank}"),
-        Some(None) => format!("process {pid}"),
+        Some(None) => format!("process {}", std::process::id()),
     }
 }
 
@@ -212,10 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut_and_long_tags_are_fields_of_bits() {
-        let words: Vec<String> = (0..6).map(|n: u32| n.to_string()).collect();
-        assert_eq!(listed(&words), "0, 1, 2, 3, and 2 more");
-        assert_eq!(listed(&words[..4]), "0, 1, 2, 3");
+    fn long_tags_are_fields_of_bits() {
         assert_eq!(tag(7, 0), "7");
         assert_eq!(tag(1 << 32, 0), "0x100000000");
         assert_eq!(tag(1 << 32, 0xff), "0x100000000 (any bits in 0xff)");

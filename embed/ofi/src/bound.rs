@@ -7,6 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::wait::Wait;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::time::Instant;
 
 pub struct Bound {
     wait_obj: u32,
@@ -65,6 +66,18 @@ impl Bound {
     pub fn silence(&self) {
         if let Some(wait) = &self.wait {
             wait.silence();
+        }
+    }
+
+    /// The program has waited in vain since then: what for is said.
+    ///
+    /// # Safety
+    /// Open endpoints, and the lock.
+    #[cold]
+    pub unsafe fn waits_since(&self, since: Instant) {
+        for &endpoint in &self.endpoints {
+            // SAFETY: the caller's promise.
+            unsafe { (*endpoint).waits_since(since) };
         }
     }
 

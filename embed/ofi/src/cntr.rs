@@ -9,6 +9,7 @@ use crate::bound::Bound;
 use crate::call::{Refusal, answer};
 use crate::domain::{Domain, bad_flags};
 use crate::endpoint::Endpoint;
+use crate::patience::Patience;
 use crate::unsupported;
 use crate::wait::until;
 use std::ffi::{c_int, c_void};
@@ -25,6 +26,8 @@ pub struct Cntr {
     /// Operations that have ended well, and others.
     value: u64,
     errors: u64,
+    /// Of waits.
+    patience: Patience,
 }
 
 impl Cntr {
@@ -74,6 +77,7 @@ pub unsafe extern "C" fn open(
                 bound,
                 value: 0,
                 errors: 0,
+                patience: Patience::default(),
             };
             let _guard = (*domain).lock.take();
             (*domain).state.users += 1;
@@ -206,14 +210,26 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
         let look = || {
             with(cntr, |cntr| {
                 advance(cntr);
-                match (*cntr).value {
+                let over = match (*cntr).value {
                     value if value >= threshold => Some(0),
                     _ if (*cntr).errors != errors => Some(-FI_EAVAIL),
                     _ => None,
+                };
+                let cntr = &mut *cntr;
+                if over.is_some() {
+                    cntr.patience.found_something();
+                } else if let Some(since) = cntr.patience.found_nothing() {
+                    cntr.bound.waits_since(since);
                 }
+                over
             })
         };
-        let arm = || with(cntr, |cntr| (*cntr).bound.arm());
+        let arm = || {
+            with(cntr, |cntr| {
+                (*cntr).patience.sleeps();
+                (*cntr).bound.arm()
+            })
+        };
         until(wait.as_deref(), timeout, false, look, arm).unwrap_or(-libc::ETIMEDOUT)
     }
 }

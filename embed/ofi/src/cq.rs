@@ -1,7 +1,6 @@
 //! Completion queues. Reading one makes progress with the endpoints that are bound to it.
 
 mod entry;
-mod patience;
 mod read;
 
 use crate::abi::constants::*;
@@ -13,13 +12,13 @@ use crate::bound::Bound;
 use crate::call::{Refusal, answer};
 use crate::domain::{Domain, bad_flags};
 use crate::lock::{SHARED, SOLO};
+use crate::patience::Patience;
 use crate::unsupported;
 use std::collections::VecDeque;
 use std::ffi::{CString, c_int, c_void};
 
 use entry::Format;
 pub use entry::{Entry, Failure};
-use patience::Patience;
 
 #[repr(C)]
 pub struct Cq {

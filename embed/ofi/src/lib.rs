@@ -33,6 +33,7 @@ mod info;
 mod lock;
 mod mr;
 mod over;
+mod patience;
 mod progress;
 mod provider;
 mod reasons;

@@ -4,9 +4,13 @@ use super::Error;
 use super::needs::Needs;
 use goblin::elf::Elf;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// How programs and libraries begin.
+const ELF: &[u8; 4] = b"\x7fELF";
 
 /// Binary interfaces of MPI libraries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +54,36 @@ pub struct Program {
     pub library: Option<PathBuf>,
     /// What it needs of its MPI.
     pub needs: Needs,
+}
+
+/// Looks at what a command line starts: its first word, or, where that has no MPI, the first program with one
+/// among the words behind it, as in `valgrind ./program`. Not behind a launcher, which starts its program itself.
+///
+/// # Errors
+/// When there is no first word, or it cannot be read.
+pub fn look_at_command<'a>(words: impl Iterator<Item = &'a OsStr>) -> Result<Program, Error> {
+    let mut words = words.peekable();
+    let first = look(words.peek().copied().unwrap_or_default())?;
+    if first.abi.is_some() {
+        return Ok(first);
+    }
+    let behind = words.take_while(|word| !is_launcher(word)).skip(1).filter(|word| is_elf(word));
+    let mut programs = behind.filter_map(|word| look(word).ok());
+    Ok(programs.find(|program| program.abi.is_some()).unwrap_or(first))
+}
+
+/// Whether a word names a launcher of this or another MPI.
+fn is_launcher(word: &OsStr) -> bool {
+    let name = Path::new(word).file_name().unwrap_or_default();
+    let begins = |with: &&str| name.as_bytes().starts_with(with.as_bytes());
+    ["mpirun", "mpiexec", "orterun", "prterun", "prun", "srun", "taffrail"].iter().any(begins)
+}
+
+/// Whether a word names a program that is no script. Other files may be long.
+fn is_elf(word: &OsStr) -> bool {
+    let mut magic = [0; ELF.len()];
+    let file = find(word).and_then(|path| std::fs::File::open(path).ok());
+    file.is_some_and(|mut file| file.read_exact(&mut magic).is_ok() && magic == *ELF)
 }
 
 /// Looks at a program, in PATH if it is a mere name. Of a script, at its interpreter.
@@ -96,7 +130,7 @@ fn interpreter(bytes: &[u8]) -> Option<OsString> {
 
 fn linked(path: PathBuf, bytes: &[u8]) -> Result<Program, Error> {
     let none = |path, needs| Program { path, abi: None, library: None, needs };
-    if !bytes.starts_with(b"\x7fELF") {
+    if !bytes.starts_with(ELF) {
         return Ok(none(path, Needs::default()));
     }
     let elf = Elf::parse(bytes)
@@ -152,6 +186,21 @@ mod tests {
     }
 
     #[test]
+    fn launchers_are_told_by_their_names() {
+        for (word, is) in [
+            ("mpiexec.hydra", true),
+            ("/opt/bin/mpirun", true),
+            ("srun", true),
+            ("taffrail", true),
+            ("./run", false),
+            ("valgrind", false),
+            ("/opt/mpirun/a", false),
+        ] {
+            assert_eq!(is_launcher(OsStr::new(word)), is, "{word}");
+        }
+    }
+
+    #[test]
     fn scripts_name_their_interpreter() {
         let named = |text: &[u8]| interpreter(text).map(|name| name.into_string().unwrap());
         assert_eq!(named(b"#!/bin/sh -e\necho"), Some("/bin/sh".into()));
@@ -163,6 +212,12 @@ mod tests {
     #[test]
     fn programs_are_looked_up_like_a_shell_does() {
         assert!(look(OsStr::new("sh")).unwrap().abi.is_none());
+        let command = ["sh", "-c", "true", "x=/bin/sh", "/no/such", "/"].map(OsStr::new);
+        let found = look_at_command(command.into_iter()).unwrap();
+        assert!(
+            found.abi.is_none() && found.path.ends_with("sh"),
+            "the first, where none has an MPI"
+        );
         assert!(matches!(look(OsStr::new("no-such-program")), Err(Error::NoProgram(_))));
         assert!(matches!(look(OsStr::new("./no/such/program")), Err(Error::NoProgram(_))));
     }

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::mpirun;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 
@@ -61,13 +62,10 @@ pub(crate) fn split(ranks: u32, command: &[OsString]) -> Result<Vec<App>, Failur
         let mut plain = words.to_vec();
         mpirun::replace(&mut plain, &Next::command());
         let next = Next::try_parse_from(plain).map_err(|e| {
-            let why = e.to_string();
-            let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let got: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
             usage(format!(
-                "behind `{SEPARATOR}` expected [-n N] PROGRAM [ARGS]..., got {:?}: {why}; put -- in front of \
-                 the first program if `{SEPARATOR}` is an argument of it",
-                got.join(" ")
+                "behind `{SEPARATOR}` expected [-n N] PROGRAM [ARGS]..., got {}; put -- in front of the first \
+                 program if `{SEPARATOR}` is an argument of it",
+                got(words, &e)
             ))
         })?;
         apps.push(App::new(next.ranks, next.command));
@@ -76,6 +74,22 @@ pub(crate) fn split(ranks: u32, command: &[OsString]) -> Result<Vec<App>, Failur
     match total {
         0..=RANKS_MAX => Ok(apps),
         _ => Err(usage(format!("expected at most {RANKS_MAX} ranks, got {total} in all programs"))),
+    }
+}
+
+/// What stands behind a separator, and what is wrong with it.
+fn got(words: &[OsString], error: &clap::Error) -> String {
+    let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let text = text.join(" ");
+    match error.kind() {
+        _ if words.is_empty() => "nothing".to_owned(),
+        // What is missing stands in the lines behind the first.
+        ErrorKind::MissingRequiredArgument => format!("{text:?} without a PROGRAM"),
+        _ => {
+            let why = error.to_string();
+            let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("{text:?}: {why}")
+        }
     }
 }
 
@@ -99,6 +113,10 @@ mod tests {
         let expected = [(2, "a -x"), (3, "b -n 4"), (1, "c --ranks 5 x:y")];
         assert_eq!(three, expected.map(|(ranks, words)| (ranks, words.to_owned())));
         assert_eq!(apps(1, "a -np 7 : -np 2 b -np 3").unwrap()[1], (2, "b -np 3".into()));
+        assert_eq!(
+            apps(1, "a : -np=2 b : -np3 c").unwrap()[1..],
+            [(2, "b".into()), (3, "c".into())]
+        );
         assert_eq!(apps(1, "a : -n 2 -- -b").unwrap()[1], (2, "-b".into()));
     }
 
@@ -106,8 +124,11 @@ mod tests {
     fn what_is_no_program_is_refused() {
         for (line, why) in [
             (": b", "expected PROGRAM in front of `:`"),
-            ("a :", "behind `:` expected [-n N] PROGRAM"),
-            ("a : -n 2", "got \"-n 2\""),
+            ("a :", "behind `:` expected [-n N] PROGRAM [ARGS]..., got nothing; put -- in front"),
+            ("a : : b", "got nothing; put"),
+            ("a : -n 2", "got \"-n 2\" without a PROGRAM; put"),
+            ("a : -np=2", "got \"-np=2\" without a PROGRAM; put"),
+            ("a : -n", "got \"-n\": a value is required for '--ranks <N>'"),
             ("a : --bind core b", "unexpected argument '--bind'"),
             ("a : -n 0 b", "0 is not in 1..=4096"),
             ("a : -n 4096 b", "at most 4096 ranks, got 4097"),

@@ -5,6 +5,7 @@ use super::heartbeat::Heartbeats;
 use super::keyboard::Keyboard;
 use super::life::{Event, Life};
 use super::members::Members;
+use super::open_barrier::BarrierWatch;
 use super::outlets::{self, Outlets, To};
 use super::output::Output;
 use super::ranks::{self, Rank, RankEnv};
@@ -51,6 +52,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         recovery: Recovery::new(plan, args, digest, &guard)?,
         guard,
         members: Members::new(args.ranks),
+        barrier: BarrierWatch::default(),
         heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
         timeout: args.timeout,
         started: Instant::now(),
@@ -88,6 +90,7 @@ pub(super) struct Job<'a> {
     pub(super) recovery: Option<Recovery>,
     pub(super) guard: Guard,
     pub(super) members: Members,
+    barrier: BarrierWatch,
     /// If ranks that hang are to be killed.
     heartbeats: Option<Heartbeats>,
     timeout: Option<Duration>,
@@ -210,6 +213,7 @@ impl Job<'_> {
         events.extend(self.timed_out());
         events.extend(self.overdue());
         events.push(Event::Tick);
+        self.look_at_barrier();
         Ok(events)
     }
 
@@ -317,7 +321,8 @@ impl Job<'_> {
     /// When something is to be done if nothing happens before.
     fn due(&self) -> Option<Instant> {
         let limit = self.timeout.filter(|_| !self.life.is_ending());
-        let of_job = self.life.due().into_iter().chain(limit).map(|at| self.started + at);
+        let of_job = self.life.due().into_iter().chain(limit).chain(self.barrier.due());
+        let of_job = of_job.map(|at| self.started + at);
         of_job.chain(self.heartbeats.as_ref().map(Heartbeats::due)).min()
     }
 
@@ -334,6 +339,18 @@ impl Job<'_> {
         overdue.into_iter().map(|rank| Event::Overdue { rank, limit }).collect()
     }
 
+    /// Says who has not come to a barrier that others have waited in for long.
+    fn look_at_barrier(&mut self) {
+        let open = self.server.open_barrier().filter(|_| !self.life.is_ending());
+        let ranks = &self.ranks;
+        let who = |rank: usize| {
+            let stopped = if ranks[rank].is_stopped() { ", which is stopped," } else { "" };
+            format!("{}{stopped}", ranks[rank].name(rank))
+        };
+        let line = self.barrier.look(self.started.elapsed(), open, who);
+        line.iter().for_each(|line| say(line));
+    }
+
     /// A rank has ended; a process it left behind may still hold its output open.
     pub(super) fn finish_output(&mut self, number: usize) {
         let Rank { out, err, .. } = &mut self.ranks[number];
@@ -342,7 +359,7 @@ impl Job<'_> {
     }
 
     pub(super) fn who(&self, rank: usize) -> String {
-        format!("rank {rank} (pid {})", self.ranks[rank].pid())
+        self.ranks[rank].name(rank)
     }
 }
 

@@ -96,6 +96,14 @@ impl Job<'_> {
                 let why = format!("cannot answer {}: {e}", self.who(to));
                 Some(Event::Trouble { status: 1, why })
             }
+            ServerAction::SpawnRefused => {
+                crate::log::note(&format!(
+                    "{} asks for further processes (MPI_Comm_spawn): taffrail run starts none, and refuses; \
+                     start all ranks at once, or use the launcher of the MPI (taffrail mpi)",
+                    self.who(from)
+                ));
+                None
+            }
             ServerAction::Abort { code, message } => {
                 Some(Event::Aborted { rank: from, code, text: message })
             }

@@ -150,6 +150,11 @@ impl Rank {
         Pid::from_child(&self.process)
     }
 
+    /// The process, as the user knows it.
+    pub fn name(&self, number: usize) -> String {
+        format!("rank {number} (pid {})", self.pid())
+    }
+
     pub fn runs(&self) -> bool {
         self.runs
     }

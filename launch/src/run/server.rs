@@ -5,6 +5,7 @@
 //! had asked for in vain it asks for in vain as often. Only the addresses of Taffrail's own programs
 //! change with each process: those are to be put again before anybody gets them.
 
+use super::open_barrier::OpenBarrier;
 use std::collections::HashMap;
 use taffrail::pmi::{self, Message, WireError};
 
@@ -76,6 +77,8 @@ pub enum ServerAction {
         /// What it says.
         message: Message,
     },
+    /// The rank has asked for further processes, and got the answer that there are none.
+    SpawnRefused,
     /// The rank wants the job to end.
     Abort {
         /// The status it wants.
@@ -302,6 +305,13 @@ impl Server {
         (0..self.ranks.len()).map(out).collect()
     }
 
+    /// The barrier that some ranks wait in, if any do.
+    pub fn open_barrier(&self) -> Option<OpenBarrier> {
+        let waits = |rank: &u32| self.ranks[*rank as usize].state == State::InBarrier;
+        let (waiting, missing): (Vec<u32>, _) = (0..self.ranks.len() as u32).partition(waits);
+        (!waiting.is_empty()).then_some(OpenBarrier { number: self.completed, waiting, missing })
+    }
+
     fn stuck(&self) -> Option<ServerAction> {
         let first = |state| self.ranks.iter().position(|r| r.state == state);
         Some(ServerAction::Stuck { waiting: first(State::InBarrier)?, gone: first(State::Gone)? })
@@ -314,7 +324,7 @@ impl Server {
         }
         self.ranks[rank].state = State::Running;
         let message = refused("spawn_result", "this_launcher_starts_no_further_processes");
-        vec![ServerAction::Say { to: rank, message }]
+        vec![ServerAction::SpawnRefused, ServerAction::Say { to: rank, message }]
     }
 }
 

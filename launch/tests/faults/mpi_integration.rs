@@ -31,6 +31,20 @@ fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
     }
 }
 
+/// Open MPI ends with a barrier of the launcher: that one rank computes for long before it is said by the launcher.
+#[test]
+fn a_rank_that_does_not_come_to_the_end_is_named_to_those_that_wait_there() {
+    let (Some(bench), Some(mpi)) = (Bench::new(), installed::open_mpi()) else { return };
+    let ended = bench.mpi(&mpi, &["run", "-n", "2"], "mpi-late-finalize.c", &["13"]);
+    ended.is_right();
+    let said: Vec<_> = ended.err.lines().filter(|line| line.contains("barrier")).collect();
+    assert_eq!(said.len(), 1, "{ended:#?}");
+    assert!(
+        said[0].contains(" that rank 1 (pid ") && said[0].contains("rank 0 waits in"),
+        "{ended:#?}"
+    );
+}
+
 /// A rank that was killed cannot go on while its peer is stopped.
 #[test]
 fn a_restarted_rank_says_which_peer_is_stopped() {
@@ -163,5 +177,17 @@ fn windows_in_shared_memory_work_or_are_named() {
         let ended = ended(&mut command);
         let found = (ended.err.matches(said).count(), ended.out.matches("BAD").count());
         assert_eq!((ended.status, found), (Some(0), (lines, bad)), "{ended:#?}");
+    }
+}
+
+/// The job goes on with the ranks that it has.
+#[test]
+fn further_processes_are_refused_with_a_line() {
+    let (Some(bench), Some(mpich)) = (Bench::new(), installed::mpich()) else { return };
+    for how in [&["run", "-n", "2"][..], &["run", "-n", "2", "--logging", "pessimistic"]] {
+        let job = bench.mpi(&mpich, how, "spawn.c", &[]);
+        job.is_right();
+        let line = "asks for further processes (MPI_Comm_spawn)";
+        assert!(job.out.contains("refused") && job.err.matches(line).count() == 1, "{job:?}");
     }
 }

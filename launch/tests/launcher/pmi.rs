@@ -64,6 +64,23 @@ fn a_rank_that_asks_without_listening_does_not_disturb_others() {
     assert_eq!(job.out.lines().filter(|line| *line == "cmd=appnum appnum=0").count(), 50);
 }
 
+/// Who waits there sleeps, and cannot say so itself.
+#[test]
+fn who_does_not_come_to_a_barrier_for_long_is_named_once() {
+    let job = ranks(
+        3,
+        "[ $PMI_RANK = 1 ] && sleep 12; ask cmd=barrier_in >/dev/null
+         [ $PMI_RANK = 2 ] && sleep 1; ask cmd=barrier_in >/dev/null",
+    );
+    assert_eq!(job.status, 0, "{}", job.err);
+    let said: Vec<_> = job.err.lines().filter(|line| line.contains("barrier")).collect();
+    assert_eq!(said.len(), 1, "{}", job.err);
+    let line = "taffrail: ranks 0, 2 wait in a barrier of the launcher (as in MPI_Init and MPI_Finalize) that \
+                rank 1 (pid ";
+    assert!(said[0].starts_with(line), "{}", said[0]);
+    assert!(said[0].ends_with(") has not entered; nothing has happened for 10 s"), "{}", said[0]);
+}
+
 #[test]
 fn a_barrier_that_a_rank_left_out_ends_the_job() {
     let job = ranks(2, "[ $PMI_RANK = 1 ] && exit 0; ask cmd=barrier_in; exec sleep 50");

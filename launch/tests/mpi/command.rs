@@ -83,6 +83,43 @@ fn a_dry_run_prints_a_line_that_a_shell_can_run() {
     assert_eq!((typed.status, typed.out), (run.status, run.out));
 }
 
+/// A program whose loader is to find a library of this name.
+fn linked_with(library: &str, all: &Installed) -> PathBuf {
+    let (source, library, program) = (all.path("a.c"), all.path(library), all.path("linked"));
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let name = format!("-Wl,-soname,{}", library.file_name().unwrap().display());
+    let compile = |what: &[&std::ffi::OsStr]| {
+        let status = Command::new("cc").args(what).arg(&source).status();
+        assert!(status.expect("a C compiler is installed").success());
+    };
+    compile(&["-shared".as_ref(), name.as_ref(), "-o".as_ref(), library.as_ref()]);
+    let linked = ["-Wl,--no-as-needed".as_ref(), library.as_ref()];
+    compile(&[&["-o".as_ref(), program.as_ref()], &linked[..]].concat());
+    program
+}
+
+#[test]
+fn behind_another_program_the_first_that_has_an_mpi_decides() {
+    let all = Installed::new(&[("mpiexec.openmpi", OPEN_MPI), ("mpiexec.mpich", MPICH)]);
+    let program = linked_with("libmpi.so.12", &all);
+    let program = program.to_str().unwrap();
+    let dry = |words: &[&str]| {
+        let start = ["mpi", "-n", "1", "--dry-run"];
+        ended(&mut all.taffrail(&[&start, words].concat())).out
+    };
+    for words in [&["program", "-q", "--", program][..], &["program", "program", program]] {
+        let out = dry(words);
+        assert!(out.contains("FI_PROVIDER=taffrail") && out.contains("mpiexec.mpich"), "{out}");
+    }
+    // A launcher starts its program itself.
+    for words in
+        [&["program"][..], &["program", "mpiexec.mpich", program], &["program", "/no/such"]]
+    {
+        let out = dry(words);
+        assert!(out.contains("mpiexec.openmpi"), "{out}");
+    }
+}
+
 #[test]
 fn what_the_user_has_set_stays() {
     let all = Installed::new(&[("mpiexec", MPICH)]);

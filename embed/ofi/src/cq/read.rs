@@ -66,10 +66,7 @@ unsafe fn take<const SAFE: bool>(
                 return nothing_asked_for(cq);
             }
             if let Some(since) = cq.patience.found_nothing() {
-                for index in 0.. {
-                    let Some(endpoint) = cq.bound.get(index) else { break };
-                    (*endpoint).waits_since(since);
-                }
+                cq.bound.waits_since(since);
             }
             return -FI_EAGAIN as isize;
         }

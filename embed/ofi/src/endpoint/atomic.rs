@@ -16,6 +16,7 @@ use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use taffrail::words::counted;
 use taffrail::{Atomic, AtomicOp};
 
 const fn table<const SAFE: bool>() -> fi_ops_atomic {
@@ -153,7 +154,7 @@ impl Endpoint {
         self.started(started, operation)
     }
 
-    /// What is told of an operation.
+    /// The completion of an operation.
     fn atomic_operation(&self, form: Form, context: *mut c_void, flags: u64) -> Operation {
         let tell = self.tx.tells_of(flags);
         match form {
@@ -166,8 +167,9 @@ impl Endpoint {
 #[cold]
 fn bad_count(count: usize, most: usize) -> c_int {
     say(&format!(
-        "an atomic operation on {count} elements: there must be 1 to {most} of them, as many \
-         in each place and an address to each (FI_EINVAL)"
+        "an atomic operation on {}: expected 1 to {most}, as many for the operands as for the results, and \
+         none of them at address 0 (FI_EINVAL)",
+        counted(count, "element")
     ));
     -FI_EINVAL
 }

@@ -167,11 +167,10 @@ impl Endpoint {
         }
         self.refused.push(*rank);
         match fault {
-            Fault::Unreachable { .. } => say(&format!("no way to a peer: {fault}")),
-            _ => {
-                let address = self.engine.peer_address(*rank).unwrap_or("unknown");
-                say(&format!("the peer at {address} is refused: {error}"));
+            Fault::Unreachable { .. } => {
+                say(&format!("no way to {}: {fault}", self.engine.peer_name(*rank)));
             }
+            _ => say(&format!("{} is refused: {error}", self.engine.peer_name(*rank))),
         }
     }
 

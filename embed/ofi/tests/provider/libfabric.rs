@@ -106,6 +106,42 @@ fn the_promises_of_the_manual_are_kept() {
 }
 
 #[test]
+fn unusual_arguments_are_taken_or_refused() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "unusual", &["-lfabric"]);
+    for threads in ["one", "safe"] {
+        let said = printed(folder.run(&program).arg(threads));
+        assert!(said.contains("unusual arguments are taken or refused"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_waits_for_a_counter_for_long_says_what_for() {
+    let Some(compiler) = compiler() else { return };
+    let folder = Folder::new();
+    let program = folder.compile(&compiler, "counters", &["-lfabric"]);
+    let wait = |object: &str, ms: &str| {
+        let ended = folder.run(&program).args([object, ms]).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+        said
+    };
+    std::thread::scope(|scope| {
+        for object in ["none", "object"] {
+            scope.spawn(move || {
+                let said = wait(object, "6000");
+                assert_eq!(said.lines().count(), 1, "{object}: {said}");
+                let what = "from any rank, tag 7); nothing has happened for 10 s";
+                let waits = said.contains(" waits for the messages of ") && said.contains(what);
+                assert!(waits, "{object}: {said}");
+                assert_eq!(wait(object, "100"), "", "{object}");
+            });
+        }
+    });
+}
+
+#[test]
 fn memory_is_reached_as_its_registration_allows() {
     let Some(compiler) = compiler() else { return };
     let folder = Folder::new();

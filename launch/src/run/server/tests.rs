@@ -65,8 +65,29 @@ fn what_cannot_be_done_is_refused_and_said_why() {
     for line in ["mcmd=spawn", "nprocs=2", "execname=x"] {
         assert!(s.hear(0, line.as_bytes()).unwrap().is_empty());
     }
-    assert!(ask(&mut s, 0, "endcmd\n").contains("spawn_result rc=-1"));
+    let actions = s.hear(0, b"endcmd\n").unwrap();
+    let [ServerAction::SpawnRefused, ServerAction::Say { to: 0, message }] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert!(message.to_line().unwrap().contains("spawn_result rc=-1"), "{message:?}");
     assert!(s.hear(0, b"\x00\xff").is_err());
+}
+
+#[test]
+fn who_is_in_a_barrier_and_who_is_not_is_known() {
+    let mut s = server(3);
+    assert_eq!(s.open_barrier(), None);
+    let open = |number, waiting: &[u32], missing: &[u32]| {
+        Some(OpenBarrier { number, waiting: waiting.to_vec(), missing: missing.to_vec() })
+    };
+    assert!(s.hear(1, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(0, &[1], &[0, 2]));
+    assert!(s.hear(2, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(0, &[1, 2], &[0]));
+    assert_eq!(s.hear(0, b"cmd=barrier_in").unwrap().len(), 3);
+    assert_eq!(s.open_barrier(), None);
+    assert!(s.hear(0, b"cmd=barrier_in").unwrap().is_empty());
+    assert_eq!(s.open_barrier(), open(1, &[0], &[1, 2]));
 }
 
 #[test]

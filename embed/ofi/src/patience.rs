@@ -1,4 +1,5 @@
-//! How long a read of a queue looks before it says that there is nothing.
+//! How long a read of a queue looks before it says that there is nothing; and when a program has looked at a
+//! queue or waited for a counter in vain for so long that it is said what for.
 //!
 //! A program that waits reads again and again. Between two reads it does this and that: MPICH gives the
 //! processor away each time, which takes longer than most messages are on their way. So a read that such
