@@ -6,8 +6,11 @@ use crate::tx::{Payload, Tx};
 use crate::wait::Watch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::sockopt::socket_domain;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, SendFlags, Shutdown, recv, recvmsg, send, shutdown,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, Shutdown, recv, recvmsg, send,
+    shutdown,
 };
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,6 +32,7 @@ pub(crate) struct Link {
     failure: Option<Errno>,
     /// Whether the socket is watched for room.
     wants_room: bool,
+    is_network: bool,
 }
 
 impl Link {
@@ -40,7 +44,8 @@ impl Link {
     ) -> Link {
         let tx = Tx::new(HEADER + lengths.max_message + SHORT_ROOM);
         let rx = Rx::new(peer, lengths);
-        Link { socket, peer, incarnation, rx, tx, failure: None, wants_room: false }
+        let is_network = !matches!(socket_domain(&socket), Ok(AddressFamily::UNIX));
+        Link { socket, peer, incarnation, rx, tx, failure: None, wants_room: false, is_network }
     }
 
     pub(crate) fn socket(&self) -> &OwnedFd {
@@ -65,10 +70,11 @@ impl Link {
         self.rx.token()
     }
 
-    /// Whether everything that was accepted is written, and a goodbye would be.
+    /// Whether the peer's kernel has everything that was accepted, and there is room for a goodbye.
     pub(crate) fn is_flushed(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.tx.is_empty()
+            && !self.has_unreceived()
             && poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&now)) == Ok(1)
     }
 
@@ -168,7 +174,7 @@ impl Link {
     }
 
     /// Says goodbye if everything before it could be written. Does not wait.
-    pub(crate) fn leave(&mut self, buffer: &mut [u8]) {
+    pub(crate) fn say_goodbye(&mut self) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while !self.tx.is_empty() && matches!(self.tx.flush(self.socket.as_fd(), |_| {}), Ok(1..)) {
         }
@@ -177,11 +183,26 @@ impl Link {
             let _ = send(&self.socket, &Frame::Goodbye.encode(), flags);
         }
         let _ = shutdown(&self.socket, Shutdown::Write);
+    }
+
+    /// Drops what the peer still sends: to close a connection with unread bytes would reset it, and take from the
+    /// peer what it has not received. Whether that can still happen.
+    pub(crate) fn is_leaving(&self, buffer: &mut [u8]) -> bool {
         for _ in 0..MAX_LAST_READS {
             if !matches!(recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT), Ok((_, 1..))) {
                 break;
             }
         }
+        self.has_unreceived()
+    }
+
+    /// Whether bytes have left this process that the peer's kernel has not received.
+    fn has_unreceived(&self) -> bool {
+        type Unreceived = Getter<{ libc::TIOCOUTQ as Opcode }, libc::c_int>;
+        // SAFETY: the call writes one number; this is what it does for sockets of this family.
+        let count = || unsafe { ioctl(&self.socket, Unreceived::new()) };
+        // The other end of a pair of `AF_UNIX` sockets has at once what is written.
+        self.is_network && count().is_ok_and(|bytes| bytes > 0)
     }
 }
 

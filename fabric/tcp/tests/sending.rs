@@ -6,13 +6,14 @@ mod raw;
 use raw::{Notes, Told, connection, frame, goodbye, head, pattern, rank_0};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{
     Arming, Fabric, Fault, Head, Incarnation, LinkEvent, LogRange, PeerId, Refused, Segment,
     SegmentId, SendMemory, Sent, Source, Token, UserBytes, Wait,
 };
-use taffrail_tcp::{Config, TcpFabric};
+use taffrail_tcp::{Config, Connection, TcpFabric};
 
 const PEER: PeerId = PeerId(1);
 const MAX: usize = 64 << 10;
@@ -199,27 +200,43 @@ fn sends_under_way_end_with_the_link_in_an_error_once() {
 #[test]
 fn what_had_arrived_is_read_after_a_write_has_failed() {
     for last in [goodbye(), vec![]] {
-        let (mut fabric, mut ends) = rank_0(1, Config::default());
-        let mut notes = Notes::default();
-        // So that the peer ends with unread bytes, which resets the connection.
-        fabric.send(PEER, head(1, 0), Source::Bytes(b"unread")).expect("room");
-        for number in 0..30 {
-            ends[0].write_all(&frame(1, number, &pattern(1, 4000))).unwrap();
-        }
-        ends[0].write_all(&last).unwrap();
-        drop(ends);
-        // The failure of a write is no news yet: a goodbye may be waiting.
-        let failed = fabric.send(PEER, Head::default(), Source::Bytes(b"too late"));
-        assert_eq!(failed, Err(Refused::Busy));
-        assert_eq!(fabric.arm(), Arming::Ready);
-        notes.settle(&mut fabric);
-        let told = notes.take();
-        assert_eq!(told.len(), 31, "all messages, and the end of the link");
-        match (&told[30], last.is_empty()) {
-            (Told::Link(1, LinkEvent::Closed), false) => {}
-            (Told::Link(1, LinkEvent::Broken(Fault::Lost(_))), true) => {}
-            other => panic!("{other:?}"),
-        }
+        let (here, there) = UnixStream::pair().expect("a pair of sockets");
+        reset_behind(30, &last, connection(1, 0, here), there);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let there = TcpStream::connect(listener.local_addr().expect("bound")).expect("a listener");
+        there.set_nodelay(true).expect("as a fabric's end is");
+        let here = listener.accept().expect("it connects").0;
+        // As many as the kernel certainly receives at once.
+        reset_behind(10, &last, connection(1, 0, here), there);
+    }
+}
+
+/// A peer that resets the connection by ending with unread bytes, behind `count` messages and `last`.
+fn reset_behind(count: usize, last: &[u8], connection: Connection, mut end: impl Read + Write) {
+    let fabric = TcpFabric::new(PeerId(0), 2, vec![connection], Config::default());
+    let mut fabric = fabric.expect("connected sockets");
+    let mut notes = Notes::default();
+    fabric.send(PEER, head(1, 0), Source::Bytes(b"unread")).expect("room");
+    for number in 0..count as u32 {
+        end.write_all(&frame(1, number, &pattern(1, 4000))).expect("room");
+    }
+    end.write_all(last).expect("room");
+    drop(end);
+    // The failure of a write is no news yet: a goodbye may be waiting.
+    let failed = fabric.send(PEER, Head::default(), Source::Bytes(b"too late"));
+    assert_eq!(failed, Err(Refused::Busy));
+    assert_eq!(fabric.arm(), Arming::Ready);
+    notes.settle(&mut fabric);
+    let messages = notes.told.iter().filter(|told| matches!(told, Told::Message(..))).count();
+    assert_eq!(
+        (messages, notes.told.len()),
+        (count, count + 1),
+        "all messages, and the end of the link"
+    );
+    match (&notes.told[count], last.is_empty()) {
+        (Told::Link(1, LinkEvent::Closed), false) => {}
+        (Told::Link(1, LinkEvent::Broken(Fault::Lost(_))), true) => {}
+        other => panic!("{other:?}"),
     }
 }
 

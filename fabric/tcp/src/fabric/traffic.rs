@@ -6,10 +6,15 @@ use crate::log::SEGMENT;
 use crate::rx::End;
 use crate::tx::{Lender, Payload};
 use crate::wait::Ready;
+use std::time::Duration;
 use taffrail_fabric::{
     Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
     Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source,
 };
+
+/// How long a leaver waits at most until peers have received its goodbye, and how often it looks.
+const LAST_WAITS: u32 = 200;
+const LAST_WAIT: Duration = Duration::from_millis(1);
 
 impl Fabric for TcpFabric {
     const STREAMS: bool = true;
@@ -224,12 +229,20 @@ impl SendMemory for TcpFabric {
 }
 
 impl Drop for TcpFabric {
-    /// Says goodbye, so that peers need not take this for a failure.
+    /// Says goodbye, so that peers need not take this for a failure, and waits a little until they have received it.
     fn drop(&mut self) {
-        for peer in &mut self.peers {
-            if let Peer::Up(link) = peer {
-                link.leave(&mut self.buffer);
+        let up = |peer: &mut Peer| match std::mem::replace(peer, Peer::Myself) {
+            Peer::Up(link) => Some(link),
+            Peer::Myself | Peer::Down(..) => None,
+        };
+        let mut links: Vec<_> = self.peers.iter_mut().filter_map(up).collect();
+        links.iter_mut().for_each(|link| link.say_goodbye());
+        for _ in 0..LAST_WAITS {
+            links.retain(|link| link.is_leaving(&mut self.buffer));
+            if links.is_empty() {
+                break;
             }
+            std::thread::sleep(LAST_WAIT);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A peer that writes bytes and not messages, and a sink that notes everything.
 #![allow(dead_code, reason = "no test program uses all of it")]
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use taffrail_fabric::{
     Body, Fabric, Fault, Head, Incarnation, LinkEvent, PeerId, Sink, Take, Token, UserBuf,
@@ -46,7 +47,7 @@ pub fn rank_0(peers: u32, config: Config) -> (TcpFabric, Vec<UnixStream>) {
     (fabric.expect("connected sockets"), ends)
 }
 
-pub fn connection(peer: u32, incarnation: u32, socket: UnixStream) -> Connection {
+pub fn connection(peer: u32, incarnation: u32, socket: impl Into<OwnedFd>) -> Connection {
     let (peer, incarnation) = (PeerId(peer), Incarnation(incarnation));
     Connection { peer, incarnation, socket: socket.into() }
 }
