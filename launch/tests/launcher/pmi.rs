@@ -69,7 +69,7 @@ fn a_rank_that_asks_without_listening_does_not_disturb_others() {
 fn who_does_not_come_to_a_barrier_for_long_is_named_once() {
     let job = ranks(
         3,
-        "[ $PMI_RANK = 1 ] && sleep 12; ask cmd=barrier_in >/dev/null
+        "[ $PMI_RANK = 1 ] && sleep 16; ask cmd=barrier_in >/dev/null
          [ $PMI_RANK = 2 ] && sleep 1; ask cmd=barrier_in >/dev/null",
     );
     assert_eq!(job.status, 0, "{}", job.err);
