@@ -5,7 +5,7 @@ use super::{Bench, pattern};
 use crate::{Fabric, Head, Refused, Source};
 
 /// A fabric that takes more than this for a receiver that never polls has no bound.
-const BOUND: usize = 32 << 20;
+const BOUND: usize = 256 << 20;
 
 /// Sends end in `Busy`; what was accepted arrives, and there is room again.
 pub fn ends_in_busy<B: Bench>(bench: &B) {
