@@ -5,22 +5,29 @@
 //!
 //! ```ignore
 //! taffrail_fabric::conformance!(MyBench);            // one #[test] for each property
+//! taffrail_fabric::conformance!(@messages MyBench);  // or: those of messages and links only,
+//! taffrail_fabric::conformance!(@reached MyBench);   // those of memory that peers reach only
+//! taffrail_fabric::conformance!(@unordered MyBench); // instead of @messages, without order
 //! taffrail_fabric::conformance!(@memory MyBench);    // those of an owner of log memory
 //! taffrail_fabric::conformance_processes!(MyBench);  // those that kill a peer process
 //! ```
 //!
 //! Tests with random choices print their seed when they fail; `TAFFRAIL_SEED=<seed>` repeats them.
 //! What each property means is shown by the small fabric in [`loopback`](crate::loopback), and that
-//! the suite notices when one does not hold by that fabric's bad [`Manners`](crate::loopback::Manners).
+//! the suite notices when one does not hold by that fabric with a [`Defect`](crate::faulty::Defect).
 
+pub mod bodies;
 pub mod closing;
 pub mod death;
 pub mod deregister;
+pub mod later;
+pub mod links;
 pub mod memory;
 pub mod messages;
 pub mod order;
 pub mod pressure;
 pub mod segments;
+pub mod unordered;
 pub mod views;
 pub mod waiting;
 
@@ -31,6 +38,7 @@ mod process;
 mod ram;
 mod roles;
 mod seed;
+mod seen;
 mod stream;
 
 pub use exchange::{Seat, mesh_of_joined};
@@ -64,23 +72,44 @@ pub trait Processes: Bench {
 /// [`Bench`](crate::conformance::Bench).
 #[macro_export]
 macro_rules! conformance {
-    (@memory $bench:expr) => {
-        $crate::conformance!(@each $bench; segments { sent_again_and_again, released_before_it_is_read });
-    };
-    ($bench:expr) => {
+    (@messages $bench:expr) => {
         $crate::conformance!(@each $bench;
             messages { identity, heads, sizes, too_long, gather_every_split, gather_long, to_itself }
             order { interleaved_peers, threads }
             pressure { ends_in_busy, busy_with_itself, busy_is_between_two }
+            waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
+            closing { after_all_messages, others_go_on, disconnected, in_threads }
+            later { unchanged, each_ends_once, a_peer_goes }
+            bodies { in_part, kept, disconnected }
+            links { drained, flushed }
+        );
+    };
+    (@unordered $bench:expr) => {
+        $crate::conformance!(@each $bench;
+            messages { identity, heads, sizes, too_long, gather_every_split, gather_long }
+            unordered { each_once, all_before_the_end }
+            waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
+            later { unchanged, each_ends_once, a_peer_goes }
+            bodies { in_part, kept, disconnected }
+            links { drained, flushed }
+        );
+    };
+    (@reached $bench:expr) => {
+        $crate::conformance!(@each $bench;
             memory {
                 allocation, every_size, many_at_once, both_ways_in_threads, outside_of_a_region,
                 unknown_regions, garbage_keys
             }
             deregister { stale_keys, get_under_way, put_under_way }
             views { shows_the_bytes, outlives_everyone }
-            waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
-            closing { after_all_messages, others_go_on, disconnected, in_threads }
         );
+    };
+    (@memory $bench:expr) => {
+        $crate::conformance!(@each $bench; segments { sent_again_and_again, released_before_it_is_read });
+    };
+    ($bench:expr) => {
+        $crate::conformance!(@messages $bench);
+        $crate::conformance!(@reached $bench);
     };
     (@each $bench:expr; $($group:ident { $($name:ident),* })*) => {
         $(mod $group {

@@ -15,6 +15,8 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "conformance")]
+pub mod faulty;
+#[cfg(feature = "conformance")]
 pub mod loopback;
 
 mod copying;

@@ -1,13 +1,11 @@
 //! The contract of [`Fabric`] in its plainest form: queues under one lock, inside one process.
 //!
 //! This is the executable specification that a backend's author can step through, and what the
-//! conformance suite is tested against: as it should be, and with each of its bad [`Manners`]. It
+//! conformance suite is tested against: as it is, and with each [`Defect`](crate::faulty::Defect). It
 //! is no transport: every message takes the one lock.
 
-mod manners;
 mod net;
 
-pub use manners::Manners;
 use net::{Event, Net, Pages, Region, Seat, parse};
 
 use crate::{
@@ -46,7 +44,7 @@ pub struct Loopback {
 }
 
 /// `n` fabrics connected with each other.
-pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
+pub fn mesh(n: usize) -> Vec<Loopback> {
     use rustix::event::{EventfdFlags, eventfd};
     let seat = |_| Seat {
         inbox: VecDeque::new(),
@@ -62,7 +60,7 @@ pub fn mesh(n: usize, manners: Manners) -> Vec<Loopback> {
     };
     let seats: Vec<Seat> = (0..n).map(seat).collect();
     let alarms: Vec<_> = seats.iter().map(|seat| seat.alarm.clone()).collect();
-    let net = Arc::new(Mutex::new(Net { seats, next_region: 1, manners, events: 0 }));
+    let net = Arc::new(Mutex::new(Net { seats, next_region: 1 }));
     let join = |(me, alarm)| Loopback {
         me,
         net: net.clone(),
@@ -89,16 +87,11 @@ impl Loopback {
         if let Some(fault) = net.apart(me, to) {
             return Err(Refused::Failed(fault));
         }
-        let full = |seat: &Seat| seat.waiting_from[me] >= ROOM;
-        let busy = match net.manners {
-            Manners::NeverBusy => false,
-            Manners::AllBusy => net.seats.iter().any(full),
-            _ => full(&net.seats[to]),
-        };
-        if !busy || net.spoils(Manners::SendWhenBusy) {
-            net.message(me, to, head, payload);
+        if net.seats[to].waiting_from[me] >= ROOM {
+            return Err(Refused::Busy);
         }
-        if busy { Err(Refused::Busy) } else { Ok(Sent::Now) }
+        net.message(me, to, head, payload);
+        Ok(Sent::Now)
     }
 
     fn add(&mut self, region: Region) -> RegionId {
@@ -123,9 +116,6 @@ impl Loopback {
         }
         // SAFETY: as promised where the memory was named.
         let result = unsafe { net.copy(peer.index(), key, offset, near) };
-        if net.spoils(Manners::CompleteTwice) {
-            net.deliver(self.me, Event::Completed(token, result.clone()));
-        }
         net.deliver(self.me, Event::Completed(token, result));
         Ok(())
     }
@@ -228,10 +218,6 @@ impl Fabric for Loopback {
         let layout = Layout::from_size_align(len.max(1), PAGE).map_err(|_| short())?;
         // SAFETY: the layout is not of size 0.
         let at = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(short)?;
-        if self.net().manners == Manners::Dirty {
-            // SAFETY: at least one byte was allocated.
-            unsafe { at.as_ptr().write(1) };
-        }
         let pages = Arc::new(Pages(at, layout));
         let region = Region { at: at.as_ptr(), len, pages: Some(pages.clone()) };
         Ok((self.add(region), at, pages))
@@ -240,9 +226,6 @@ impl Fabric for Loopback {
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
         let mut net = self.net();
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
-        if net.manners == Manners::Linger && net.seats[self.me].regions.contains_key(&region.0) {
-            return Ok(());
-        }
         net.seats[self.me].regions.remove(&region.0).map(drop).ok_or(unknown)
     }
 
@@ -346,11 +329,9 @@ impl Wait for Loopback {
 
     fn sleep(&mut self, limit: Duration) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        if self.net().manners != Manners::NeverSleep {
-            let limit = Timespec::try_from(limit).ok();
-            // A signal ends the wait early, which callers reckon with.
-            let _ = poll(&mut [PollFd::new(&self.alarm, PollFlags::IN)], limit.as_ref());
-        }
+        let limit = Timespec::try_from(limit).ok();
+        // A signal ends the wait early, which callers reckon with.
+        let _ = poll(&mut [PollFd::new(&self.alarm, PollFlags::IN)], limit.as_ref());
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

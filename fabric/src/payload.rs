@@ -45,6 +45,17 @@ impl<'a> Payload<'a> {
         unsafe { Payload::contiguous(bytes.as_ptr(), bytes.len()) }
     }
 
+    /// The same bytes, for as long as a sink keeps the receive buffer that they lie in.
+    ///
+    /// # Safety
+    /// The payload is of a [`Body::Leased`](crate::Body::Leased) that the sink answers with
+    /// [`Take::Keep`](crate::Take::Keep), and what is returned is not used after
+    /// [`return_lease`](crate::Fabric::return_lease), nor after the fabric is gone.
+    #[inline]
+    pub unsafe fn kept(self) -> Payload<'static> {
+        Payload { life: PhantomData, ..self }
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {

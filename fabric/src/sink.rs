@@ -16,7 +16,8 @@ pub enum Body<'a> {
     /// [`Fabric::return_lease`](crate::Fabric::return_lease) if the sink answers [`Take::Keep`].
     Leased(Payload<'a>, Lease),
     /// The beginning of it, valid during the call only; `left` more bytes are still to come. Nothing else of this
-    /// peer is handed over before them.
+    /// peer is handed over before them, the end of its link included: a rest that cannot come
+    /// any more [ends](Sink::moved) in an error first.
     Stream {
         /// The bytes that are here.
         here: Payload<'a>,

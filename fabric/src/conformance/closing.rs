@@ -1,6 +1,6 @@
 //! A peer that leaves in good order, or is cut off.
 
-use super::mesh::{Deadline, Mesh, Seen, peer, poll};
+use super::mesh::{Deadline, Mesh, Seen, accepted, peer, poll};
 use super::{Bench, pattern};
 use crate::{Fabric, Fault, Head, Refused, Source};
 
@@ -11,7 +11,8 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
             let mut mesh = Mesh::new(bench, 3);
             let mut sent = 0;
             while sent < count {
-                match mesh.at(2).send(
+                match accepted(
+                    mesh.at(2),
                     peer(0),
                     numbered(sent),
                     Source::Bytes(&pattern::bytes(sent, len)),
@@ -40,7 +41,7 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
             }
             for rank in [0, 1] {
                 let refused =
-                    mesh.at(rank).send(peer(2), Head::default(), Source::Bytes(b"too late"));
+                    accepted(mesh.at(rank), peer(2), Head::default(), Source::Bytes(b"too late"));
                 assert_eq!(refused, Err(Refused::Failed(Fault::Closed)), "from {rank}");
             }
             mesh.assert_nothing_more();
@@ -52,7 +53,7 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
 pub fn others_go_on<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 4);
     for rank in [1, 2] {
-        while mesh.at(0).send(peer(rank), numbered(0), Source::Bytes(&[1; 64])).is_ok() {}
+        while accepted(mesh.at(0), peer(rank), numbered(0), Source::Bytes(&[1; 64])).is_ok() {}
     }
     mesh.fabrics[0] = None;
     for number in 0..2000 {
@@ -82,11 +83,12 @@ pub fn disconnected<B: Bench>(bench: &B) {
     for waiting in [0, 1, 20] {
         let mut mesh = Mesh::new(bench, 3);
         for number in 0..waiting {
-            mesh.at(1).send(peer(0), numbered(number), Source::Bytes(b"unread")).expect("room");
+            accepted(mesh.at(1), peer(0), numbered(number), Source::Bytes(b"unread"))
+                .expect("room");
         }
         mesh.at(0).disconnect(peer(1), fault("nonsense"));
         mesh.at(0).disconnect(peer(1), fault("nonsense again"));
-        let late = mesh.at(0).send(peer(1), Head::default(), Source::Bytes(&[]));
+        let late = accepted(mesh.at(0), peer(1), Head::default(), Source::Bytes(&[]));
         assert_eq!(late, Err(Refused::Failed(fault("nonsense"))));
         mesh.until("the news of its end", |mesh| !mesh.seen[0].failed.is_empty());
         // Whether messages from before come first is not laid down; `Seen` checks that none comes

@@ -1,7 +1,7 @@
 //! A peer process killed at a random moment: its own traffic fails, and nobody else's.
 
 use super::memory::{Exposed, Way, expose};
-use super::mesh::{Deadline, Seen, limits, poll};
+use super::mesh::{Deadline, Seen, accepted, limits, poll};
 use super::process::Family;
 use super::ram::Ram;
 use super::roles::{BYSTANDER, FAREWELL, KEYS, LAST, MEMORY, Role, TESTER, VICTIM, cast};
@@ -146,7 +146,7 @@ impl<F: Fabric> Tester<F> {
         self.until("echoes after the victim's end", |tester| tester.echoes > before + 200);
         let fault = if end == End::InGoodOrder { Fault::Closed } else { Fault::Died };
         assert_eq!(self.seen.failed, [(VICTIM, fault.clone())]);
-        let late = self.fabric.send(VICTIM, Head::default(), Source::Bytes(b"too late"));
+        let late = accepted(&mut self.fabric, VICTIM, Head::default(), Source::Bytes(b"too late"));
         assert_eq!(late, Err(Refused::Failed(fault)));
         if end == End::InGoodOrder {
             assert_eq!(self.into.count, FAREWELL, "messages sent before leaving");
@@ -159,8 +159,7 @@ impl<F: Fabric> Tester<F> {
         self.until("the bystander to be asked", |tester| !tester.asked);
         let last = Head { kind: LAST, ..Head::default() };
         self.asked = true;
-        self.fabric
-            .send(BYSTANDER, last, Source::Bytes(&[]))
+        accepted(&mut self.fabric, BYSTANDER, last, Source::Bytes(&[]))
             .expect("room: nothing else is under way");
         self.until("the bystander's last word", |tester| tester.left);
         self.until("the bystander's end", |_| family.finished(2));
@@ -174,8 +173,7 @@ impl<F: Fabric> Tester<F> {
                 let exposed = expose(&mut self.fabric, kind, MEMORY);
                 let region = exposed.region.expect("a region");
                 let key = self.fabric.key(VICTIM, region, 0).expect("a region has a key");
-                self.fabric
-                    .send(VICTIM, Head::default(), Source::Bytes(key.as_bytes()))
+                accepted(&mut self.fabric, VICTIM, Head::default(), Source::Bytes(key.as_bytes()))
                     .expect("room for two keys");
                 all.push(exposed);
             }
@@ -240,7 +238,7 @@ impl<F: Fabric> Tester<F> {
                 self.into.receive(head, Payload::of(bytes));
             }
             Role::Owner => {
-                self.keys.push(RemoteKey::from_bytes(&bytes).expect("a key"));
+                self.keys.push(RemoteKey::from_bytes(bytes).expect("a key"));
             }
             Role::Reader => {}
             role => panic!("a message of a {role:?}"),

@@ -60,7 +60,7 @@ pub fn put_under_way<B: Bench>(bench: &B) {
 }
 
 const LEN: usize = 256 << 10;
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 20;
 /// The kind of message that tells that the next round may begin.
 const NEXT: u8 = 9;
 

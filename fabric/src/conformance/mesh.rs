@@ -1,69 +1,9 @@
 //! Some connected fabrics, stepped by one thread, and what each of them has seen.
 
 use super::Bench;
-use crate::{
-    Body, Fabric, Fault, Head, Limits, LinkEvent, PeerId, Refused, RemoteKey, Sent, Sink, Source,
-    Take, Token,
-};
+pub(crate) use super::seen::{Seen, poll};
+use crate::{Fabric, Fault, Head, Limits, PeerId, Refused, RemoteKey, Sent, Source, Token};
 use std::time::{Duration, Instant};
-
-/// What a fabric handed to its sink and nobody has taken yet.
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) messages: Vec<(PeerId, Head, Vec<u8>)>,
-    pub(crate) sent: Vec<(Token, Result<(), Fault>)>,
-    pub(crate) completed: Vec<(Token, Result<(), Fault>)>,
-    pub(crate) failed: Vec<(PeerId, Fault)>,
-    calls: usize,
-}
-
-impl Sink for Seen {
-    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        assert!(
-            self.failed.iter().all(|&(peer, _)| peer != from),
-            "a message of {from} after the end of its link was reported"
-        );
-        self.messages.push((from, head, body.here().to_vec()));
-        self.calls += 1;
-        Take::Done
-    }
-
-    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        self.sent.push((token, result));
-        self.calls += 1;
-    }
-
-    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.completed.push((token, result));
-        self.calls += 1;
-    }
-
-    fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        let why = match event {
-            LinkEvent::Closed => Fault::Closed,
-            LinkEvent::Broken(why) => why,
-            LinkEvent::Up(incarnation) => panic!("{peer} is connected once more: {incarnation:?}"),
-        };
-        assert!(
-            self.failed.iter().all(|&(before, _)| before != peer),
-            "the end of the link with {peer} was reported twice: the second time because {why}"
-        );
-        self.failed.push((peer, why));
-        self.calls += 1;
-    }
-}
-
-/// Polls and checks once. The number returned may include the fabric's own business, so that whoever
-/// waits knows that something moved; but all that the sink was given is in it.
-pub(crate) fn poll<F: Fabric>(fabric: &mut F, seen: &mut Seen) -> usize {
-    seen.calls = 0;
-    let polled = fabric.poll(seen);
-    assert!(polled >= seen.calls, "poll returned {polled} and handed over {}", seen.calls);
-    seen.calls = 0;
-    let checked = fabric.check(seen);
-    assert!(checked >= seen.calls, "check returned {checked} and handed over {}", seen.calls);
-    polled + checked
-}
 
 /// When something is called stuck.
 #[derive(Clone, Copy)]
@@ -206,8 +146,24 @@ impl<F: Fabric> Mesh<F> {
                 seen.messages.len()
             );
             assert!(seen.completed.is_empty(), "{rank} got {:?} once more", seen.completed);
+            assert!(
+                seen.sent.is_empty(),
+                "{rank} got the end of a send once more: {:?}",
+                seen.sent
+            );
         }
     }
+}
+
+/// Sends where there is room, without polling: it is tried some times, for a fabric may refuse without a reason.
+pub(crate) fn accepted<F: Fabric>(
+    fabric: &mut F,
+    to: PeerId,
+    head: Head,
+    source: Source<'_>,
+) -> Result<Sent, Refused> {
+    let mut tries = (0..64).map(|_| fabric.send(to, head, source));
+    tries.find(|result| *result != Err(Refused::Busy)).unwrap_or(Err(Refused::Busy))
 }
 
 /// The peer of a rank.

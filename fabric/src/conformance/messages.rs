@@ -1,6 +1,6 @@
 //! One message at a time: every head, every length, every way to gather it.
 
-use super::mesh::{Mesh, limits, peer};
+use super::mesh::{Mesh, accepted, limits, peer};
 use super::seed::Seeded;
 use super::{Bench, pattern};
 use crate::{Fabric, Head, Refused, Source};
@@ -82,13 +82,13 @@ pub fn too_long<B: Bench>(bench: &B) {
     let bytes = pattern::bytes(1, limit + 1);
     let refused = Err(Refused::TooLong { got: limit + 1, limit });
     for to in [peer(0), peer(1)] {
-        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Bytes(&bytes)), refused);
+        assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Bytes(&bytes)), refused);
         let parts = [&bytes[..1], &bytes[1..limit], &bytes[limit..]];
-        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Parts(&parts)), refused);
+        assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Parts(&parts)), refused);
         let many = vec![&bytes[..]; 8];
         let got = 8 * (limit + 1);
         let refused = Err(Refused::TooLong { got, limit });
-        assert_eq!(mesh.at(0).send(to, Head::default(), Source::Parts(&many)), refused);
+        assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Parts(&many)), refused);
     }
     mesh.assert_nothing_more();
     mesh.send(0, 1, Head::default(), &bytes[..limit]);

@@ -1,6 +1,6 @@
 //! A receiver that does not poll: senders are told so, and nothing is lost.
 
-use super::mesh::{Deadline, Mesh, limits, peer};
+use super::mesh::{Deadline, Mesh, accepted, limits, peer};
 use super::{Bench, pattern};
 use crate::{Fabric, Head, Refused, Source};
 
@@ -69,7 +69,7 @@ fn until_busy<F: Fabric>(
     let mut number = first;
     loop {
         let payload = pattern::bytes(number as u64, len);
-        match mesh.at(from).send(peer(to), numbered(number), Source::Bytes(&payload)) {
+        match accepted(mesh.at(from), peer(to), numbered(number), Source::Bytes(&payload)) {
             Ok(_) => number += 1,
             Err(Refused::Busy) => return number - first,
             Err(refused) => panic!("message {number} of {len} bytes: {refused}"),
@@ -107,7 +107,7 @@ pub fn busy_is_between_two<B: Bench>(bench: &B) {
         }
     }
     // The stuck rank can still send, and gets what was accepted for it.
-    mesh.at(1).send(peer(0), numbered(7), Source::Bytes(b"here")).expect("room from 1 to 0");
+    accepted(mesh.at(1), peer(0), numbered(7), Source::Bytes(b"here")).expect("room from 1 to 0");
     for number in 0..stuck {
         assert_eq!(mesh.receive(1).1, numbered(number));
     }

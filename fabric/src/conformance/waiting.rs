@@ -1,7 +1,7 @@
 //! Arm, sleep and the descriptor: no wake-up is lost, and a sleeper sleeps.
 
 use super::Bench;
-use super::mesh::{Deadline, Mesh, Seen, limits, peer, poll};
+use super::mesh::{Deadline, Mesh, Seen, accepted, limits, peer, poll};
 use super::seed::Seeded;
 use crate::{Arming, Fabric, Head, Refused, Source, Wait};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -33,11 +33,13 @@ pub fn wakes<B: Bench>(bench: &B) {
                 let head = Head { seq: round, ..Head::default() };
                 let before = round % 2 == 0;
                 if before {
-                    mesh.at(0).send(peer(to), head, Source::Bytes(&vec![1; len])).expect("room");
+                    accepted(mesh.at(0), peer(to), head, Source::Bytes(&vec![1; len]))
+                        .expect("room");
                 }
                 if !before {
                     armed(&mut mesh, to, bench);
-                    mesh.at(0).send(peer(to), head, Source::Bytes(&vec![1; len])).expect("room");
+                    accepted(mesh.at(0), peer(to), head, Source::Bytes(&vec![1; len]))
+                        .expect("room");
                     sleep(mesh.at(to), bench.patience());
                     mesh.at(to).disarm();
                 } else if mesh.at(to).arm() == Arming::Armed {
@@ -59,7 +61,7 @@ pub fn descriptor<B: Bench>(bench: &B) {
     for round in 0..50 {
         armed(&mut mesh, 1, bench);
         assert!(!readable(mesh.at(1), Duration::ZERO), "round {round}: armed, nothing has come");
-        mesh.at(0).send(peer(1), Head::default(), Source::Bytes(b"wake up")).expect("room");
+        accepted(mesh.at(0), peer(1), Head::default(), Source::Bytes(b"wake up")).expect("room");
         assert!(readable(mesh.at(1), bench.patience()), "round {round}: a message has come");
         mesh.at(1).disarm();
         mesh.receive(1);
@@ -104,7 +106,8 @@ fn volley<F: Fabric + Wait>(mut fabric: F, seed: u64, rounds: u32, patience: Dur
         }
         spin(&mut random);
         let head = Head { seq: round, ..Head::default() };
-        fabric.send(other, head, Source::Bytes(&[])).expect("room for the only message under way");
+        accepted(&mut fabric, other, head, Source::Bytes(&[]))
+            .expect("room for the only message under way");
     }
     // The last word is the second thread's: the first must not leave before it has come.
     let deadline = Deadline::after(patience);
@@ -136,7 +139,8 @@ pub fn many_wakers<B: Bench>(bench: &B) {
             for (from, head, _) in seen.messages.drain(..) {
                 count += 1;
                 // The answer lets the waker go on; so all messages wait for a sleeper that woke.
-                sleeper.send(from, head, Source::Bytes(&[])).expect("room for one answer");
+                accepted(&mut sleeper, from, head, Source::Bytes(&[]))
+                    .expect("room for one answer");
             }
         }
         // They leave once they have the answers.

@@ -1,6 +1,5 @@
 //! What all fabrics of a mesh share, under one lock.
 
-use super::Manners;
 use crate::{Fault, Head, PeerId, RemoteKey, Token};
 use std::alloc::{Layout, dealloc};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,8 +10,6 @@ use std::sync::Arc;
 pub(super) struct Net {
     pub(super) seats: Vec<Seat>,
     pub(super) next_region: u32,
-    pub(super) manners: Manners,
-    pub(super) events: usize,
 }
 
 pub(super) struct Seat {
@@ -69,57 +66,22 @@ impl Net {
 
     /// Tells `me` that `peer` is gone, unless it knows.
     pub(super) fn tell(&mut self, me: usize, peer: usize, why: Fault) {
-        if self.manners == Manners::FailNever || !self.seats[me].told.insert(peer) {
-            return;
+        if self.seats[me].told.insert(peer) {
+            self.deliver(me, Event::Failed(PeerId(peer as u32), why));
         }
-        let news = || Event::Failed(PeerId(peer as u32), why.clone());
-        match self.manners {
-            Manners::FailEarly => return self.seats[me].inbox.push_front(news()),
-            Manners::FailTwice => self.deliver(me, news()),
-            _ => {}
-        }
-        self.deliver(me, news());
-    }
-
-    /// Whether the next event is the one that these bad manners spoil.
-    pub(super) fn spoils(&mut self, manners: Manners) -> bool {
-        self.events += usize::from(self.manners == manners);
-        self.manners == manners && self.events.is_multiple_of(97)
     }
 
     pub(super) fn deliver(&mut self, to: usize, event: Event) {
         self.seats[to].inbox.push_back(event);
-        if self.seats[to].armed && !self.spoils(Manners::LoseWakeUp) {
+        if self.seats[to].armed {
             // It fails when the counter is full, and then the descriptor is readable anyway.
             let _ = rustix::io::write(&*self.seats[to].alarm, &1u64.to_ne_bytes());
         }
     }
 
-    pub(super) fn message(&mut self, from: usize, to: usize, mut head: Head, mut payload: Vec<u8>) {
-        if self.spoils(Manners::Lose) {
-            return;
-        }
-        let len = payload.len();
-        if len > 100 && self.spoils(Manners::Corrupt) {
-            payload[len / 2] ^= 0x10;
-        }
-        if len > 0 && self.spoils(Manners::Truncate) {
-            payload.pop();
-        }
-        if self.manners == Manners::ForgetBit {
-            head.tag &= u64::MAX >> 1;
-        }
-        let peer = PeerId(from as u32);
-        if self.spoils(Manners::Duplicate) {
-            self.deliver(to, Event::Message(peer, head, payload.clone()));
-            self.seats[to].waiting_from[from] += 1;
-        }
-        self.deliver(to, Event::Message(peer, head, payload));
+    pub(super) fn message(&mut self, from: usize, to: usize, head: Head, payload: Vec<u8>) {
+        self.deliver(to, Event::Message(PeerId(from as u32), head, payload));
         self.seats[to].waiting_from[from] += 1;
-        let count = self.seats[to].inbox.len();
-        if count > 1 && self.spoils(Manners::Reorder) {
-            self.seats[to].inbox.swap(count - 1, count - 2);
-        }
     }
 
     /// Copies `len` bytes between `near` and the memory behind `key`.
@@ -134,10 +96,6 @@ impl Net {
         (near, len, put): (*mut u8, usize, bool),
     ) -> Result<(), Fault> {
         let far = self.find(owner, key, offset, len)?;
-        if self.spoils(Manners::CompleteOnly) {
-            return Ok(());
-        }
-        let len = len + usize::from(self.manners == Manners::OneByteMore);
         let (source, target) = if put { (near, far) } else { (far, near) };
         // SAFETY: `near` as promised by the caller, `far` lies inside of a region (`find`).
         unsafe { source.copy_to(target, len) };

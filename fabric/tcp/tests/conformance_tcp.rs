@@ -11,8 +11,7 @@ impl Bench for Sockets {
     type Fabric = TcpFabric;
 
     fn mesh(&self, n: usize) -> Vec<TcpFabric> {
-        let config = Config { whole: 64 << 10, ..Config::default() };
-        taffrail_tcp::over_tcp(n as u32, config).expect("few connections")
+        taffrail_tcp::over_tcp(n as u32, Config::default()).expect("few connections")
     }
 }
 
@@ -22,6 +21,9 @@ taffrail_fabric::conformance!(@each Sockets;
     pressure { ends_in_busy, busy_with_itself, busy_is_between_two }
     waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
     closing { disconnected }
+    later { unchanged, each_ends_once, a_peer_goes }
+    bodies { in_part, disconnected }
+    links { drained, flushed }
 );
 
 taffrail_fabric::conformance!(@memory Sockets);

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use taffrail_fabric::loopback::{Manners, mesh};
+use taffrail_fabric::loopback::mesh;
 use taffrail_logging::{Entry, Outbound, Received};
 
 const SIZE: usize = 64 << 10;
@@ -63,7 +63,7 @@ proptest! {
         ),
         segments in 12usize..40,
     ) {
-        let mut memory = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1).remove(0);
         let mut tape = Tape::new(SIZE, segments * SIZE, None);
         let mut kept: Vec<Kept> = Vec::new();
         for (k, &len) in lens.iter().enumerate() {
@@ -92,7 +92,7 @@ proptest! {
         ),
         segments in 12usize..40,
     ) {
-        let mut memory = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1).remove(0);
         let mut tape = Tape::new(SIZE, segments * SIZE, None);
         let mut kept: Vec<(usize, usize, Kept)> = Vec::new();
         for (k, (len, released, which)) in steps.into_iter().enumerate() {
@@ -130,7 +130,7 @@ proptest! {
     fn runs_are_released_whole(
         lens in prop::collection::vec((prop_oneof![0..300usize, 0..300_000usize], 1..130usize), 1..8),
     ) {
-        let mut memory = mesh(1, Manners::Good).remove(0);
+        let mut memory = mesh(1).remove(0);
         let mut tape = Tape::new(SIZE, 1 << 30, None);
         let (mut outbound, mut k) = (Outbound::new(2, true), 0);
         for (len, count) in lens {
@@ -154,7 +154,7 @@ proptest! {
 
 #[test]
 fn a_log_that_is_collected_goes_round_in_the_same_memory() {
-    let mut memory = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1).remove(0);
     let mut tape = Tape::new(SIZE, 100 * SIZE, None);
     let mut kept = VecDeque::new();
     for k in 0..2000 {
@@ -169,7 +169,7 @@ fn a_log_that_is_collected_goes_round_in_the_same_memory() {
 
 #[test]
 fn the_first_message_may_be_empty() {
-    let mut memory = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1).remove(0);
     let mut tape = Tape::new(SIZE, 4 * SIZE, None);
     let kept = keep(&mut tape, &mut memory, &[]);
     assert_eq!((kept.at, read(&mut tape, &mut memory, &kept)), (0, Vec::new()));
@@ -184,7 +184,7 @@ fn keep_long(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Res
 
 #[test]
 fn messages_of_many_times_the_memory_are_logged_and_read() {
-    let mut memory = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1).remove(0);
     let mut tape = Tape::new(SIZE, 6 * SIZE, None);
     let mut all = vec![(keep(&mut tape, &mut memory, &[7; SIZE]), vec![7; SIZE])];
     for (k, len) in [(1, 9 * SIZE), (2, 40 * SIZE + 1), (3, 5 * SIZE - 8), (4, 100 * SIZE)] {
@@ -210,7 +210,7 @@ fn messages_of_many_times_the_memory_are_logged_and_read() {
 
 #[test]
 fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
-    let mut memory = mesh(1, Manners::Good).remove(0);
+    let mut memory = mesh(1).remove(0);
     let mut tape = Tape::new(SIZE, 8 * SIZE, None);
     let full = File::options().read(true).write(true).open("/dev/full").unwrap();
     tape.cold = Cold::new(Some(full));
