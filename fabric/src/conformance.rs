@@ -44,7 +44,7 @@ mod stream;
 pub use exchange::{Seat, mesh_of_joined};
 pub use process::run_child;
 
-use crate::{Fabric, Wait};
+use crate::{Fabric, Fault, Wait};
 use std::time::Duration;
 
 /// What the suite needs to know of a backend.
@@ -66,6 +66,11 @@ pub trait Processes: Bench {
     /// Connects this process (or thread) as rank [`Seat::rank`] of [`Seat::size`]. Every rank
     /// calls this at the same time; [`Seat::exchange`] tells each what the others have to say.
     fn join(&self, seat: &mut Seat<'_>) -> Self::Fabric;
+
+    /// Whether the link with a process that was killed may break with this fault. Over a network it is only lost.
+    fn is_end_of_killed(&self, fault: &Fault) -> bool {
+        *fault == Fault::Died
+    }
 }
 
 /// One `#[test]` for each property of a fabric, given an expression that makes a

@@ -23,7 +23,7 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
                     Err(refused) => panic!("message {sent}: {refused}"),
                 }
             }
-            mesh.fabrics[2] = None;
+            mesh.leave(2);
             let left = (peer(2), Fault::Closed);
             mesh.until("the news that 2 has left", |mesh| {
                 !mesh.seen[0].failed.is_empty() && !mesh.seen[1].failed.is_empty()
@@ -55,7 +55,7 @@ pub fn others_go_on<B: Bench>(bench: &B) {
     for rank in [1, 2] {
         while accepted(mesh.at(0), peer(rank), numbered(0), Source::Bytes(&[1; 64])).is_ok() {}
     }
-    mesh.fabrics[0] = None;
+    mesh.leave(0);
     for number in 0..2000 {
         for (from, to) in [(1, 2), (2, 3), (3, 1), (3, 3)] {
             mesh.send(from, to, numbered(number), b"on");
@@ -145,6 +145,10 @@ pub fn in_threads<B: Bench>(bench: &B) {
                             assert_eq!(bytes, head.tag.to_le_bytes(), "from {from}");
                         }
                         deadline.check(format_args!("{me} has seen {:?} leave", seen.failed));
+                    }
+                    while !(0..4).all(|to| fabric.flushed(peer(to))) {
+                        poll(&mut fabric, &mut seen);
+                        deadline.check(format_args!("{me} is to leave"));
                     }
                     for (gone, fault) in seen.failed {
                         assert_eq!(fault, Fault::Closed, "{gone}");

@@ -68,7 +68,10 @@ fn rounds<B: Processes>(bench: &B, child: &str, role: Role, end: End, count: usi
         let (mut family, fabric) = Family::start(bench, child, &cast(role), seed);
         let life = Duration::from_micros(random.u64(..4000));
         let mut tester = Tester::new(fabric, role, seed, bench.patience());
-        tester.round(&mut family, end, life);
+        tester.round(&mut family, end, life, |fault| match end {
+            End::InGoodOrder => *fault == Fault::Closed,
+            End::Killed | End::StoppedAndKilled => bench.is_end_of_killed(fault),
+        });
     }
 }
 
@@ -122,7 +125,13 @@ impl<F: Fabric> Tester<F> {
         }
     }
 
-    fn round(&mut self, family: &mut Family, end: End, life: Duration) {
+    fn round(
+        &mut self,
+        family: &mut Family,
+        end: End,
+        life: Duration,
+        is_right: impl Fn(&Fault) -> bool,
+    ) {
         let exposed = self.expose();
         self.until("a sign of life of the victim", |tester| tester.alive);
         // A victim that dies while the bystander still connects ends that one's start-up instead.
@@ -144,8 +153,9 @@ impl<F: Fabric> Tester<F> {
         self.until("the end of all gets and puts with it", |tester| tester.open.is_empty());
         let before = self.echoes;
         self.until("echoes after the victim's end", |tester| tester.echoes > before + 200);
-        let fault = if end == End::InGoodOrder { Fault::Closed } else { Fault::Died };
-        assert_eq!(self.seen.failed, [(VICTIM, fault.clone())]);
+        let [(VICTIM, fault)] = &self.seen.failed[..] else { panic!("{:?}", self.seen.failed) };
+        assert!(is_right(fault), "the victim's link ended with {fault:?}");
+        let fault = fault.clone();
         let late = accepted(&mut self.fabric, VICTIM, Head::default(), Source::Bytes(b"too late"));
         assert_eq!(late, Err(Refused::Failed(fault)));
         if end == End::InGoodOrder {

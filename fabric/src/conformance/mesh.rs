@@ -68,6 +68,15 @@ impl<F: Fabric> Mesh<F> {
         }
     }
 
+    /// One rank leaves, once nothing of it would be lost.
+    pub(crate) fn leave(&mut self, rank: usize) {
+        let peers = self.fabrics.len();
+        self.until("everything sent to be out of a leaver's hands", |mesh| {
+            (0..peers).all(|to| mesh.at(rank).flushed(peer(to)))
+        });
+        self.fabrics[rank] = None;
+    }
+
     /// Steps until nothing has happened for a while.
     pub(crate) fn settle(&mut self) {
         let mut quiet = 0;

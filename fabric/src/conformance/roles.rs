@@ -66,7 +66,10 @@ pub(crate) fn play<F: Fabric + Wait>(role: Role, mut fabric: F, seed: u64, patie
     let mut seen = Seen::default();
     match role {
         Role::Sender => stream(&mut fabric, &mut seen, seed, u64::MAX, patience),
-        Role::Leaver => stream(&mut fabric, &mut seen, seed, FAREWELL, patience),
+        Role::Leaver => {
+            stream(&mut fabric, &mut seen, seed, FAREWELL, patience);
+            flush(&mut fabric, &mut seen, patience);
+        }
         Role::Receiver => loop {
             poll(&mut fabric, &mut seen);
             seen.messages.clear();
@@ -169,6 +172,16 @@ fn stand_by<F: Fabric + Wait>(mut fabric: F, patience: Duration) {
     assert_eq!(seen.failed[0].0, VICTIM);
     if let Some((to, head, _)) = last {
         send(&mut fabric, &mut seen, to, head, &[], patience);
+    }
+    flush(&mut fabric, &mut seen, patience);
+}
+
+/// What was sent is not lost by leaving.
+fn flush<F: Fabric>(fabric: &mut F, seen: &mut Seen, patience: Duration) {
+    let deadline = Deadline::after(patience);
+    while ![TESTER, VICTIM, BYSTANDER].into_iter().all(|to| fabric.flushed(to)) {
+        deadline.check("everything sent to be out of a leaver's hands");
+        poll(fabric, seen);
     }
 }
 

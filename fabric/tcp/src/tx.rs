@@ -273,3 +273,38 @@ unsafe fn slice<'a>(bytes: UserBytes, at: usize) -> &'a [u8] {
     // SAFETY: the caller's promise; `at` is within the length.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().add(at), bytes.len() - at) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
+        const MAX: usize = 100_000;
+        let (here, mut there) = UnixStream::pair().expect("a pair of sockets");
+        let mut tx = Tx::new(MAX);
+        let (mut sent, mut read, mut buffer) = (0, 0, vec![0; 5000]);
+        while read < 20 * MAX {
+            let payload = [7; 1000];
+            while let Ok(Ok(_)) = tx.send(here.as_fd(), [1; HEADER], Payload::Parts(&[&payload])) {
+                sent += HEADER + payload.len();
+            }
+            read += there.read(&mut buffer).expect("bytes");
+            tx.flush(here.as_fd(), |_| {}).expect("a socket");
+            assert!(!tx.is_empty() && tx.copied <= MAX);
+            let kept: usize = tx
+                .queue
+                .iter()
+                .map(|out| match out {
+                    Out::Copied { bytes, .. } => bytes.len(),
+                    Out::Lent { .. } => 0,
+                })
+                .sum();
+            assert!(kept <= 2 * MAX, "{kept} bytes are kept, and {} wait", tx.copied);
+        }
+        assert!(sent >= read);
+    }
+}

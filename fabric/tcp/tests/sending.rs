@@ -6,7 +6,7 @@ mod raw;
 use raw::{Notes, Told, connection, frame, goodbye, head, pattern, rank_0};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{
@@ -227,6 +227,8 @@ fn reset_behind(count: usize, last: &[u8], connection: Connection, mut end: impl
     assert_eq!(failed, Err(Refused::Busy));
     assert_eq!(fabric.arm(), Arming::Ready);
     notes.settle(&mut fabric);
+    assert_eq!(fabric.arm(), Arming::Armed, "the link has ended");
+    fabric.disarm();
     let messages = notes.told.iter().filter(|told| matches!(told, Told::Message(..))).count();
     assert_eq!(
         (messages, notes.told.len()),
@@ -272,6 +274,20 @@ fn a_sleeper_with_a_backlog_wakes_when_there_is_room() {
     drain(&mut fabric, &mut notes, &mut end, MAX + 24 - read, MAX);
     notes.settle(&mut fabric);
     assert_eq!(notes.take(), [Told::Sent(1, Ok(()))]);
+    assert_eq!(fabric.arm(), Arming::Armed, "room alone wakes nobody who has nothing to send");
+}
+
+#[test]
+fn a_peer_that_reads_no_more_is_lost() {
+    let (mut fabric, ends) = rank_0(1, Config::default());
+    let mut notes = Notes::default();
+    ends[0].shutdown(Shutdown::Read).expect("a socket");
+    // Its other half stays open, and nothing comes over it.
+    let failed = fabric.send(PEER, head(1, 0), Source::Bytes(b"anybody?"));
+    assert_eq!(failed, Err(Refused::Busy));
+    notes.settle(&mut fabric);
+    let told = notes.take();
+    assert!(matches!(&told[..], [Told::Link(1, LinkEvent::Broken(Fault::Lost(_)))]), "{told:?}");
 }
 
 #[test]

@@ -117,6 +117,9 @@ impl Fabric for TcpFabric {
 impl TcpFabric {
     /// Hands over the news. Returns the calls of the sink.
     fn report<S: Sink>(&mut self, sink: &mut S) -> usize {
+        if self.news.is_empty() {
+            return 0;
+        }
         let count = self.news.len();
         for news in self.news.drain(..) {
             match news {
