@@ -179,7 +179,7 @@ fuzz_target!(|said: Steps<(u8, Said<'_>)>| {
                         assert!(!store.contains_key(&key));
                         assert_eq!(message.get("msg"), Some("key_not_found"));
                     }
-                    ServerAction::Abort { .. } => panic!("{action:?}"),
+                    ServerAction::Abort { .. } | ServerAction::SpawnRefused => panic!("{action:?}"),
                 }
             }
             answer(&mut ranks, actions);
