@@ -34,7 +34,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric, Wait};
+use taffrail_fabric::{Arming, Fabric, Source, Wait};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 /// No piece of a long message is shorter than this many bytes.
@@ -68,10 +68,10 @@ pub struct Endpoint {
     pub(crate) line: Line,
     pub(crate) core: Core,
     pub(crate) channels: Channels,
-    /// Ranks that something waits to be sent to.
-    pub(crate) owing: Vec<Rank>,
-    /// Bytes sent without asking since the last look at what has arrived for that reason.
-    pub(crate) unheard: usize,
+    /// Ranks that frames or fragments wait to be sent to.
+    pub(crate) peers_with_backlog: Vec<Rank>,
+    /// Bytes of long messages sent without asking since the last poll for that reason.
+    pub(crate) bytes_since_poll: usize,
     pub(crate) back: Arc<Back>,
     /// Empty: the memory in which `back` collects next.
     pub(crate) came_back: Vec<Return>,
@@ -166,8 +166,8 @@ impl Endpoint {
         let mut endpoint = Endpoint {
             core,
             channels: Channels::new(job.size()),
-            owing: Vec::new(),
-            unheard: 0,
+            peers_with_backlog: Vec::new(),
+            bytes_since_poll: 0,
             back: Arc::new(Back::default()),
             came_back: Vec::new(),
             pool: Pool::default(),
@@ -261,11 +261,10 @@ impl Endpoint {
     #[inline]
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
-        self.check_dest(&to)?;
-        if self.leaves_the_set(to.rank) {
-            return self.send_logged(to, data);
+        match self.send_now(&to, Source::Bytes(data), data.len())? {
+            true => Ok(()),
+            false => self.send_slowly(to, data, false),
         }
-        if self.send_now(&to, data)? { Ok(()) } else { self.send_slowly(to, data, false) }
     }
 
     /// Sends a message, and returns when a receive has matched it.
@@ -285,8 +284,9 @@ impl Endpoint {
         to: impl Into<Dest>,
         data: &[IoSlice<'_>],
     ) -> Result<(), Error> {
+        let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
         // SAFETY: the borrows last until the wait is over.
-        let request = unsafe { self.start_send_vectored(to.into(), data)? };
+        let request = unsafe { self.start_send_vectored(to.into(), &parts)? };
         self.wait_for(request).map(drop)
     }
 
@@ -404,7 +404,7 @@ impl Endpoint {
         // The wait must be one on the descriptor.
         let _ = self.line.fd();
         // It is readable when a peer has died as well, which no other call is sure to look at.
-        self.check() == 0 && self.owing.is_empty() && self.line.arm() == Arming::Armed
+        self.check() == 0 && self.peers_with_backlog.is_empty() && self.line.arm() == Arming::Armed
     }
 
     /// Bytes of shared memory that this endpoint provides.

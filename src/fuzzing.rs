@@ -24,7 +24,7 @@ impl Endpoint {
 
     /// Closes the endpoint at once, whatever waits for room.
     pub fn hang_up(mut self) {
-        self.owing.clear();
+        self.peers_with_backlog.clear();
         self.core.actions.clear();
     }
 

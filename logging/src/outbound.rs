@@ -5,7 +5,7 @@
 //! already is not transmitted, but it is logged: until a checkpoint of the receiver covers it, it may be
 //! asked for once more.
 
-use crate::{Rank, Received, before};
+use crate::{Next, Rank, Received, before};
 
 /// A message in the payload log; `P` says where its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,18 +141,17 @@ impl<P: Payload> Outbound<P> {
         self.peers[peer as usize].next = next;
     }
 
-    /// The next number to `to`, to be counted up when it is used; if nothing stands in the way of a
-    /// message, and the channel has had one.
+    /// The next number to `to`; if nothing stands in the way of a message, and the channel has had one.
     ///
     /// # Panics
     /// If there is no such rank.
     #[inline(always)]
-    pub fn next(&mut self, to: Rank, context: u16) -> Option<&mut u32> {
+    pub fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
         let peer = &mut self.peers[to as usize];
         if !peer.ready || !peer.has.channels.is_empty() {
             return None;
         }
-        peer.next.iter_mut().find(|(c, _)| *c == context).map(|(_, next)| next)
+        peer.next.iter_mut().find(|(c, _)| *c == context).map(|(_, next)| Next::new(next))
     }
 
     /// Numbers the next message to `to`, and says what is done with it.
@@ -262,8 +261,7 @@ impl<P> Peer<P> {
 
     fn take_number(&mut self, context: u16) -> u32 {
         if let Some((_, next)) = self.next.iter_mut().find(|(c, _)| *c == context) {
-            *next = next.wrapping_add(1);
-            return next.wrapping_sub(1);
+            return Next::new(next).commit();
         }
         self.next.push((context, 1));
         0

@@ -3,7 +3,7 @@
 use crate::engine::claim::Claimed;
 use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSliceMut;
-use taffrail_fabric::{Fabric, PeerId};
+use taffrail_fabric::{Fabric, PeerId, Source};
 
 /// Which operation is over, as [`Endpoint::await_ended`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,11 +175,7 @@ impl Endpoint {
     ) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
         let bytes = unsafe { crate::engine::send::bytes(data, len) };
-        self.check_dest(to)?;
-        if self.leaves_the_set(to.rank) {
-            return self.send_logged(*to, bytes).map(|()| true);
-        }
-        self.send_now(to, bytes)
+        self.send_now(to, Source::Bytes(bytes), len)
     }
 
     /// The second half, of a message for which there was no room: it is copied.
@@ -216,11 +212,11 @@ impl Endpoint {
         data: *const u8,
         len: usize,
     ) -> Result<bool, Error> {
-        self.check_dest(to)?;
         let Some(log) = &self.core.log else {
             // SAFETY: the caller's promise.
-            return self.send_now(to, unsafe { crate::engine::send::bytes(data, len) });
+            return unsafe { self.inject_at_once(to, data, len) };
         };
+        self.check_dest(to)?;
         // What leaves the set is copied in any case.
         if log.is_fellow(to.rank) && len > self.line.limits(PeerId(to.rank)).inline {
             return Ok(false);
@@ -232,7 +228,7 @@ impl Endpoint {
     /// How many messages and parts of such wait for room towards a rank; those that were
     /// [injected](Self::inject) are copies.
     pub fn waiting(&self, to: Rank) -> usize {
-        self.core.peers.get(to as usize).map_or(0, |peer| peer.queue.len())
+        self.core.peers.get(to as usize).map_or(0, |peer| peer.frames().len())
     }
 
     /// Starts to receive a message that was [claimed](Self::claim).

@@ -83,8 +83,9 @@ impl Endpoint {
         to: Dest,
         data: &[IoSlice<'_>],
     ) -> Result<Request, Error> {
+        let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_send_vectored(to, data)? };
+        let request = unsafe { self.start_send_vectored(to, &parts)? };
         Ok(self.handle(request))
     }
 

@@ -38,7 +38,7 @@ impl Endpoint {
         let head = Head { kind: kind::ACTIVE, context: handler, seq: 0, tag: header };
         let mut idle = super::wait::Idle::default();
         loop {
-            if self.core.peers[to as usize].queue.is_empty() {
+            if !self.core.peers[to as usize].has_backlog() {
                 match self.line.send(PeerId(to), head, Source::Bytes(payload)) {
                     Ok(_) => return Ok(()),
                     Err(Refused::Failed(fault)) => {

@@ -1,6 +1,7 @@
 //! The sequence numbers of what this rank sends.
 
 use crate::{CONTEXTS, Rank};
+use taffrail_logging::Next;
 
 /// The next number of each channel (destination, context).
 #[derive(Default)]
@@ -15,9 +16,19 @@ impl Channels {
         Channels { size: size as usize, ..Channels::default() }
     }
 
-    /// The next number towards `to` in `context`, to be counted up when it is used.
+    /// The next number towards `to` in `context`.
     #[inline]
-    pub(crate) fn next(&mut self, to: Rank, context: u16) -> &mut u32 {
+    pub(crate) fn next(&mut self, to: Rank, context: u16) -> Next<'_> {
+        Next::new(self.cell(to, context))
+    }
+
+    /// Goes on towards `to` in `context` with this number.
+    pub(crate) fn set(&mut self, to: Rank, context: u16, next: u32) {
+        *self.cell(to, context) = next;
+    }
+
+    #[inline]
+    fn cell(&mut self, to: Rank, context: u16) -> &mut u32 {
         let (table, index) = match context < CONTEXTS {
             true => (&mut self.user, context as usize),
             false => (&mut self.internal, (context - CONTEXTS) as usize),
@@ -67,7 +78,7 @@ mod tests {
                 scope.spawn(move || {
                     let mut ep = job.endpoint_with(Settings::default()).unwrap();
                     let peer = 1 - ep.rank();
-                    *ep.channels.next(peer, CONTEXT) = START;
+                    ep.channels.set(peer, CONTEXT, START);
                     ep.core.matcher.set_expected(peer, CONTEXT, START);
                     job.barrier().unwrap();
                     for round in 0..40usize {
@@ -84,7 +95,7 @@ mod tests {
                         ep.sendrecv(to, &sent, from, &mut got).unwrap();
                         assert!(got == sent, "round {round}");
                     }
-                    assert_eq!(*ep.channels.next(peer, CONTEXT), START.wrapping_add(40));
+                    assert_eq!(ep.channels.next(peer, CONTEXT).peek(), START.wrapping_add(40));
                     job.barrier().unwrap();
                 });
             }

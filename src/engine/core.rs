@@ -207,7 +207,7 @@ impl Core {
                 Ok(())
             }
             kind::THROTTLE => {
-                self.peers[from as usize].announce_all = head.seq != 0;
+                self.peers[from as usize].force_rendezvous(head.seq != 0);
                 Ok(())
             }
             kind::RESTART => self.restart(from, payload),

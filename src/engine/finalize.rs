@@ -66,7 +66,8 @@ impl Endpoint {
         let core = &self.core;
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
         let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
-        let mut peers = under_way.map(|(_, slot)| slot.peer).chain(self.owing.iter().copied());
+        let mut peers =
+            under_way.map(|(_, slot)| slot.peer).chain(self.peers_with_backlog.iter().copied());
         !peers.any(is_awaited) && (core.actions.is_empty() || !is_early)
     }
 

@@ -30,6 +30,7 @@ pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod spin;
 pub(crate) mod store;
+pub(crate) mod tx_policy;
 pub(crate) mod view;
 pub(crate) mod wait;
 pub(crate) mod ways;

@@ -6,13 +6,14 @@
 use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::kind;
 use super::named::{Access, NAMED, NoMemory};
-use super::peer::{Queued, Stream};
+use super::peer::{Queued, Stream, Waiting};
 use super::request::{Extra, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Status};
 use taffrail_fabric::{
     Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token, UserBuf,
     UserBytes,
 };
+use taffrail_logging::Ticket;
 
 /// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl Endpoint {
                 "send messages",
             )?;
         }
-        if self.leaves_the_set(rank) {
+        if self.is_inter_set(rank) {
             self.not_logged("access to the memory of a rank of another set", "send messages")?;
         }
         Ok(())
@@ -305,7 +306,8 @@ impl Endpoint {
                     let _ = self.core.requests.finish(stream.request);
                     let head = NoMemory::Unknown.head(stream.to_name);
                     let frame = Queued::Small { head, body: Vec::new(), request: None };
-                    self.core.peers[peer].queue_answer(1, frame);
+                    let ticket = Ticket::default();
+                    self.core.peers[peer].push(Waiting { ticket, weight: 1, frame });
                 } else {
                     self.core.peers[peer].streams.push_back(stream);
                 }

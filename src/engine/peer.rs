@@ -1,12 +1,21 @@
 //! What the engine holds of one peer.
 
 use super::answer::Answer;
+use super::core::MOST_ANSWERS;
 use super::ways::{Way, Ways};
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
 use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
+
+/// What holds messages to a peer back.
+mod hold {
+    /// Frames wait in its queue.
+    pub(super) const BACKLOG: u8 = 1;
+    /// It asked for RTS instead of long eager messages.
+    pub(super) const THROTTLED: u8 = 2;
+}
 
 /// One peer.
 #[derive(Default)]
@@ -15,12 +24,12 @@ pub(crate) struct Peer {
     pub(crate) fault: Option<Fault>,
     /// It sends no messages any more: it is gone, or its program is over.
     pub(crate) is_silent: bool,
-    /// It asked for announcements instead of long eager messages.
-    pub(crate) announce_all: bool,
+    /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
+    hold: u8,
     /// How long its answers take.
     pub(crate) answer: Answer,
     /// Frames that wait for room or for the gate, in order.
-    pub(crate) queue: VecDeque<Waiting>,
+    queue: VecDeque<Waiting>,
     /// Announced messages whose pieces the peer wants.
     pub(crate) streams: VecDeque<Stream>,
     /// The message of several pieces that is arriving.
@@ -31,7 +40,7 @@ pub(crate) struct Peer {
     pub(crate) held: usize,
     /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
     /// that is not the peer's fault.
-    pub(crate) answers: usize,
+    answers: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
     /// What long messages from it have cost lately.
@@ -48,20 +57,57 @@ impl Peer {
         if mapped { &mut self.mapped_ways } else { &mut self.ways }
     }
 
-    /// The frame at the front of the queue.
-    pub(crate) fn front(&self) -> Option<&Queued> {
-        self.queue.front().map(|waiting| &waiting.frame)
+    /// Whether a message of `len` bytes may leave at once, of those that leave whole up to `most` bytes: `inline`
+    /// bytes leave also to a peer that is throttled.
+    #[inline(always)]
+    pub(crate) fn is_clear_for(&self, len: usize, most: usize, inline: usize) -> bool {
+        len <= most && (self.hold == 0 || self.hold == hold::THROTTLED && len <= inline)
     }
 
-    /// As [`front`](Self::front).
-    pub(crate) fn front_mut(&mut self) -> Option<&mut Queued> {
-        self.queue.front_mut().map(|waiting| &mut waiting.frame)
+    /// Whether frames wait for room or for the gate.
+    #[inline(always)]
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.hold & hold::BACKLOG != 0
     }
 
-    /// Puts an answer into the queue, which counts as `weight` answers.
-    pub(crate) fn queue_answer(&mut self, weight: usize, frame: Queued) {
-        self.answers += weight;
-        self.queue.push_back(Waiting { ticket: Ticket::default(), weight, frame });
+    /// Whether it asked for RTS instead of long eager messages.
+    #[inline(always)]
+    pub(crate) fn forces_rendezvous(&self) -> bool {
+        self.hold & hold::THROTTLED != 0
+    }
+
+    /// It asks for RTS instead of long eager messages, or does not any more.
+    pub(crate) fn force_rendezvous(&mut self, on: bool) {
+        self.hold = self.hold & !hold::THROTTLED | if on { hold::THROTTLED } else { 0 };
+    }
+
+    /// The frame at the front of the queue, and what it waits for.
+    pub(crate) fn front(&mut self) -> Option<&mut Waiting> {
+        self.queue.front_mut()
+    }
+
+    /// Whether the frame at the front waits for the gate, and not for room.
+    pub(crate) fn waits_at_gate(&self) -> bool {
+        self.queue.front().is_some_and(|waiting| !waiting.ticket.is_free())
+    }
+
+    /// All frames of the queue, in order.
+    pub(crate) fn frames(&self) -> impl ExactSizeIterator<Item = &Queued> {
+        self.queue.iter().map(|waiting| &waiting.frame)
+    }
+
+    /// Puts a frame into the queue.
+    pub(crate) fn push(&mut self, waiting: Waiting) {
+        self.answers += waiting.weight;
+        self.queue.push_back(waiting);
+        self.hold |= hold::BACKLOG;
+    }
+
+    /// As [`push`](Self::push), before all others.
+    pub(crate) fn push_front(&mut self, waiting: Waiting) {
+        self.answers += waiting.weight;
+        self.queue.push_front(waiting);
+        self.hold |= hold::BACKLOG;
     }
 
     /// Takes the frame at the front, which has left, out of the queue.
@@ -69,6 +115,22 @@ impl Peer {
         if let Some(waiting) = self.queue.pop_front() {
             self.answers -= waiting.weight;
         }
+        if self.queue.is_empty() {
+            self.hold &= !hold::BACKLOG;
+        }
+    }
+
+    /// Drops all that waits to be sent: the connection has ended.
+    pub(crate) fn drop_backlog(&mut self) {
+        self.queue.clear();
+        self.streams.clear();
+        self.answers = 0;
+        self.hold &= !hold::BACKLOG;
+    }
+
+    /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
+    pub(crate) fn takes_answer(&self, weight: usize) -> bool {
+        self.answers + weight <= MOST_ANSWERS
     }
 }
 

@@ -52,7 +52,7 @@ impl Endpoint {
         if !self.core.actions.is_empty() {
             self.act();
         }
-        if !self.owing.is_empty() {
+        if !self.peers_with_backlog.is_empty() {
             events += self.flush();
         }
         // What comes back to peers can wait until there is time.
@@ -124,7 +124,7 @@ impl Endpoint {
 
     /// Ends what the core could not end by itself when `rank` failed.
     fn mourn(&mut self, rank: u32) {
-        self.owing.retain(|&r| r != rank);
+        self.peers_with_backlog.retain(|&r| r != rank);
         // A failure found above the fabric has to be told to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
         if let Some(fault) = fault {

@@ -1,16 +1,16 @@
 //! How a message leaves.
 
-use super::core::{MOST_ANSWERS, answers_not_taken};
+use super::core::answers_not_taken;
 use super::kind;
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Stream, Waiting};
 use super::request::{Slot, Stage};
+use super::tx_policy::{NoLogging, send_numbered};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
-use std::io::IoSlice;
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, Source, UserBytes};
 
-/// Bytes sent without asking between two looks at what has arrived.
-const LISTEN_EVERY: usize = 1 << 20;
+/// Bytes sent without asking between two polls.
+const POLL_EVERY_BYTES: usize = 1 << 20;
 
 impl Endpoint {
     /// Checks that a message may go to `to`.
@@ -33,33 +33,45 @@ impl Endpoint {
         }
     }
 
-    /// Whether a message of `len` bytes may leave whole, at once.
-    #[inline]
-    fn is_short(&self, to: &Dest, len: usize) -> bool {
-        let peer = &self.core.peers[to.rank as usize];
-        len <= self.short
-            && peer.queue.is_empty()
-            && (!peer.announce_all || len <= self.line.limits(PeerId(to.rank)).inline)
-    }
-
-    /// Hands a short message to the fabric. `false` when there is no room now.
-    #[inline]
-    pub(crate) fn send_now(&mut self, to: &Dest, data: &[u8]) -> Result<bool, Error> {
-        self.listen(to, data.len())?;
-        if !self.is_short(to, data.len()) {
+    /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started
+    /// as an operation. What leaves the set always leaves, or waits in the log.
+    #[inline(always)]
+    pub(crate) fn send_now(
+        &mut self,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+    ) -> Result<bool, Error> {
+        self.check_dest(to)?;
+        if self.is_inter_set(to.rank) {
+            return self.send_logged(to, source, len).map(|()| true);
+        }
+        self.poll_if_due(to, len)?;
+        let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
+        if !peer.is_clear_for(len, self.short, inline) {
             return Ok(false);
         }
-        let Some(context) = self.core.immediate.word(to.context, to.data) else {
-            return Ok(false);
-        };
-        let seq = self.channels.next(to.rank, to.context);
-        let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
-        match self.line.send(PeerId(to.rank), head, Source::Bytes(data)) {
-            Ok(_) => {
-                *seq = seq.wrapping_add(1);
-                Ok(true)
-            }
-            Err(refused) => self.not_now(to.rank, refused),
+        self.send_unlogged(to, kind::EAGER, source).map(|head| head.is_some())
+    }
+
+    /// Most bytes of a message that a slot of this peer takes.
+    #[inline(always)]
+    fn inline(&self, to: Rank) -> usize {
+        self.line.limits(PeerId(to)).inline
+    }
+
+    /// Hands a message, or its first piece, to the fabric. `None` when there is no room now.
+    #[inline(always)]
+    fn send_unlogged(
+        &mut self,
+        to: &Dest,
+        kind: u8,
+        source: Source<'_>,
+    ) -> Result<Option<Head>, Error> {
+        let Endpoint { line, core, channels, .. } = self;
+        match send_numbered(line, &mut NoLogging(channels), core.immediate, to, kind, source) {
+            Ok(head) => Ok(head),
+            Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }
     }
 
@@ -67,40 +79,31 @@ impl Endpoint {
     /// and how many bytes have left. `None`: none, or it leaves otherwise.
     #[inline(never)]
     fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
-        let peer = &self.core.peers[to.rank as usize];
-        if data.len() <= self.piece
-            || data.len() > self.settings.eager_max
-            || peer.announce_all
-            || !peer.queue.is_empty()
-        {
+        let (piece, most) = (self.piece, self.settings.eager_max);
+        let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
+        if data.len() <= piece || !is_clear {
             return Ok(None);
         }
-        let Some(context) = self.core.immediate.word(to.context, to.data) else { return Ok(None) };
-        let (peer, seq) = (PeerId(to.rank), self.channels.next(to.rank, to.context));
-        let head = Head { kind: kind::FIRST, context, seq: *seq, tag: to.tag };
         let whole = (data.len() as u64).to_le_bytes();
-        let (first, rest) = data.split_at(self.piece);
-        if let Err(refused) = self.line.send(peer, head, Source::Parts(&[&whole, first])) {
-            return self.not_now(to.rank, refused).map(|_| None);
-        }
-        *seq = seq.wrapping_add(1);
+        let (first, rest) = data.split_at(piece);
+        let source = Source::Parts(&[&whole, first]);
+        let Some(head) = self.send_unlogged(to, kind::FIRST, source)? else { return Ok(None) };
         let more = Head { kind: kind::MORE, ..Head::default() };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
-        let left = rest
-            .chunks(self.piece)
-            .take_while(|piece| self.line.send(peer, more, Source::Bytes(piece)).is_ok());
+        let left = rest.chunks(piece).take_while(|piece| {
+            self.line.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
+        });
         let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
         Ok(Some((head, sent)))
     }
 
-    /// Whoever sends much without asking listens now and then, too: the receiver may want to be
-    /// asked.
+    /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
     #[inline]
-    pub(crate) fn listen(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
-        if len > self.line.limits(PeerId(to.rank)).inline {
-            self.unheard += len;
-            if self.unheard > LISTEN_EVERY {
-                self.unheard = 0;
+    pub(crate) fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
+        if len > self.inline(to.rank) {
+            self.bytes_since_poll += len;
+            if self.bytes_since_poll > POLL_EVERY_BYTES {
+                self.bytes_since_poll = 0;
                 self.turn();
                 // Its failure may be what was heard, and what is started after that nobody ends.
                 return self.check_dest(to);
@@ -110,13 +113,13 @@ impl Endpoint {
     }
 
     #[cold]
-    fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<bool, Error> {
+    fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<(), Error> {
         match refused {
             // This rank falls back with it.
-            Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(false),
+            Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(()),
             Refused::Failed(Fault::Vacant) => Err(Error::NoSuchRank { rank, size: self.size() }),
             Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
-            _ => Ok(false),
+            _ => Ok(()),
         }
     }
 
@@ -131,41 +134,9 @@ impl Endpoint {
         len: usize,
         sync: bool,
     ) -> Result<u32, Error> {
-        self.check_dest(&to)?;
         // SAFETY: the caller's promise.
         let bytes = unsafe { bytes(data, len) };
-        let leaves_the_set = self.leaves_the_set(to.rank);
-        if !sync && leaves_the_set {
-            self.log_and_send(&to, &[bytes], len, None)?;
-            self.listen(&to, len)?;
-            return Ok(self.sent(&to, len));
-        }
-        let begun = match sync {
-            true => None,
-            false if self.send_now(&to, bytes)? => return Ok(self.sent(&to, len)),
-            false => self.send_pieces(&to, bytes)?,
-        };
-        if begun.is_some_and(|(_, sent)| sent == len) {
-            return Ok(self.sent(&to, len));
-        }
-        self.check_taken(to.rank)?;
-        let request = self.core.requests.start(Stage::Queued, to.rank, data.cast_mut(), len);
-        self.core.requests.get(request).status = sent_status(&to, len);
-        if let Some((head, sent)) = begun {
-            self.enqueue(to.rank, Queued::Eager { head, request, sent });
-            return Ok(request);
-        }
-        if !leaves_the_set {
-            self.queue_send(request, to, sync);
-            return Ok(request);
-        }
-        let slot = self.core.requests.get(request);
-        slot.stage = Stage::Announced;
-        let name = slot.name(request);
-        if let Err(error) = self.log_and_send(&to, &[bytes], len, Some(name)) {
-            self.core.fail(request, error);
-        }
-        Ok(request)
+        self.start(to, Source::Bytes(bytes), (data.cast_mut(), len), sync)
     }
 
     /// Starts a send gathered from several places.
@@ -175,35 +146,52 @@ impl Endpoint {
     pub(crate) unsafe fn start_send_vectored(
         &mut self,
         to: Dest,
-        data: &[IoSlice<'_>],
+        parts: &[&[u8]],
     ) -> Result<u32, Error> {
-        self.check_dest(&to)?;
-        let len = data.iter().map(|d| d.len()).sum();
-        if self.leaves_the_set(to.rank) {
-            let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
-            self.log_and_send(&to, &parts, len, None)?;
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.start(to, Source::Parts(parts), (std::ptr::null_mut(), len), false)
+    }
+
+    /// Starts a send of `len` bytes. They are at `at`, or in several parts.
+    #[inline(always)]
+    fn start(
+        &mut self,
+        to: Dest,
+        source: Source<'_>,
+        (at, len): (*mut u8, usize),
+        sync: bool,
+    ) -> Result<u32, Error> {
+        let (mut begun, mut is_logged) = (None, false);
+        if sync {
+            self.check_dest(&to)?;
+            is_logged = self.is_inter_set(to.rank);
+        } else if self.send_now(&to, source, len)? {
             return Ok(self.sent(&to, len));
-        }
-        self.listen(&to, len)?;
-        let word = self.core.immediate.word(to.context, to.data);
-        if let Some(context) = word.filter(|_| self.is_short(&to, len)) {
-            let parts: Vec<&[u8]> = data.iter().map(|d| &**d).collect();
-            let seq = self.channels.next(to.rank, to.context);
-            let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
-            match self.line.send(PeerId(to.rank), head, Source::Parts(&parts)) {
-                Ok(_) => {
-                    *seq = seq.wrapping_add(1);
-                    return Ok(self.sent(&to, len));
-                }
-                Err(refused) => drop(self.not_now(to.rank, refused)?),
+        } else if let Source::Bytes(bytes) = source {
+            begun = self.send_pieces(&to, bytes)?;
+            if begun.is_some_and(|(_, sent)| sent == len) {
+                return Ok(self.sent(&to, len));
             }
         }
         self.check_taken(to.rank)?;
-        let request = self.core.requests.start(Stage::Queued, to.rank, std::ptr::null_mut(), len);
+        let request = self.core.requests.start(Stage::Queued, to.rank, at, len);
         let slot = self.core.requests.get(request);
         slot.status = sent_status(&to, len);
-        slot.extra().parts = data.iter().map(|d| (d.as_ptr().cast_mut(), d.len())).collect();
-        self.queue_send(request, to, false);
+        if let Source::Parts(parts) = source {
+            let parts = parts.iter().map(|part| (part.as_ptr().cast_mut(), part.len()));
+            slot.extra().parts = parts.collect();
+        }
+        if let Some((head, sent)) = begun {
+            self.enqueue(to.rank, Waiting::free(Queued::Eager { head, request, sent }));
+        } else if is_logged {
+            slot.stage = Stage::Announced;
+            let name = slot.name(request);
+            if let Err(error) = self.keep_and_send(&to, source, len, Some(name)) {
+                self.core.fail(request, error);
+            }
+        } else {
+            self.queue_send(request, to, sync);
+        }
         Ok(request)
     }
 
@@ -216,24 +204,23 @@ impl Endpoint {
     /// Gives a message its number and its protocol, and puts it in the queue.
     #[inline(never)]
     fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
-        let seq = self.channels.next(to.rank, to.context);
         let word = self.core.immediate.word(to.context, to.data);
         let context = word.unwrap_or(to.context);
         // Data for which the word has no room.
         let data = to.data.get().filter(|_| word.is_none());
-        let head = Head { kind: kind::EAGER, context, seq: *seq, tag: to.tag };
-        *seq = seq.wrapping_add(1);
-        let inline = self.line.limits(PeerId(to.rank)).inline;
+        let seq = self.channels.next(to.rank, to.context).commit();
+        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
+        let inline = self.inline(to.rank);
         let slot = self.core.requests.get(request);
         let len = slot.len;
-        let eager_max = match self.core.peers[to.rank as usize].announce_all {
+        let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
             true => inline - 8,
             false if sync || data.is_some() => self.settings.eager_max.min(self.piece - 8),
             false => self.settings.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
-            let announcement = self.announcement(to.rank, request, head, data);
-            return self.enqueue(to.rank, announcement);
+            let rts = self.rts(to.rank, request, head, data);
+            return self.enqueue(to.rank, Waiting::free(rts));
         }
         let name = slot.name(request);
         let with_front = |front: u64, slot: &Slot| {
@@ -254,17 +241,11 @@ impl Endpoint {
             }
             None => Queued::Eager { head, request, sent: 0 },
         };
-        self.enqueue(to.rank, queued);
+        self.enqueue(to.rank, Waiting::free(queued));
     }
 
-    /// The announcement of a message, with data in front if the word of its context has no room for them.
-    pub(crate) fn announcement(
-        &mut self,
-        to: Rank,
-        request: u32,
-        head: Head,
-        data: Option<u32>,
-    ) -> Queued {
+    /// The RTS of a message, with data in front if the word of its context has no room for them.
+    fn rts(&mut self, to: Rank, request: u32, head: Head, data: Option<u32>) -> Queued {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
@@ -302,9 +283,9 @@ impl Endpoint {
     /// Sends a buffer away.
     pub(crate) fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
         self.check_dest(&to)?;
-        if self.leaves_the_set(to.rank) {
+        if self.is_inter_set(to.rank) {
             // The log has it from now on, and the buffer is free again.
-            return self.log_and_send(&to, &[&buffer], buffer.len(), None);
+            return self.keep_and_send(&to, Source::Bytes(&buffer), buffer.len(), None);
         }
         let key = {
             let block = buffer.block();
@@ -322,9 +303,8 @@ impl Endpoint {
         let loan = self.last_loan;
         let body = Offer { loan, key }.encode(len as u64);
         self.loans.insert(loan, (to.rank, block));
-        let seq = self.channels.next(to.rank, to.context);
-        let head = Head { kind: kind::LOAN, context, seq: *seq, tag: to.tag };
-        *seq = seq.wrapping_add(1);
+        let seq = self.channels.next(to.rank, to.context).commit();
+        let head = Head { kind: kind::LOAN, context, seq, tag: to.tag };
         self.post_small(to.rank, head, &body);
         Ok(())
     }
@@ -358,7 +338,7 @@ impl Endpoint {
         }
         let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
         let is_free = ticket.is_free();
-        if is_free && self.core.peers[to as usize].queue.is_empty() {
+        if is_free && !self.core.peers[to as usize].has_backlog() {
             match self.line.send(PeerId(to), head, Source::Bytes(body)) {
                 Ok(_) => return,
                 // The fabric reports the end of the peer by itself.
@@ -370,48 +350,41 @@ impl Endpoint {
         let weight = if is_free { kind::weight(head.kind, body.len()) } else { 0 };
         let frame = Queued::Small { head, body: body.to_vec(), request: None };
         if head.kind != kind::THROTTLE {
-            if peer.answers + weight > MOST_ANSWERS {
+            if !peer.takes_answer(weight) {
                 return self.core.distrust(to, answers_not_taken());
             }
-            peer.answers += weight;
-            return self.enqueue_waiting(to, Waiting { ticket, weight, frame });
+            return self.enqueue(to, Waiting { ticket, weight, frame });
         }
         // A peer that sends too much is told at once, and what it was told last counts.
-        match peer.front_mut() {
-            Some(Queued::Small { head: front, .. }) if front.kind == kind::THROTTLE => {
-                *front = head
+        match peer.front() {
+            Some(Waiting { frame: Queued::Small { head: front, .. }, .. })
+                if front.kind == kind::THROTTLE =>
+            {
+                *front = head;
             }
-            _ => {
-                peer.answers += weight;
-                peer.queue.push_front(Waiting { ticket, weight, frame });
-            }
+            _ => peer.push_front(Waiting { ticket, weight, frame }),
         }
-        self.owe(to);
+        self.mark_backlog(to);
     }
 
-    /// Puts something in a peer's queue that waits for room only, and sends what there is room for.
-    pub(crate) fn enqueue(&mut self, to: Rank, frame: Queued) {
-        self.enqueue_waiting(to, Waiting::free(frame));
-    }
-
-    /// Puts something in a peer's queue, and sends what there is room for.
-    pub(crate) fn enqueue_waiting(&mut self, to: Rank, waiting: Waiting) {
-        self.core.peers[to as usize].queue.push_back(waiting);
-        self.owe(to);
+    /// Puts a frame into a peer's queue, and sends what there is room for.
+    pub(crate) fn enqueue(&mut self, to: Rank, waiting: Waiting) {
+        self.core.peers[to as usize].push(waiting);
+        self.mark_backlog(to);
         self.flush_peer(to);
     }
 
-    /// Puts a peer on the list of those that something waits for.
-    pub(crate) fn owe(&mut self, to: Rank) {
-        if !self.owing.contains(&to) {
-            self.owing.push(to);
+    /// Frames or fragments wait to be sent to a peer.
+    pub(crate) fn mark_backlog(&mut self, to: Rank) {
+        if !self.peers_with_backlog.contains(&to) {
+            self.peers_with_backlog.push(to);
         }
     }
 
     /// Begins to send the pieces of a message.
     pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
         self.core.peers[to as usize].streams.push_back(stream);
-        self.owe(to);
+        self.mark_backlog(to);
         self.flush_peer(to);
     }
 
@@ -419,12 +392,12 @@ impl Endpoint {
     pub(crate) fn flush(&mut self) -> usize {
         let mut left = 0;
         let mut k = 0;
-        while k < self.owing.len() {
-            let to = self.owing[k];
+        while k < self.peers_with_backlog.len() {
+            let to = self.peers_with_backlog[k];
             left += self.flush_peer(to);
             let peer = &self.core.peers[to as usize];
-            if peer.queue.is_empty() && peer.streams.is_empty() {
-                self.owing.swap_remove(k);
+            if !peer.has_backlog() && peer.streams.is_empty() {
+                self.peers_with_backlog.swap_remove(k);
             } else {
                 k += 1;
             }
@@ -434,14 +407,14 @@ impl Endpoint {
 
     pub(crate) fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
-        while !self.core.peers[to as usize].queue.is_empty() {
-            if self.core.log.is_some() && !self.passes_gate(to) {
+        while self.core.peers[to as usize].has_backlog() {
+            if !self.passes_gate(to) {
                 return left;
             }
-            self.obey(to);
+            self.replace_by_rts(to);
             if self.send_front(to) {
                 left += 1;
-            } else if !self.core.peers[to as usize].queue.is_empty() {
+            } else if self.core.peers[to as usize].has_backlog() {
                 return left;
             }
         }
@@ -454,38 +427,50 @@ impl Endpoint {
         left
     }
 
-    /// Announces the message at the front of the queue, if the peer has asked for that meanwhile.
-    fn obey(&mut self, to: Rank) {
-        if self.core.log.is_some() {
-            self.obey_logged(to);
+    /// Puts an RTS in the place of the message at the front of the queue, if that is the way by now.
+    fn replace_by_rts(&mut self, to: Rank) {
+        let inline = self.inline(to);
+        let peer = &mut self.core.peers[to as usize];
+        let forced = peer.forces_rendezvous();
+        let (request, head) = match peer.front().map(|front| &front.frame) {
+            Some(&Queued::Eager { head, request, sent: 0 }) => {
+                if !forced || self.core.requests.get(request).len <= inline {
+                    return;
+                }
+                (request, head)
+            }
+            Some(&Queued::Logged(leaving)) => {
+                match self.core.logged_rts(to, leaving, forced, inline) {
+                    Some(rts) => rts,
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+        let rts = self.rts(to, request, head, None);
+        if let Some(front) = self.core.peers[to as usize].front() {
+            front.frame = rts;
         }
-        let peer = &self.core.peers[to as usize];
-        let Some(&Queued::Eager { head, request, sent: 0 }) = peer.front() else { return };
-        if !peer.announce_all
-            || self.core.requests.get(request).len <= self.line.limits(PeerId(to)).inline
-        {
-            return;
-        }
-        let announcement = self.announcement(to, request, head, None);
-        self.core.peers[to as usize].queue[0].frame = announcement;
     }
 
     /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
-        let piece = self.piece;
-        if let Some(Queued::Logged(_)) = self.core.peers[to as usize].front() {
-            return self.send_front_logged(to);
-        }
-        let core = &mut self.core;
-        let Some(front) = core.peers[to as usize].front_mut() else { return false };
-        let (result, over, request) = match front {
-            Queued::Logged(_) | Queued::Page(_) => return false,
+        let Endpoint { line, core, piece, .. } = self;
+        let Some(front) = core.peers[to as usize].front() else { return false };
+        let (result, over, request) = match &mut front.frame {
+            // The gate has opened it.
+            Queued::Page(_) => return false,
+            Queued::Logged(leaving) => {
+                let Some(log) = &mut core.log else { return false };
+                let result = log.send_more(line, &core.requests, to, leaving, *piece);
+                (result, leaving.is_sent(), None)
+            }
             Queued::Small { head, body, request } => {
-                (self.line.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
+                (line.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
             }
             Queued::Eager { head, request, sent } => {
                 let slot = core.requests.get(*request);
-                let now = (slot.len - *sent).min(piece);
+                let now = (slot.len - *sent).min(*piece);
                 let whole = (slot.len as u64).to_le_bytes();
                 let over = *sent + now == slot.len;
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
@@ -498,28 +483,21 @@ impl Endpoint {
                     _ => Head { kind: kind::MORE, ..Head::default() },
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
-                let result = match parts[..] {
-                    [one] => self.line.send(PeerId(to), head, Source::Bytes(one)),
-                    _ => self.line.send(PeerId(to), head, Source::Parts(&parts)),
-                };
+                let result = line.send(PeerId(to), head, source_of(&parts));
                 if result.is_ok() {
                     *sent += now;
                 }
                 (result, over, Some(*request))
             }
         };
-        match result {
-            Ok(_) if over => {
-                core.peers[to as usize].pop_front();
-                if let Some(request) = request {
-                    core.requests.sent(request);
-                }
-                true
+        // A failed peer's queue is cleared when the fabric reports it.
+        if result.is_ok() && over {
+            core.peers[to as usize].pop_front();
+            if let Some(request) = request {
+                core.requests.sent(request);
             }
-            Ok(_) => true,
-            // A failed peer's queue is cleared when the fabric reports it.
-            Err(_) => false,
         }
+        result.is_ok()
     }
 
     /// Sends the next piece of a peer's first stream. `false` when there is no room.
@@ -565,6 +543,14 @@ impl Endpoint {
     /// The handle of a request.
     pub(crate) fn handle(&self, request: u32) -> Request {
         self.core.requests.handle(request)
+    }
+}
+
+/// The parts of a message, or of a piece of one.
+pub(crate) fn source_of<'a>(parts: &'a [&'a [u8]]) -> Source<'a> {
+    match parts {
+        [one] => Source::Bytes(one),
+        _ => Source::Parts(parts),
     }
 }
 

@@ -78,7 +78,7 @@ impl Endpoint {
         if idle.turns == begin {
             (self.asleep, self.patience) = (Instant::now(), LONG);
         }
-        if !self.owing.is_empty() {
+        if !self.peers_with_backlog.is_empty() {
             // Room towards a peer comes without a bell, and so does what opens the gate.
             std::thread::yield_now();
             if idle.turns < begin + LOOK_EVERY {

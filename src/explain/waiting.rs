@@ -135,9 +135,9 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
         let name = name(endpoint, rank);
         return Some(format!("{name} is stopped, by a signal or a debugger"));
     }
-    let queued = peer.queue.len() + peer.streams.len();
+    let queued = peer.frames().len() + peer.streams.len();
     let count = counted(queued as u64, "message");
-    let why = match peer.queue.front().is_some_and(|waiting| !waiting.ticket.is_free()) {
+    let why = match peer.waits_at_gate() {
         true => "before the event logger has what the message depends on",
         false => "yet",
     };

@@ -21,9 +21,7 @@ impl Core {
         peer.fault = Some(fault);
         peer.is_silent = true;
         self.last_gone = Some(rank);
-        peer.queue.clear();
-        peer.answers = 0;
-        peer.streams.clear();
+        peer.drop_backlog();
         if let Some(Inflow { landing: Landing::Store(entry), .. }) = peer.inflow.take() {
             self.discard(rank, entry);
         }

@@ -7,7 +7,7 @@ use super::setting::Setting;
 use crate::engine::core::{Core, broken};
 use crate::engine::kind;
 use crate::{Dest, Endpoint, Rank};
-use taffrail_fabric::{Fault, Head, Payload};
+use taffrail_fabric::{Fault, Head, Payload, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::store::Unpacked;
 use taffrail_logging::{Causal, Clocked};
@@ -81,16 +81,18 @@ impl Endpoint {
     /// Sends a short message to a rank of another set at once, behind what must go before it. `false` when
     /// something stands in its way, or nothing must go before messages.
     #[inline(never)]
-    pub(super) fn send_short_behind(&mut self, to: &Dest, data: &[u8]) -> bool {
+    pub(super) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
         let Some(log) = &self.core.log else { return false };
         if !log.is_causal() || !log.outbound.is_ready(to.rank) {
             return false;
         }
         self.precede(to.rank);
-        let sent = self.send_short::<true>(to, data);
-        if let (true, Some(log)) = (sent, &mut self.core.log)
-            && let Some(causal) = &mut log.causal
-        {
+        let Endpoint { line, core, .. } = self;
+        let (peer, Some(log)) = (&core.peers[to.rank as usize], &mut core.log) else {
+            return false;
+        };
+        let sent = log.send_short(line, core.immediate, peer, to, source, len);
+        if let (true, Some(causal)) = (sent, &mut log.causal) {
             causal.count_message();
         }
         sent

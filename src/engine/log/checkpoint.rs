@@ -231,7 +231,7 @@ impl Endpoint {
             }
             if rank == log.me {
                 for (context, seq) in side.next {
-                    *self.channels.next(rank, context) = seq;
+                    self.channels.set(rank, context, seq);
                 }
                 continue;
             }
@@ -291,7 +291,7 @@ impl Endpoint {
     /// A peer has a checkpoint, and will not ask again for what that covers.
     pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
         let peer = &self.core.peers[rank as usize];
-        let waits = peer.queue.iter().any(|waiting| !matches!(waiting.frame, Queued::Small { .. }));
+        let waits = peer.frames().any(|frame| !matches!(frame, Queued::Small { .. }));
         // What is on its way is read from where it is.
         let is_sent = |slot: &Slot| {
             slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())

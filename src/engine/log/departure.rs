@@ -1,18 +1,23 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
 use super::{Kept, Log};
-use crate::engine::peer::{Queued, Waiting};
-use crate::engine::request::Stage;
+use crate::engine::core::Core;
+use crate::engine::immediate::Immediate;
+use crate::engine::peer::{Peer, Queued, Waiting};
+use crate::engine::request::{Requests, Stage};
+use crate::engine::send::source_of;
+use crate::engine::tx_policy::{TxPolicy, send_numbered};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
-use taffrail_logging::{Entry, Received, Sending, Ticket};
+use taffrail_logging::{Entry, Next, Received, Sending, Ticket};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
 
 /// A message of the log that waits for room, or at the gate.
+#[derive(Clone, Copy)]
 pub(crate) struct Leaving {
     pub(crate) context: u16,
     pub(crate) seq: u32,
@@ -28,6 +33,11 @@ impl Leaving {
     pub(super) fn new(entry: Entry<Kept>) -> Self {
         let Entry { context, seq, payload: kept } = entry;
         Leaving { context, seq, kept, sent: 0, again: true }
+    }
+
+    /// Whether all of it has left.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent >= self.kept.bytes()
     }
 }
 
@@ -69,7 +79,7 @@ impl Endpoint {
 
     /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
     #[inline(always)]
-    pub(crate) fn leaves_the_set(&mut self, to: Rank) -> bool {
+    pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
         match &mut self.core.log {
             None => false,
             Some(log) => {
@@ -83,70 +93,64 @@ impl Endpoint {
         }
     }
 
-    /// As [`send`](Self::send), to a rank of another set.
+    /// Sends a message to a rank of another set, at once or out of the log.
     #[inline(never)]
-    pub(crate) fn send_logged(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
-        if self.send_short::<false>(&to, data) {
-            Ok(())
-        } else {
-            self.send_logged_slowly(&to, data)
+    pub(crate) fn send_logged(
+        &mut self,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+    ) -> Result<(), Error> {
+        if self.send_short(to, source, len) {
+            return Ok(());
         }
+        self.send_out_of_log(to, source, len)
     }
 
     #[inline(never)]
-    fn send_logged_slowly(&mut self, to: &Dest, data: &[u8]) -> Result<(), Error> {
-        if self.send_short_behind(to, data) {
+    fn send_out_of_log(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
+        if self.send_short_behind(to, source, len) {
             return Ok(());
         }
-        self.log_and_send(to, &[data], data.len(), None)?;
-        self.listen(to, data.len())
+        self.keep_and_send(to, source, len, None)?;
+        self.poll_if_due(to, len)
     }
 
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
     /// there is room for it is made sure before, and the log ends with its process). `false` when
-    /// something stands in its way. `BEHIND`: in causal logging, behind what must go before it.
+    /// something stands in its way.
     #[inline(always)]
-    pub(super) fn send_short<const BEHIND: bool>(&mut self, to: &Dest, data: &[u8]) -> bool {
+    pub(super) fn send_short(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
         let Endpoint { line, core, .. } = self;
         let Some(log) = &mut core.log else { return false };
-        if !(BEHIND || log.departs_freely)
-            || log.fills_page(to.rank)
-            || data.len() > line.limits(PeerId(to.rank)).inline
-            || !log.tape.has_room(data.len())
-            || !core.peers[to.rank as usize].queue.is_empty()
-        {
-            return false;
-        }
-        let Some(context) = core.immediate.word(to.context, to.data) else { return false };
-        let Some(next) = log.outbound.next(to.rank, to.context) else { return false };
-        let seq = *next;
-        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
-        if line.send(PeerId(to.rank), head, Source::Bytes(data)).is_err() {
-            return false;
-        }
-        *next = seq.wrapping_add(1);
-        let mut kept = Kept::new(to.tag, data.len(), false, false, context ^ to.context);
-        kept.at = log.tape.write_short(line, data);
-        log.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
-        if log.fills_page(to.rank) {
-            // If there is no room, the next message says so.
-            let _ = log.write_page(line, to.rank);
-        }
-        true
+        log.departs_freely
+            && log.send_short(line, core.immediate, &core.peers[to.rank as usize], to, source, len)
     }
 
     /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a
     /// synchronous one.
     ///
+    /// A message that does not fit into the memory of the log is logged through the file before its number is
+    /// given and any of it leaves, so that nothing has happened if the disk is full.
+    ///
     /// # Errors
     /// [`Error::Memory`] when there is no room in the log.
-    pub(crate) fn log_and_send(
+    pub(crate) fn keep_and_send(
         &mut self,
         to: &Dest,
-        parts: &[&[u8]],
+        source: Source<'_>,
         len: usize,
         sync: Option<u64>,
     ) -> Result<(), Error> {
+        let one;
+        let parts = match source {
+            Source::Parts(parts) => parts,
+            Source::Bytes(whole) => {
+                one = [whole];
+                &one[..]
+            }
+            _ => return Ok(()),
+        };
         let Endpoint { line, core, piece, .. } = self;
         let Some(log) = &mut core.log else { return Ok(()) };
         let inline = line.limits(PeerId(to.rank)).inline;
@@ -159,10 +163,14 @@ impl Endpoint {
         if log.fills_page(to.rank) {
             log.write_page(line, to.rank)?;
         }
-        if !log.tape.fits_at_once(len) {
-            return self.log_long(to, parts, len, sync, context);
+        let in_memory = log.tape.fits_at_once(len);
+        let pieces = len > *piece || !in_memory;
+        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
+        if in_memory {
+            log.tape.prepare(line, len, *piece)?;
+        } else {
+            log.write_long(line, to.rank, &mut kept, parts)?;
         }
-        log.tape.prepare(line, len, *piece)?;
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         let leaves = leaves(sending, sync.is_some());
         if leaves && log.is_causal() {
@@ -174,52 +182,25 @@ impl Endpoint {
         let peer = &core.peers[to.rank as usize];
         let at_once = leaves
             && sync.is_none()
-            && peer.queue.is_empty()
             && ticket.is_free()
-            && !is_announced(peer.announce_all, len, inline);
-        let pieces = len > *piece;
-        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
-        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
-        let mut sent = 0;
-        if len <= inline {
-            kept.at = log.tape.begin_short(len);
+            && !peer.has_backlog()
+            && !is_announced(peer.forces_rendezvous(), len, inline);
+        let mut leaving = Leaving { context: to.context, seq, kept, sent: 0, again: false };
+        let mut is_sent = false;
+        if in_memory && len <= inline {
+            leaving.kept.at = log.tape.begin_short(len);
             for part in parts {
                 log.tape.write(line, part);
             }
-            if at_once {
-                let left = match parts {
-                    [whole] => line.send(PeerId(to.rank), head, Source::Bytes(whole)),
-                    _ => line.send(PeerId(to.rank), head, Source::Parts(parts)),
-                };
-                sent = if left.is_ok() { usize::MAX } else { 0 };
-            }
-        } else {
-            let skew = taffrail_fabric::skew(parts, len);
-            kept.at = match pieces {
-                false => log.tape.begin_whole(len, skew),
-                true => log.tape.begin_pieces(line, len, skew),
-            };
-            let mut goes_on = at_once;
-            let mut written = kept.prefix();
-            let mut source = Gather { parts, at: 0 };
+            let head = leaving.kept.head(to.context, seq, 0);
+            is_sent = at_once && line.send(PeerId(to.rank), head, source_of(parts)).is_ok();
+        } else if in_memory {
             // Of a long message the receiver has enough to copy while the next piece is written.
             let step = if len > LONG_LOGGED { *logged_piece } else { *piece };
-            while written < kept.bytes() {
-                let now = (kept.bytes() - written).min(step).min(log.tape.room());
-                source.write(now, |bytes| _ = log.tape.write(line, bytes));
-                written += now;
-                while goes_on && sent < written {
-                    let range = log.tape.range(kept.at + sent as u64, written - sent, usize::MAX);
-                    let head = kept.head(to.context, seq, sent);
-                    goes_on = send_range(line, to.rank, head, range).is_ok();
-                    sent += if goes_on { range.len } else { 0 };
-                }
-            }
-            sent = if goes_on { usize::MAX } else { sent };
+            is_sent =
+                log.write_and_send(line, to.rank, &mut leaving, parts, (*piece, step, at_once));
         }
-        let leaving = Leaving { context: to.context, seq, kept, sent, again: false };
-        let ticket = (leaves && sent != usize::MAX).then_some(ticket);
-        self.is_logged(to.rank, leaving, sync, ticket);
+        self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
         Ok(())
     }
 
@@ -240,7 +221,7 @@ impl Endpoint {
         }
         if let Some(ticket) = ticket {
             let frame = Queued::Logged(leaving);
-            self.enqueue_waiting(to, Waiting { ticket, weight: 0, frame });
+            self.enqueue(to, Waiting { ticket, weight: 0, frame });
         }
     }
 
@@ -257,83 +238,49 @@ impl Endpoint {
         let lacking = log.outbound.restarted(rank, has);
         let lacking = lacking.map(|entry| Queued::Logged(Leaving::new(entry)));
         let frames = pages.into_iter().map(Queued::Page).chain(lacking);
-        let waiting = frames.map(|frame| Waiting { ticket: ticket.clone(), weight: 0, frame });
-        self.core.peers[rank as usize].queue.extend(waiting);
-        self.owe(rank);
+        for frame in frames {
+            self.core.peers[rank as usize].push(Waiting {
+                ticket: ticket.clone(),
+                weight: 0,
+                frame,
+            });
+        }
+        self.mark_backlog(rank);
         self.flush_peer(rank);
     }
+}
 
-    /// As `send_front`, of a message of the log.
-    pub(crate) fn send_front_logged(&mut self, rank: Rank) -> bool {
-        let sent = self.send_leaving(rank);
-        if sent == Some(true) {
-            self.core.peers[rank as usize].pop_front();
-        }
-        sent.is_some()
-    }
-
-    /// Sends more of the message at the front of a peer's queue, which is of the log. `None`: there is no
-    /// room. `Some(true)`: all of it has left.
-    fn send_leaving(&mut self, rank: Rank) -> Option<bool> {
-        let Endpoint { line, core, piece, .. } = self;
-        let log = core.log.as_mut()?;
-        let Some(Queued::Logged(leaving)) = core.peers[rank as usize].front_mut() else {
-            return None;
-        };
-        let Leaving { context, seq, ref kept, sent, .. } = *leaving;
-        let waits = log.waiting_send(&core.requests, (rank, context, seq), kept);
-        let back = log.tape.bring_back(line, kept.at + sent as u64);
-        back.unwrap_or_else(|error| lost(&error));
-        if let Some(send) = waits {
-            // Of those that are short enough the bytes go along; the others are announced instead.
-            let range = log.tape.range(kept.at, kept.len(), kept.len());
-            let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
-            let body = [&send.to_le_bytes()[..], line.read(range.segment, range.at, kept.len())];
-            let body = body.concat();
-            return line.send(PeerId(rank), head, Source::Bytes(&body)).is_ok().then_some(true);
-        }
-        let left = kept.bytes() - sent;
-        let range = log.tape.range(kept.at + sent as u64, left, *piece + kept.prefix());
-        send_range(line, rank, kept.head(context, seq, sent), range).ok()?;
-        leaving.sent += range.len;
-        Some(leaving.sent == kept.bytes())
-    }
-
-    /// Announces the message at the front of a peer's queue, which is of the log, if that is the way:
-    /// the peer has asked for it, or wants to be waited for.
-    pub(crate) fn obey_logged(&mut self, rank: Rank) {
-        let peer = &self.core.peers[rank as usize];
-        let (announce_all, inline) = (peer.announce_all, self.line.limits(PeerId(rank)).inline);
-        let Some(Queued::Logged(Leaving { context, seq, kept, sent: 0, again })) = peer.front()
-        else {
-            return;
-        };
-        let (context, seq, kept, again) = (*context, *seq, *kept, *again);
-        let log = self.core.log.as_ref();
-        let waits =
-            log.and_then(|log| log.waiting_send(&self.core.requests, (rank, context, seq), &kept));
+impl Core {
+    /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
+    /// asked for it, or the send waits for it. The request that it is of, and its head.
+    pub(crate) fn logged_rts(
+        &mut self,
+        rank: Rank,
+        leaving: Leaving,
+        forced: bool,
+        inline: usize,
+    ) -> Option<(u32, Head)> {
+        let Leaving { context, seq, kept, sent: 0, again } = leaving else { return None };
+        let log = self.log.as_ref()?;
+        let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
         let len = kept.len();
         let is_sent = match waits {
-            None => !(is_announced(announce_all, len, inline) || again && len > EAGER_AGAIN),
+            None => !(is_announced(forced, len, inline) || again && len > EAGER_AGAIN),
             Some(_) => len + 8 <= inline,
         };
-        if is_sent {
-            return;
-        }
-        let head = kept.head(context, seq, 0);
         let request = match waits {
+            _ if is_sent => return None,
             Some(send) => send as u32,
             None => self.detached(rank, &kept),
         };
-        let announcement = self.announcement(rank, request, head, None);
-        self.core.peers[rank as usize].queue[0].frame = announcement;
+        Some((request, kept.head(context, seq, 0)))
     }
 
     /// A send of nobody, of a message in the log.
     fn detached(&mut self, rank: Rank, kept: &Kept) -> u32 {
         let null = std::ptr::null_mut();
-        let request = self.core.requests.start(Stage::Queued, rank, null, kept.len());
-        let slot = self.core.requests.get(request);
+        let request = self.requests.start(Stage::Queued, rank, null, kept.len());
+        let slot = self.requests.get(request);
         slot.status =
             crate::Status { source: rank, tag: kept.tag, len: kept.len(), data: crate::Data::NONE };
         slot.extra().detached = true;
@@ -342,7 +289,115 @@ impl Endpoint {
     }
 }
 
+impl TxPolicy for Log {
+    #[inline(always)]
+    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
+        self.outbound.next(to, context)
+    }
+
+    #[inline(always)]
+    fn keep_sent(
+        &mut self,
+        memory: &mut impl SendMemory,
+        to: &Dest,
+        head: Head,
+        source: Source<'_>,
+    ) {
+        let Source::Bytes(data) = source else { return };
+        let mut kept = Kept::new(to.tag, data.len(), false, false, head.context ^ to.context);
+        kept.at = self.tape.write_short(memory, data);
+        let Head { seq, .. } = head;
+        self.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        if self.fills_page(to.rank) {
+            // If there is no room, the next message says so.
+            let _ = self.write_page(memory, to.rank);
+        }
+    }
+}
+
 impl Log {
+    /// Sends a short message at once, if nothing stands in its way but what must go before it.
+    #[inline(always)]
+    pub(super) fn send_short(
+        &mut self,
+        line: &mut (impl Fabric + SendMemory),
+        immediate: Immediate,
+        peer: &Peer,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+    ) -> bool {
+        let inline = line.limits(PeerId(to.rank)).inline;
+        matches!(source, Source::Bytes(_))
+            && !self.fills_page(to.rank)
+            && self.tape.has_room(len)
+            && peer.is_clear_for(len, inline, inline)
+            && matches!(send_numbered(line, self, immediate, to, kind::EAGER, source), Ok(Some(_)))
+    }
+
+    /// Writes a message of several pieces, or one that is longer than a slot, into the log, and sends each piece
+    /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
+    fn write_and_send(
+        &mut self,
+        line: &mut (impl Fabric + SendMemory),
+        to: Rank,
+        leaving: &mut Leaving,
+        parts: &[&[u8]],
+        (piece, step, at_once): (usize, usize, bool),
+    ) -> bool {
+        let Leaving { context, seq, kept, sent, .. } = leaving;
+        let skew = taffrail_fabric::skew(parts, kept.len());
+        kept.at = match kept.len() > piece {
+            false => self.tape.begin_whole(kept.len(), skew),
+            true => self.tape.begin_pieces(line, kept.len(), skew),
+        };
+        let mut goes_on = at_once;
+        let mut written = kept.prefix();
+        let mut source = Gather { parts, at: 0 };
+        while written < kept.bytes() {
+            let now = (kept.bytes() - written).min(step).min(self.tape.room());
+            source.write(now, |bytes| _ = self.tape.write(line, bytes));
+            written += now;
+            while goes_on && *sent < written {
+                let range = self.tape.range(kept.at + *sent as u64, written - *sent, usize::MAX);
+                let head = kept.head(*context, *seq, *sent);
+                goes_on = send_range(line, to, head, range).is_ok();
+                *sent += if goes_on { range.len } else { 0 };
+            }
+        }
+        goes_on
+    }
+
+    /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
+    pub(crate) fn send_more(
+        &mut self,
+        line: &mut (impl Fabric + SendMemory),
+        requests: &Requests,
+        rank: Rank,
+        leaving: &mut Leaving,
+        piece: usize,
+    ) -> Result<Sent, Refused> {
+        let Leaving { context, seq, kept, sent, .. } = *leaving;
+        let waits = self.waiting_send(requests, (rank, context, seq), &kept);
+        let back = self.tape.bring_back(line, kept.at + sent as u64);
+        back.unwrap_or_else(|error| lost(&error));
+        if let Some(send) = waits {
+            // Of those that are short enough the bytes go along; the others are announced instead.
+            let range = self.tape.range(kept.at, kept.len(), kept.len());
+            let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
+            let body = [&send.to_le_bytes()[..], line.read(range.segment, range.at, kept.len())];
+            let body = body.concat();
+            let result = line.send(PeerId(rank), head, Source::Bytes(&body));
+            leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
+            return result;
+        }
+        let left = kept.bytes() - sent;
+        let range = self.tape.range(kept.at + sent as u64, left, piece + kept.prefix());
+        let result = send_range(line, rank, kept.head(context, seq, sent), range);
+        leaving.sent += if result.is_ok() { range.len } else { 0 };
+        result
+    }
+
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
     /// room.
     pub(crate) fn send_piece(
@@ -382,8 +437,8 @@ pub(super) fn lost(error: &Error) -> ! {
 /// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
 /// a peer takes before it has been matched.
 #[inline]
-fn is_announced(announce_all: bool, len: usize, inline: usize) -> bool {
-    (announce_all && len > inline) || len > EAGER_LOGGED
+fn is_announced(forced: bool, len: usize, inline: usize) -> bool {
+    (forced && len > inline) || len > EAGER_LOGGED
 }
 
 fn send_range(

@@ -177,14 +177,16 @@ impl Endpoint {
     pub(super) fn open_page(&mut self, rank: Rank) -> bool {
         let Endpoint { line, core, .. } = self;
         let peer = &mut core.peers[rank as usize];
-        let (Some(Queued::Page(page)), Some(log)) = (peer.front(), &mut core.log) else {
+        let (Some(Waiting { frame: Queued::Page(page), .. }), Some(log)) =
+            (peer.front(), &mut core.log)
+        else {
             return false;
         };
         let leaving = log.read_page(line, page);
         let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
         peer.pop_front();
         for message in leaving.into_iter().rev() {
-            peer.queue.push_front(Waiting::free(Queued::Logged(message)));
+            peer.push_front(Waiting::free(Queued::Logged(message)));
         }
         true
     }

@@ -26,11 +26,10 @@ impl Core {
         let peer = &mut self.peers[rank as usize];
         // Its program is not over any more, if it was.
         peer.is_silent = false;
-        peer.queue.clear();
-        peer.answers = 0;
-        peer.streams.clear();
+        peer.drop_backlog();
+        peer.force_rendezvous(false);
+        peer.throttled = false;
         peer.timed = None;
-        (peer.announce_all, peer.throttled) = (false, false);
         let mut lacking: Vec<(Name, Landing)> = Vec::new();
         if let Some(inflow) = peer.inflow.take()
             && !matches!(inflow.landing, Landing::Nowhere)
@@ -199,6 +198,7 @@ impl Endpoint {
     /// the gate may hold that back for longer than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
         let log = self.core.log.as_ref();
-        self.owing.is_empty() && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
+        self.peers_with_backlog.is_empty()
+            && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
     }
 }
