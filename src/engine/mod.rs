@@ -1,6 +1,6 @@
 //! The engine: protocols over a fabric. `impl Endpoint`, a piece in each file.
 //!
-//! Down: [`send`] decides how a message leaves; up: [`core`] matches what arrives, and [`fetch`]
+//! Down: [`send`] decides how a message leaves, [`tx_policy`] what is kept of it, [`tx_queue`] when;  up: [`core`] matches what arrives, and [`fetch`]
 //! moves what was only announced. [`progress`] polls and sends, [`wait`] decides how to pass the
 //! time.
 
@@ -31,6 +31,7 @@ pub(crate) mod send;
 pub(crate) mod spin;
 pub(crate) mod store;
 pub(crate) mod tx_policy;
+pub(crate) mod tx_queue;
 pub(crate) mod view;
 pub(crate) mod wait;
 pub(crate) mod ways;

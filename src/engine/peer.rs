@@ -167,9 +167,9 @@ pub(crate) enum Queued {
     /// An eager message of a request, `sent` bytes of which have left.
     Eager { head: Head, request: u32, sent: usize },
     /// A message of the log.
-    Logged(super::log::Leaving),
+    Logged(super::log::LoggedSend),
     /// Messages of the log, to be sent again.
-    Page(super::log::Again),
+    Page(super::log::Resend),
 }
 
 /// The pieces of an announced message.

@@ -1,6 +1,6 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
-use super::departure::Gather;
+use super::send::Gather;
 use super::{Kept, Log};
 use crate::{Error, Rank};
 use taffrail_fabric::{MemoryError, SendMemory};

@@ -7,7 +7,7 @@
 //! - [`calls`]: what the program asks, and what chance decides of it;
 //! - [`looks`]: the same of looks for operations that are over;
 //! - [`several`]: multi-receives that are replayed;
-//! - [`departure`]: what leaves for other sets: copied to the [`tape`], and sent from there;
+//! - [`send`]: what leaves for other sets: copied to the [`tape`], and sent; [`resend`]: what leaves from there;
 //! - [`syncs`]: messages whose sends wait to hear of a match;
 //! - [`pages`]: the table of what has left, on the tape as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
@@ -22,7 +22,6 @@ pub(crate) mod calls;
 mod causal;
 mod checkpoint;
 mod cold;
-mod departure;
 mod events;
 mod former;
 mod gate;
@@ -31,15 +30,17 @@ mod looks;
 mod notes;
 mod pages;
 mod peers;
+mod resend;
+mod send;
 pub(crate) mod setting;
 mod several;
 mod syncs;
 mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};
-pub(crate) use departure::Leaving;
 pub(crate) use notes::Note;
-pub(crate) use pages::Again;
+pub(crate) use pages::Resend;
+pub(crate) use resend::LoggedSend;
 pub(crate) use tape::Kept;
 
 use super::peer::Landing;

@@ -13,7 +13,7 @@
 //! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
 
 use super::Log;
-use super::departure::Leaving;
+use super::resend::LoggedSend;
 use super::tape::Kept;
 use crate::engine::peer::{Queued, Waiting};
 use crate::{Endpoint, Error, Rank};
@@ -32,7 +32,7 @@ const PAGE: usize = RUNS * RUN;
 pub(super) type Pages = Vec<Vec<u64>>;
 
 /// A page whose messages are to be sent again, as far as its peer lacks them.
-pub(crate) struct Again {
+pub(crate) struct Resend {
     at: u64,
     has: Arc<Received>,
 }
@@ -66,21 +66,25 @@ impl Log {
     }
 
     /// All pages of a peer, to be sent again.
-    pub(super) fn again(&self, rank: Rank, has: &Received) -> Vec<Again> {
+    pub(super) fn again(&self, rank: Rank, has: &Received) -> Vec<Resend> {
         let has = Arc::new(has.clone());
         let pages = self.pages[rank as usize].iter();
-        pages.map(|&at| Again { at, has: has.clone() }).collect()
+        pages.map(|&at| Resend { at, has: has.clone() }).collect()
     }
 
     /// The messages of a page that its peer lacks.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
-    fn read_page(&mut self, fabric: &impl SendMemory, page: &Again) -> Result<Vec<Leaving>, Error> {
+    fn read_page(
+        &mut self,
+        fabric: &impl SendMemory,
+        page: &Resend,
+    ) -> Result<Vec<LoggedSend>, Error> {
         let mut bytes = [0; PAGE];
         self.tape.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
-        Ok(lacking.map(Leaving::new).collect())
+        Ok(lacking.map(LoggedSend::new).collect())
     }
 
     /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
@@ -183,7 +187,7 @@ impl Endpoint {
             return false;
         };
         let leaving = log.read_page(line, page);
-        let leaving = leaving.unwrap_or_else(|error| super::departure::lost(&error));
+        let leaving = leaving.unwrap_or_else(|error| super::resend::lost(&error));
         peer.pop_front();
         for message in leaving.into_iter().rev() {
             peer.push_front(Waiting::free(Queued::Logged(message)));
