@@ -3,12 +3,11 @@
 
 use super::Log;
 use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
-use crate::engine::claim::Claimed;
+use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
-use crate::engine::receive::{posting, status};
-use crate::engine::request::Stage;
-use crate::engine::wait::Ended;
-use crate::{Endpoint, Error, Pattern, Rank, Request, Status};
+use crate::engine::policy::calls::{Calls, Decision};
+use crate::engine::request::{Requests, Stage};
+use crate::{Endpoint, Error, Pattern, Rank, Request};
 use taffrail_logging::{Answer, Fate, Name};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -96,14 +95,18 @@ impl Log {
         self.write(event);
     }
 
-    /// What becomes of a poll.
-    pub(super) fn ask(&mut self) -> Answer {
-        if let Some(answer) = self.asked.take() {
-            return answer;
-        }
-        let answer = if self.replaying { self.replay.poll() } else { Answer::Free };
+    /// What the replay says of the next call whose outcome is an event.
+    pub(super) fn next_answer(&mut self) -> Decision {
+        let answer = match self.asked.take() {
+            Some(answer) => answer,
+            None if self.replaying => self.replay.poll(),
+            None => Answer::Free,
+        };
         self.look_at_replay();
-        answer
+        match answer {
+            Answer::Free => Decision::Free,
+            answer => Decision::Replayed(answer),
+        }
     }
 
     pub(super) fn look_at_replay(&mut self) {
@@ -113,21 +116,99 @@ impl Log {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn found(&mut self, index: usize) {
-        let event = self.recorder.found(index as u32);
-        self.write(event);
-    }
-
     pub(super) fn found_nothing(&mut self) {
         if let Some(event) = self.recorder.found_nothing() {
             self.write(event);
         }
     }
+
+    /// What the replay says of the cancellation of a receive.
+    fn ask_cancel(&mut self, request: Request, requests: &mut Requests) -> Decision {
+        if self.several.contains_key(&request.index) {
+            return Decision::Later;
+        }
+        let slot = requests.get(request.index);
+        match slot.note.has(CANCELLED) && slot.stage == Stage::Posted {
+            true => Decision::Replayed(Answer::Found(0)),
+            false => Decision::Free,
+        }
+    }
+
+    /// A receive was to be cancelled. That its message came first is chance, also where it is determined which
+    /// message that is.
+    fn tell_cancel(&mut self, request: Request, cancelled: bool, requests: &mut Requests) {
+        let slot = requests.get(request.index);
+        if cancelled {
+            let event = self.recorder.cancelled(slot.note.post);
+            self.write(event);
+        } else if slot.note.has(POSTED) {
+            // Of a multi-receive each is an event already.
+            let is_event = slot.note.has(LOGGED) || slot.note.has(SEVERAL);
+            if let Some(message) = slot.note.name(slot.status.source).filter(|_| !is_event) {
+                self.log_match(&mut slot.note, message);
+            }
+        }
+    }
+
+    /// A call has come to this.
+    fn tell_outcome(&mut self, outcome: &Outcome) {
+        let event = match outcome {
+            Outcome::Nothing => return self.found_nothing(),
+            Outcome::Completed((index, _)) => self.recorder.found(*index as u32),
+            // That nobody is left to send a message is determined, but when that is found is not.
+            Outcome::Gone(_) => self.recorder.found(0),
+            Outcome::Seen(envelope) => self.recorder.probed(name(envelope)),
+            Outcome::Claimed(_, envelope) => self.recorder.claimed(name(envelope)),
+            Outcome::Done | Outcome::Polled(_) | Outcome::Cancelled(_) => return,
+        };
+        self.write(event);
+    }
+}
+
+impl Calls for Log {
+    const LOGS: bool = true;
+
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    #[inline]
+    fn of(core: &mut Core) -> (&mut Self, &mut Requests) {
+        (core.log.as_mut().expect("only called when messages are logged"), &mut core.requests)
+    }
+
+    #[inline(always)]
+    fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision {
+        match *call {
+            Operation::PollCompletion(turns) => self.ask_poll(turns, requests),
+            Operation::Cancel(request) => self.ask_cancel(request, requests),
+            Operation::Test(_) | Operation::WaitAny(_) => self.next_answer(),
+            Operation::Probe(_) | Operation::Claim(_) => match self.next_answer() {
+                // The program may have seen already what was here when the checkpoint was taken. Nothing else
+                // waits for that: it may depend on what the program is about to send again.
+                Decision::Free if !self.inbound.is_complete() => Decision::Later,
+                decision => decision,
+            },
+            _ => Decision::Free,
+        }
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests) {
+        match (call, outcome) {
+            (_, Outcome::Polled(over)) => self.tell_poll(*over, requests),
+            (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
+                self.tell_cancel(*request, *cancelled, requests);
+            }
+            _ => self.tell_outcome(outcome),
+        }
+    }
+
+    #[inline(always)]
+    fn prepare(&mut self) {
+        self.prepare_poll();
+    }
 }
 
 /// The error of a program that does not do again what it did.
-pub(super) fn diverged(answer: Answer, call: &'static str) -> Error {
+pub(crate) fn diverged(answer: Answer, call: &'static str) -> Error {
     Error::Diverged { call, log: answer.to_string() }
 }
 
@@ -157,200 +238,6 @@ impl Endpoint {
             self.act();
         }
     }
-
-    /// As [`test`](Self::test).
-    pub(crate) fn test_logged(&mut self, request: Request) -> Result<Option<Status>, Error> {
-        self.core.requests.look(request)?;
-        match self.log().ask() {
-            Answer::Free => {
-                let mut ended = self.try_finish(request).transpose();
-                if ended.is_none() {
-                    self.turn();
-                    self.end_of_any_source();
-                    ended = self.try_finish(request).transpose();
-                }
-                match &ended {
-                    Some(_) => self.log().found(0),
-                    None => self.log().found_nothing(),
-                }
-                ended.transpose()
-            }
-            Answer::Nothing => {
-                self.turn();
-                Ok(None)
-            }
-            Answer::Found(_) => self.wait_for(request.index).map(Some),
-            other => Err(diverged(other, "a test of a request")),
-        }
-    }
-
-    /// As [`wait_any`](Self::wait_any).
-    pub(crate) fn wait_any_logged(&mut self, requests: &[Request]) -> Result<Ended, Error> {
-        match self.log().ask() {
-            Answer::Free => {
-                let ended = self.wait_first(requests)?;
-                self.log().found(ended.0);
-                Ok(ended)
-            }
-            Answer::Found(index) if (index as usize) < requests.len() => {
-                self.wait_found(requests, index as usize)
-            }
-            other => Err(diverged(other, "a wait for one of several requests")),
-        }
-    }
-
-    /// As [`test_any`](Self::test_any).
-    pub(crate) fn test_any_logged(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
-        match self.log().ask() {
-            Answer::Free => {
-                let mut ended = self.test_first(requests)?;
-                if ended.is_none() {
-                    self.turn();
-                    self.end_of_any_source();
-                    ended = self.test_first(requests)?;
-                }
-                match &ended {
-                    Some((index, _)) => self.log().found(*index),
-                    None => self.log().found_nothing(),
-                }
-                Ok(ended)
-            }
-            Answer::Nothing => {
-                self.turn();
-                Ok(None)
-            }
-            Answer::Found(index) if (index as usize) < requests.len() => {
-                self.wait_found(requests, index as usize).map(Some)
-            }
-            other => Err(diverged(other, "a test of several requests")),
-        }
-    }
-
-    /// Waits for the request that, by the replay, is over first.
-    fn wait_found(&mut self, requests: &[Request], index: usize) -> Result<Ended, Error> {
-        self.core.requests.look(requests[index])?;
-        Ok((index, self.wait_for(requests[index].index)))
-    }
-
-    /// As [`probe`](Self::probe).
-    pub(crate) fn probe_logged(&mut self, from: &Pattern) -> Result<Option<Status>, Error> {
-        match self.log().ask() {
-            Answer::Free => {
-                self.await_what_lies_ahead();
-                let found = self.look_logged(from)?;
-                let found = found.map(|envelope| (name(&envelope), status(&envelope)));
-                Ok(self.saw(found, |log, name| log.recorder.probed(name)))
-            }
-            Answer::Found(_) => Err(self.wait_for_silence(from)),
-            Answer::Nothing => {
-                self.turn();
-                Ok(None)
-            }
-            Answer::Probed(name) => {
-                self.wait_for_message(name);
-                Ok(self.core.waiting_message(name).map(|(_, envelope)| status(&envelope)))
-            }
-            other => Err(diverged(other, "a probe")),
-        }
-    }
-
-    /// As [`claim`](Self::claim).
-    pub(crate) fn claim_logged(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
-        match self.log().ask() {
-            Answer::Free => {
-                self.await_what_lies_ahead();
-                self.look_logged(from)?;
-                let claimed = self.core.matcher.claim(&posting(from));
-                let found = claimed.map(|(id, envelope)| (name(&envelope), (id, envelope)));
-                let claimed = self.saw(found, |log, name| log.recorder.claimed(name));
-                Ok(claimed.map(|(id, envelope)| self.claimed(id, &envelope)))
-            }
-            Answer::Found(_) => Err(self.wait_for_silence(from)),
-            Answer::Nothing => {
-                self.turn();
-                Ok(None)
-            }
-            Answer::Claimed(name) => {
-                self.wait_for_message(name);
-                self.log().reserved.remove(&name);
-                let found = self.core.waiting_message(name);
-                Ok(found.map(|(id, envelope)| self.claimed(id, &envelope)))
-            }
-            other => Err(diverged(other, "a claim")),
-        }
-    }
-
-    /// As [`look_for`](Self::look_for). That nobody is left to send such a message is determined, but
-    /// when that is found is not.
-    fn look_logged(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
-        let found = self.look_for(from);
-        if let Err(Error::PeerFailed { .. }) = found {
-            self.log().found(0);
-        }
-        found
-    }
-
-    /// Makes progress until nobody is left to send such a message: the error of that.
-    #[expect(clippy::expect_used, reason = "the wait ends only when there is such an error")]
-    fn wait_for_silence(&mut self, from: &Pattern) -> Error {
-        self.wait_until(|endpoint| endpoint.gone(from).is_some());
-        self.gone(from).expect("the wait has ended")
-    }
-
-    /// Logs what a look for a message has found.
-    fn saw<T>(
-        &mut self,
-        found: Option<(Name, T)>,
-        event: impl FnOnce(&mut Log, Name) -> taffrail_logging::Clocked,
-    ) -> Option<T> {
-        let log = self.log();
-        match found {
-            Some((name, found)) => {
-                let event = event(log, name);
-                log.write(event);
-                Some(found)
-            }
-            None => {
-                log.found_nothing();
-                None
-            }
-        }
-    }
-
-    /// Makes progress until a message is there that, by the replay, nobody has received yet.
-    fn wait_for_message(&mut self, name: Name) {
-        self.wait_until(|endpoint| endpoint.core.waiting_message(name).is_some());
-    }
-
-    /// As [`cancel`](Self::cancel), of a receive. That the message came first is chance, also where it
-    /// is determined which message that is.
-    pub(crate) fn cancel_logged(&mut self, request: Request) -> Result<bool, Error> {
-        self.core.requests.look(request)?;
-        self.finish_several(request.index);
-        let slot = self.core.requests.look(request)?;
-        let (stage, note, source) = (slot.stage, slot.note, slot.status.source);
-        let post = slot.post.take();
-        if !note.has(POSTED) {
-            return Ok(false);
-        }
-        if let Some(post) = post.filter(|_| stage == Stage::Posted) {
-            self.core.matcher.cancel(post);
-            let event = self.log().recorder.cancelled(note.post);
-            self.log().write(event);
-        } else if !note.has(CANCELLED) || stage != Stage::Posted {
-            // Of a multi-receive each is an event already.
-            let is_event = note.has(LOGGED) || note.has(SEVERAL);
-            if let Some(message) = note.name(source).filter(|_| !is_event) {
-                let Core { log: Some(log), requests, .. } = &mut self.core else {
-                    return Ok(false);
-                };
-                log.log_match(&mut requests.get(request.index).note, message);
-            }
-            return Ok(false);
-        }
-        self.core.fail(request.index, Error::Cancelled);
-        Ok(true)
-    }
 }
 
 impl Core {
@@ -359,8 +246,15 @@ impl Core {
         self.requests.get(request).note.set_name(envelope.context, envelope.seq);
     }
 
+    /// A message that the replay gives to a claim, when it is here.
+    pub(crate) fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
+        let found = self.waiting_message(name)?;
+        self.log.as_mut()?.reserved.remove(&name);
+        Some(found)
+    }
+
     /// A message that no receive has got, and its handle.
-    pub(super) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
+    pub(crate) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
         let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
         let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
             (super::calls::name(envelope) == name).then_some((id, *envelope))

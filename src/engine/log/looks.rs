@@ -6,10 +6,9 @@
 //! finds something only if the next event says so. So whether it looks at all is free, too.
 
 use super::Log;
-use super::calls::diverged;
-use crate::engine::request::MOST_SERIAL;
-use crate::engine::wait::PREPARE_EVERY;
-use crate::{Endpoint, Error, Over};
+use crate::Over;
+use crate::engine::policy::calls::Decision;
+use crate::engine::request::{MOST_SERIAL, Requests};
 use taffrail_logging::Answer;
 
 /// Set in the number of an operation that was the last whose end was to be told.
@@ -70,126 +69,99 @@ impl Recheck {
 }
 
 impl Log {
-    /// What becomes of a look right after the replay has told of all there was then.
-    fn ask_again(&mut self) -> Answer {
-        let answer = self.replay.poll_for(|index| index & AT_ONCE != 0);
-        self.look_at_replay();
-        answer
+    /// What is decided of a completion poll: what it finds is an event, which names the operation by its number
+    /// among those that are reported, and says whether it was the last that was over then. Of an operation that
+    /// the replay names, the number is the answer.
+    #[inline(always)]
+    pub(super) fn ask_poll(&mut self, turns: u32, requests: &Requests) -> Decision {
+        // Further entries of a poll that has shown all there was.
+        if turns == 0 && !self.shown.is_part() {
+            return Decision::Skip;
+        }
+        // While nothing is under way that could be told of, polls mean nothing: an MPI polls for as long
+        // as its launcher takes to start the others.
+        if !requests.has_any_reported() {
+            return self.finds_nothing(Decision::Replayed(Answer::Nothing));
+        }
+        if self.shown == Shown::All && !self.recheck.pays() {
+            return self.finds_nothing(Decision::Skip);
+        }
+        if self.replaying || self.asked.is_some() || self.shown == Shown::AllThen {
+            return self.ask_replay(requests);
+        }
+        Decision::Free
     }
 
-    /// A look has told of an operation, perhaps the last that was over.
-    fn told(&mut self, last: bool, all: Shown) {
+    /// What the replay says of a completion poll.
+    #[inline(never)]
+    fn ask_replay(&mut self, requests: &Requests) -> Decision {
+        let decision = match self.shown {
+            Shown::AllThen => {
+                let answer = self.replay.poll_for(|index| index & AT_ONCE != 0);
+                self.look_at_replay();
+                Decision::Replayed(answer)
+            }
+            _ => self.next_answer(),
+        };
+        match decision {
+            // It polls more often than it did, again for as long as something else takes.
+            Decision::Replayed(early @ Answer::Found(word))
+                if !requests.has_reported(word & MOST_SERIAL) =>
+            {
+                self.asked = Some(early);
+                self.finds_nothing(Decision::Replayed(Answer::Nothing))
+            }
+            Decision::Replayed(Answer::Found(word)) => {
+                self.showed(word & LAST != 0, Shown::AllThen);
+                Decision::Replayed(Answer::Found(word & MOST_SERIAL))
+            }
+            Decision::Replayed(Answer::Nothing) => self.finds_nothing(decision),
+            other => other,
+        }
+    }
+
+    fn finds_nothing(&mut self, decision: Decision) -> Decision {
+        self.shown = Shown::Nothing;
+        decision
+    }
+
+    /// A poll has shown an operation, perhaps the last that was over.
+    #[inline(always)]
+    fn showed(&mut self, last: bool, all: Shown) {
         self.shown = if last { all } else { Shown::Part };
     }
-}
 
-impl Endpoint {
-    /// As [`next_ended_within`](Self::next_ended_within): an event, which names the operation by its number
-    /// among those that are reported, and says whether it was the last that was over then.
-    #[inline(never)]
-    pub(crate) fn await_ended_logged(&mut self, turns: u32) -> Result<Over, Error> {
-        // While nothing is under way that could be told of, looks mean nothing: an MPI looks for as long
-        // as its launcher takes to start the others.
-        if !self.core.requests.has_any_reported() {
-            return Ok(self.look_in_vain(turns));
-        }
-        let log = self.log();
-        let shown = log.shown;
-        if shown == Shown::All && !log.recheck.pays() {
-            return Ok(self.look_in_vain(0));
-        }
-        if log.replaying || log.asked.is_some() || shown == Shown::AllThen {
-            return self.await_ended_replayed(turns, shown);
-        }
-        Ok(self.look_freely(turns, shown == Shown::All))
-    }
-
-    /// A look of which the replay may have something to say.
-    #[inline(never)]
-    #[expect(clippy::expect_used, reason = "the wait ends only when the request has completed")]
-    fn await_ended_replayed(&mut self, turns: u32, shown: Shown) -> Result<Over, Error> {
-        let answer = match shown {
-            Shown::AllThen => self.log().ask_again(),
-            _ => self.log().ask(),
-        };
-        match answer {
-            Answer::Free => Ok(self.look_freely(turns, shown == Shown::All)),
-            Answer::Nothing => Ok(self.look_in_vain(turns)),
-            // It looks more often than it did, again for as long as something else takes.
-            early @ Answer::Found(word) if !self.core.requests.has_reported(word & MOST_SERIAL) => {
-                self.log().asked = Some(early);
-                Ok(self.look_in_vain(turns))
-            }
-            Answer::Found(word) => {
-                let serial = word & MOST_SERIAL;
-                self.wait_until(|endpoint| endpoint.core.requests.ended_with(serial).is_some());
-                let request = self.core.requests.ended_with(serial).expect("the wait has ended");
-                self.log().told(word & LAST != 0, Shown::AllThen);
-                Ok(Over::This(request))
-            }
-            other => Err(diverged(other, "a look for the end of an operation")),
-        }
-    }
-
-    /// A look that finds what there is; perhaps `at_once` after all was told.
+    /// A completion poll has come to this.
     #[inline(always)]
-    fn look_freely(&mut self, turns: u32, at_once: bool) -> Over {
-        let (mut left, mut idle) = (turns, false);
-        let ended = loop {
-            if let Some(request) = self.core.requests.ended() {
-                break request;
-            }
-            if left == 0 {
-                return self.found_nothing(at_once, idle);
-            }
-            if left < turns {
-                std::hint::spin_loop();
-            }
-            idle = self.turn() == 0;
-            if self.core.last_gone.is_some() {
-                self.end_of_any_source();
-            }
-            left -= 1;
-            if idle {
-                let flags = if at_once { LAST | AT_ONCE } else { LAST };
-                self.log().prepare_event((flags >> FLAG) as u8);
-            }
+    pub(super) fn tell_poll(&mut self, over: Over, requests: &mut Requests) {
+        let at_once = self.shown == Shown::All;
+        let Some(ended) = requests.ended().filter(|_| over == Over::Next) else {
+            return self.tell_empty_poll(at_once);
         };
-        let serial = self.core.requests.get(ended.index).serial;
-        let last = self.core.requests.only_one_is_ended();
+        let serial = requests.get(ended.index).serial;
+        let last = requests.only_one_is_ended();
         let flags = if last { LAST } else { 0 } | if at_once { AT_ONCE } else { 0 };
-        let log = self.log();
         if at_once {
-            log.recheck.found(true);
+            self.recheck.found(true);
         }
-        log.found((serial | flags) as usize);
-        log.told(last, Shown::All);
-        Over::Next
+        let event = self.recorder.found(serial | flags);
+        self.write(event);
+        self.showed(last, Shown::All);
     }
 
-    /// A look that has found nothing.
     #[inline(never)]
-    fn found_nothing(&mut self, at_once: bool, idle: bool) -> Over {
-        let log = self.log();
+    fn tell_empty_poll(&mut self, at_once: bool) {
         match at_once {
-            true => log.recheck.found(false),
-            false => log.found_nothing(),
+            true => self.recheck.found(false),
+            false => self.found_nothing(),
         }
-        log.shown = Shown::Nothing;
-        // Whoever looks in vain waits.
-        self.core.is_ahead = false;
-        if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
-            self.prepare_log();
-        }
-        Over::Nothing
+        self.shown = Shown::Nothing;
     }
 
-    /// A look that brings nothing, whatever is over.
-    fn look_in_vain(&mut self, turns: u32) -> Over {
-        if turns > 0 {
-            self.turn();
-        }
-        self.log().shown = Shown::Nothing;
-        Over::Nothing
+    /// Gets ready for the event of a poll that finds the only operation that is over.
+    #[inline(always)]
+    pub(super) fn prepare_poll(&mut self) {
+        let flags = if self.shown == Shown::All { LAST | AT_ONCE } else { LAST };
+        self.prepare_event((flags >> FLAG) as u8);
     }
 }

@@ -42,6 +42,7 @@ pub(crate) use notes::Note;
 pub(crate) use pages::Again;
 pub(crate) use tape::Kept;
 
+use super::heartbeat::Heartbeat;
 use super::peer::Landing;
 use crate::{Error, Rank, explain};
 use checkpoint::Kit;
@@ -129,9 +130,14 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Setup`] when events or rings are not what they should be.
-    pub(crate) fn open(setting: &Setting, me: Rank, line: &Line) -> Result<Log, Error> {
+    pub(crate) fn open(
+        setting: &Setting,
+        me: Rank,
+        line: &Line,
+        heartbeat: Heartbeat,
+    ) -> Result<Log, Error> {
         let segment = line.segment_len();
-        let (events, former) = Events::open(setting, me)?;
+        let (events, former) = Events::open(setting, me, heartbeat)?;
         let causal =
             setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);

@@ -47,12 +47,12 @@ impl Endpoint {
         };
         log.several.insert(request, Several { messages, from: *from, cancelled });
         log.look_at_replay();
-        self.advance(request);
+        self.continue_multi(request);
         true
     }
 
     /// Gives a multi-receive of the replay the messages that are here, as far as it is their turn.
-    pub(crate) fn advance(&mut self, request: u32) {
+    pub(crate) fn continue_multi(&mut self, request: u32) {
         loop {
             let Core { log: Some(log), requests, .. } = &mut self.core else { return };
             let Some(several) = log.several.get_mut(&request) else { return };
@@ -75,13 +75,5 @@ impl Endpoint {
             several.messages.pop_front();
             self.receive_reserved(request, id);
         }
-    }
-
-    /// Waits until a multi-receive of the replay has all that it is to get.
-    pub(super) fn finish_several(&mut self, request: u32) {
-        let waits = |endpoint: &Endpoint| {
-            endpoint.core.log.as_ref().is_some_and(|log| log.several.contains_key(&request))
-        };
-        self.wait_until(|endpoint| !waits(endpoint));
     }
 }
