@@ -2,7 +2,7 @@
 //! never waits; `src/wait.rs` makes progress between its steps.
 
 use super::log::Log;
-use super::log::calls::diverged;
+use super::log::nondeterminism::diverged;
 use super::policy::calls::{Calls, Decision, NoLogging};
 use super::receive::posting;
 use crate::{Ended, Endpoint, Error, Over, Pattern, Rank, Request};

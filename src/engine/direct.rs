@@ -8,7 +8,7 @@
 use super::core::Core;
 use super::kind;
 use super::log::Logged;
-use super::log::calls::name;
+use super::log::nondeterminism::name;
 use super::receive::posting;
 use super::request::{ANY, Stage};
 use crate::{Data, Endpoint, Pattern, Rank, Status};
@@ -124,7 +124,7 @@ impl Core {
         let slot = self.requests.get(request);
         if let Some(log) = &mut self.log {
             // A rank that is replayed does not come here.
-            log.posted(&mut slot.note, &Pattern { source, context, tag, ignore });
+            log.posted(&mut slot.record, &Pattern { source, context, tag, ignore });
         }
         if let Some(post) = self.post(want.posting, request) {
             self.requests.get(request).post = Some(post);

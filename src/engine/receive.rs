@@ -1,7 +1,7 @@
 //! How a receive is posted, and how messages are looked for without one.
 
 use super::core::Core;
-use super::log::calls::name;
+use super::log::nondeterminism::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
 use super::view::Landing;
@@ -43,8 +43,8 @@ impl Endpoint {
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
         if let Some(log) = &mut self.core.log {
-            let note = &mut self.core.requests.get(request).note;
-            if log.posted(note, from) && self.post_replayed(request) {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted(record, from) && self.post_replayed(request) {
                 return;
             }
         }
@@ -123,8 +123,8 @@ impl Endpoint {
         let is_logged = self.core.log.is_some();
         self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
         if let Some(log) = &mut self.core.log {
-            let note = &mut self.core.requests.get(request).note;
-            if log.posted_several(note) && self.post_several_replayed(request, &from) {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted_multi(record) && self.replay_multi(request, &from) {
                 return Ok(request);
             }
         }
@@ -205,7 +205,7 @@ impl Core {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
                 if let Some(log) = &mut self.log {
-                    log.matched(&mut self.requests.get(request).note, name(&env));
+                    log.matched(&mut self.requests.get(request).record, name(&env));
                 }
                 self.receive_unexpected(request, env, found);
                 None

@@ -72,7 +72,11 @@ impl Core {
     /// The request that receives the message a receive has matched: of a multi-receive one of its
     /// own, so that the next message may come.
     pub(super) fn part(&mut self, request: u32) -> u32 {
-        if self.is_multi(request) { crate::engine::multi::carve(self, request) } else { request }
+        if self.is_multi(request) {
+            crate::engine::multi::allocate_part(self, request)
+        } else {
+            request
+        }
     }
 
     /// Delivers a message that lies in this process's reach to a receive whose status is known.
@@ -98,7 +102,7 @@ impl Core {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::engine::multi::part_done(self, request);
+            crate::engine::multi::part_completed(self, request);
         }
     }
 
@@ -124,7 +128,7 @@ impl Core {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::engine::multi::part_done(self, request);
+            crate::engine::multi::part_completed(self, request);
         }
     }
 

@@ -4,7 +4,7 @@
 use super::events::not_set_up;
 use super::former::Former;
 use super::setting::{Estate, Setting};
-use super::{Log, calls, pages};
+use super::{Log, nondeterminism, pages};
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
@@ -87,7 +87,7 @@ impl Endpoint {
     pub(crate) fn begin_checkpoint(&mut self) -> Result<bool, Error> {
         let Some(log) = &mut self.core.log else { return Ok(false) };
         // Who goes on from here has been told of nothing.
-        log.shown.forget_all();
+        log.poll_state.forget_drained();
         if log.vault.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",
@@ -95,7 +95,7 @@ impl Endpoint {
             });
         }
         // What the replay has answered too early is an event that has not happened yet.
-        if log.replaying || log.asked.is_some() {
+        if log.replaying || log.pending_answer.is_some() {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
@@ -306,7 +306,7 @@ impl Core {
     #[cold]
     pub(super) fn arrive_late(&mut self, env: &Envelope) -> Option<Arrival<u32>> {
         let log = self.log.as_mut()?;
-        if !log.inbound.has_come(calls::name(env)) {
+        if !log.inbound.has_come(nondeterminism::name(env)) {
             return None;
         }
         let next = self.matcher.expected(env.source, env.context);

@@ -1,6 +1,6 @@
 //! Peers that die and come back, and the end of the program.
 
-use super::calls::name;
+use super::nondeterminism::name;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
 use crate::engine::peer::Landing;
@@ -49,7 +49,7 @@ impl Core {
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
                     }
-                    if let Some(name) = slot.note.name(rank) {
+                    if let Some(name) = slot.record.name(rank) {
                         lacking.push((name, Landing::Request(index)));
                     }
                 }

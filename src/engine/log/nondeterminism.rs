@@ -2,13 +2,13 @@
 //! says.
 
 use super::Log;
-use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
+use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
 use crate::engine::policy::calls::{Calls, Decision};
 use crate::engine::request::{Requests, Stage};
 use crate::{Endpoint, Error, Pattern, Rank, Request};
-use taffrail_logging::{Answer, Fate, Name};
+use taffrail_logging::{Answer, Name, RecvOutcome};
 use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
@@ -17,7 +17,7 @@ pub(crate) fn name(envelope: &Envelope) -> Name {
 }
 
 /// What the replay says of a receive.
-enum Told {
+enum PostDecision {
     /// Nothing: it is posted like any other.
     Free,
     /// It has this message, which is here.
@@ -27,12 +27,12 @@ enum Told {
 }
 
 impl Log {
-    /// A receive is posted: its note begins. Whether the replay is to be asked about it.
+    /// A receive is posted: its record begins. Whether the replay is to be asked about it.
     #[inline]
-    pub(crate) fn posted(&mut self, note: &mut Note, from: &Pattern) -> bool {
-        note.post = self.recorder.post();
+    pub(crate) fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
+        record.post = self.recorder.post();
         let by_chance = from.source.is_none() || self.all_events;
-        note.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
+        record.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
         self.replaying
     }
 
@@ -54,50 +54,50 @@ impl Log {
         self.write(event);
     }
 
-    fn fate(&mut self, request: u32, note: &mut Note) -> Told {
-        let told = match self.replay.fate(note.post) {
-            Fate::Messages(messages) => {
-                note.set_name(messages[0].context, messages[0].seq);
-                note.flags |= LOGGED;
+    fn decide_post(&mut self, request: u32, record: &mut RecvRecord) -> PostDecision {
+        let decision = match self.replay.recv_outcome(record.post) {
+            RecvOutcome::Messages(messages) => {
+                record.set_name(messages[0].context, messages[0].seq);
+                record.flags |= LOGGED;
                 match self.reserved.remove(&messages[0]) {
-                    Some(id) => Told::Has(id),
+                    Some(id) => PostDecision::Has(id),
                     None => {
                         self.awaited.insert(messages[0], request);
-                        Told::Waits
+                        PostDecision::Waits
                     }
                 }
             }
-            Fate::Cancelled => {
-                note.flags |= CANCELLED | LOGGED;
-                Told::Waits
+            RecvOutcome::Cancelled => {
+                record.flags |= CANCELLED | LOGGED;
+                PostDecision::Waits
             }
-            Fate::Free => Told::Free,
+            RecvOutcome::Free => PostDecision::Free,
         };
         self.look_at_replay();
-        told
+        decision
     }
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn matched(&mut self, note: &mut Note, message: Name) {
-        note.set_name(message.context, message.seq);
-        if note.is_to_be_logged() {
-            self.log_match(note, message);
+    pub(crate) fn matched(&mut self, record: &mut RecvRecord, message: Name) {
+        record.set_name(message.context, message.seq);
+        if record.is_to_be_logged() {
+            self.log_match(record, message);
         }
     }
 
     #[inline(never)]
-    fn log_match(&mut self, note: &mut Note, message: Name) {
-        if !note.has(SEVERAL) {
-            note.flags |= LOGGED;
+    fn log_match(&mut self, record: &mut RecvRecord, message: Name) {
+        if !record.has(MULTI) {
+            record.flags |= LOGGED;
         }
-        let event = self.recorder.matched(note.post, message);
+        let event = self.recorder.matched(record.post, message);
         self.write(event);
     }
 
     /// What the replay says of the next call whose outcome is an event.
     pub(super) fn next_answer(&mut self) -> Decision {
-        let answer = match self.asked.take() {
+        let answer = match self.pending_answer.take() {
             Some(answer) => answer,
             None if self.replaying => self.replay.poll(),
             None => Answer::Free,
@@ -124,11 +124,11 @@ impl Log {
 
     /// What the replay says of the cancellation of a receive.
     fn ask_cancel(&mut self, request: Request, requests: &mut Requests) -> Decision {
-        if self.several.contains_key(&request.index) {
+        if self.multi_replays.contains_key(&request.index) {
             return Decision::Later;
         }
         let slot = requests.get(request.index);
-        match slot.note.has(CANCELLED) && slot.stage == Stage::Posted {
+        match slot.record.has(CANCELLED) && slot.stage == Stage::Posted {
             true => Decision::Replayed(Answer::Found(0)),
             false => Decision::Free,
         }
@@ -139,13 +139,13 @@ impl Log {
     fn tell_cancel(&mut self, request: Request, cancelled: bool, requests: &mut Requests) {
         let slot = requests.get(request.index);
         if cancelled {
-            let event = self.recorder.cancelled(slot.note.post);
+            let event = self.recorder.cancelled(slot.record.post);
             self.write(event);
-        } else if slot.note.has(POSTED) {
+        } else if slot.record.has(POSTED) {
             // Of a multi-receive each is an event already.
-            let is_event = slot.note.has(LOGGED) || slot.note.has(SEVERAL);
-            if let Some(message) = slot.note.name(slot.status.source).filter(|_| !is_event) {
-                self.log_match(&mut slot.note, message);
+            let is_event = slot.record.has(LOGGED) || slot.record.has(MULTI);
+            if let Some(message) = slot.record.name(slot.status.source).filter(|_| !is_event) {
+                self.log_match(&mut slot.record, message);
             }
         }
     }
@@ -223,10 +223,10 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
         let Core { log: Some(log), requests, .. } = &mut self.core else { return false };
-        match log.fate(request, &mut requests.get(request).note) {
-            Told::Free => return false,
-            Told::Waits => {}
-            Told::Has(id) => self.receive_reserved(request, id),
+        match log.decide_post(request, &mut requests.get(request).record) {
+            PostDecision::Free => return false,
+            PostDecision::Waits => {}
+            PostDecision::Has(id) => self.receive_reserved(request, id),
         }
         true
     }
@@ -243,7 +243,7 @@ impl Endpoint {
 impl Core {
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
-        self.requests.get(request).note.set_name(envelope.context, envelope.seq);
+        self.requests.get(request).record.set_name(envelope.context, envelope.seq);
     }
 
     /// A message that the replay gives to a claim, when it is here.
@@ -257,7 +257,7 @@ impl Core {
     pub(crate) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
         let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
         let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
-            (super::calls::name(envelope) == name).then_some((id, *envelope))
+            (super::nondeterminism::name(envelope) == name).then_some((id, *envelope))
         };
         all.find_map(this)
     }

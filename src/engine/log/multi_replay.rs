@@ -2,14 +2,14 @@
 //! posted like any other when they have them.
 
 use super::Log;
-use super::notes::{BY_CHANCE, CANCELLED, LOGGED, Note, POSTED, SEVERAL};
+use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use crate::engine::core::Core;
 use crate::{Endpoint, Pattern};
 use std::collections::VecDeque;
-use taffrail_logging::{Fate, Name};
+use taffrail_logging::{Name, RecvOutcome};
 
 /// Such a receive.
-pub(super) struct Several {
+pub(super) struct MultiReplay {
     /// The messages that it is still to get.
     messages: VecDeque<Name>,
     /// What it takes when it has them.
@@ -19,33 +19,33 @@ pub(super) struct Several {
 }
 
 impl Log {
-    /// A multi-receive is posted: its note begins. Whether the replay is to be asked about it.
-    pub(crate) fn posted_several(&mut self, note: &mut Note) -> bool {
-        note.post = self.recorder.post();
-        note.flags = POSTED | BY_CHANCE | SEVERAL;
+    /// A multi-receive is posted: its record begins. Whether the replay is to be asked about it.
+    pub(crate) fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
+        record.post = self.recorder.post();
+        record.flags = POSTED | BY_CHANCE | MULTI;
         self.replaying
     }
 
     /// A message has come for a receive that waits for it. Whether that waits for more.
     pub(super) fn got_one(&mut self, request: u32) -> bool {
-        let several = self.several.get_mut(&request);
-        several.is_some_and(|several| several.messages.pop_front().is_some())
+        let multi = self.multi_replays.get_mut(&request);
+        multi.is_some_and(|multi| multi.messages.pop_front().is_some())
     }
 }
 
 impl Endpoint {
     /// Posts a multi-receive that the replay may know of. `false`: it does not.
-    pub(crate) fn post_several_replayed(&mut self, request: u32, from: &Pattern) -> bool {
+    pub(crate) fn replay_multi(&mut self, request: u32, from: &Pattern) -> bool {
         let Core { log: Some(log), requests, .. } = &mut self.core else { return false };
-        let note = &mut requests.get(request).note;
-        let fate = log.replay.fate(note.post);
-        let cancelled = log.replay.is_cancelled(note.post);
+        let record = &mut requests.get(request).record;
+        let fate = log.replay.recv_outcome(record.post);
+        let cancelled = log.replay.is_cancelled(record.post);
         let messages = match fate {
-            Fate::Messages(messages) => messages,
-            Fate::Cancelled => VecDeque::new(),
-            Fate::Free => return false,
+            RecvOutcome::Messages(messages) => messages,
+            RecvOutcome::Cancelled => VecDeque::new(),
+            RecvOutcome::Free => return false,
         };
-        log.several.insert(request, Several { messages, from: *from, cancelled });
+        log.multi_replays.insert(request, MultiReplay { messages, from: *from, cancelled });
         log.look_at_replay();
         self.continue_multi(request);
         true
@@ -55,24 +55,24 @@ impl Endpoint {
     pub(crate) fn continue_multi(&mut self, request: u32) {
         loop {
             let Core { log: Some(log), requests, .. } = &mut self.core else { return };
-            let Some(several) = log.several.get_mut(&request) else { return };
-            let note = &mut requests.get(request).note;
-            let Some(&next) = several.messages.front() else {
-                let Several { from, cancelled, .. } = *several;
-                log.several.remove(&request);
+            let Some(multi) = log.multi_replays.get_mut(&request) else { return };
+            let record = &mut requests.get(request).record;
+            let Some(&next) = multi.messages.front() else {
+                let MultiReplay { from, cancelled, .. } = *multi;
+                log.multi_replays.remove(&request);
                 if cancelled {
-                    note.flags |= CANCELLED | LOGGED;
+                    record.flags |= CANCELLED | LOGGED;
                 } else {
                     self.post_multi(request, &from);
                 }
                 return;
             };
-            note.set_name(next.context, next.seq);
+            record.set_name(next.context, next.seq);
             let Some(id) = log.reserved.remove(&next) else {
                 log.awaited.insert(next, request);
                 return;
             };
-            several.messages.pop_front();
+            multi.messages.pop_front();
             self.receive_reserved(request, id);
         }
     }

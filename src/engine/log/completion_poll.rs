@@ -1,9 +1,9 @@
-//! Looks for operations that are over: what a completion queue is told of (`docs/logging.md`, section 11).
+//! Completion polls: which completions a program is told of (`docs/logging.md`, section 11).
 //!
-//! Which one is told is an event, and how often the program has looked in vain before is counted with it.
-//! A look right after one that has told of all there was is not counted if it finds nothing: Open MPI ends
-//! each round with one, and it would be an event before each message that it sends. In a replay such a look
-//! finds something only if the next event says so. So whether it looks at all is free, too.
+//! Which one is returned is an event, and the polls before it that found nothing are counted with it. A poll right
+//! after one that has drained the queue is not counted if it finds nothing: Open MPI ends each round with one, and it
+//! would be an event before each message that it sends. In a replay such a poll finds something only if the next
+//! event says so. So whether it polls at all is free, too.
 
 use super::Log;
 use crate::Over;
@@ -11,42 +11,42 @@ use crate::engine::policy::calls::Decision;
 use crate::engine::request::{MOST_SERIAL, Requests};
 use taffrail_logging::Answer;
 
-/// Set in the number of an operation that was the last whose end was to be told.
+/// Set in the number of an operation that was the last in the queue.
 const LAST: u32 = MOST_SERIAL + 1;
-/// Set in the number of an operation whose end was told to who had just been told of all there was.
+/// Set in the number of an operation that was found by a poll right after the queue was drained.
 const AT_ONCE: u32 = LAST << 1;
 /// The bit that these flags begin with.
 const FLAG: u32 = LAST.trailing_zeros();
 
-/// What the last look has shown of what was over.
+/// Completion-queue state after the last poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// Nothing.
+pub(crate) enum PollState {
+    /// The poll found nothing.
     #[default]
-    Nothing,
-    /// Not all.
-    Part,
-    /// All.
-    All,
-    /// All that was over then, as the replay says.
-    AllThen,
+    Empty,
+    /// It returned a completion, and more are there.
+    Partial,
+    /// It returned the last completion that was there.
+    Drained,
+    /// The same, as the replay says.
+    ReplayDrained,
 }
 
-impl Shown {
-    /// Whether the look goes on.
-    pub(crate) fn is_part(self) -> bool {
-        self == Shown::Part
+impl PollState {
+    /// Whether more completions are there.
+    pub(crate) fn is_partial(self) -> bool {
+        self == PollState::Partial
     }
 
-    /// That all was told does not count any more.
-    pub(super) fn forget_all(&mut self) {
-        if !self.is_part() {
-            *self = Shown::Nothing;
+    /// That all completions were returned does not count any more.
+    pub(super) fn forget_drained(&mut self) {
+        if !self.is_partial() {
+            *self = PollState::Empty;
         }
     }
 }
 
-/// Whether it pays to look at once after all was told: not while such looks find nothing.
+/// Whether a poll right after the queue was drained is made: not while such polls find nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recheck {
     /// So many more, though they find nothing.
@@ -58,12 +58,12 @@ impl Recheck {
     const AFTER_SUCCESS: u8 = 8;
     const EVERY: u8 = 32;
 
-    fn pays(&mut self) -> bool {
+    fn decide(&mut self) -> bool {
         self.omitted = if self.left > 0 { 0 } else { (self.omitted + 1) % Self::EVERY };
         self.omitted == 0
     }
 
-    fn found(&mut self, something: bool) {
+    fn observe(&mut self, something: bool) {
         self.left = if something { Self::AFTER_SUCCESS } else { self.left.saturating_sub(1) };
     }
 }
@@ -75,7 +75,7 @@ impl Log {
     #[inline(always)]
     pub(super) fn ask_poll(&mut self, turns: u32, requests: &Requests) -> Decision {
         // Further entries of a poll that has shown all there was.
-        if turns == 0 && !self.shown.is_part() {
+        if turns == 0 && !self.poll_state.is_partial() {
             return Decision::Skip;
         }
         // While nothing is under way that could be told of, polls mean nothing: an MPI polls for as long
@@ -83,10 +83,13 @@ impl Log {
         if !requests.has_any_reported() {
             return self.finds_nothing(Decision::Replayed(Answer::Nothing));
         }
-        if self.shown == Shown::All && !self.recheck.pays() {
+        if self.poll_state == PollState::Drained && !self.recheck.decide() {
             return self.finds_nothing(Decision::Skip);
         }
-        if self.replaying || self.asked.is_some() || self.shown == Shown::AllThen {
+        if self.replaying
+            || self.pending_answer.is_some()
+            || self.poll_state == PollState::ReplayDrained
+        {
             return self.ask_replay(requests);
         }
         Decision::Free
@@ -95,8 +98,8 @@ impl Log {
     /// What the replay says of a completion poll.
     #[inline(never)]
     fn ask_replay(&mut self, requests: &Requests) -> Decision {
-        let decision = match self.shown {
-            Shown::AllThen => {
+        let decision = match self.poll_state {
+            PollState::ReplayDrained => {
                 let answer = self.replay.poll_for(|index| index & AT_ONCE != 0);
                 self.look_at_replay();
                 Decision::Replayed(answer)
@@ -108,11 +111,11 @@ impl Log {
             Decision::Replayed(early @ Answer::Found(word))
                 if !requests.has_reported(word & MOST_SERIAL) =>
             {
-                self.asked = Some(early);
+                self.pending_answer = Some(early);
                 self.finds_nothing(Decision::Replayed(Answer::Nothing))
             }
             Decision::Replayed(Answer::Found(word)) => {
-                self.showed(word & LAST != 0, Shown::AllThen);
+                self.showed(word & LAST != 0, PollState::ReplayDrained);
                 Decision::Replayed(Answer::Found(word & MOST_SERIAL))
             }
             Decision::Replayed(Answer::Nothing) => self.finds_nothing(decision),
@@ -121,20 +124,20 @@ impl Log {
     }
 
     fn finds_nothing(&mut self, decision: Decision) -> Decision {
-        self.shown = Shown::Nothing;
+        self.poll_state = PollState::Empty;
         decision
     }
 
     /// A poll has shown an operation, perhaps the last that was over.
     #[inline(always)]
-    fn showed(&mut self, last: bool, all: Shown) {
-        self.shown = if last { all } else { Shown::Part };
+    fn showed(&mut self, last: bool, all: PollState) {
+        self.poll_state = if last { all } else { PollState::Partial };
     }
 
     /// A completion poll has come to this.
     #[inline(always)]
     pub(super) fn tell_poll(&mut self, over: Over, requests: &mut Requests) {
-        let at_once = self.shown == Shown::All;
+        let at_once = self.poll_state == PollState::Drained;
         let Some(ended) = requests.ended().filter(|_| over == Over::Next) else {
             return self.tell_empty_poll(at_once);
         };
@@ -142,26 +145,26 @@ impl Log {
         let last = requests.only_one_is_ended();
         let flags = if last { LAST } else { 0 } | if at_once { AT_ONCE } else { 0 };
         if at_once {
-            self.recheck.found(true);
+            self.recheck.observe(true);
         }
         let event = self.recorder.found(serial | flags);
         self.write(event);
-        self.showed(last, Shown::All);
+        self.showed(last, PollState::Drained);
     }
 
     #[inline(never)]
     fn tell_empty_poll(&mut self, at_once: bool) {
         match at_once {
-            true => self.recheck.found(false),
+            true => self.recheck.observe(false),
             false => self.found_nothing(),
         }
-        self.shown = Shown::Nothing;
+        self.poll_state = PollState::Empty;
     }
 
     /// Gets ready for the event of a poll that finds the only operation that is over.
     #[inline(always)]
     pub(super) fn prepare_poll(&mut self) {
-        let flags = if self.shown == Shown::All { LAST | AT_ONCE } else { LAST };
+        let flags = if self.poll_state == PollState::Drained { LAST | AT_ONCE } else { LAST };
         self.prepare_event((flags >> FLAG) as u8);
     }
 }
