@@ -32,7 +32,11 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
-        self.test_any(&[request])?.map(|(_, result)| result).transpose()
+        self.check_process()?;
+        match self.test_at_once(request) {
+            Some(result) => result,
+            None => self.test_any(&[request])?.map(|(_, result)| result).transpose(),
+        }
     }
 
     /// Waits until an operation is over.
