@@ -164,7 +164,8 @@ impl Endpoint {
     #[inline(never)]
     fn poll_again(&mut self, turns: u32, decision: Decision) -> Result<Over, Error> {
         match self.drive(Call::decided(Operation::PollCompletion(turns), decision))? {
-            Outcome::Polled(over) => Ok(over),
+            Outcome::Next(_) => Ok(Over::Next),
+            Outcome::This(request) => Ok(Over::This(request)),
             _ => Ok(Over::Nothing),
         }
     }

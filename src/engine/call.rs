@@ -47,8 +47,10 @@ pub(crate) enum Outcome {
     Nothing,
     /// The operation with this index has completed.
     Completed(Ended),
-    /// A completion poll has found this.
-    Polled(Over),
+    /// The reported operation that completed first, as a completion poll has found it.
+    Next(Request),
+    /// The reported operation that a recorded completion poll has found.
+    This(Request),
     Seen(Envelope),
     Claimed(MessageId, Envelope),
     Cancelled(bool),
@@ -110,10 +112,18 @@ impl Endpoint {
             Decision::Skip => return Ok(Over::Nothing),
             decision => return Err(decision),
         }
-        let over = self.poll_freely::<P>(turns);
+        let next = self.poll_freely::<P>(turns);
         let (policy, requests) = P::of(&mut self.core);
-        policy.tell(&operation, &Outcome::Polled(over), requests);
-        Ok(over)
+        match next {
+            Some(request) => {
+                policy.tell(&operation, &Outcome::Next(request), requests);
+                Ok(Over::Next)
+            }
+            None => {
+                policy.tell(&operation, &Outcome::Nothing, requests);
+                Ok(Over::Nothing)
+            }
+        }
     }
 
     /// A test of one operation, where nothing is logged: as [`advance`](Self::advance), without a call that would
@@ -209,7 +219,9 @@ impl Endpoint {
                 Err(error) => Outcome::Gone(error),
             },
             Operation::Cancel(request) => Outcome::Cancelled(self.cancel_posted(request)?),
-            Operation::PollCompletion(turns) => Outcome::Polled(self.poll_freely::<P>(turns)),
+            Operation::PollCompletion(turns) => {
+                self.poll_freely::<P>(turns).map_or(Outcome::Nothing, Outcome::Next)
+            }
             Operation::SendActive { to, handler, header, payload } => {
                 match self.try_send_active(to, handler, header, payload)? {
                     true => Outcome::Done,
@@ -267,11 +279,11 @@ impl Endpoint {
                 if turns > 0 {
                     self.turn();
                 }
-                Outcome::Polled(Over::Nothing)
+                Outcome::Nothing
             }
             (Operation::PollCompletion(_), Answer::Found(serial)) => {
                 match self.core.requests.ended_with(serial) {
-                    Some(request) => Outcome::Polled(Over::This(request)),
+                    Some(request) => Outcome::This(request),
                     None => return Pending,
                 }
             }
@@ -290,14 +302,14 @@ impl Endpoint {
 
     /// A completion poll that finds what there is.
     #[inline(always)]
-    fn poll_freely<P: Calls>(&mut self, turns: u32) -> Over {
+    fn poll_freely<P: Calls>(&mut self, turns: u32) -> Option<Request> {
         let (mut left, mut idle) = (turns, false);
-        let over = loop {
-            if self.core.requests.ended().is_some() {
-                break Over::Next;
+        loop {
+            if let Some(request) = self.core.requests.ended() {
+                return Some(request);
             }
             if left == 0 {
-                break Over::Nothing;
+                break;
             }
             if left < turns {
                 // The other rank may run on the other half of this core.
@@ -311,11 +323,11 @@ impl Endpoint {
             if idle {
                 P::of(&mut self.core).0.prepare();
             }
-        };
-        if P::LOGS && over == Over::Nothing {
+        }
+        if P::LOGS {
             self.polled_in_vain(idle);
         }
-        over
+        None
     }
 
     /// Whoever polls in vain waits, and has time.

@@ -6,7 +6,7 @@
 //! event says so. So whether it polls at all is free, too.
 
 use super::Log;
-use crate::Over;
+use crate::Request;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::{MOST_SERIAL, Requests};
 use taffrail_logging::Answer;
@@ -134,13 +134,10 @@ impl Log {
         self.poll_state = if last { all } else { PollState::Partial };
     }
 
-    /// A completion poll has come to this.
+    /// A completion poll has found this operation.
     #[inline(always)]
-    pub(super) fn tell_poll(&mut self, over: Over, requests: &mut Requests) {
+    pub(super) fn tell_poll(&mut self, ended: Request, requests: &mut Requests) {
         let at_once = self.poll_state == PollState::Drained;
-        let Some(ended) = requests.ended().filter(|_| over == Over::Next) else {
-            return self.tell_empty_poll(at_once);
-        };
         let serial = requests.get(ended.index).serial;
         let last = requests.only_one_is_ended();
         let flags = if last { LAST } else { 0 } | if at_once { AT_ONCE } else { 0 };
@@ -152,9 +149,10 @@ impl Log {
         self.showed(last, PollState::Drained);
     }
 
+    /// A completion poll has found nothing.
     #[inline(never)]
-    fn tell_empty_poll(&mut self, at_once: bool) {
-        match at_once {
+    pub(super) fn tell_empty_poll(&mut self) {
+        match self.poll_state == PollState::Drained {
             true => self.recheck.observe(false),
             false => self.found_nothing(),
         }

@@ -159,7 +159,7 @@ impl Log {
             Outcome::Gone(_) => self.recorder.found(0),
             Outcome::Seen(envelope) => self.recorder.probed(name(envelope)),
             Outcome::Claimed(_, envelope) => self.recorder.claimed(name(envelope)),
-            Outcome::Done | Outcome::Polled(_) | Outcome::Cancelled(_) => return,
+            _ => return,
         };
         self.write(event);
     }
@@ -193,7 +193,8 @@ impl Calls for Log {
     #[inline(always)]
     fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests) {
         match (call, outcome) {
-            (_, Outcome::Polled(over)) => self.tell_poll(*over, requests),
+            (_, Outcome::Next(request)) => self.tell_poll(*request, requests),
+            (Operation::PollCompletion(_), _) => self.tell_empty_poll(),
             (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
                 self.tell_cancel(*request, *cancelled, requests);
             }
