@@ -387,3 +387,6 @@ impl Operation<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
