@@ -13,8 +13,10 @@ mod standing_in;
 mod starting;
 mod waiting;
 
+use crate::clock::Clock;
 use crate::engine::EAGER_LIMIT;
 use crate::engine::active::Handler;
+use crate::engine::call::Operation;
 use crate::engine::channels::Channels;
 use crate::engine::core::Core;
 use crate::engine::direct::Received;
@@ -26,7 +28,7 @@ use crate::engine::log::setting::Setting as Logging;
 use crate::engine::named::Named;
 use crate::engine::pool::{Block, Pool};
 use crate::engine::spin::Spin;
-use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status};
+use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment};
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::collections::HashMap;
@@ -103,6 +105,7 @@ pub struct Endpoint {
     /// Progress calls so far, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) clock: Clock,
     pub(crate) checked: Instant,
     /// When a wait began to sleep, and after how long it says what it waits for.
     pub(crate) asleep: Instant,
@@ -130,6 +133,7 @@ impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
     pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
         let logging = Logging::from_env(job.rank(), job.size())?;
+        let heartbeat = environment::heartbeat()?;
         let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
         let line = match job.is_open() {
             true => setup.open(),
@@ -160,7 +164,7 @@ impl Endpoint {
             core.expects_newcomers = true;
         }
         if let Some(logging) = &logging {
-            let log = Log::open(logging, job.rank(), &line)?;
+            let log = Log::open(logging, job.rank(), &line, heartbeat)?;
             core.log = Some(Box::new(log));
         }
         let mut endpoint = Endpoint {
@@ -190,9 +194,10 @@ impl Endpoint {
             },
             last_source: job.rank(),
             turns: 0,
-            heartbeat: Heartbeat::from_env()?,
-            checked: Instant::now(),
-            asleep: Instant::now(),
+            heartbeat,
+            clock: Clock,
+            checked: Clock.now(),
+            asleep: Clock.now(),
             patience: Duration::MAX,
             settings,
             addresses,
@@ -449,7 +454,7 @@ impl Endpoint {
     /// Ends a request that nobody can wait for any more.
     pub(crate) fn abandon(&mut self, request: u32) {
         let handle = self.handle(request);
-        let _ = self.cancel_request(handle);
+        let _ = self.complete(Operation::Cancel(handle));
         let _ = self.wait_for(request);
     }
 }

@@ -4,8 +4,10 @@ mod log_filter;
 
 pub use log_filter::{LogFilterError, log_filter};
 
+use crate::Error;
+use crate::engine::heartbeat::{self, Heartbeat};
 use std::ffi::{CStr, OsStr};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 /// What a variable is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +161,19 @@ pub const CHECKED: &str = "TAFFRAIL_CHECKED";
 /// have, so that it is refused and not taken for unset.
 pub fn value(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// The word in which this process shows that it goes on, if its launcher has given it one; all its endpoints have
+/// the same.
+///
+/// # Errors
+/// [`Error::Setting`] when it is not what it should be.
+pub(crate) fn heartbeat() -> Result<Heartbeat, Error> {
+    static OF_THIS_PROCESS: OnceLock<Result<Heartbeat, String>> = OnceLock::new();
+    let name = "TAFFRAIL_HEARTBEAT";
+    let Some(got) = value(name) else { return Ok(Heartbeat::default()) };
+    let found = OF_THIS_PROCESS.get_or_init(|| heartbeat::open(&got));
+    found.clone().map_err(|expected| Error::Setting { name, expected, got })
 }
 
 /// Whether messages are logged by the launcher of this process.

@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 
 mod arithmetic;
+mod clock;
 pub mod collectives;
 mod endpoint;
 mod engine;
@@ -36,6 +37,7 @@ mod scope;
 mod settings;
 mod tuning;
 pub mod units;
+mod wait;
 #[doc(hidden)]
 pub mod words;
 
@@ -50,7 +52,6 @@ pub use engine::named::Access;
 pub use engine::one_sided::RemoteMemory;
 pub use engine::request::Completion;
 pub use engine::view::View;
-pub use engine::wait::Ended;
 #[doc(hidden)]
 pub use engine::ways::Way;
 pub use error::Error;
@@ -61,6 +62,7 @@ pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
 pub use taffrail_logging::causal::Counters;
 pub use tuning::{Announced, Tuning};
+pub use wait::Ended;
 
 /// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
 /// bits say so, which are all that tell contexts apart in an [open job](Job::open). It is not checked: a

@@ -48,7 +48,7 @@ pub use inbound::{Inbound, Meeting};
 pub use number::Next;
 pub use outbound::{Entry, Outbound, Payload, Run, Sending};
 pub use recorder::{Clocked, Recorder};
-pub use replay::{Answer, Fate, Replay, ReplayError, Reserved};
+pub use replay::{Answer, RecvOutcome, Replay, ReplayError, Reserved};
 pub use restart::{Received, Restart, RestartError, Turn};
 
 /// The number of a rank.

@@ -342,21 +342,21 @@ mod tests {
     #[test]
     fn nothing_stands_in_the_way_when_all_that_a_peer_had_was_numbered_again() {
         let mut out = Outbound::<Spot>::new(2, false);
-        assert_eq!(out.next(1, 0), None, "it has not said what it has");
+        assert!(out.next(1, 0).is_none(), "it has not said what it has");
         let has = Received { channels: vec![(0, 2), (3, 1)], missing: vec![(3, 0)] };
         assert_eq!(out.restarted(1, has).count(), 0);
         assert_eq!(out.number(1, 0), (0, Sending::Suppress));
         assert_eq!(out.number(1, 3), (0, Sending::Transmit), "it was missing");
         assert_eq!(out.number(1, 0), (1, Sending::Suppress));
-        assert_eq!(out.next(1, 0), None, "number 1 was suppressed just now");
+        assert!(out.next(1, 0).is_none(), "number 1 was suppressed just now");
         assert_eq!(out.number(1, 0), (2, Sending::Transmit));
-        assert_eq!(out.next(1, 0), Some(&mut 3));
-        assert_eq!(out.next(1, 3), Some(&mut 1));
-        assert_eq!(out.next(1, 4), None, "the first of its channel");
-        *out.next(1, 0).unwrap() += 1;
+        assert_eq!(out.next(1, 0).map(|next| next.peek()), Some(3));
+        assert_eq!(out.next(1, 3).map(|next| next.peek()), Some(1));
+        assert!(out.next(1, 4).is_none(), "the first of its channel");
+        assert_eq!(out.next(1, 0).unwrap().commit(), 3);
         assert_eq!(out.number(1, 0), (4, Sending::Transmit));
         out.lost(1);
-        assert_eq!(out.next(1, 0), None);
+        assert!(out.next(1, 0).is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// What happened to a receive before the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Fate {
+pub enum RecvOutcome {
     /// Nothing that the log knows: it is posted like any other.
     #[default]
     Free,
@@ -210,8 +210,8 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     }
 
     /// What becomes of the receive that is posted as number `post`. To be asked once.
-    pub fn fate(&mut self, post: u32) -> Fate {
-        self.given.take_fate(post)
+    pub fn recv_outcome(&mut self, post: u32) -> RecvOutcome {
+        self.given.take_outcome(post)
     }
 
     /// Whether the receive that is posted as number `post` was cancelled: a multi-receive, after it had got
@@ -332,10 +332,10 @@ mod tests {
             Event::Claimed { polls: 0, message: name(1) },
         ])
         .unwrap();
-        assert_eq!(replay.fate(0), Fate::Free);
-        assert_eq!(replay.fate(3), Fate::Messages([name(7)].into()));
-        assert_eq!(replay.fate(4), Fate::Cancelled);
-        assert_eq!(replay.fate(9), Fate::Messages([name(8), name(6)].into()));
+        assert_eq!(replay.recv_outcome(0), RecvOutcome::Free);
+        assert_eq!(replay.recv_outcome(3), RecvOutcome::Messages([name(7)].into()));
+        assert_eq!(replay.recv_outcome(4), RecvOutcome::Cancelled);
+        assert_eq!(replay.recv_outcome(9), RecvOutcome::Messages([name(8), name(6)].into()));
         assert_eq!(replay.arrived(name(0)), None);
         assert_eq!(replay.arrived(name(7)), Some(Reserved::Post(3)));
         assert_eq!(replay.arrived(name(7)), None, "it was handed over");
@@ -359,7 +359,7 @@ mod tests {
         }
         // A multi-receive.
         let mut several = replay(&[matched(0, 1), cancelled]).unwrap();
-        assert_eq!(several.fate(0), Fate::Messages([name(1)].into()));
+        assert_eq!(several.recv_outcome(0), RecvOutcome::Messages([name(1)].into()));
         assert!(several.is_cancelled(0) && !several.is_cancelled(1));
         let mut apart = clocked(1, &[matched(0, 0), matched(1, 1)]);
         apart[1].clock = 3;
@@ -389,11 +389,11 @@ mod tests {
                     }
                     5 => {
                         log.push(recorder.matched(step, name(step)));
-                        posts.push((step, Fate::Messages([name(step)].into())));
+                        posts.push((step, RecvOutcome::Messages([name(step)].into())));
                     }
                     6 => {
                         log.push(recorder.cancelled(step));
-                        posts.push((step, Fate::Cancelled));
+                        posts.push((step, RecvOutcome::Cancelled));
                     }
                     _ => log.extend(recorder.before_send()),
                 }
@@ -404,10 +404,10 @@ mod tests {
                 assert_eq!(replay.poll(), answer, "seed {seed}");
             }
             for (post, fate) in posts {
-                if fate != Fate::Cancelled {
+                if fate != RecvOutcome::Cancelled {
                     assert_eq!(replay.arrived(name(post)), Some(Reserved::Post(post)));
                 }
-                assert_eq!(replay.fate(post), fate, "seed {seed}");
+                assert_eq!(replay.recv_outcome(post), fate, "seed {seed}");
             }
             assert_eq!((replay.poll(), replay.is_over()), (Answer::Free, true), "seed {seed}");
             assert_eq!(replay.clock(), recorder.clock());

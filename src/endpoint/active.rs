@@ -1,5 +1,6 @@
 //! Active messages.
 
+use crate::engine::call::Operation;
 use crate::{AmMessage, Endpoint, Error, Rank};
 
 impl Endpoint {
@@ -33,7 +34,7 @@ impl Endpoint {
         header: u64,
         payload: &[u8],
     ) -> Result<(), Error> {
-        self.send_active(to, handler, header, payload)
+        self.complete(Operation::SendActive { to, handler, header, payload }).map(drop)
     }
 
     /// Says what runs when an active message for `handler` arrives. It may use the endpoint.

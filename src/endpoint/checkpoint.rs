@@ -1,5 +1,6 @@
 //! Checkpoints that a program takes of itself.
 
+use crate::engine::call::Operation;
 use crate::{Endpoint, Error};
 use std::io::IoSlice;
 
@@ -40,7 +41,10 @@ impl Endpoint {
     /// ```
     pub fn checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         self.check_process()?;
-        if self.core.log.is_some() { self.take_checkpoint(state) } else { Ok(false) }
+        if !self.begin_checkpoint()? {
+            return Ok(false);
+        }
+        self.complete(Operation::Checkpoint(state)).map(|_| true)
     }
 
     /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.

@@ -1,5 +1,6 @@
 //! Looking for messages without receiving them.
 
+use crate::engine::call::{Operation, Outcome};
 use crate::engine::claim::Claimed;
 use crate::engine::receive::status;
 use crate::{Endpoint, Error, Pattern, Status};
@@ -23,10 +24,11 @@ impl Endpoint {
     /// ```
     pub fn probe(&mut self, from: impl Into<Pattern>) -> Result<Option<Status>, Error> {
         let from = from.into();
-        if self.core.log.is_some() {
-            return self.probe_logged(&from);
+        self.check_pattern(&from)?;
+        match self.complete(Operation::Probe(&from))? {
+            Outcome::Seen(envelope) => Ok(Some(status(&envelope))),
+            _ => Ok(None),
         }
-        Ok(self.look_for(&from)?.map(|envelope| status(&envelope)))
     }
 
     /// Takes a message out of the queue, so that only [`recv_claimed`](Self::recv_claimed) gets it.
@@ -47,7 +49,12 @@ impl Endpoint {
     /// # Ok::<(), taffrail::Error>(())
     /// ```
     pub fn claim(&mut self, from: impl Into<Pattern>) -> Result<Option<Claimed>, Error> {
-        self.claim_message(&from.into())
+        let from = from.into();
+        self.check_pattern(&from)?;
+        match self.complete(Operation::Claim(&from))? {
+            Outcome::Claimed(id, envelope) => Ok(Some(self.claimed(id, &envelope))),
+            _ => Ok(None),
+        }
     }
 
     /// Receives a claimed message.

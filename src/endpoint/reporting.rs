@@ -89,22 +89,7 @@ impl Endpoint {
     pub fn await_ended(&mut self, turns: u32) -> Result<Over, Error> {
         assert!(turns > 0, "a look without a turn");
         self.check_process()?;
-        if self.core.log.is_some() {
-            return self.await_ended_logged(turns);
-        }
-        let mut left = turns;
-        while self.core.requests.ended().is_none() {
-            if left == 0 {
-                return Ok(Over::Nothing);
-            }
-            if left < turns {
-                // The other rank may run on the other half of this core.
-                std::hint::spin_loop();
-            }
-            self.turn();
-            left -= 1;
-        }
-        Ok(Over::Next)
+        self.poll_completion(turns)
     }
 
     /// The second half, if what is over has ended well and there is nothing else to it, as with most; else
@@ -134,12 +119,7 @@ impl Endpoint {
     /// As [`next_ended`](Self::next_ended).
     #[inline]
     pub fn more_ended(&mut self) -> Result<Over, Error> {
-        match &self.core.log {
-            None if self.core.requests.ended().is_some() => Ok(Over::Next),
-            None => Ok(Over::Nothing),
-            Some(log) if !log.shown.is_part() => Ok(Over::Nothing),
-            Some(_) => self.await_ended_logged(0),
-        }
+        self.poll_completion(0)
     }
 
     /// Sends a message whose memory is free again when this returns: what has no room now is copied.

@@ -1,5 +1,6 @@
 //! What has become of operations that were started.
 
+use crate::engine::call::{Operation, Outcome};
 use crate::engine::multi::Landed;
 use crate::{Ended, Endpoint, Error, Request, Status};
 
@@ -32,14 +33,10 @@ impl Endpoint {
     #[inline]
     pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
         self.check_process()?;
-        if self.core.log.is_some() {
-            return self.test_logged(request);
+        match self.test_at_once(request) {
+            Some(result) => result,
+            None => self.test_any(&[request])?.map(|(_, result)| result).transpose(),
         }
-        if let Some(status) = self.try_finish(request)? {
-            return Ok(Some(status));
-        }
-        self.turn();
-        self.try_finish(request)
     }
 
     /// Waits until an operation is over.
@@ -90,13 +87,14 @@ impl Endpoint {
     /// assert_eq!((&short, &long), (b"to", b"it fits."));
     /// # Ok::<(), taffrail::Error>(())
     /// ```
+    #[expect(clippy::unreachable, reason = "a wait is over when an operation has completed")]
     pub fn wait_any(&mut self, requests: &[Request]) -> Result<Ended, Error> {
         assert!(!requests.is_empty(), "waiting for the first of no operations never ends");
         self.check_requests(requests)?;
-        if self.core.log.is_some() {
-            return self.wait_any_logged(requests);
+        match self.complete(Operation::WaitAny(requests))? {
+            Outcome::Completed(ended) => Ok(ended),
+            _ => unreachable!("a wait is over when an operation has completed"),
         }
-        self.wait_first(requests)
     }
 
     /// As [`wait_any`](Self::wait_any), without waiting: `None` while none is over. Makes progress. A
@@ -106,14 +104,10 @@ impl Endpoint {
     /// As [`wait_any`](Self::wait_any).
     pub fn test_any(&mut self, requests: &[Request]) -> Result<Option<Ended>, Error> {
         self.check_requests(requests)?;
-        if self.core.log.is_some() {
-            return self.test_any_logged(requests);
+        match self.complete(Operation::Test(requests))? {
+            Outcome::Completed(ended) => Ok(Some(ended)),
+            _ => Ok(None),
         }
-        if let Some(ended) = self.test_first(requests)? {
-            return Ok(Some(ended));
-        }
-        self.turn();
-        self.test_first(requests)
     }
 
     /// Waits until all of several operations are over. Use [`wait_each`](Self::wait_each) to know how
@@ -144,7 +138,8 @@ impl Endpoint {
     /// [`Error::StaleRequest`].
     pub fn cancel(&mut self, request: Request) -> Result<bool, Error> {
         self.check_process()?;
-        self.cancel_request(request)
+        self.core.requests.look(request)?;
+        Ok(matches!(self.complete(Operation::Cancel(request))?, Outcome::Cancelled(true)))
     }
 
     /// The next message that a multi-receive has got. Makes progress when there is none. Messages are

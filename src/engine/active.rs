@@ -21,38 +21,28 @@ pub struct AmMessage<'a> {
 pub(crate) type Handler = Box<dyn FnMut(&mut Endpoint, AmMessage<'_>) + Send>;
 
 impl Endpoint {
-    /// Sends an active message, waiting for room if need be.
-    pub(crate) fn send_active(
+    /// Sends an active message. `false` when there is no room now.
+    pub(crate) fn try_send_active(
         &mut self,
         to: Rank,
         handler: u16,
         header: u64,
         payload: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         self.check_dest(&Dest::new(to, 0))?;
         self.not_logged("an active message", "send a message")?;
         let limit = self.line.limits(PeerId(to)).max_message;
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });
         }
+        if self.core.peers[to as usize].has_backlog() {
+            return Ok(false);
+        }
         let head = Head { kind: kind::ACTIVE, context: handler, seq: 0, tag: header };
-        let mut idle = super::wait::Idle::default();
-        loop {
-            if !self.core.peers[to as usize].has_backlog() {
-                match self.line.send(PeerId(to), head, Source::Bytes(payload)) {
-                    Ok(_) => return Ok(()),
-                    Err(Refused::Failed(fault)) => {
-                        return Err(Error::PeerFailed { rank: to, fault });
-                    }
-                    Err(_) => {}
-                }
-            }
-            if self.turn() == 0 {
-                self.pass(&mut idle);
-            } else {
-                self.go_on(&mut idle);
-            }
-            self.check_dest(&Dest::new(to, 0))?;
+        match self.line.send(PeerId(to), head, Source::Bytes(payload)) {
+            Ok(_) => Ok(true),
+            Err(Refused::Failed(fault)) => Err(Error::PeerFailed { rank: to, fault }),
+            Err(_) => Ok(false),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::core::{EACH, Unexpected};
 use super::loan::{Back, Return};
-use super::receive::{posting, status};
+use super::receive::status;
 use super::request::Stage;
-use crate::{Endpoint, Error, Pattern, Status};
+use crate::{Endpoint, Error, Status};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use taffrail_matching::{Envelope, MessageId};
@@ -44,18 +44,6 @@ impl std::fmt::Debug for Claimed {
 }
 
 impl Endpoint {
-    /// Takes a message out of the queue, to be received by [`receive_claimed`](Self::receive_claimed).
-    pub(crate) fn claim_message(&mut self, from: &Pattern) -> Result<Option<Claimed>, Error> {
-        if self.core.log.is_some() {
-            return self.claim_logged(from);
-        }
-        if self.look_for(from)?.is_none() {
-            return Ok(None);
-        }
-        let claimed = self.core.matcher.claim(&posting(from));
-        Ok(claimed.map(|(id, envelope)| self.claimed(id, &envelope)))
-    }
-
     /// The handle of a claimed message.
     pub(crate) fn claimed(&self, id: MessageId, envelope: &Envelope) -> Claimed {
         Claimed { id: Some(id), status: status(envelope), back: self.back.clone() }

@@ -17,6 +17,7 @@ use super::kind;
 use super::log::{Log, Verdict};
 use super::named::NoMemory;
 use super::peer::Peer;
+use super::policy::calls::NoLogging;
 use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
@@ -108,6 +109,7 @@ pub(crate) struct Core {
     pub(crate) immediate: Immediate,
     /// Message logging, if this job has it.
     pub(crate) log: Option<Box<Log>>,
+    pub(crate) no_logging: NoLogging,
     /// Who lives, by what the links say.
     membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
@@ -145,6 +147,7 @@ impl Core {
             active: VecDeque::new(),
             immediate: Immediate::default(),
             log: None,
+            no_logging: NoLogging,
             membership: ByLink,
             departures: Departures::default(),
             last_gone: None,

@@ -8,23 +8,22 @@
 use super::core::Core;
 use super::kind;
 use super::log::Logged;
-use super::log::calls::name;
+use super::log::nondeterminism::name;
 use super::receive::posting;
 use super::request::{ANY, Stage};
-use super::wait::Idle;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
-const SOON: u32 = 64;
+pub(crate) const SOON: u32 = 64;
 
 /// A receive that is not posted, and what its message has said when it has come.
 ///
 /// What comes is stored word by word and read again at once: no two of these words stand side by side, or
 /// the compiler reads them as one, which has to wait until both stores have reached the cache.
 #[repr(C)]
-struct Want {
+pub(crate) struct Want {
     tag: u64,
     posting: Posting,
     len: usize,
@@ -44,6 +43,30 @@ pub(crate) enum Received {
     Posted(u32),
     /// It is still not posted.
     Nothing,
+}
+
+impl Want {
+    /// # Safety
+    /// `room` bytes at `into` stay writable, and are used by nobody else, while progress is made with this.
+    #[inline(always)]
+    pub(crate) unsafe fn new(from: &Pattern, into: *mut u8, room: usize) -> Want {
+        let (posting, data) = (posting(from), Data::NONE);
+        let (tag, source, has_come, request) = (0, ANY, false, None);
+        Want { tag, posting, len: 0, into, data, room, source, has_come, request }
+    }
+
+    /// What its message says of itself, when it has come.
+    #[inline(always)]
+    pub(crate) fn status(&self) -> Option<Status> {
+        let Want { tag, len, data, source, .. } = *self;
+        self.has_come.then_some(Status { source, tag, len, data })
+    }
+
+    /// As which request it had to be posted.
+    #[inline(always)]
+    pub(crate) fn request(&self) -> Option<u32> {
+        self.request
+    }
 }
 
 /// What arrives, of which one message may be for a receive that is not posted.
@@ -101,7 +124,7 @@ impl Core {
         let slot = self.requests.get(request);
         if let Some(log) = &mut self.log {
             // A rank that is replayed does not come here.
-            log.posted(&mut slot.note, &Pattern { source, context, tag, ignore });
+            log.posted(&mut slot.record, &Pattern { source, context, tag, ignore });
         }
         if let Some(post) = self.post(want.posting, request) {
             self.requests.get(request).post = Some(post);
@@ -119,52 +142,9 @@ impl Core {
 }
 
 impl Endpoint {
-    /// Receives a message that comes soon, without posting the receive if nothing else comes.
-    ///
-    /// # Safety
-    /// `room` bytes at `into` stay writable, and are used by nobody else, until the request is finished, if
-    /// there is one.
-    #[inline(always)]
-    pub(crate) unsafe fn receive_directly(
-        &mut self,
-        from: &Pattern,
-        into: *mut u8,
-        room: usize,
-    ) -> Received {
-        if !self.core.matcher.is_idle() || !self.may_receive_directly() {
-            return Received::Nothing;
-        }
-        let expected = from.source.unwrap_or(self.last_source);
-        let holds_back = self.hold_back(expected);
-        let (posting, data) = (posting(from), Data::NONE);
-        let (tag, source, has_come, request) = (0, ANY, false, None);
-        let mut want = Want { tag, posting, len: 0, into, data, room, source, has_come, request };
-        let mut idle = Idle::default();
-        while idle.turns() < SOON.min(self.spin.turns()).max(1) {
-            let events = self.turn_directly(&mut want);
-            if want.has_come {
-                let Want { tag, len, data, source, .. } = want;
-                if holds_back && source == expected {
-                    self.note_answer(source, &idle);
-                }
-                self.last_source = source;
-                self.go_on(&mut idle);
-                return Received::Has(Status { source, tag, len, data });
-            }
-            if let Some(request) = want.request {
-                self.look_after(request, from);
-                return Received::Posted(request);
-            }
-            if events == 0 {
-                self.pass(&mut idle);
-            }
-        }
-        Received::Nothing
-    }
-
     /// Ends a receive that was posted if nobody is left to send anything for it.
     #[cold]
-    fn look_after(&mut self, request: u32, from: &Pattern) {
+    pub(crate) fn look_after(&mut self, request: u32, from: &Pattern) {
         let slot = self.core.requests.get(request);
         if slot.stage == Stage::Posted
             && let Some(post) = slot.post
@@ -176,7 +156,7 @@ impl Endpoint {
     /// Whether no replay has anything to say of receives, and nothing else posts one meanwhile, so that
     /// they keep their numbers.
     #[inline]
-    fn may_receive_directly(&self) -> bool {
+    pub(crate) fn may_receive_directly(&self) -> bool {
         match &self.core.log {
             None => true,
             Some(log) => log.incarnation == 0 && self.handlers.is_empty(),
@@ -184,7 +164,7 @@ impl Endpoint {
     }
 
     #[inline(never)]
-    fn turn_directly(&mut self, want: &mut Want) -> usize {
+    pub(crate) fn turn_directly(&mut self, want: &mut Want) -> usize {
         let events = self.line.poll(&mut Direct { core: &mut self.core, want });
         self.follow(events)
     }

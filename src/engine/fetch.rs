@@ -10,7 +10,6 @@ use super::request::Stage;
 use super::view::Landing;
 use super::ways::{WAYS, Way, Ways};
 use crate::{Endpoint, Error, Rank};
-use std::time::Instant;
 use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, Token, UserBuf};
 
 impl Endpoint {
@@ -39,7 +38,7 @@ impl Endpoint {
         let way = self.choose(from, reach, want);
         let peer = &mut self.core.peers[from as usize];
         if peer.timed.is_none() {
-            let since = Instant::now();
+            let since = self.clock.now();
             peer.timed = Some(Timed { request, len: want, way, mapped, since });
         }
         if let (Way::Read, Some(key)) = (way, key) {

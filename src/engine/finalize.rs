@@ -9,23 +9,13 @@ use super::core::{Action, Core};
 use super::kind;
 use super::request::{Slot, Stage};
 use crate::{Endpoint, Rank};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use taffrail_fabric::{Head, PeerId};
 
 /// A peer is waited for so long if its thread may be the one that waits.
 const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
 
 impl Endpoint {
-    /// Waits until everything under way is over, as [`try_finalize`](Self::try_finalize) does.
-    pub(crate) fn finalize(&mut self) {
-        self.begin_to_finalize();
-        if self.core.log.is_some() {
-            // The time until all had left does not count.
-            self.core.finalizing = Some(Instant::now());
-        }
-        self.wait_until(Endpoint::is_finalized);
-    }
-
     /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
     /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
     /// nothing is received but what posted receives match.
@@ -45,7 +35,7 @@ impl Endpoint {
         if self.core.finalizing.is_some() {
             return;
         }
-        self.core.finalizing = Some(Instant::now());
+        self.core.finalizing = Some(self.clock.now());
         let core = &mut self.core;
         let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
         let names: Vec<(Rank, u64)> = waiting
@@ -58,8 +48,9 @@ impl Endpoint {
     }
 
     /// Whether nothing is under way that is worth waiting for.
-    fn is_finalized(&self) -> bool {
-        let is_early = self.core.finalizing.is_none_or(|since| since.elapsed() < OWN_PROCESS);
+    pub(crate) fn is_finalized(&self) -> bool {
+        let is_early =
+            self.core.finalizing.is_none_or(|since| self.clock.now() - since < OWN_PROCESS);
         // Nobody answers for the logged messages of ranks that are gone for good.
         let is_patient = self.core.log.is_none() && !std::thread::panicking();
         let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));

@@ -1,12 +1,13 @@
 //! The engine: protocols over a fabric. `impl Endpoint`, a piece in each file.
 //!
-//! Down: [`send`] decides how a message leaves, [`tx_policy`] what is kept of it, [`tx_queue`] when;  up: [`core`] matches what arrives, and [`fetch`]
-//! moves what was only announced. [`progress`] polls and sends, [`wait`] decides how to pass the
-//! time.
+//! Down: [`send`] decides how a message leaves, [`tx_policy`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
+//! what arrives, and [`fetch`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
+//! the program as far as it gets: nothing here waits.
 
 pub(crate) mod active;
 pub(crate) mod answer;
 pub(crate) mod atomic;
+pub(crate) mod call;
 pub(crate) mod channels;
 pub(crate) mod claim;
 pub(crate) mod core;
@@ -23,6 +24,7 @@ pub(crate) mod multi;
 pub(crate) mod named;
 pub(crate) mod one_sided;
 pub(crate) mod peer;
+pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod progress;
 pub(crate) mod receive;
@@ -33,7 +35,6 @@ pub(crate) mod store;
 pub(crate) mod tx_policy;
 pub(crate) mod tx_queue;
 pub(crate) mod view;
-pub(crate) mod wait;
 pub(crate) mod ways;
 
 /// No eager message is longer than this, whatever the settings say.

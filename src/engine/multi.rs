@@ -6,7 +6,7 @@ use crate::{Endpoint, Error, Rank, Request, Status};
 use std::collections::VecDeque;
 
 /// What is told of one of its messages.
-type Told = Result<Landed, Error>;
+type PartResult = Result<Landed, Error>;
 
 /// The state of such a receive.
 pub(crate) struct Multi {
@@ -21,10 +21,10 @@ pub(crate) struct Multi {
     /// What it ends with, once nothing is under way any more.
     ending: Option<Error>,
     /// Messages that are there, to be told.
-    landed: VecDeque<Told>,
+    landed: VecDeque<PartResult>,
     /// Where messages are logged, those are told in the order in which they were matched, since the
     /// other order is chance: each part, and what has become of it.
-    in_order: Option<VecDeque<(u32, Option<Told>)>>,
+    in_order: Option<VecDeque<(u32, Option<PartResult>)>>,
 }
 
 /// A message that a multi-receive has got.
@@ -81,7 +81,7 @@ impl Multi {
     /// Whether messages of a rank are there, and were not reported.
     pub(crate) fn has_untold_of(&self, rank: Rank) -> bool {
         let is_of =
-            |landed: &Told| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);
+            |landed: &PartResult| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);
         self.landed.iter().any(is_of)
     }
 
@@ -125,10 +125,10 @@ pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
 /// Cuts the memory for a message that has matched the multi-receive `whole`. Returns the request
 /// that receives its bytes.
 #[expect(clippy::expect_used, reason = "the request is a multi-receive")]
-pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
+pub(crate) fn allocate_part(core: &mut Core, whole: u32) -> u32 {
     let slot = core.requests.get(whole);
     let (base, len, status) = (slot.at, slot.len, slot.status);
-    let (post, note) = (slot.post, slot.note.of_part());
+    let (post, record) = (slot.post, slot.record.of_part());
     let multi = slot.extra().multi.as_mut().expect("a multi-receive");
     let offset = multi.used;
     let room = status.len.min(len - offset);
@@ -143,7 +143,7 @@ pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
     let slot = core.requests.get(part);
     slot.status = status;
     slot.extra().part_of = Some(whole);
-    slot.note = note;
+    slot.record = record;
     if let Some(order) = &mut core.requests.get(whole).extra().multi.as_mut().expect("it").in_order
     {
         order.push_back((part, None));
@@ -159,7 +159,7 @@ pub(crate) fn carve(core: &mut Core, whole: u32) -> u32 {
 
 /// Tells the whole that one of its messages has landed, or failed.
 #[expect(clippy::expect_used, reason = "parts belong to a multi-receive")]
-pub(crate) fn part_done(core: &mut Core, part: u32) {
+pub(crate) fn part_completed(core: &mut Core, part: u32) {
     let slot = core.requests.get(part);
     let (at, status) = (slot.at, slot.status);
     let Some(whole) = slot.extra.as_ref().and_then(|e| e.part_of) else { return };

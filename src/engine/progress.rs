@@ -5,7 +5,7 @@ use super::log::Logged;
 use super::peer::Stream;
 use super::request::Stage;
 use crate::Endpoint;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use taffrail_fabric::{Fabric, Fault, PeerId};
 
 /// Turns between two looks at the clock.
@@ -74,13 +74,13 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn check_in_time(&mut self) -> usize {
-        if self.checked.elapsed() < CHECK_EVERY { 0 } else { self.check() }
+        if self.clock.now() - self.checked < CHECK_EVERY { 0 } else { self.check() }
     }
 
     /// Looks whether the peers are alive, and whatever else takes a system call.
     #[cold]
     pub(crate) fn check(&mut self) -> usize {
-        self.checked = Instant::now();
+        self.checked = self.clock.now();
         let events = match self.core.log {
             None => self.line.check(&mut self.core),
             Some(_) => self.line.check(&mut Logged(&mut self.core)),
@@ -114,7 +114,7 @@ impl Endpoint {
                 Action::Returned { loan, from } => self.returned(loan, from),
                 Action::Failed { rank } => self.mourn(rank),
                 Action::Back { rank } => self.greet(rank),
-                Action::Advance { request } => self.advance(request),
+                Action::Advance { request } => self.continue_multi(request),
                 Action::Told { from, restart } => self.told(from, restart),
             }
         }

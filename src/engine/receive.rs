@@ -1,10 +1,10 @@
 //! How a receive is posted, and how messages are looked for without one.
 
 use super::core::Core;
-use super::log::calls::name;
+use super::log::nondeterminism::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
-use super::view::{Landing, View};
+use super::view::Landing;
 use crate::{Endpoint, Error, Pattern, Request, Status};
 use std::io::IoSliceMut;
 use taffrail_matching::{Envelope, PostId, Posted, Posting};
@@ -43,8 +43,8 @@ impl Endpoint {
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
         if let Some(log) = &mut self.core.log {
-            let note = &mut self.core.requests.get(request).note;
-            if log.posted(note, from) && self.post_replayed(request) {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted(record, from) && self.post_replayed(request) {
                 return;
             }
         }
@@ -106,14 +106,6 @@ impl Endpoint {
         Ok(request)
     }
 
-    /// Waits for a receive that finds its own memory.
-    pub(crate) fn wait_view(&mut self, request: u32) -> Result<View, Error> {
-        self.wait_over(request);
-        let landing = self.core.requests.get(request).extra().view.take();
-        let status = self.core.requests.finish(request)?;
-        Ok(View::new(landing.unwrap_or(Landing::Bytes(Vec::new())), status))
-    }
-
     /// Starts a receive of many messages into one buffer.
     ///
     /// # Safety
@@ -131,8 +123,8 @@ impl Endpoint {
         let is_logged = self.core.log.is_some();
         self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
         if let Some(log) = &mut self.core.log {
-            let note = &mut self.core.requests.get(request).note;
-            if log.posted_several(note) && self.post_several_replayed(request, &from) {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted_multi(record) && self.replay_multi(request, &from) {
                 return Ok(request);
             }
         }
@@ -153,15 +145,11 @@ impl Endpoint {
     }
 
     /// Cancels a receive that no message has matched. `false` when it is too late.
-    pub(crate) fn cancel_request(&mut self, request: Request) -> Result<bool, Error> {
-        if self.core.log.is_some() {
-            return self.cancel_logged(request);
-        }
+    pub(crate) fn cancel_posted(&mut self, request: Request) -> Result<bool, Error> {
         let slot = self.core.requests.look(request)?;
-        let Some(post) = slot.post.filter(|_| slot.stage == Stage::Posted) else {
+        let Some(post) = slot.post.take_if(|_| slot.stage == Stage::Posted) else {
             return Ok(false);
         };
-        slot.post = None;
         if self.core.matcher.cancel(post).is_none() {
             return Ok(false);
         }
@@ -171,7 +159,6 @@ impl Endpoint {
 
     /// Looks for a message without receiving it.
     pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
-        self.check_pattern(from)?;
         let found = |core: &mut Core| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
         if let Some(envelope) = found(&mut self.core) {
             return Ok(Some(envelope));
@@ -218,7 +205,7 @@ impl Core {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
                 if let Some(log) = &mut self.log {
-                    log.matched(&mut self.requests.get(request).note, name(&env));
+                    log.matched(&mut self.requests.get(request).record, name(&env));
                 }
                 self.receive_unexpected(request, env, found);
                 None

@@ -72,7 +72,7 @@ pub(crate) struct Slot {
     pub(crate) status: Status,
     pub(crate) post: Option<PostId>,
     /// Where messages are logged.
-    pub(crate) note: super::log::Note,
+    pub(crate) record: super::log::RecvRecord,
     /// The next slot that is free, of one that is free.
     next_free: u32,
     pub(crate) extra: Option<Box<Extra>>,
@@ -166,7 +166,7 @@ impl Requests {
         slot.stage = stage;
         slot.serial = 0;
         slot.peer = peer;
-        slot.note.flags = 0;
+        slot.record.flags = 0;
         (index, slot)
     }
 
@@ -183,7 +183,7 @@ impl Requests {
             moved: 0,
             status: Status { source: 0, tag: 0, len: 0, data: crate::Data::NONE },
             post: None,
-            note: super::log::Note::default(),
+            record: super::log::RecvRecord::default(),
             next_free: self.slots.len() as u32 + 1,
             extra: None,
         });

@@ -330,14 +330,6 @@ impl Endpoint {
         self.queue_send(request, to, false);
     }
 
-    /// Blocking send of a message that could not leave at once.
-    #[inline(never)]
-    pub(crate) fn send_slowly(&mut self, to: Dest, data: &[u8], sync: bool) -> Result<(), Error> {
-        // SAFETY: the borrow lasts until the wait is over, and the wait ends the request.
-        let request = unsafe { self.start_send(to, data.as_ptr(), data.len(), sync)? };
-        self.wait_for(request).map(drop)
-    }
-
     /// The handle of a request.
     pub(crate) fn handle(&self, request: u32) -> Request {
         self.core.requests.handle(request)

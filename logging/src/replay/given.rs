@@ -2,7 +2,7 @@
 //! message that chance has given to a receive, so they are kept in order and not in a table: receives are
 //! posted, and the messages of a channel come, in the order of their numbers.
 
-use super::{Fate, Reserved};
+use super::{RecvOutcome, Reserved};
 use crate::{Name, Rank};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -57,17 +57,17 @@ impl Given {
     }
 
     /// Takes out what a receive got.
-    pub(super) fn take_fate(&mut self, post: u32) -> Fate {
+    pub(super) fn take_outcome(&mut self, post: u32) -> RecvOutcome {
         let is_first = self.posts.front().is_none_or(|(first, _)| *first >= post);
         let from =
             if is_first { 0 } else { self.posts.partition_point(|(other, _)| *other < post) };
         let count = self.posts.range(from..).take_while(|(other, _)| *other == post).count();
         if count == 0 {
-            return Fate::Free;
+            return RecvOutcome::Free;
         }
         let messages: VecDeque<Name> =
             self.posts.drain(from..from + count).filter_map(|got| got.1).collect();
-        if messages.is_empty() { Fate::Cancelled } else { Fate::Messages(messages) }
+        if messages.is_empty() { RecvOutcome::Cancelled } else { RecvOutcome::Messages(messages) }
     }
 
     /// Takes out who got a message.
@@ -122,11 +122,11 @@ mod tests {
             for (post, (source, context, seq)) in asked {
                 let name = Name { source, context, seq };
                 let fate = match fates.remove(&post) {
-                    None => Fate::Free,
-                    Some(messages) if messages.is_empty() => Fate::Cancelled,
-                    Some(messages) => Fate::Messages(messages),
+                    None => RecvOutcome::Free,
+                    Some(messages) if messages.is_empty() => RecvOutcome::Cancelled,
+                    Some(messages) => RecvOutcome::Messages(messages),
                 };
-                prop_assert_eq!(given.take_fate(post), fate);
+                prop_assert_eq!(given.take_outcome(post), fate);
                 prop_assert_eq!(given.take_message(name), reserved.remove(&name));
                 prop_assert_eq!(given.is_empty(), fates.is_empty() && reserved.is_empty());
             }

@@ -3,7 +3,7 @@
 use super::{Content, Request, State, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::{Call, Message, Outcome, Req};
-use taffrail_logging::{Answer, Entry, Fate, Name, Rank, Sending};
+use taffrail_logging::{Answer, Entry, Name, Rank, RecvOutcome, Sending};
 use taffrail_matching::{Posted, Posting};
 
 impl Wiring {
@@ -83,14 +83,14 @@ impl Wiring {
             logged: false,
             state: State::Cancelled,
         });
-        match self.replay.fate(post) {
+        match self.replay.recv_outcome(post) {
             // Of the log: it gets this message, which is here or will come, and no other.
-            Fate::Messages(messages) if !self.is(Broken::FateIgnored) => {
+            RecvOutcome::Messages(messages) if !self.is(Broken::FateIgnored) => {
                 self.requests[req].state = State::Has(messages[0]);
                 self.requests[req].logged = true;
                 self.answer_if_matched(messages[0]);
             }
-            Fate::Cancelled => self.requests[req].logged = true,
+            RecvOutcome::Cancelled => self.requests[req].logged = true,
             _ => match self.matcher.post(posting, req) {
                 Posted::Queued(id) => self.requests[req].state = State::Waits(id),
                 Posted::Matched(envelope, ()) => self.matched(req, super::arrival::name(&envelope)),

@@ -1,6 +1,7 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
 use super::{Action, Announcement, Core, EACH, Unexpected, broken};
+use crate::clock::Clock;
 use crate::engine::kind;
 use crate::engine::peer::Landing;
 use crate::engine::receive::status;
@@ -71,7 +72,11 @@ impl Core {
     /// The request that receives the message a receive has matched: of a multi-receive one of its
     /// own, so that the next message may come.
     pub(super) fn part(&mut self, request: u32) -> u32 {
-        if self.is_multi(request) { crate::engine::multi::carve(self, request) } else { request }
+        if self.is_multi(request) {
+            crate::engine::multi::allocate_part(self, request)
+        } else {
+            request
+        }
     }
 
     /// Delivers a message that lies in this process's reach to a receive whose status is known.
@@ -87,7 +92,7 @@ impl Core {
         let slot = self.requests.get(request);
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
-            let ns = timed.since.elapsed().as_nanos() as f64;
+            let ns = (Clock.now() - timed.since).as_nanos() as f64;
             peer.ways(timed.mapped).note(timed.len, timed.way, ns);
         }
         if slot.status.len > slot.len {
@@ -97,7 +102,7 @@ impl Core {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::engine::multi::part_done(self, request);
+            crate::engine::multi::part_completed(self, request);
         }
     }
 
@@ -123,7 +128,7 @@ impl Core {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::engine::multi::part_done(self, request);
+            crate::engine::multi::part_completed(self, request);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What comes: counted, matched or kept for a replay; and what comes a second time.
 
 use super::Log;
-use super::calls::name;
+use super::nondeterminism::name;
 use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
@@ -42,7 +42,7 @@ impl Sink for Logged<'_> {
         match core.matcher.arrive(&env) {
             Arrival::Matched(request) => {
                 if let Some(log) = &mut core.log {
-                    log.matched(&mut core.requests.get(request).note, name(&env));
+                    log.matched(&mut core.requests.get(request).record, name(&env));
                 }
                 core.deliver(request, &env, payload, 0);
             }
@@ -90,7 +90,7 @@ impl Core {
             _ => arrival,
         };
         if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
-            log.matched(&mut self.requests.get(*request).note, name(env));
+            log.matched(&mut self.requests.get(*request).record, name(env));
         }
         let lacks = |log: &Log| log.inbound.lacks(name(env));
         match arrival {
@@ -397,7 +397,7 @@ impl Core {
     pub(crate) fn comes_again(&mut self, request: u32) -> bool {
         let Some(log) = &mut self.log else { return false };
         let slot = self.requests.get(request);
-        let Some(name) = slot.note.name(slot.peer) else { return false };
+        let Some(name) = slot.record.name(slot.peer) else { return false };
         match log.partial.get_mut(&name) {
             Some(landing) => {
                 *landing = Landing::Request(request);

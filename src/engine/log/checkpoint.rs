@@ -4,7 +4,7 @@
 use super::events::not_set_up;
 use super::former::Former;
 use super::setting::{Estate, Setting};
-use super::{Log, calls, pages};
+use super::{Log, nondeterminism, pages};
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
@@ -80,20 +80,14 @@ impl Log {
     pub(crate) fn take_restored(&mut self) -> Option<Vec<u8>> {
         self.restored.take()
     }
-
-    /// Whether all messages are here that were here when the checkpoint was taken.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.inbound.is_complete()
-    }
 }
 
 impl Endpoint {
-    /// As [`checkpoint`](Self::checkpoint), where messages are logged.
-    #[expect(clippy::expect_used, reason = "a rank without a vault has returned above")]
-    pub(crate) fn take_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
-        let log = self.log();
+    /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
+    pub(crate) fn begin_checkpoint(&mut self) -> Result<bool, Error> {
+        let Some(log) = &mut self.core.log else { return Ok(false) };
         // Who goes on from here has been told of nothing.
-        log.shown.forget_all();
+        log.poll_state.forget_drained();
         if log.vault.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",
@@ -101,13 +95,26 @@ impl Endpoint {
             });
         }
         // What the replay has answered too early is an event that has not happened yet.
-        if log.replaying || log.asked.is_some() {
+        if log.replaying || log.pending_answer.is_some() {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
         self.turn();
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
+        self.log().before_send();
+        Ok(true)
+    }
+
+    /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
+    /// behind them.
+    pub(crate) fn is_all_stable(&self) -> bool {
+        self.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
+    }
+
+    /// Writes a checkpoint that was begun, when all events are stable.
+    #[expect(clippy::expect_used, reason = "a checkpoint is begun only where there is a vault")]
+    pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
         let log = self.log();
         let incarnation = log.incarnation;
@@ -124,7 +131,7 @@ impl Endpoint {
                 self.post_small(rank, head, &restart.encode());
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// # Errors
@@ -173,12 +180,6 @@ impl Endpoint {
 
     /// Where this rank is.
     fn position(&mut self) -> Result<Position, Error> {
-        let log = self.log();
-        log.before_send();
-        // Whoever goes on from here writes its next event behind these.
-        self.wait_until(|endpoint| {
-            endpoint.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
-        });
         let log = self.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
         let serial = self.core.requests.serial();
@@ -267,18 +268,6 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Waits for what was here when the checkpoint was taken, before the program looks for messages: it may
-    /// have seen them already. It cannot wait for them before anything else, since they may depend on
-    /// what it is about to send again.
-    #[inline]
-    pub(super) fn await_what_lies_ahead(&mut self) {
-        if self.core.log.as_ref().is_some_and(|log| !log.is_complete()) {
-            self.wait_until(|endpoint| {
-                endpoint.core.log.as_ref().is_none_or(|log| log.is_complete())
-            });
-        }
-    }
-
     /// Drops what could not be dropped when it was told.
     fn collect_what_waits(&mut self) {
         for rank in 0..self.size() {
@@ -317,7 +306,7 @@ impl Core {
     #[cold]
     pub(super) fn arrive_late(&mut self, env: &Envelope) -> Option<Arrival<u32>> {
         let log = self.log.as_mut()?;
-        if !log.inbound.has_come(calls::name(env)) {
+        if !log.inbound.has_come(nondeterminism::name(env)) {
             return None;
         }
         let next = self.matcher.expected(env.source, env.context);

@@ -3,17 +3,13 @@
 use super::setting::Setting;
 use crate::engine::heartbeat::Heartbeat;
 use crate::words::counted;
-use crate::{Error, Rank, explain};
+use crate::{Error, Rank, wait};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, Memory, Owner, RingShape, RingView, RingWriter, Unpacked,
 };
 use taffrail_logging::{Clocked, Gate, Ticket};
-
-/// Time after which somebody should know that a rank waits for its event logger.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The event rings of the set, and its gate.
 #[repr(C)]
@@ -45,7 +41,11 @@ impl Events {
     /// # Errors
     /// [`Error::Setup`] when they are not what they should be.
     #[expect(clippy::expect_used, reason = "`Setting` refuses rings without that of the rank")]
-    pub(crate) fn open(setting: &Setting, me: Rank) -> Result<(Events, Unpacked), Error> {
+    pub(crate) fn open(
+        setting: &Setting,
+        me: Rank,
+        heartbeat: Heartbeat,
+    ) -> Result<(Events, Unpacked), Error> {
         let mut ring = None;
         let mut fellows = Vec::new();
         for (place, (rank, fd)) in setting.rings.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Events {
         }
         let waits = shape.durability != Durability::Process && !setting.causal;
         let gate = waits.then(|| Gate::new(setting.rings.len()));
-        let (job, heartbeat) = (shape.job, Heartbeat::from_env()?);
+        let job = shape.job;
         Ok((Events { me, job, ring, place, fellows, gate, heartbeat }, former))
     }
 
@@ -105,20 +105,8 @@ impl Events {
 
     #[cold]
     fn write_slowly(&mut self, event: Clocked) {
-        let (begin, mut patience) = (Instant::now(), PATIENCE);
-        while self.ring.push(&event.event).is_err() {
-            std::thread::sleep(Duration::from_micros(50));
-            self.heartbeat.waits();
-            if begin.elapsed() > patience {
-                explain::warn(&format!(
-                    "rank {} has waited for {} s for the event logger, which takes no events: is it \
-                     alive, and is there room where it keeps them?",
-                    self.me,
-                    patience.as_secs()
-                ));
-                patience *= 2;
-            }
-        }
+        let Events { ring, me, heartbeat, .. } = self;
+        wait::until_taken(*me, *heartbeat, || ring.push(&event.event).is_ok());
     }
 
     /// Says that this rank is done with all others, at these incarnations, which are added up.

@@ -4,9 +4,9 @@
 //! The state machines are those of `taffrail-logging`; here they are put together with the matcher,
 //! the requests and the fabric. From the top:
 //!
-//! - [`calls`]: what the program asks, and what chance decides of it;
-//! - [`looks`]: the same of looks for operations that are over;
-//! - [`several`]: multi-receives that are replayed;
+//! - [`nondeterminism`]: what the program asks, and what chance decides of it;
+//! - [`completion_poll`]: the same of polls for operations that are over;
+//! - [`multi_replay`]: multi-receives that are replayed;
 //! - [`send`]: what leaves for other sets: copied to the [`tape`], and sent; [`resend`]: what leaves from there;
 //! - [`syncs`]: messages whose sends wait to hear of a match;
 //! - [`pages`]: the table of what has left, on the tape as well;
@@ -18,41 +18,42 @@
 //! - [`causal`]: events that travel with the messages that depend on them.
 
 mod arrival;
-pub(crate) mod calls;
 mod causal;
 mod checkpoint;
 mod cold;
+mod completion_poll;
 mod events;
 mod former;
 mod gate;
 mod long_message;
-mod looks;
-mod notes;
+mod multi_replay;
+pub(crate) mod nondeterminism;
 mod pages;
 mod peers;
+mod recv_record;
 mod resend;
 mod send;
 pub(crate) mod setting;
-mod several;
 mod syncs;
 mod tape;
 
 pub(crate) use arrival::{Logged, Verdict};
-pub(crate) use notes::Note;
 pub(crate) use pages::Resend;
+pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
 pub(crate) use tape::Kept;
 
+use super::heartbeat::Heartbeat;
 use super::peer::Landing;
 use crate::{Error, Rank, explain};
 use checkpoint::Kit;
+use completion_poll::{PollState, Recheck};
 use events::Events;
 use former::Former;
-use looks::{Recheck, Shown};
+use multi_replay::MultiReplay;
 use pages::Pages;
 use rustc_hash::FxHashMap;
 use setting::Setting;
-use several::Several;
 use taffrail_fabric::SendMemory;
 use taffrail_logging::store::{Unpacked, Vault};
 use taffrail_logging::{
@@ -68,8 +69,8 @@ use tape::Tape;
 pub(crate) struct Log {
     /// There is something left of the replay.
     replaying: bool,
-    /// What the last look for the end of operations has shown.
-    pub(crate) shown: Shown,
+    /// Completion-queue state after the last poll.
+    pub(crate) poll_state: PollState,
     recheck: Recheck,
     all_events: bool,
     /// What leaves waits for no events, and takes none with it.
@@ -80,7 +81,7 @@ pub(crate) struct Log {
     pub(crate) incarnation: u32,
     recorder: Recorder,
     /// What the replay has answered to the poll that waits now.
-    asked: Option<Answer>,
+    pending_answer: Option<Answer>,
     /// In causal logging, the events that messages depend on and that are not stable.
     causal: Option<Box<Causal>>,
     events: Events,
@@ -99,7 +100,7 @@ pub(crate) struct Log {
     /// Receives whose message, by the replay, is still to come.
     awaited: FxHashMap<Name, u32>,
     /// Multi-receives that, by the replay, are still to get messages.
-    several: FxHashMap<u32, Several>,
+    multi_replays: FxHashMap<u32, MultiReplay>,
     /// Messages that are here in part, and whose sender died: where its next incarnation's go.
     partial: FxHashMap<Name, Landing>,
     /// The requests of synchronous messages.
@@ -130,9 +131,14 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Setup`] when events or rings are not what they should be.
-    pub(crate) fn open(setting: &Setting, me: Rank, line: &Line) -> Result<Log, Error> {
+    pub(crate) fn open(
+        setting: &Setting,
+        me: Rank,
+        line: &Line,
+        heartbeat: Heartbeat,
+    ) -> Result<Log, Error> {
         let segment = line.segment_len();
-        let (events, former) = Events::open(setting, me)?;
+        let (events, former) = Events::open(setting, me, heartbeat)?;
         let causal =
             setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
@@ -156,9 +162,9 @@ impl Log {
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
-            shown: Shown::default(),
+            poll_state: PollState::default(),
             recheck: Recheck::default(),
-            asked: None,
+            pending_answer: None,
             outbound: Outbound::new(ranks, first),
             inbound: Inbound::new(ranks),
             events,
@@ -171,7 +177,7 @@ impl Log {
             pages: vec![Vec::new(); setting.sets.len()],
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
-            several: FxHashMap::default(),
+            multi_replays: FxHashMap::default(),
             partial: FxHashMap::default(),
             syncs: FxHashMap::default(),
             links: (setting.sets.iter())

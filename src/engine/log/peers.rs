@@ -1,6 +1,6 @@
 //! Peers that die and come back, and the end of the program.
 
-use super::calls::name;
+use super::nondeterminism::name;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
 use crate::engine::peer::Landing;
@@ -49,7 +49,7 @@ impl Core {
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
                     }
-                    if let Some(name) = slot.note.name(rank) {
+                    if let Some(name) = slot.record.name(rank) {
                         lacking.push((name, Landing::Request(index)));
                     }
                 }
@@ -160,10 +160,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the programs of all ranks are over: until then one of them may need what is logged
-    /// here.
-    pub(crate) fn take_leave(&mut self) {
-        self.say_that_it_is_over();
+    /// Says that this rank takes nobody in any more.
+    pub(crate) fn leave(&mut self) {
         let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return };
         // Whoever starts ranks again must know that this one takes nobody in any more.
         let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)).0);
@@ -173,25 +171,32 @@ impl Endpoint {
         }
     }
 
-    /// Says to all that the program is over, and waits until all have said so.
-    pub(crate) fn say_that_it_is_over(&mut self) {
-        let Some(log) = &self.core.log else { return };
-        let me = log.me;
+    /// Says to all that the program is over. `false` when nobody has to wait for the others: nothing is logged.
+    pub(crate) fn begin_to_leave(&mut self) -> bool {
+        let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return false };
         self.begin_to_finalize();
         for rank in (0..self.size()).filter(|&rank| rank != me) {
             self.say_farewell(rank);
         }
-        loop {
-            self.wait_until(Endpoint::have_all_left);
-            // Who has died since will come again, and will need us.
-            self.check();
-            if self.have_all_left() {
-                break;
-            }
+        true
+    }
+
+    /// Whether the programs of all others are over, also after a look at who has died: that one will come again,
+    /// and will need us.
+    pub(crate) fn have_all_left_for_good(&mut self) -> bool {
+        if !self.have_all_left() {
+            return false;
         }
+        self.check();
+        if !self.have_all_left() {
+            return false;
+        }
+        // The time until all had left does not count.
+        self.core.finalizing = Some(self.clock.now());
         if let Some(log) = &mut self.core.log {
             log.counters().iter().for_each(|sent| log.events.tell(sent));
         }
+        true
     }
 
     /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:

@@ -6,7 +6,7 @@ use taffrail_logging::Name;
 /// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
 /// message is delivered.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Note {
+pub(crate) struct RecvRecord {
     /// The number of the receive, if it was [`POSTED`].
     pub(crate) post: u32,
     /// Of its message, if it is [`NAMED`]: the number in the channel, and the context.
@@ -27,12 +27,12 @@ pub(crate) const CANCELLED: u8 = 8;
 /// It was posted, and is no send, and no receive of a claimed message.
 pub(crate) const POSTED: u8 = 16;
 /// It is a multi-receive: each of its messages is an event.
-pub(crate) const SEVERAL: u8 = 32;
+pub(crate) const MULTI: u8 = 32;
 
-impl Note {
+impl RecvRecord {
     /// The message that it has got from this rank, or is to get.
     pub(crate) fn name(&self, source: Rank) -> Option<Name> {
-        let Note { seq, context, .. } = *self;
+        let RecvRecord { seq, context, .. } = *self;
         self.has(NAMED).then_some(Name { source, context, seq })
     }
 
@@ -45,8 +45,8 @@ impl Note {
     }
 
     /// Of a part of a multi-receive: the message that the whole has just got.
-    pub(crate) fn of_part(&self) -> Note {
-        Note { flags: self.flags & NAMED, ..*self }
+    pub(crate) fn of_part(&self) -> RecvRecord {
+        RecvRecord { flags: self.flags & NAMED, ..*self }
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {

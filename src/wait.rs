@@ -1,0 +1,277 @@
+//! How a call waits: it makes progress until the engine says that the call is over, and meanwhile spins, then
+//! yields, then sleeps. Nothing else waits.
+
+use crate::clock::Clock;
+use crate::engine::call::{Call, Operation, Outcome};
+use crate::engine::direct::{Received, SOON, Want};
+use crate::engine::heartbeat::Heartbeat;
+use crate::engine::policy::calls::Decision;
+use crate::engine::request::ANY;
+use crate::engine::view::{Landing, View};
+use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, explain};
+use std::task::Poll;
+use std::time::Duration;
+use taffrail_fabric::{Arming, Fabric, PeerId, Wait};
+
+/// Times the processor is given away before sleeping.
+const YIELDS: u32 = 64;
+/// Times it is given away between two looks at the clock, where it cannot sleep.
+const LOOK_EVERY: u32 = 1024;
+/// The longest sleep, after which the peers are looked at.
+const NAP: Duration = Duration::from_millis(5);
+
+/// A wait that takes longer says what it waits for; again after twice that, and so on.
+const LONG: Duration = Duration::from_secs(10);
+/// The same of an event logger that takes no events.
+const LONG_FOR_EVENTS: Duration = Duration::from_secs(5);
+/// The sleep between two attempts to write an event.
+const EVENT_NAP: Duration = Duration::from_micros(50);
+
+/// Which of several operations is over (its place in the list), and how it ended.
+pub type Ended = (usize, Result<Status, Error>);
+
+/// How long this wait has been idle.
+#[derive(Default)]
+struct Idle {
+    turns: u32,
+    /// The same, of the whole wait.
+    passed: u32,
+}
+
+impl Endpoint {
+    /// Something happened.
+    #[inline]
+    fn go_on(&mut self, idle: &mut Idle) {
+        if idle.turns > 0 {
+            self.spin.note(idle.turns);
+            idle.turns = 0;
+        }
+    }
+
+    /// Passes a little time in which nothing happened.
+    #[inline]
+    fn pass(&mut self, idle: &mut Idle) {
+        idle.turns += 1;
+        idle.passed = idle.passed.saturating_add(1);
+        self.waits(idle.turns);
+        if idle.turns < self.spin.turns() {
+            std::hint::spin_loop();
+        } else {
+            self.pass_slowly(idle);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_slowly(&mut self, idle: &mut Idle) {
+        let begin = self.spin.turns() + YIELDS;
+        if idle.turns < begin {
+            std::thread::yield_now();
+            return;
+        }
+        if idle.turns == begin {
+            (self.asleep, self.patience) = (self.clock.now(), LONG);
+        }
+        if !self.peers_with_backlog.is_empty() {
+            // Room towards a peer comes without a bell, and so does what opens the gate.
+            std::thread::yield_now();
+            if idle.turns < begin + LOOK_EVERY {
+                return;
+            }
+            idle.turns = begin + 1;
+        } else if self.line.arm() == Arming::Armed {
+            self.line.sleep(NAP);
+            self.check();
+        }
+        self.end_of_any_source();
+        if self.clock.now() - self.asleep > self.patience {
+            let seconds = self.patience.as_secs();
+            let what = explain::stalled(self);
+            explain::warn(&format!("{what}; nothing has happened for {seconds} s"));
+            self.patience *= 2;
+        }
+    }
+
+    /// Makes progress until an operation has completed.
+    #[inline]
+    pub(crate) fn wait_over(&mut self, request: u32) {
+        let slot = self.core.requests.get(request);
+        if slot.stage.is_over() {
+            return;
+        }
+        let peer = slot.peer;
+        let holds_back = peer != ANY && self.hold_back(peer);
+        let mut idle = Idle::default();
+        while !self.core.requests.get(request).stage.is_over() {
+            self.turn_and_pass(&mut idle);
+        }
+        if holds_back {
+            self.note_answer(peer, &idle);
+        }
+    }
+
+    /// Holds back with the first look at what a peer is to answer; whether this side of the two does.
+    #[inline]
+    fn hold_back(&self, peer: Rank) -> bool {
+        // If both did, each would wait for the other's lateness.
+        let holds_back = peer > self.rank() && self.line.answers_fast(PeerId(peer));
+        if holds_back {
+            self.core.peers[peer as usize].answer.await_it();
+        }
+        holds_back
+    }
+
+    /// Learns from a wait that held back.
+    #[inline]
+    fn note_answer(&mut self, peer: Rank, idle: &Idle) {
+        self.core.peers[peer as usize].answer.note(idle.passed);
+    }
+
+    /// Makes progress, and passes a little time if nothing happens.
+    #[inline(always)]
+    fn turn_and_pass(&mut self, idle: &mut Idle) {
+        if self.turn() == 0 {
+            self.pass(idle);
+        } else {
+            self.go_on(idle);
+        }
+    }
+
+    /// Waits until a call is over.
+    pub(crate) fn complete(&mut self, operation: Operation<'_>) -> Result<Outcome, Error> {
+        self.drive(Call::new(operation))
+    }
+
+    fn drive(&mut self, mut call: Call<'_>) -> Result<Outcome, Error> {
+        let mut idle = Idle::default();
+        loop {
+            if let Poll::Ready(outcome) = self.advance(&mut call) {
+                return outcome;
+            }
+            self.turn_and_pass(&mut idle);
+        }
+    }
+
+    /// Polls for the next operation that has completed. Only a replay lets it wait.
+    #[inline(always)]
+    pub(crate) fn poll_completion(&mut self, turns: u32) -> Result<Over, Error> {
+        match self.poll_at_once(turns) {
+            Ok(over) => Ok(over),
+            Err(decision) => self.poll_again(turns, decision),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_again(&mut self, turns: u32, decision: Decision) -> Result<Over, Error> {
+        match self.drive(Call::decided(Operation::PollCompletion(turns), decision))? {
+            Outcome::Next(_) => Ok(Over::Next),
+            Outcome::This(request) => Ok(Over::This(request)),
+            _ => Ok(Over::Nothing),
+        }
+    }
+
+    /// Waits for an operation, and gives its request back.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, request: u32) -> Result<Status, Error> {
+        self.wait_over(request);
+        self.core.requests.finish(request)
+    }
+
+    /// Waits for a receive that finds its own memory.
+    pub(crate) fn wait_view(&mut self, request: u32) -> Result<View, Error> {
+        self.wait_over(request);
+        let landing = self.core.requests.get(request).extra().view.take();
+        let status = self.core.requests.finish(request)?;
+        Ok(View::new(landing.unwrap_or(Landing::Bytes(Vec::new())), status))
+    }
+
+    /// Blocking send of a message that could not leave at once.
+    #[inline(never)]
+    pub(crate) fn send_slowly(&mut self, to: Dest, data: &[u8], sync: bool) -> Result<(), Error> {
+        // SAFETY: the borrow lasts until the wait is over, and the wait ends the request.
+        let request = unsafe { self.start_send(to, data.as_ptr(), data.len(), sync)? };
+        self.wait_for(request).map(drop)
+    }
+
+    /// Receives a message that comes soon, without posting the receive if nothing else comes.
+    ///
+    /// # Safety
+    /// `room` bytes at `into` stay writable, and are used by nobody else, until the request is finished, if
+    /// there is one.
+    #[inline(always)]
+    pub(crate) unsafe fn receive_directly(
+        &mut self,
+        from: &Pattern,
+        into: *mut u8,
+        room: usize,
+    ) -> Received {
+        if !self.core.matcher.is_idle() || !self.may_receive_directly() {
+            return Received::Nothing;
+        }
+        let expected = from.source.unwrap_or(self.last_source);
+        let holds_back = self.hold_back(expected);
+        // SAFETY: the caller's promise.
+        let mut want = unsafe { Want::new(from, into, room) };
+        let mut idle = Idle::default();
+        while idle.turns < SOON.min(self.spin.turns()).max(1) {
+            let events = self.turn_directly(&mut want);
+            if let Some(status) = want.status() {
+                if holds_back && status.source == expected {
+                    self.note_answer(status.source, &idle);
+                }
+                self.last_source = status.source;
+                self.go_on(&mut idle);
+                return Received::Has(status);
+            }
+            if let Some(request) = want.request() {
+                self.look_after(request, from);
+                return Received::Posted(request);
+            }
+            if events == 0 {
+                self.pass(&mut idle);
+            }
+        }
+        Received::Nothing
+    }
+
+    /// Waits until everything under way is over, as [`try_finalize`](Self::try_finalize) does.
+    pub(crate) fn finalize(&mut self) {
+        self.begin_to_finalize();
+        let _ = self.complete(Operation::Finalize);
+    }
+
+    /// Says to all that the program is over, and waits until all have said so.
+    pub(crate) fn say_that_it_is_over(&mut self) {
+        if self.begin_to_leave() {
+            let _ = self.complete(Operation::Leave);
+        }
+    }
+
+    /// Waits until the programs of all ranks are over: until then one of them may need what is logged
+    /// here.
+    pub(crate) fn take_leave(&mut self) {
+        self.say_that_it_is_over();
+        self.leave();
+    }
+}
+
+/// Waits until the event logger has taken an event of rank `me`: `push` says whether it has.
+///
+/// It waits in the midst of progress, since what follows from the event must not leave before.
+#[cold]
+pub(crate) fn until_taken(me: Rank, heartbeat: Heartbeat, mut push: impl FnMut() -> bool) {
+    let clock = Clock;
+    let (begin, mut patience) = (clock.now(), LONG_FOR_EVENTS);
+    while !push() {
+        std::thread::sleep(EVENT_NAP);
+        heartbeat.waits();
+        if clock.now() - begin > patience {
+            explain::warn(&format!(
+                "rank {me} has waited for {} s for the event logger, which takes no events: is it \
+                 alive, and is there room where it keeps them?",
+                patience.as_secs()
+            ));
+            patience *= 2;
+        }
+    }
+}
