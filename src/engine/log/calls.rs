@@ -39,7 +39,7 @@ impl Log {
 
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
-    pub(crate) fn received_directly(&mut self, from_any: bool, message: Name) {
+    pub(crate) fn record_direct(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
         if from_any || self.all_events {
             let Name { source, context, seq } = message;
@@ -80,7 +80,7 @@ impl Log {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn matched(&mut self, note: &mut Note, message: Name) {
+    pub(crate) fn record_match(&mut self, note: &mut Note, message: Name) {
         note.set_name(message.context, message.seq);
         if note.is_to_be_logged() {
             self.log_match(note, message);

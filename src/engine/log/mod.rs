@@ -36,7 +36,7 @@ mod several;
 mod syncs;
 mod tape;
 
-pub(crate) use arrival::{Logged, Verdict};
+pub(crate) use arrival::Verdict;
 pub(crate) use departure::Leaving;
 pub(crate) use notes::Note;
 pub(crate) use pages::Again;
@@ -66,7 +66,7 @@ use tape::Tape;
 #[repr(C, align(64))]
 pub(crate) struct Log {
     /// There is something left of the replay.
-    replaying: bool,
+    pub(super) replaying: bool,
     /// What the last look for the end of operations has shown.
     pub(crate) shown: Shown,
     recheck: Recheck,
