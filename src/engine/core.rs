@@ -14,21 +14,21 @@ pub(crate) use delivery::put;
 use super::departures::Departures;
 use super::immediate::Immediate;
 use super::kind;
-use super::log::{Log, Verdict};
+use super::log::Log;
 use super::named::NoMemory;
 use super::peer::Peer;
 use super::policy::calls::NoLogging;
+use super::policy::rx::Policy;
 use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{
-    Body, ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Sink, Take,
-    Token,
+    ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Token,
 };
 use taffrail_logging::Restart;
-use taffrail_matching::{Arrival, Envelope, Matcher};
+use taffrail_matching::{Envelope, Matcher};
 
 /// A message that arrived before its receive was posted.
 pub(crate) enum Unexpected {
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// Everything that is not a plain message.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn other(
         &mut self,
         from: u32,
@@ -240,50 +240,15 @@ impl Core {
     }
 }
 
-impl Sink for Core {
-    #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let payload = body.here();
-        if head.kind == kind::EAGER {
-            let env = self.envelope(from.0, head, payload.len() as u64);
-            match self.matcher.arrive(&env) {
-                Arrival::Matched(request) => {
-                    self.deliver(request, &env, payload, 0);
-                }
-                Arrival::Unmatched => {
-                    if self.peers[from.index()].fault.is_none() {
-                        self.keep(Verdict::Nobody, &env, payload, 0, None);
-                        if let Err(fault) = self.check_held(from.0) {
-                            self.distrust(from.0, fault);
-                        }
-                    }
-                }
-                Arrival::Early { .. } | Arrival::Old { .. } => {
-                    let expected = self.matcher.expected(from.0, env.context);
-                    self.distrust(from.0, broken("seq", expected, head.seq));
-                }
-            }
-            return Take::Done;
-        }
-        if let Err(fault) = self.other(from.0, head, payload) {
-            self.distrust(from.0, fault);
-        }
-        Take::Done
-    }
-
-    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        // Nothing is sent from memory of the program but by fabrics that copy it at once.
-        debug_assert!(false, "{token:?}: {result:?}");
-    }
-
-    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+impl Core {
+    pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         self.actions.push_back(Action::Read { token, result });
     }
 
-    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+    pub(crate) fn link<P: Policy>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
-            (Some(Life::Dead), _) if self.log.is_some() => self.suspend(peer.0),
+            (Some(Life::Dead), _) if P::LOGS => self.suspend(peer.0),
             (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
             (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
             (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),

@@ -7,12 +7,14 @@
 
 use super::core::Core;
 use super::kind;
-use super::log::Logged;
+use super::log::Log;
 use super::log::nondeterminism::name;
+use super::policy::rx::{NoLogging, Policy};
 use super::receive::posting;
 use super::request::{ANY, Stage};
+use super::sink::Rx;
 use crate::{Data, Endpoint, Pattern, Rank, Status};
-use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Fabric, Head, Payload};
 use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
@@ -69,52 +71,36 @@ impl Want {
     }
 }
 
-/// What arrives, of which one message may be for a receive that is not posted.
-struct Direct<'a> {
-    core: &'a mut Core,
-    want: &'a mut Want,
-}
-
-impl Sink for Direct<'_> {
+impl Core {
+    /// Whether this message is the one for the receive that is not posted. If it is not, that is posted.
     #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let payload = body.here();
-        let want = &mut *self.want;
-        let waits = !want.has_come && want.request.is_none();
-        if waits && head.kind == kind::EAGER && payload.len() <= want.room {
-            let env = self.core.envelope(from.0, head, payload.len() as u64);
-            if self.core.matcher.arrive_for(&want.posting, &env) {
+    pub(super) fn take_unposted<P: Policy>(
+        &mut self,
+        want: &mut Want,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> bool {
+        if want.has_come || want.request.is_some() {
+            return false;
+        }
+        if head.kind == kind::EAGER && payload.len() <= want.room {
+            let env = self.envelope(from, head, payload.len() as u64);
+            if self.matcher.arrive_for(&want.posting, &env) {
                 // SAFETY: whoever receives vouches for `room` bytes at `into`.
                 unsafe { payload.copy_to(want.into, want.room) };
                 (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
-                (want.source, want.has_come) = (from.0, true);
-                if let Some(log) = &mut self.core.log {
-                    log.received_directly(want.posting.source.is_none(), name(&env));
+                (want.source, want.has_come) = (from, true);
+                if let Some((policy, _)) = P::of(self) {
+                    policy.received_directly(want.posting.source.is_none(), name(&env));
                 }
-                return Take::Done;
+                return true;
             }
         }
-        if waits {
-            want.request = Some(self.core.post_wanted(want));
-        }
-        self.core.any_message(from, head, body);
-        Take::Done
+        want.request = Some(self.post_wanted(want));
+        false
     }
 
-    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.sent(token, result);
-    }
-
-    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.moved(token, result);
-    }
-
-    fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        self.core.link(peer, event);
-    }
-}
-
-impl Core {
     /// Posts a receive while nothing waits for it.
     #[inline(never)]
     fn post_wanted(&mut self, want: &Want) -> u32 {
@@ -130,14 +116,6 @@ impl Core {
             self.requests.get(request).post = Some(post);
         }
         request
-    }
-
-    #[inline(never)]
-    fn any_message(&mut self, from: PeerId, head: Head, body: Body<'_>) {
-        let _ = match self.log.is_some() {
-            true => Logged(self).message(from, head, body),
-            false => self.message(from, head, body),
-        };
     }
 }
 
@@ -163,9 +141,17 @@ impl Endpoint {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn turn_directly(&mut self, want: &mut Want) -> usize {
-        let events = self.line.poll(&mut Direct { core: &mut self.core, want });
+        match self.core.log.is_some() {
+            true => self.turn_directly_by::<Log>(want),
+            false => self.turn_directly_by::<NoLogging>(want),
+        }
+    }
+
+    #[inline(never)]
+    fn turn_directly_by<P: Policy>(&mut self, want: &mut Want) -> usize {
+        let events = self.line.poll(&mut Rx::<P, true>::with_unposted(&mut self.core, want));
         self.follow(events)
     }
 }

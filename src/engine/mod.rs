@@ -1,6 +1,6 @@
 //! The engine: protocols over a fabric. `impl Endpoint`, a piece in each file.
 //!
-//! Down: [`send`] decides how a message leaves, [`tx_policy`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
+//! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
 //! what arrives, and [`fetch`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
@@ -30,9 +30,9 @@ pub(crate) mod progress;
 pub(crate) mod receive;
 pub(crate) mod request;
 pub(crate) mod send;
+pub(crate) mod sink;
 pub(crate) mod spin;
 pub(crate) mod store;
-pub(crate) mod tx_policy;
 pub(crate) mod tx_queue;
 pub(crate) mod view;
 pub(crate) mod ways;

@@ -1,9 +1,11 @@
 //! Progress: poll the fabric, do what follows, send what waits.
 
 use super::core::{Action, Core};
-use super::log::Logged;
+use super::log::Log;
 use super::peer::Stream;
+use super::policy::rx::NoLogging;
 use super::request::Stage;
+use super::sink::Rx;
 use crate::Endpoint;
 use std::time::Duration;
 use taffrail_fabric::{Fabric, Fault, PeerId};
@@ -30,7 +32,7 @@ impl Endpoint {
 
     #[inline(never)]
     fn turn_plain(&mut self) -> usize {
-        let events = self.line.poll(&mut self.core);
+        let events = self.line.poll(&mut Rx::<NoLogging, false>::new(&mut self.core));
         self.follow(events)
     }
 
@@ -39,7 +41,7 @@ impl Endpoint {
         if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
             return self.follow(0);
         }
-        let events = self.line.poll(&mut Logged(&mut self.core));
+        let events = self.line.poll(&mut Rx::<Log, false>::new(&mut self.core));
         if events > 0 || self.core.is_ahead {
             self.core.look_how_far_ahead();
         }
@@ -82,8 +84,8 @@ impl Endpoint {
     pub(crate) fn check(&mut self) -> usize {
         self.checked = self.clock.now();
         let events = match self.core.log {
-            None => self.line.check(&mut self.core),
-            Some(_) => self.line.check(&mut Logged(&mut self.core)),
+            None => self.line.check(&mut Rx::<NoLogging, false>::new(&mut self.core)),
+            Some(_) => self.line.check(&mut Rx::<Log, false>::new(&mut self.core)),
         };
         self.act();
         self.tell_departure();

@@ -205,7 +205,7 @@ impl Core {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
                 if let Some(log) = &mut self.log {
-                    log.matched(&mut self.requests.get(request).record, name(&env));
+                    log.record_match(&mut self.requests.get(request).record, name(&env));
                 }
                 self.receive_unexpected(request, env, found);
                 None

@@ -3,8 +3,8 @@
 use super::kind;
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
+use super::policy::tx::{NoLogging, send_numbered};
 use super::request::{Slot, Stage};
-use super::tx_policy::{NoLogging, send_numbered};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, Source, UserBytes};
 

@@ -6,7 +6,7 @@ use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::request::Stage;
-use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Fault, Head, Payload};
 use taffrail_logging::{Reserved, Restart};
 use taffrail_matching::{Arrival, Envelope, MessageId};
 
@@ -23,45 +23,6 @@ pub(crate) enum Verdict {
     Again,
     /// It is here already.
     Old,
-}
-
-/// The core as the sink of a fabric, where messages are logged.
-pub(crate) struct Logged<'a>(pub(crate) &'a mut Core);
-
-impl Sink for Logged<'_> {
-    #[inline(always)]
-    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let Logged(core) = self;
-        let payload = body.here();
-        let is_replayed = core.log.as_ref().is_some_and(|log| log.replaying);
-        if head.kind != kind::EAGER || is_replayed {
-            core.other_logged(from.0, head, payload);
-            return Take::Done;
-        }
-        let env = core.envelope(from.0, head, payload.len() as u64);
-        match core.matcher.arrive(&env) {
-            Arrival::Matched(request) => {
-                if let Some(log) = &mut core.log {
-                    log.matched(&mut core.requests.get(request).record, name(&env));
-                }
-                core.deliver(request, &env, payload, 0);
-            }
-            arrival => core.eager_not_matched(arrival, &env, payload),
-        }
-        Take::Done
-    }
-
-    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        self.0.sent(token, result);
-    }
-
-    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.0.moved(token, result);
-    }
-
-    fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        self.0.link(peer, event);
-    }
 }
 
 impl Core {
@@ -90,7 +51,7 @@ impl Core {
             _ => arrival,
         };
         if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
-            log.matched(&mut self.requests.get(*request).record, name(env));
+            log.record_match(&mut self.requests.get(*request).record, name(env));
         }
         let lacks = |log: &Log| log.inbound.lacks(name(env));
         match arrival {
@@ -134,7 +95,7 @@ impl Core {
 
     /// What is not a plain message, or may be one that the replay knows of.
     #[inline(never)]
-    fn other_logged(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+    pub(crate) fn other_or_replayed(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
         let result = match head.kind {
             kind::EAGER => {
                 let env = self.envelope(from, head, payload.len() as u64);
@@ -149,7 +110,12 @@ impl Core {
     }
 
     #[inline(never)]
-    fn eager_not_matched(&mut self, arrival: Arrival<u32>, env: &Envelope, payload: &Payload<'_>) {
+    pub(crate) fn eager_not_matched(
+        &mut self,
+        arrival: Arrival<u32>,
+        env: &Envelope,
+        payload: &Payload<'_>,
+    ) {
         // What a peer says that was cut off a moment ago.
         if self.peers[env.source as usize].fault.is_some() {
             return;

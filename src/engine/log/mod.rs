@@ -37,7 +37,7 @@ pub(crate) mod setting;
 mod syncs;
 mod tape;
 
-pub(crate) use arrival::{Logged, Verdict};
+pub(crate) use arrival::Verdict;
 pub(crate) use pages::Resend;
 pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
@@ -68,7 +68,7 @@ use tape::Tape;
 #[repr(C, align(64))]
 pub(crate) struct Log {
     /// There is something left of the replay.
-    replaying: bool,
+    pub(super) replaying: bool,
     /// Completion-queue state after the last poll.
     pub(crate) poll_state: PollState,
     recheck: Recheck,

@@ -38,7 +38,7 @@ impl Log {
 
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
-    pub(crate) fn received_directly(&mut self, from_any: bool, message: Name) {
+    pub(crate) fn record_direct(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
         if from_any || self.all_events {
             let Name { source, context, seq } = message;
@@ -79,7 +79,7 @@ impl Log {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn matched(&mut self, record: &mut RecvRecord, message: Name) {
+    pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
         record.set_name(message.context, message.seq);
         if record.is_to_be_logged() {
             self.log_match(record, message);

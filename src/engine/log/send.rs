@@ -3,8 +3,8 @@
 use super::{Kept, Log, LoggedSend};
 use crate::engine::immediate::Immediate;
 use crate::engine::peer::{Peer, Queued, Waiting};
+use crate::engine::policy::tx::{TxPolicy, send_numbered};
 use crate::engine::send::source_of;
-use crate::engine::tx_policy::{TxPolicy, send_numbered};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
 use crate::{Dest, Endpoint, Error, Rank};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};

@@ -3,8 +3,8 @@
 //! A message within the set, or of a job that is not logged, leaves under [`NoLogging`]; one that leaves the
 //! set under the [`Log`](super::log::Log). [`send_numbered`] is compiled once for each.
 
-use super::channels::Channels;
-use super::immediate::Immediate;
+use crate::engine::channels::Channels;
+use crate::engine::immediate::Immediate;
 use crate::{Dest, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
 use taffrail_logging::Next;

@@ -1,0 +1,86 @@
+//! The sink of every poll, compiled once for each policy, with and without an unposted receive.
+
+use super::core::Core;
+use super::direct::Want;
+use super::kind;
+use super::log::nondeterminism::name;
+use super::policy::rx::Policy;
+use std::marker::PhantomData;
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_matching::Arrival;
+
+/// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
+pub(crate) struct Rx<'a, P, const UNPOSTED: bool> {
+    core: &'a mut Core,
+    want: Option<&'a mut Want>,
+    policy: PhantomData<P>,
+}
+
+impl<'a, P: Policy> Rx<'a, P, false> {
+    #[inline(always)]
+    pub(crate) fn new(core: &'a mut Core) -> Self {
+        Rx { core, want: None, policy: PhantomData }
+    }
+}
+
+impl<'a, P: Policy> Rx<'a, P, true> {
+    #[inline(always)]
+    pub(crate) fn with_unposted(core: &'a mut Core, want: &'a mut Want) -> Self {
+        Rx { core, want: Some(want), policy: PhantomData }
+    }
+}
+
+impl<P: Policy, const UNPOSTED: bool> Sink for Rx<'_, P, UNPOSTED> {
+    #[inline(always)]
+    fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
+        let payload = body.here();
+        match &mut self.want {
+            Some(want) if UNPOSTED => {
+                if !self.core.take_unposted::<P>(want, from.0, head, payload) {
+                    self.core.receive_apart::<P>(from.0, head, payload);
+                }
+            }
+            _ => self.core.receive::<P>(from.0, head, payload),
+        }
+        Take::Done
+    }
+
+    fn sent(&mut self, token: Token, result: Result<(), Fault>) {
+        // Nothing is sent from memory of the program but by fabrics that copy it at once.
+        debug_assert!(false, "{token:?}: {result:?}");
+    }
+
+    fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+        self.core.moved(token, result);
+    }
+
+    fn link(&mut self, peer: PeerId, event: LinkEvent) {
+        self.core.link::<P>(peer, event);
+    }
+}
+
+impl Core {
+    /// A message of any kind.
+    #[inline(always)]
+    fn receive<P: Policy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        let is_replaying = P::of(self).is_some_and(|(policy, _)| policy.is_replaying());
+        if head.kind != kind::EAGER || is_replaying {
+            return self.other_or_replayed(from, head, payload);
+        }
+        let env = self.envelope(from, head, payload.len() as u64);
+        match self.matcher.arrive(&env) {
+            Arrival::Matched(request) => {
+                if let Some((policy, requests)) = P::of(self) {
+                    policy.matched(&mut requests.get(request).record, name(&env));
+                }
+                self.deliver(request, &env, payload, 0);
+            }
+            arrival => self.eager_not_matched(arrival, &env, payload),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_apart<P: Policy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        self.receive::<P>(from, head, payload);
+    }
+}
