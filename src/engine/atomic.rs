@@ -58,7 +58,7 @@ impl Endpoint {
             body.extend_from_slice(&word.to_le_bytes());
         }
         body.extend_from_slice(operands);
-        self.post_small(rank, head, &body);
+        self.post_frame(rank, head, &body);
         Ok(request)
     }
 
@@ -76,14 +76,14 @@ impl Endpoint {
         let needed = access(&atomic, what & FETCH != 0);
         let at = match self.named_memory((name, address), atomic.len() as u64, needed) {
             Ok(at) => at,
-            Err(why) => return self.post_small(from, why.head(head.tag), &[]),
+            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
         };
         // SAFETY: `named_memory` has found the range in exposed memory, whose owner has agreed that
         // peers write to it.
         let old = unsafe { change(at, &atomic, operands) };
         if what & FETCH != 0 {
-            let head = Head { kind: kind::PIECE, tag: head.tag, ..Head::default() };
-            self.post_small(from, head, &old);
+            let head = Head { kind: kind::RNDV_DATA, tag: head.tag, ..Head::default() };
+            self.post_frame(from, head, &old);
         } else {
             self.core.acknowledge(from, head.tag);
             self.act();

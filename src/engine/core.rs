@@ -179,17 +179,17 @@ impl Core {
         match head.kind {
             kind::EAGER_SYNC => self.eager_sync(from, head, payload),
             kind::EAGER_DATA => self.eager_data(from, head, payload),
-            kind::FIRST => self.first(from, head, payload),
-            kind::MORE => self.more(from, payload),
-            kind::ANNOUNCE | kind::ANNOUNCE_DATA => self.announcement(from, head, payload),
+            kind::EAGER_FIRST => self.first(from, head, payload),
+            kind::EAGER_FRAG => self.more(from, payload),
+            kind::RTS | kind::RTS_DATA => self.announcement(from, head, payload),
             kind::LOAN => self.loan(from, head, payload),
-            kind::PIECE => self.piece(from, head, payload),
-            kind::CLEAR => self.clear(from, head, payload),
-            kind::FINISHED => {
+            kind::RNDV_DATA => self.piece(from, head, payload),
+            kind::CTS => self.clear(from, head, payload),
+            kind::ACK => {
                 self.finished(from, head.tag, None);
                 Ok(())
             }
-            kind::NO_MEMORY => {
+            kind::NAK_KEY => {
                 self.finished(from, head.tag, Some(NoMemory::fault(&head)));
                 Ok(())
             }
@@ -200,11 +200,11 @@ impl Core {
                 self.peers[from as usize].held += len + EACH;
                 self.check_held(from)
             }
-            kind::RETURNED => {
+            kind::LOAN_RETURN => {
                 self.actions.push_back(Action::Returned { loan: head.tag, from });
                 Ok(())
             }
-            kind::ASK | kind::TELL | kind::ATOMIC => {
+            kind::GET_REQ | kind::PUT_REQ | kind::ATOMIC => {
                 let body = payload.to_vec();
                 self.actions.push_back(Action::OneSided { from, head, body });
                 Ok(())
@@ -214,12 +214,12 @@ impl Core {
                 Ok(())
             }
             kind::RESTART => self.restart(from, payload),
-            kind::FAREWELL => {
+            kind::FINALIZE => {
                 self.farewell(from);
                 Ok(())
             }
             kind::DETERMINANTS => self.determinants(from, payload),
-            kind::UNRECEIVED => {
+            kind::FINALIZE_NAK => {
                 self.unreceived(from, head.tag);
                 Ok(())
             }

@@ -128,8 +128,8 @@ impl Endpoint {
         let mut body = [0; 16];
         body[..8].copy_from_slice(&(want as u64).to_le_bytes());
         body[8..].copy_from_slice(&slot.name(request).to_le_bytes());
-        let head = Head { kind: kind::CLEAR, tag: name, seq: streaming as u32, context: 0 };
-        self.post_small(from, head, &body);
+        let head = Head { kind: kind::CTS, tag: name, seq: streaming as u32, context: 0 };
+        self.post_frame(from, head, &body);
     }
 
     /// A read or write by the fabric ended.
@@ -208,8 +208,8 @@ impl Endpoint {
     }
 
     pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
-        let head = Head { kind: kind::RETURNED, tag: loan, ..Head::default() };
-        self.post_small(owner, head, &[]);
+        let head = Head { kind: kind::LOAN_RETURN, tag: loan, ..Head::default() };
+        self.post_frame(owner, head, &[]);
     }
 
     /// Gives back what was lent to this endpoint and is not looked at, since it closes.

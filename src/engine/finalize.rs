@@ -2,7 +2,7 @@
 //!
 //! MPI lets a program free the request of a send and finalise. So an endpoint goes only when every operation
 //! under way is over. A peer that finalises as well receives nothing more than what its posted receives
-//! match: it answers all other sends that wait for it with UNRECEIVED, so that two that finalise do not wait
+//! match: it answers all other sends that wait for it with FINALIZE_NAK, so that two that finalise do not wait
 //! for each other.
 
 use super::core::{Action, Core};
@@ -73,7 +73,7 @@ impl Core {
     #[inline]
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {
-            let head = Head { kind: kind::UNRECEIVED, tag: name, ..Head::default() };
+            let head = Head { kind: kind::FINALIZE_NAK, tag: name, ..Head::default() };
             self.actions.push_back(Action::Answer { to, head });
         }
     }

@@ -7,50 +7,50 @@ pub(crate) const EAGER: u8 = 1;
 /// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
 pub(crate) const EAGER_SYNC: u8 = 2;
 /// The first piece of a message: `len u64`, then the piece.
-pub(crate) const FIRST: u8 = 3;
-/// The next piece of the message that a `FIRST` of the same peer began.
-pub(crate) const MORE: u8 = 4;
+pub(crate) const EAGER_FIRST: u8 = 3;
+/// The next piece of the message that a `EAGER_FIRST` of the same peer began.
+pub(crate) const EAGER_FRAG: u8 = 4;
 /// The announcement of a message: `len u64`, `name u64`, and the key of its memory, if any.
-pub(crate) const ANNOUNCE: u8 = 5;
+pub(crate) const RTS: u8 = 5;
 /// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
 /// `name u64`.
-pub(crate) const CLEAR: u8 = 6;
+pub(crate) const CTS: u8 = 6;
 /// A piece: tag = the receive's name; payload = the piece.
-pub(crate) const PIECE: u8 = 7;
+pub(crate) const RNDV_DATA: u8 = 7;
 /// The announced message was read, or the synchronous one matched: tag = its name.
-pub(crate) const FINISHED: u8 = 8;
+pub(crate) const ACK: u8 = 8;
 /// An active message: context = handler, tag = header.
 pub(crate) const ACTIVE: u8 = 9;
 /// A loan: `len u64`, `loan u64`, and the key of its memory.
 pub(crate) const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
-pub(crate) const RETURNED: u8 = 11;
+pub(crate) const LOAN_RETURN: u8 = 11;
 /// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `len u64`. Answered by pieces.
-pub(crate) const ASK: u8 = 12;
+pub(crate) const GET_REQ: u8 = 12;
 /// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
-/// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `FINISHED`.
-pub(crate) const TELL: u8 = 13;
-/// An `ASK` or `TELL` that names no memory: tag = the requester's name.
-pub(crate) const NO_MEMORY: u8 = 14;
+/// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
+pub(crate) const PUT_REQ: u8 = 13;
+/// An `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
+pub(crate) const NAK_KEY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
 pub(crate) const THROTTLE: u8 = 15;
 /// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
 pub(crate) const RESTART: u8 = 16;
 /// The program of the sender is over; it stays until all are, since its log may be needed.
-pub(crate) const FAREWELL: u8 = 17;
+pub(crate) const FINALIZE: u8 = 17;
 /// Events that what follows may depend on (`docs/logging.md`, section 13).
 pub(crate) const DETERMINANTS: u8 = 18;
 /// The sender finalises and has not received a message that waits for that: tag = its name.
-pub(crate) const UNRECEIVED: u8 = 19;
+pub(crate) const FINALIZE_NAK: u8 = 19;
 
 /// A whole message with data beside the payload that its context has no room for: `data u64`, then
 /// the payload.
 pub(crate) const EAGER_DATA: u8 = 20;
-/// As [`ANNOUNCE`], with data in front: `data u64`.
-pub(crate) const ANNOUNCE_DATA: u8 = 21;
+/// As [`RTS`], with data in front: `data u64`.
+pub(crate) const RTS_DATA: u8 = 21;
 /// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
-/// `what u64`, then the operands. Answered by `FINISHED`, or by a piece with what was there before.
+/// `what u64`, then the operands. Answered by `ACK`, or by a piece with what was there before.
 pub(crate) const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.
@@ -62,25 +62,25 @@ pub(crate) fn is_of_the_log(kind: u8) -> bool {
 /// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
 /// others does not).
 pub(crate) fn frees(kind: u8) -> bool {
-    !matches!(kind, MORE | PIECE | THROTTLE | RESTART | DETERMINANTS)
+    !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS)
 }
 
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
 pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
     let (fits, expected) = match kind {
         EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
-        FIRST => (len > 8, "more than 8"),
-        MORE | PIECE => (len > 0, "at least 1"),
-        ANNOUNCE => ((16..=16 + RemoteKey::MAX).contains(&len), "16 to 80"),
-        ANNOUNCE_DATA => ((24..=24 + RemoteKey::MAX).contains(&len), "24 to 88"),
-        CLEAR => (len == 16, "16"),
+        EAGER_FIRST => (len > 8, "more than 8"),
+        EAGER_FRAG | RNDV_DATA => (len > 0, "at least 1"),
+        RTS => ((16..=16 + RemoteKey::MAX).contains(&len), "16 to 80"),
+        RTS_DATA => ((24..=24 + RemoteKey::MAX).contains(&len), "24 to 88"),
+        CTS => (len == 16, "16"),
         LOAN => ((17..=16 + RemoteKey::MAX).contains(&len), "17 to 80"),
-        ASK => (len == 24, "24"),
-        TELL => (len > 24, "more than 24"),
+        GET_REQ => (len == 24, "24"),
+        PUT_REQ => (len > 24, "more than 24"),
         ATOMIC => (len >= 24, "at least 24"),
         RESTART => (len >= 16, "at least 16"),
         DETERMINANTS => (len > 0 && len.is_multiple_of(40), "a multiple of 40"),
-        FINISHED | RETURNED | NO_MEMORY | THROTTLE | FAREWELL | UNRECEIVED => (len == 0, "0"),
+        ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE | FINALIZE_NAK => (len == 0, "0"),
         _ => (true, ""),
     };
     if fits { Ok(()) } else { Err(expected) }
@@ -90,7 +90,7 @@ pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
 /// more, the longer it is. 0 for others.
 pub(crate) fn weight(kind: u8, len: usize) -> usize {
     match kind {
-        PIECE | FINISHED | RETURNED | NO_MEMORY | THROTTLE | UNRECEIVED => 1 + len / 1024,
+        RNDV_DATA | ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE_NAK => 1 + len / 1024,
         _ => 0,
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum NoMemory {
 impl NoMemory {
     /// The answer to an operation.
     pub(crate) fn head(self, name: u64) -> Head {
-        Head { kind: kind::NO_MEMORY, context: self as u16, tag: name, ..Head::default() }
+        Head { kind: kind::NAK_KEY, context: self as u16, tag: name, ..Head::default() }
     }
 
     /// What such an answer says.

@@ -214,17 +214,17 @@ impl Endpoint {
             body
         };
         if way == Way::Get {
-            let head = Head { kind: kind::ASK, context, tag: name, ..Head::default() };
-            return self.post_small(to, head, &place(0, len as u64));
+            let head = Head { kind: kind::GET_REQ, context, tag: name, ..Head::default() };
+            return self.post_frame(to, head, &place(0, len as u64));
         }
-        let head = Head { kind: kind::TELL, context, tag: name, ..Head::default() };
+        let head = Head { kind: kind::PUT_REQ, context, tag: name, ..Head::default() };
         let step = self.line.limits(PeerId(to)).max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
             let mut body = place(from as u64, (from + now == len) as u64);
             // SAFETY: the caller of `start_one_sided` vouches for the range.
             body.extend_from_slice(unsafe { std::slice::from_raw_parts(at.add(from), now) });
-            self.post_small(to, head, &body);
+            self.post_frame(to, head, &body);
         }
     }
 
@@ -240,7 +240,7 @@ impl Endpoint {
         let Some((place, data)) = body.split_first_chunk::<24>() else { return };
         let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
         let (region, offset, third) = (word(0), word(8), word(16));
-        let asked = head.kind == kind::ASK;
+        let asked = head.kind == kind::GET_REQ;
         let len = if asked { third } else { data.len() as u64 };
         let (name, found) = match head.context {
             NAMED => {
@@ -255,7 +255,7 @@ impl Endpoint {
         };
         let at = match found {
             Ok(at) => at,
-            Err(why) => return self.post_small(from, why.head(head.tag), &[]),
+            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
         };
         if asked {
             if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {

@@ -98,7 +98,7 @@ impl Endpoint {
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.core.actions.pop_front() {
             match action {
-                Action::Answer { to, head } => self.post_small(to, head, &[]),
+                Action::Answer { to, head } => self.post_frame(to, head, &[]),
                 Action::Fetch { request, from, announcement } => {
                     self.fetch(request, from, announcement);
                 }

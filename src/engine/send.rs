@@ -86,8 +86,10 @@ impl Endpoint {
         let whole = (data.len() as u64).to_le_bytes();
         let (first, rest) = data.split_at(piece);
         let source = Source::Parts(&[&whole, first]);
-        let Some(head) = self.send_unlogged(to, kind::FIRST, source)? else { return Ok(None) };
-        let more = Head { kind: kind::MORE, ..Head::default() };
+        let Some(head) = self.send_unlogged(to, kind::EAGER_FIRST, source)? else {
+            return Ok(None);
+        };
+        let more = Head { kind: kind::EAGER_FRAG, ..Head::default() };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
         let left = rest.chunks(piece).take_while(|piece| {
             self.line.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
@@ -258,7 +260,7 @@ impl Endpoint {
         if let Some(key) = key {
             body.extend_from_slice(key.as_bytes());
         }
-        let kind = if data.is_some() { kind::ANNOUNCE_DATA } else { kind::ANNOUNCE };
+        let kind = if data.is_some() { kind::RTS_DATA } else { kind::RTS };
         Queued::Small { head: Head { kind, ..head }, body, request: None }
     }
 
@@ -304,7 +306,7 @@ impl Endpoint {
         self.loans.insert(loan, (to.rank, block));
         let seq = self.channels.next(to.rank, to.context).commit();
         let head = Head { kind: kind::LOAN, context, seq, tag: to.tag };
-        self.post_small(to.rank, head, &body);
+        self.post_frame(to.rank, head, &body);
         Ok(())
     }
 

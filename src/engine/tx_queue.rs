@@ -9,7 +9,7 @@ use taffrail_fabric::{Fabric, Head, PeerId, Refused, Source};
 
 impl Endpoint {
     /// Sends a message that is complete in itself, now or when there is room.
-    pub(crate) fn post_small(&mut self, to: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
@@ -155,9 +155,9 @@ impl Endpoint {
                     0 if over => *head,
                     0 => {
                         parts.push(&whole);
-                        Head { kind: kind::FIRST, ..*head }
+                        Head { kind: kind::EAGER_FIRST, ..*head }
                     }
-                    _ => Head { kind: kind::MORE, ..Head::default() },
+                    _ => Head { kind: kind::EAGER_FRAG, ..Head::default() },
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
                 let result = line.send(PeerId(to), head, source_of(&parts));
@@ -186,7 +186,7 @@ impl Endpoint {
         self.line.non_temporal(PeerId(to), streaming);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
-        let head = Head { kind: kind::PIECE, tag: to_name, ..Head::default() };
+        let head = Head { kind: kind::RNDV_DATA, tag: to_name, ..Head::default() };
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
         let sent = if let (Some(place), Some(log)) = (kept, &mut core.log) {
             log.send_piece(&mut self.line, to, head, place + slot.moved as u64, now)

@@ -95,7 +95,7 @@ impl Core {
         let len = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
         let here = payload.len() - 8;
         if self.peers[from as usize].inflow.is_some() {
-            return Err(broken("kind", "MORE, after FIRST", head.kind));
+            return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", head.kind));
         }
         let most = if self.log.is_some() { EAGER_LOGGED } else { EAGER_LIMIT };
         if len > most as u64 || here as u64 >= len {
@@ -125,7 +125,7 @@ impl Core {
 
     pub(super) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
         let Some(inflow) = &mut self.peers[from as usize].inflow else {
-            return Err(broken("kind", "FIRST before MORE", kind::MORE));
+            return Err(broken("kind", "EAGER_FIRST before EAGER_FRAG", kind::EAGER_FRAG));
         };
         let at = inflow.here;
         if payload.is_empty() || payload.len() > inflow.len - at {
@@ -157,7 +157,7 @@ impl Core {
         head: Head,
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
-        let data = (head.kind == kind::ANNOUNCE_DATA).then(|| read_data(payload)).transpose()?;
+        let data = (head.kind == kind::RTS_DATA).then(|| read_data(payload)).transpose()?;
         let skip = if data.is_some() { 8 } else { 0 };
         let (Some(len), Some(name)) = (read_u64(payload, skip), read_u64(payload, skip + 8)) else {
             return Err(broken("length", "at least 16", payload.len() - skip));

@@ -198,7 +198,7 @@ impl Core {
     }
 
     pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
-        let head = Head { kind: kind::FINISHED, tag: name, ..Head::default() };
+        let head = Head { kind: kind::ACK, tag: name, ..Head::default() };
         self.actions.push_back(Action::Answer { to, head });
     }
 

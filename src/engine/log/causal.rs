@@ -106,7 +106,7 @@ impl Endpoint {
         while let Some(log) = &mut self.core.log
             && log.determinants_for(to, most, &mut bytes)
         {
-            self.post_small(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
+            self.post_frame(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
         }
         self.core.log.iter_mut().for_each(|log| log.frame = std::mem::take(&mut bytes));
     }

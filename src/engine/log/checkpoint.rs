@@ -128,7 +128,7 @@ impl Endpoint {
                 let restart =
                     Restart { turn: Turn::Committed, incarnation, received: side.received };
                 let head = Head { kind: kind::RESTART, ..Head::default() };
-                self.post_small(rank, head, &restart.encode());
+                self.post_frame(rank, head, &restart.encode());
             }
         }
         Ok(())
@@ -258,11 +258,11 @@ impl Endpoint {
             if log.fills_page(rank) {
                 log.write_page(line, rank)?;
             }
-            if log.tape.fits_at_once(bytes.len()) {
-                log.tape.prepare(line, bytes.len(), *piece)?;
+            if log.payload_log.fits_at_once(bytes.len()) {
+                log.payload_log.prepare(line, bytes.len(), *piece)?;
             }
             let is_short = bytes.len() <= line.limits(line.me()).inline;
-            let payload = log.tape.write_again(line, &kept, &bytes, is_short)?;
+            let payload = log.payload_log.write_again(line, &kept, &bytes, is_short)?;
             log.outbound.keep(rank, Entry { context, seq, payload });
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Cold {
         (written, result)
     }
 
-    /// Reads bytes of the tape from a place on.
+    /// Reads bytes of the payload log from a place on.
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.

@@ -39,7 +39,7 @@ impl Former {
         Ok(Former { left, memory, spill, size: size as u64 })
     }
 
-    /// Reads bytes of its tape from a place on. `false`: they were given up, nobody needs them.
+    /// Reads bytes of its payload_log from a place on. `false`: they were given up, nobody needs them.
     ///
     /// # Errors
     /// [`Error::Setup`] when they cannot be read.

@@ -1,7 +1,7 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
 use super::send::Gather;
-use super::{Kept, Log};
+use super::{Log, LogEntry};
 use crate::{Error, Rank};
 use taffrail_fabric::{MemoryError, SendMemory};
 
@@ -15,13 +15,14 @@ impl Log {
         &mut self,
         line: &mut impl SendMemory,
         to: Rank,
-        kept: &mut Kept,
+        kept: &mut LogEntry,
         parts: &[&[u8]],
     ) -> Result<(), Error> {
         let len = kept.len();
         let skew = taffrail_fabric::skew(parts, len);
         let mut source = Gather { parts, at: 0 };
-        let at = self.tape.write_long(line, len, skew, |len, write| source.write(len, write));
+        let at =
+            self.payload_log.write_long(line, len, skew, |len, write| source.write(len, write));
         kept.at = at.map_err(|error| not_logged(to, len, error))?;
         Ok(())
     }

@@ -7,9 +7,9 @@
 //! - [`nondeterminism`]: what the program asks, and what chance decides of it;
 //! - [`completion_poll`]: the same of polls for operations that are over;
 //! - [`multi_replay`]: multi-receives that are replayed;
-//! - [`send`]: what leaves for other sets: copied to the [`tape`], and sent; [`resend`]: what leaves from there;
+//! - [`send`]: what leaves for other sets: copied to the [`payload_log`], and sent; [`resend`]: what leaves from there;
 //! - [`syncs`]: messages whose sends wait to hear of a match;
-//! - [`pages`]: the table of what has left, on the tape as well;
+//! - [`pages`]: the table of what has left, on the payload log as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
 //! - [`checkpoint`]: from where a rank goes on, and what others need not keep then; [`former`]: what the
@@ -29,19 +29,19 @@ mod long_message;
 mod multi_replay;
 pub(crate) mod nondeterminism;
 mod pages;
+mod payload_log;
 mod peers;
 mod recv_record;
 mod resend;
 mod send;
 pub(crate) mod setting;
 mod syncs;
-mod tape;
 
 pub(crate) use arrival::Verdict;
 pub(crate) use pages::Resend;
+pub(crate) use payload_log::LogEntry;
 pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
-pub(crate) use tape::Kept;
 
 use super::heartbeat::Heartbeat;
 use super::peer::Landing;
@@ -52,6 +52,7 @@ use events::Events;
 use former::Former;
 use multi_replay::MultiReplay;
 use pages::Pages;
+use payload_log::PayloadLog;
 use rustc_hash::FxHashMap;
 use setting::Setting;
 use taffrail_fabric::SendMemory;
@@ -61,7 +62,6 @@ use taffrail_logging::{
 };
 use taffrail_matching::MessageId;
 use taffrail_shm::Line;
-use tape::Tape;
 
 /// What is logged of this rank, and what is replayed to it. What most messages need stands in front, in two
 /// lines: a rank that waits gives the processor away, and others use its caches meanwhile.
@@ -89,11 +89,11 @@ pub(crate) struct Log {
     sets: Vec<u32>,
     links: Vec<Link>,
     replay: Replay<Unpacked>,
-    outbound: Outbound<Kept>,
+    outbound: Outbound<LogEntry>,
     inbound: Inbound,
     /// Room for the bytes of some of the events in [`causal`](Self::causal).
     frame: Vec<u8>,
-    tape: Tape,
+    payload_log: PayloadLog,
     pages: Pages,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
     reserved: FxHashMap<Name, MessageId>,
@@ -170,7 +170,7 @@ impl Log {
             events,
             causal,
             frame: Vec::new(),
-            tape: Tape::new(segment, setting.memory, files),
+            payload_log: PayloadLog::new(segment, setting.memory, files),
             vault,
             going_on,
             restored,

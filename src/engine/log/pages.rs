@@ -1,4 +1,4 @@
-//! The table of what was sent: runs of messages that differ in little, in pages on the tape, which leave
+//! The table of what was sent: runs of messages that differ in little, in pages on the payload log, which leave
 //! memory as what was sent does, but for the last runs to each peer.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
 
 use super::Log;
+use super::payload_log::LogEntry;
 use super::resend::LoggedSend;
-use super::tape::Kept;
 use crate::engine::peer::{Queued, Waiting};
 use crate::{Endpoint, Error, Rank};
 use std::sync::Arc;
@@ -55,12 +55,12 @@ impl Log {
         fabric: &mut impl SendMemory,
         rank: Rank,
     ) -> Result<(), Error> {
-        self.tape.prepare(fabric, PAGE, PAGE)?;
+        self.payload_log.prepare(fabric, PAGE, PAGE)?;
         let mut bytes = Vec::with_capacity(PAGE);
         self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
         debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
-        let at = self.tape.begin_whole(PAGE, 0);
-        self.tape.write(fabric, &bytes);
+        let at = self.payload_log.begin_whole(PAGE, 0);
+        self.payload_log.write(fabric, &bytes);
         self.pages[rank as usize].push(at);
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Log {
         page: &Resend,
     ) -> Result<Vec<LoggedSend>, Error> {
         let mut bytes = [0; PAGE];
-        self.tape.read(fabric, page.at, &mut bytes)?;
+        self.payload_log.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(LoggedSend::new).collect())
     }
@@ -102,20 +102,20 @@ impl Log {
         let (mut stay, mut result) = (Vec::new(), Ok(()));
         for page in std::mem::take(&mut self.pages[rank as usize]) {
             // What cannot be read may be asked for, so it stays.
-            result = result.and_then(|()| self.tape.read(fabric, page, &mut bytes));
+            result = result.and_then(|()| self.payload_log.read(fabric, page, &mut bytes));
             if result.is_err() || !runs(&bytes).all(|run| run.is_covered(committed)) {
                 stay.push(page);
                 continue;
             }
-            runs(&bytes).for_each(|run| self.tape.release(fabric, run));
-            self.tape.release_bytes(fabric, page, PAGE);
+            runs(&bytes).for_each(|run| self.payload_log.release(fabric, run));
+            self.payload_log.release_bytes(fabric, page, PAGE);
         }
         self.pages[rank as usize] = stay;
         result?;
         for run in self.outbound.collect(rank, committed) {
-            self.tape.release(fabric, run);
+            self.payload_log.release(fabric, run);
         }
-        self.tape.release_empty(fabric);
+        self.payload_log.release_empty(fabric);
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl Log {
 pub(super) fn messages<E>(
     table: &[u8],
     mut page: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
-) -> Option<Result<Vec<Entry<Kept>>, E>> {
+) -> Option<Result<Vec<Entry<LogEntry>>, E>> {
     let (count, rest) = table.split_first_chunk::<8>()?;
     let places = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(8)?;
     let (places, last) = rest.split_at_checked(places)?;
@@ -167,11 +167,11 @@ pub(super) fn messages<E>(
     Some(Ok(all))
 }
 
-fn entries(page: &[u8]) -> impl Iterator<Item = Entry<Kept>> {
+fn entries(page: &[u8]) -> impl Iterator<Item = Entry<LogEntry>> {
     runs(page).flat_map(Run::entries)
 }
 
-fn runs(page: &[u8]) -> impl Iterator<Item = Run<Kept>> {
+fn runs(page: &[u8]) -> impl Iterator<Item = Run<LogEntry>> {
     page.as_chunks::<RUN>().0.iter().map(decode)
 }
 
@@ -197,7 +197,7 @@ impl Endpoint {
 }
 
 #[expect(clippy::expect_used, reason = "a run has up to 128 messages")]
-fn encode(run: &Run<Kept>) -> [u8; RUN] {
+fn encode(run: &Run<LogEntry>) -> [u8; RUN] {
     let Run { first: Entry { context, seq, payload }, count, step } = run;
     let count = u16::try_from(*count).expect("a run has few messages");
     let mut bytes = [0; RUN];
@@ -212,13 +212,13 @@ fn encode(run: &Run<Kept>) -> [u8; RUN] {
     bytes
 }
 
-fn decode(bytes: &[u8; RUN]) -> Run<Kept> {
+fn decode(bytes: &[u8; RUN]) -> Run<LogEntry> {
     let context = u16::from_ne_bytes([bytes[0], bytes[1]]);
     let count = u16::from_ne_bytes([bytes[2], bytes[3]]);
     let seq = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
     let words = bytes[8..].as_chunks::<8>().0;
     let [tag, at, len, step] = [0, 1, 2, 3].map(|k| u64::from_ne_bytes(words[k]));
-    let payload = Kept::from_words([tag, at, len]);
+    let payload = LogEntry::from_words([tag, at, len]);
     Run { first: Entry { context, seq, payload }, count: count.into(), step }
 }
 
@@ -230,7 +230,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(context: u16, count: u16, seq: u32, words: [u64; 3], step: u64) {
-            let first = Entry { context, seq, payload: Kept::from_words(words) };
+            let first = Entry { context, seq, payload: LogEntry::from_words(words) };
             let run = Run { first, count: count.into(), step };
             prop_assert_eq!(decode(&encode(&run)), run);
         }

@@ -129,7 +129,7 @@ impl Endpoint {
         let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { turn, incarnation: log.incarnation, received };
-        self.post_small(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
+        self.post_frame(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
     }
 
     /// A peer says what it has of us, or what its checkpoint has.
@@ -156,7 +156,7 @@ impl Endpoint {
     fn say_farewell(&mut self, rank: Rank) {
         let Some(log) = &self.core.log else { return };
         if self.core.finalizing.is_some() && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
-            self.post_small(rank, Head { kind: kind::FAREWELL, ..Head::default() }, &[]);
+            self.post_frame(rank, Head { kind: kind::FINALIZE, ..Head::default() }, &[]);
         }
     }
 

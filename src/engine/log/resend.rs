@@ -1,7 +1,7 @@
 //! Messages that leave from the log: behind others, at the gate, or again for a peer that has started again.
 
 use super::send::{is_announced, send_range};
-use super::{Kept, Log};
+use super::{Log, LogEntry};
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::{Queued, Waiting};
@@ -19,7 +19,7 @@ const EAGER_AGAIN: usize = 256 << 10;
 pub(crate) struct LoggedSend {
     pub(crate) context: u16,
     pub(crate) seq: u32,
-    pub(crate) kept: Kept,
+    pub(crate) kept: LogEntry,
     /// Bytes that have left, the length in front included.
     pub(crate) sent: usize,
     /// Its receiver has started again.
@@ -28,7 +28,7 @@ pub(crate) struct LoggedSend {
 
 impl LoggedSend {
     /// A message of the log that is to be sent again.
-    pub(super) fn new(entry: Entry<Kept>) -> Self {
+    pub(super) fn new(entry: Entry<LogEntry>) -> Self {
         let Entry { context, seq, payload: kept } = entry;
         LoggedSend { context, seq, kept, sent: 0, again: true }
     }
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// A send of nobody, of a message in the log.
-    fn detached(&mut self, rank: Rank, kept: &Kept) -> u32 {
+    fn detached(&mut self, rank: Rank, kept: &LogEntry) -> u32 {
         let null = std::ptr::null_mut();
         let request = self.requests.start(Stage::Queued, rank, null, kept.len());
         let slot = self.requests.get(request);
@@ -116,11 +116,11 @@ impl Log {
     ) -> Result<Sent, Refused> {
         let LoggedSend { context, seq, kept, sent, .. } = *leaving;
         let waits = self.waiting_send(requests, (rank, context, seq), &kept);
-        let back = self.tape.bring_back(line, kept.at + sent as u64);
+        let back = self.payload_log.bring_back(line, kept.at + sent as u64);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
-            let range = self.tape.range(kept.at, kept.len(), kept.len());
+            let range = self.payload_log.range(kept.at, kept.len(), kept.len());
             let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
             let body = [&send.to_le_bytes()[..], line.read(range.segment, range.at, kept.len())];
             let body = body.concat();
@@ -129,7 +129,7 @@ impl Log {
             return result;
         }
         let left = kept.bytes() - sent;
-        let range = self.tape.range(kept.at + sent as u64, left, piece + kept.prefix());
+        let range = self.payload_log.range(kept.at + sent as u64, left, piece + kept.prefix());
         let result = send_range(line, rank, kept.head(context, seq, sent), range);
         leaving.sent += if result.is_ok() { range.len } else { 0 };
         result
@@ -145,20 +145,20 @@ impl Log {
         place: u64,
         most: usize,
     ) -> Option<usize> {
-        let back = self.tape.bring_back(line, place);
+        let back = self.payload_log.bring_back(line, place);
         back.unwrap_or_else(|error| lost(&error));
-        let range = self.tape.range(place, most, most);
+        let range = self.payload_log.range(place, most, most);
         send_range(line, to, head, range).is_ok().then_some(range.len)
     }
 }
 
-impl Kept {
+impl LogEntry {
     /// The head of the piece from byte `sent` on.
     pub(super) fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
         let kind = match (sent, self.prefix()) {
             (0, 0) => kind::EAGER,
-            (0, _) => kind::FIRST,
-            _ => return Head { kind: kind::MORE, ..Head::default() },
+            (0, _) => kind::EAGER_FIRST,
+            _ => return Head { kind: kind::EAGER_FRAG, ..Head::default() },
         };
         Head { kind, context: self.word(context), seq, tag: self.tag }
     }

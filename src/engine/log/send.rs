@@ -1,6 +1,6 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
-use super::{Kept, Log, LoggedSend};
+use super::{Log, LogEntry, LoggedSend};
 use crate::engine::immediate::Immediate;
 use crate::engine::peer::{Peer, Queued, Waiting};
 use crate::engine::policy::tx::{TxPolicy, send_numbered};
@@ -42,7 +42,7 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn prepare_log(&mut self) {
         if let Some(log) = &self.core.log {
-            log.tape.prepare_in_advance(&mut self.line);
+            log.payload_log.prepare_in_advance(&mut self.line);
         }
     }
 
@@ -126,11 +126,11 @@ impl Endpoint {
         if log.fills_page(to.rank) {
             log.write_page(line, to.rank)?;
         }
-        let in_memory = log.tape.fits_at_once(len);
+        let in_memory = log.payload_log.fits_at_once(len);
         let pieces = len > *piece || !in_memory;
-        let mut kept = Kept::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
+        let mut kept = LogEntry::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
         if in_memory {
-            log.tape.prepare(line, len, *piece)?;
+            log.payload_log.prepare(line, len, *piece)?;
         } else {
             log.write_long(line, to.rank, &mut kept, parts)?;
         }
@@ -151,9 +151,9 @@ impl Endpoint {
         let mut leaving = LoggedSend { context: to.context, seq, kept, sent: 0, again: false };
         let mut is_sent = false;
         if in_memory && len <= inline {
-            leaving.kept.at = log.tape.begin_short(len);
+            leaving.kept.at = log.payload_log.begin_short(len);
             for part in parts {
-                log.tape.write(line, part);
+                log.payload_log.write(line, part);
             }
             let head = leaving.kept.head(to.context, seq, 0);
             is_sent = at_once && line.send(PeerId(to.rank), head, source_of(parts)).is_ok();
@@ -204,8 +204,8 @@ impl TxPolicy for Log {
         source: Source<'_>,
     ) {
         let Source::Bytes(data) = source else { return };
-        let mut kept = Kept::new(to.tag, data.len(), false, false, head.context ^ to.context);
-        kept.at = self.tape.write_short(memory, data);
+        let mut kept = LogEntry::new(to.tag, data.len(), false, false, head.context ^ to.context);
+        kept.at = self.payload_log.write_short(memory, data);
         let Head { seq, .. } = head;
         self.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
         if self.fills_page(to.rank) {
@@ -232,7 +232,7 @@ impl Log {
         let inline = line.limits(PeerId(to.rank)).inline;
         matches!(source, Source::Bytes(_))
             && !self.fills_page(to.rank)
-            && self.tape.has_room(len)
+            && self.payload_log.has_room(len)
             && peer.is_clear_for(len, inline, inline)
             && matches!(send_numbered(line, self, immediate, to, kind::EAGER, source), Ok(Some(_)))
     }
@@ -250,18 +250,19 @@ impl Log {
         let LoggedSend { context, seq, kept, sent, .. } = leaving;
         let skew = taffrail_fabric::skew(parts, kept.len());
         kept.at = match kept.len() > piece {
-            false => self.tape.begin_whole(kept.len(), skew),
-            true => self.tape.begin_pieces(line, kept.len(), skew),
+            false => self.payload_log.begin_whole(kept.len(), skew),
+            true => self.payload_log.begin_pieces(line, kept.len(), skew),
         };
         let mut goes_on = at_once;
         let mut written = kept.prefix();
         let mut source = Gather { parts, at: 0 };
         while written < kept.bytes() {
-            let now = (kept.bytes() - written).min(step).min(self.tape.room());
-            source.write(now, |bytes| _ = self.tape.write(line, bytes));
+            let now = (kept.bytes() - written).min(step).min(self.payload_log.room());
+            source.write(now, |bytes| _ = self.payload_log.write(line, bytes));
             written += now;
             while goes_on && *sent < written {
-                let range = self.tape.range(kept.at + *sent as u64, written - *sent, usize::MAX);
+                let range =
+                    self.payload_log.range(kept.at + *sent as u64, written - *sent, usize::MAX);
                 let head = kept.head(*context, *seq, *sent);
                 goes_on = send_range(line, to, head, range).is_ok();
                 *sent += if goes_on { range.len } else { 0 };

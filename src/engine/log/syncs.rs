@@ -1,7 +1,7 @@
 //! Synchronous messages to other sets: their sends wait until the receiver says that they are matched, and that may be
 //! lost with a connection or with a process.
 
-use super::{Kept, Log};
+use super::{Log, LogEntry};
 use crate::Rank;
 use crate::engine::core::Core;
 use crate::engine::request::Requests;
@@ -21,7 +21,7 @@ impl Log {
         &self,
         requests: &Requests,
         message: (Rank, u16, u32),
-        kept: &Kept,
+        kept: &LogEntry,
     ) -> Option<u64> {
         if !kept.is_sync() {
             return None;

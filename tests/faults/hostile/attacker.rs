@@ -14,18 +14,18 @@ use taffrail_shm::Line;
 
 pub const EAGER: u8 = 1;
 pub const EAGER_SYNC: u8 = 2;
-pub const FIRST: u8 = 3;
-pub const MORE: u8 = 4;
-pub const ANNOUNCE: u8 = 5;
-pub const CLEAR: u8 = 6;
-pub const PIECE: u8 = 7;
-pub const FINISHED: u8 = 8;
+pub const EAGER_FIRST: u8 = 3;
+pub const EAGER_FRAG: u8 = 4;
+pub const RTS: u8 = 5;
+pub const CTS: u8 = 6;
+pub const RNDV_DATA: u8 = 7;
+pub const ACK: u8 = 8;
 pub const ACTIVE: u8 = 9;
 pub const LOAN: u8 = 10;
-pub const RETURNED: u8 = 11;
-pub const ASK: u8 = 12;
-pub const TELL: u8 = 13;
-pub const NO_MEMORY: u8 = 14;
+pub const LOAN_RETURN: u8 = 11;
+pub const GET_REQ: u8 = 12;
+pub const PUT_REQ: u8 = 13;
+pub const NAK_KEY: u8 = 14;
 pub const ATOMIC: u8 = 22;
 pub const THROTTLE: u8 = 15;
 
@@ -162,7 +162,7 @@ impl Hostile {
 
     /// The victim's name for its announced message.
     pub fn announced(&mut self) -> u64 {
-        let (_, body) = self.await_message("an announcement", |h| h.kind == ANNOUNCE);
+        let (_, body) = self.await_message("an announcement", |h| h.kind == RTS);
         u64::from_le_bytes(body[8..16].try_into().unwrap())
     }
 

@@ -1,8 +1,8 @@
 //! Every control message of the engine (`docs/wire.md`, section 5).
 
 use super::attacker::{
-    ACTIVE, ANNOUNCE, ASK, ATOMIC, CLEAR, EAGER_SYNC, FINISHED, FIRST, Hostile, LOAN, MORE,
-    NO_MEMORY, PIECE, RETURNED, TELL, THROTTLE, key, words,
+    ACK, ACTIVE, ATOMIC, CTS, EAGER_FIRST, EAGER_FRAG, EAGER_SYNC, GET_REQ, Hostile, LOAN,
+    LOAN_RETURN, NAK_KEY, PUT_REQ, RNDV_DATA, RTS, THROTTLE, key, words,
 };
 use super::case::{Case, Table};
 use super::{L_TAG, R_TAG};
@@ -24,14 +24,14 @@ fn bare(kind: u8, len: usize) -> impl Fn(&mut Hostile) {
 fn announce(len: u64, key: &[u8]) -> impl Fn(&mut Hostile) + use<> {
     let body = [&words(&[len, 0x7777])[..], key].concat();
     move |h| {
-        h.counted(ANNOUNCE, L_TAG, &body);
+        h.counted(RTS, L_TAG, &body);
     }
 }
 
 /// An announcement without a key; then the victim asks for pieces of this receive.
 fn cleared(h: &mut Hostile) -> u64 {
     announce(200_000, &[])(h);
-    let (_, body) = h.await_message("CLEAR", |head| head.kind == CLEAR);
+    let (_, body) = h.await_message("CTS", |head| head.kind == CTS);
     u64::from_le_bytes(body[8..16].try_into().unwrap())
 }
 
@@ -59,8 +59,8 @@ pub fn cases() -> Vec<Case> {
 fn lengths(table: &mut Table) {
     for (name, kind, lens) in [
         ("eager, synchronous", EAGER_SYNC, &[0, 1, 7][..]),
-        ("first", FIRST, &[0, 7, 8]),
-        ("announce", ANNOUNCE, &[0, 8, 15, 81, 5000]),
+        ("first", EAGER_FIRST, &[0, 7, 8]),
+        ("announce", RTS, &[0, 8, 15, 81, 5000]),
         ("loan", LOAN, &[0, 15, 16, 81, 5000]),
     ] {
         for &len in lens {
@@ -68,14 +68,14 @@ fn lengths(table: &mut Table) {
         }
     }
     for (name, kind, lens) in [
-        ("clear", CLEAR, &[0, 8, 15, 17, 5000][..]),
-        ("piece", PIECE, &[0]),
-        ("finished", FINISHED, &[1, 8, 5000]),
-        ("returned", RETURNED, &[1, 8]),
-        ("ask", ASK, &[0, 23, 25]),
-        ("tell", TELL, &[0, 23, 24]),
+        ("clear", CTS, &[0, 8, 15, 17, 5000][..]),
+        ("piece", RNDV_DATA, &[0]),
+        ("finished", ACK, &[1, 8, 5000]),
+        ("returned", LOAN_RETURN, &[1, 8]),
+        ("ask", GET_REQ, &[0, 23, 25]),
+        ("tell", PUT_REQ, &[0, 23, 24]),
         ("atomic", ATOMIC, &[0, 23]),
-        ("no memory", NO_MEMORY, &[1]),
+        ("no memory", NAK_KEY, &[1]),
         ("throttle", THROTTLE, &[1, 300]),
     ] {
         for &len in lens {
@@ -86,12 +86,12 @@ fn lengths(table: &mut Table) {
 
 /// What is sent without asking.
 fn eager(table: &mut Table) {
-    for kind in [EAGER_SYNC, FIRST, ANNOUNCE, LOAN] {
+    for kind in [EAGER_SYNC, EAGER_FIRST, RTS, LOAN] {
         for ahead in [1, u32::MAX, 1 << 31] {
             table.cut(format!("kind {kind}: seq {ahead} ahead"), "seq", move |h| {
                 h.seq = h.seq.wrapping_add(ahead);
                 let body: &[u64] = match kind {
-                    FIRST => &[100, 1],
+                    EAGER_FIRST => &[100, 1],
                     EAGER_SYNC => &[1, 1],
                     _ => &[8, 1, 1, 1, 1],
                 };
@@ -105,7 +105,7 @@ fn eager(table: &mut Table) {
     let first = |len: u64, here: usize| {
         move |h: &mut Hostile| {
             let body = [&len.to_le_bytes()[..], &vec![5; here]].concat();
-            h.counted(FIRST, R_TAG, &body);
+            h.counted(EAGER_FIRST, R_TAG, &body);
         }
     };
     for (len, here) in [(0, 0), (10, 10), (10, 11), ((1 << 20) + 1, 100), (u64::MAX, 100)] {
@@ -115,23 +115,23 @@ fn eager(table: &mut Table) {
         first(1000, 500)(h);
         first(1000, 500)(h);
     });
-    table.cut("more: without first", "kind", bare(MORE, 100));
+    table.cut("more: without first", "kind", bare(EAGER_FRAG, 100));
     table.cut("more: of none", "length", move |h| {
         first(1000, 500)(h);
-        h.say(MORE, 0, &[]);
+        h.say(EAGER_FRAG, 0, &[]);
     });
     table.cut("more: too much", "length", move |h| {
         first(1000, 500)(h);
-        h.say(MORE, 0, &[1; 501]);
+        h.say(EAGER_FRAG, 0, &[1; 501]);
     });
     table.cut("more: after the end", "kind", move |h| {
         first(1000, 500)(h);
-        h.say(MORE, 0, &[1; 500]);
-        h.say(MORE, 0, &[1; 1]);
+        h.say(EAGER_FRAG, 0, &[1; 500]);
+        h.say(EAGER_FRAG, 0, &[1; 1]);
     });
     table.fine("first: more than the receive has", "R=truncated", move |h| {
         first(40_000, 20_000)(h);
-        h.say(MORE, 0, &[1; 20_000]);
+        h.say(EAGER_FRAG, 0, &[1; 20_000]);
     });
     table.fine("first: never ended", "R=open", first(1000, 500));
 }
@@ -155,78 +155,78 @@ fn announced(table: &mut Table) {
     }
     table.fine("announce: nothing", "L=0", announce(0, key(0, 0, 0).as_bytes()));
     table.fine("announce: u64::MAX bytes for a short receive", "R=open", |h| {
-        h.counted(ANNOUNCE, R_TAG, &words(&[u64::MAX, 1]));
+        h.counted(RTS, R_TAG, &words(&[u64::MAX, 1]));
     });
 
     table.cut("piece: of none", "length", |h| {
         let name = cleared(h);
-        h.say(PIECE, name, &[]);
+        h.say(RNDV_DATA, name, &[]);
     });
     table.cut("piece: too much", "piece", |h| {
         let name = cleared(h);
         for _ in 0..4 {
-            h.say(PIECE, name, &[1; 60_000]);
+            h.say(RNDV_DATA, name, &[1; 60_000]);
         }
     });
     table.fine("piece: after the end", "L=200000", |h| {
         let name = cleared(h);
         for _ in 0..4 {
-            h.say(PIECE, name, &[1; 50_000]);
+            h.say(RNDV_DATA, name, &[1; 50_000]);
         }
-        h.say(PIECE, name, &[1; 50_000]);
+        h.say(RNDV_DATA, name, &[1; 50_000]);
     });
     table.fine("piece: of a request that never was", "R=open", |h| {
         for name in [u64::MAX, 1 << 20, 7 << 32] {
-            h.say(PIECE, name, &[1; 100]);
+            h.say(RNDV_DATA, name, &[1; 100]);
         }
     });
     table.cut("piece: of a receive that has not asked", "piece", |h| {
         for name in 0..32 {
-            h.say(PIECE, name, &[1; 100]);
+            h.say(RNDV_DATA, name, &[1; 100]);
         }
     });
     table.cut("piece: of the victim's own send", "piece", |h| {
         let name = h.announced();
-        h.say(PIECE, name, &[1; 100]);
+        h.say(RNDV_DATA, name, &[1; 100]);
     });
 
     table.fine("clear: a request that never was", "R=open S=open", |h| {
-        h.say(CLEAR, u64::MAX, &words(&[100, 1]));
+        h.say(CTS, u64::MAX, &words(&[100, 1]));
     });
     for want in [200_001, u64::MAX] {
         table.cut(format!("clear: {want} bytes"), "clear", move |h| {
             let name = h.announced();
-            h.say(CLEAR, name, &words(&[want, 1]));
+            h.say(CTS, name, &words(&[want, 1]));
         });
     }
     table.fine("clear: nothing", "S=200000", |h| {
         let name = h.announced();
-        h.say(CLEAR, name, &words(&[0, 1]));
+        h.say(CTS, name, &words(&[0, 1]));
     });
     // More than the line holds for a peer that reads nothing: it is never over.
     const ENDLESS: usize = 64 << 20;
     table.cut("clear: twice", "clear", |h| {
         let name = h.announced();
-        h.say(CLEAR, name, &words(&[ENDLESS as u64, 1]));
-        h.say(CLEAR, name, &words(&[ENDLESS as u64, 1]));
+        h.say(CTS, name, &words(&[ENDLESS as u64, 1]));
+        h.say(CTS, name, &words(&[ENDLESS as u64, 1]));
     });
     table.last().long = ENDLESS;
     table.fine("finished: never begun", "S=200000 Y=30", |h| {
         for name in [h.announced(), h.synchronous()] {
-            h.say(FINISHED, name, &[]);
-            h.say(FINISHED, name, &[]);
+            h.say(ACK, name, &[]);
+            h.say(ACK, name, &[]);
         }
     });
     table.fine("finished: whatever there is", "R=open L=open", |h| {
         for name in 0..100u64 {
             let name = (name % 25) | ((name / 25) << 32);
-            h.say(FINISHED, name, &[]);
-            h.say(NO_MEMORY, name, &[]);
+            h.say(ACK, name, &[]);
+            h.say(NAK_KEY, name, &[]);
         }
     });
     table.fine("no memory: of a message", "S=open Y=open", |h| {
         for name in [h.announced(), h.synchronous()] {
-            h.say(NO_MEMORY, name, &[]);
+            h.say(NAK_KEY, name, &[]);
         }
     });
 }
@@ -237,14 +237,14 @@ fn one_sided(table: &mut Table) {
         move |h: &mut Hostile| {
             let region = region.unwrap_or_else(|| h.region().0);
             let mut body = words(&[region, offset, len]);
-            if kind == TELL {
+            if kind == PUT_REQ {
                 body.extend_from_slice(&vec![9; len.min(5000) as usize]);
             }
             h.say(kind, 0x1234, &body);
-            h.await_message("a refusal", |head| head.kind == NO_MEMORY && head.tag == 0x1234);
+            h.await_message("a refusal", |head| head.kind == NAK_KEY && head.tag == 0x1234);
         }
     };
-    for (what, kind) in [("ask", ASK), ("tell", TELL)] {
+    for (what, kind) in [("ask", GET_REQ), ("tell", PUT_REQ)] {
         for region in [0, 4711, u64::MAX, 1 << 32 | 1] {
             let act = refused(kind, Some(region), 0, 100);
             table.fine(format!("{what}: region {region}"), "R=open", act);
@@ -255,7 +255,7 @@ fn one_sided(table: &mut Table) {
         }
     }
     for len in [0, 4097, 1 << 40, u64::MAX] {
-        table.fine(format!("ask: {len} bytes"), "R=open", refused(ASK, None, 0, len));
+        table.fine(format!("ask: {len} bytes"), "R=open", refused(GET_REQ, None, 0, len));
     }
     // An operation on memory that there is not is refused; one that there is not is a breach.
     let atomic = |what: u64, operands: usize| {
@@ -267,7 +267,7 @@ fn one_sided(table: &mut Table) {
     const SUM_OF_U64: u64 = 1 << 32 | 7 << 8 | 2;
     table.fine("atomic: no memory", "R=open", move |h: &mut Hostile| {
         atomic(SUM_OF_U64, 8)(h);
-        h.await_message("a refusal", |head| head.kind == NO_MEMORY && head.tag == 0x1234);
+        h.await_message("a refusal", |head| head.kind == NAK_KEY && head.tag == 0x1234);
     });
     for (name, what, operands) in [
         ("no operand", SUM_OF_U64, 0),
@@ -290,35 +290,35 @@ fn one_sided(table: &mut Table) {
     };
     use super::case::Seen::{Cut, Fine};
     asked("get: no memory", Fine("G=no-memory"), |h| {
-        let name = h.asked(ASK);
-        h.say(NO_MEMORY, name, &[]);
-        h.say(NO_MEMORY, name, &[]);
+        let name = h.asked(GET_REQ);
+        h.say(NAK_KEY, name, &[]);
+        h.say(NAK_KEY, name, &[]);
     });
     asked("get: finished instead of answered", Fine("G=open"), |h| {
-        let name = h.asked(ASK);
-        h.say(FINISHED, name, &[]);
+        let name = h.asked(GET_REQ);
+        h.say(ACK, name, &[]);
     });
     asked("get: too much", Cut("piece"), |h| {
-        let name = h.asked(ASK);
-        h.say(PIECE, name, &[1; 5001]);
+        let name = h.asked(GET_REQ);
+        h.say(RNDV_DATA, name, &[1; 5001]);
     });
     asked("get: answered twice", Fine("G=5000"), |h| {
-        let name = h.asked(ASK);
-        h.say(PIECE, name, &[1; 5000]);
-        h.say(PIECE, name, &[1; 5000]);
+        let name = h.asked(GET_REQ);
+        h.say(RNDV_DATA, name, &[1; 5000]);
+        h.say(RNDV_DATA, name, &[1; 5000]);
     });
     asked("put: no memory", Fine("P=no-memory"), |h| {
-        let name = h.asked(TELL);
-        h.say(NO_MEMORY, name, &[]);
+        let name = h.asked(PUT_REQ);
+        h.say(NAK_KEY, name, &[]);
     });
     asked("put: a piece", Cut("piece"), |h| {
-        let name = h.asked(TELL);
-        h.say(PIECE, name, &[1; 1]);
+        let name = h.asked(PUT_REQ);
+        h.say(RNDV_DATA, name, &[1; 1]);
     });
     asked("put: finished twice", Fine("P=30"), |h| {
-        let name = h.asked(TELL);
-        h.say(FINISHED, name, &[]);
-        h.say(FINISHED, name, &[]);
+        let name = h.asked(PUT_REQ);
+        h.say(ACK, name, &[]);
+        h.say(ACK, name, &[]);
     });
 }
 
@@ -339,12 +339,12 @@ fn loans(table: &mut Table) {
     }
     table.fine("returned: a loan that never was", "R=open", |h| {
         for loan in [0, 2, u64::MAX] {
-            h.say(RETURNED, loan, &[]);
+            h.say(LOAN_RETURN, loan, &[]);
         }
     });
     table.fine("returned: twice", "R=open", |h| {
         let loan = h.lent();
-        h.say(RETURNED, loan, &[]);
-        h.say(RETURNED, loan, &[]);
+        h.say(LOAN_RETURN, loan, &[]);
+        h.say(LOAN_RETURN, loan, &[]);
     });
 }

@@ -1,7 +1,7 @@
 //! A peer that does not stop when it is told to, or does not read what it asks for: what it takes
 //! of its victim's memory is bounded.
 
-use super::attacker::{ANNOUNCE, ASK, Hostile, TELL, words};
+use super::attacker::{GET_REQ, Hostile, PUT_REQ, RTS, words};
 use super::case::{Case, Table};
 use taffrail_fabric::Head;
 
@@ -29,18 +29,18 @@ pub fn cases() -> Vec<Case> {
         flood(5_000_000, |h| h.eager(999, &[])),
     );
     table.cut("announcements that nobody receives", place, {
-        flood(5_000_000, |h| h.counted(ANNOUNCE, 999, &words(&[1 << 30, 1])))
+        flood(5_000_000, |h| h.counted(RTS, 999, &words(&[1 << 30, 1])))
     });
     // Answers to these pile up.
     let place = "answers not taken";
     table.cut("gets whose answers nobody takes", place, {
         flood(5_000_000, |h| {
             let (region, _) = h.region();
-            blind(h, ASK, &words(&[region, 0, 1]))
+            blind(h, GET_REQ, &words(&[region, 0, 1]))
         })
     });
     table.cut("puts to nowhere", place, {
-        flood(5_000_000, |h| blind(h, TELL, &words(&[4711, 0, 0, 1])))
+        flood(5_000_000, |h| blind(h, PUT_REQ, &words(&[4711, 0, 0, 1])))
     });
     table.0
 }

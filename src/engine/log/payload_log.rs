@@ -1,7 +1,7 @@
 //! The payload log: what this rank has sent to ranks outside of its set, in the order of sending, in
 //! segments that the messages leave from.
 //!
-//! A place on the tape is its number of the segment times the length of a segment, plus the offset.
+//! A place on the payload log is its number of the segment times the length of a segment, plus the offset.
 //! When the memory given to it is used up, the segments written longest ago go to a file, and come back
 //! when they are to be sent again. A segment whose messages nobody will ask for any more is given up, and
 //! its memory is what is written next.
@@ -15,9 +15,9 @@ use taffrail_fabric::{LogRange, MemoryError, SegmentId, SendMemory};
 use taffrail_logging::store::Places;
 use taffrail_logging::{Payload, Run};
 
-/// A message on the tape.
+/// A message on the payload log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct LogEntry {
     /// Its tag.
     pub(crate) tag: u64,
     /// Where its bytes begin.
@@ -35,11 +35,11 @@ const DATA: u32 = 48;
 /// The bits of the length itself.
 const LEN: usize = (1 << DATA) - 1;
 
-impl Kept {
+impl LogEntry {
     /// `data`: the bits of the context's word that are [immediate data](super::super::immediate).
     pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool, data: u16) -> Self {
         let flags = if pieces { PIECES } else { 0 } | if sync { SYNC } else { 0 };
-        Kept { tag, at: 0, len: len | flags | usize::from(data) << DATA }
+        LogEntry { tag, at: 0, len: len | flags | usize::from(data) << DATA }
     }
 
     /// The word of its context, in this context.
@@ -55,7 +55,7 @@ impl Kept {
 
     /// From [`to_words`](Self::to_words).
     pub(crate) fn from_words([tag, at, len]: [u64; 3]) -> Self {
-        Kept { tag, at, len: len as usize }
+        LogEntry { tag, at, len: len as usize }
     }
 
     /// Its length in bytes.
@@ -70,7 +70,7 @@ impl Kept {
         if self.len & PIECES == 0 { 0 } else { PREFIX }
     }
 
-    /// Bytes on the tape.
+    /// Bytes on the payload log.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.prefix() + self.len()
@@ -83,16 +83,16 @@ impl Kept {
     }
 }
 
-impl Payload for Kept {
+impl Payload for LogEntry {
     #[inline(always)]
-    fn distance(&self, other: &Kept) -> Option<u64> {
+    fn distance(&self, other: &LogEntry) -> Option<u64> {
         let is_alike = (self.tag, self.len) == (other.tag, other.len);
         is_alike.then(|| other.at.wrapping_sub(self.at))
     }
 
     #[inline]
-    fn behind(&self, distance: u64) -> Kept {
-        Kept { at: self.at.wrapping_add(distance), ..*self }
+    fn behind(&self, distance: u64) -> LogEntry {
+        LogEntry { at: self.at.wrapping_add(distance), ..*self }
     }
 }
 
@@ -105,7 +105,7 @@ const LEAST: usize = 4096;
 const LINE: usize = 64;
 
 /// The payload log.
-pub(crate) struct Tape {
+pub(crate) struct PayloadLog {
     /// The segments from the first on that is not given up.
     segments: VecDeque<Held>,
     /// The number of that one.
@@ -127,7 +127,7 @@ pub(crate) struct Tape {
     most: usize,
 }
 
-/// A segment of the tape.
+/// A segment of the payload log.
 #[derive(Default)]
 struct Held {
     /// Where it is in memory, if it is.
@@ -144,12 +144,12 @@ impl Held {
     }
 }
 
-impl Tape {
-    /// An empty tape of segments of so many bytes, that takes `memory` bytes at most. `files`: for the next
+impl PayloadLog {
+    /// An empty payload_log of segments of so many bytes, that takes `memory` bytes at most. `files`: for the next
     /// process of the rank, where the segments are written down, and the file that they go to.
     pub(crate) fn new(size: usize, memory: usize, files: Option<(Places, File)>) -> Self {
         let (places, file) = files.unzip();
-        Tape {
+        PayloadLog {
             segments: VecDeque::new(),
             first: 0,
             resident: VecDeque::new(),
@@ -420,7 +420,7 @@ impl Tape {
         Ok(at)
     }
 
-    /// Writes a message that was on another tape, for which [there is room](Self::prepare) if it
+    /// Writes a message that was on another payload_log, for which [there is room](Self::prepare) if it
     /// [fits](Self::fits_at_once). Returns it as it is here.
     ///
     /// # Errors
@@ -428,10 +428,10 @@ impl Tape {
     pub(crate) fn write_again(
         &mut self,
         memory: &mut impl SendMemory,
-        kept: &Kept,
+        kept: &LogEntry,
         bytes: &[u8],
         is_short: bool,
-    ) -> Result<Kept, Error> {
+    ) -> Result<LogEntry, Error> {
         let skew = taffrail_fabric::skew(&[bytes], bytes.len());
         if !self.fits_at_once(bytes.len()) {
             let mut left = bytes;
@@ -440,7 +440,7 @@ impl Tape {
                 left = rest;
                 write(now);
             })?;
-            return Ok(Kept { at, ..*kept });
+            return Ok(LogEntry { at, ..*kept });
         }
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
@@ -452,7 +452,7 @@ impl Tape {
             let written = self.write(memory, left);
             left = &left[written..];
         }
-        Ok(Kept { at, ..*kept })
+        Ok(LogEntry { at, ..*kept })
     }
 
     /// Adds bytes, as many as the segment has room for; if it has none, in the next. Returns how many.
@@ -552,9 +552,9 @@ impl Tape {
 }
 
 /// What is given up.
-impl Tape {
+impl PayloadLog {
     /// Messages that will not be asked for any more.
-    pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<Kept>) {
+    pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<LogEntry>) {
         let first = run.first.payload;
         let last = first.behind(u64::from(run.count - 1) * run.step);
         let segments = self.segments_of(first.at, (last.at - first.at) as usize + last.bytes());

@@ -10,35 +10,35 @@ const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;
 
 /// Writes a message as a send does.
-fn keep(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Kept {
+fn keep(payload_log: &mut PayloadLog, memory: &mut impl SendMemory, bytes: &[u8]) -> LogEntry {
     let len = bytes.len();
-    tape.prepare(memory, len, PIECE).unwrap();
-    let mut kept = Kept::new(0, len, len > PIECE, false, 0x2bcd);
+    payload_log.prepare(memory, len, PIECE).unwrap();
+    let mut kept = LogEntry::new(0, len, len > PIECE, false, 0x2bcd);
     let skew = taffrail_fabric::skew(&[bytes], len);
     kept.at = if len <= INLINE {
-        tape.begin_short(len)
+        payload_log.begin_short(len)
     } else if len <= PIECE {
-        tape.begin_whole(len, skew)
+        payload_log.begin_whole(len, skew)
     } else {
-        tape.begin_pieces(memory, len, skew)
+        payload_log.begin_pieces(memory, len, skew)
     };
     let begin = kept.at as usize + kept.prefix();
     assert!(len <= INLINE || begin % LINE == skew);
     let mut left = bytes;
     while !left.is_empty() {
-        let now = left.len().min(PIECE).min(tape.room());
-        assert_eq!(tape.write(memory, &left[..now]), now);
+        let now = left.len().min(PIECE).min(payload_log.room());
+        assert_eq!(payload_log.write(memory, &left[..now]), now);
         left = &left[now..];
     }
     kept
 }
 
-fn read(tape: &mut Tape, memory: &mut impl SendMemory, kept: &Kept) -> Vec<u8> {
+fn read(payload_log: &mut PayloadLog, memory: &mut impl SendMemory, kept: &LogEntry) -> Vec<u8> {
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
-        tape.bring_back(memory, at).unwrap();
-        let LogRange { segment, at: from, len } = tape.range(at, (end - at) as usize, PIECE);
+        payload_log.bring_back(memory, at).unwrap();
+        let LogRange { segment, at: from, len } = payload_log.range(at, (end - at) as usize, PIECE);
         bytes.extend_from_slice(memory.read(segment, from, len));
         at += len as u64;
         assert!(kept.prefix() > 0 || at == end, "in one range");
@@ -64,19 +64,19 @@ proptest! {
         segments in 12usize..40,
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut tape = Tape::new(SIZE, segments * SIZE, None);
-        let mut kept: Vec<Kept> = Vec::new();
+        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, None);
+        let mut kept: Vec<LogEntry> = Vec::new();
         for (k, &len) in lens.iter().enumerate() {
-            kept.push(keep(&mut tape, &mut memory, &bytes(k, len)));
-            prop_assert!(tape.in_memory() <= segments);
+            kept.push(keep(&mut payload_log, &mut memory, &bytes(k, len)));
+            prop_assert!(payload_log.in_memory() <= segments);
             // Something is sent again in between.
             let again = k * 7 % (k + 1);
-            let same = read(&mut tape, &mut memory, &kept[again]) == bytes(again, lens[again]);
+            let same = read(&mut payload_log, &mut memory, &kept[again]) == bytes(again, lens[again]);
             prop_assert!(same, "message {} after {}", again, k);
         }
         for (k, (&len, kept)) in lens.iter().zip(&kept).enumerate().rev() {
-            prop_assert!(read(&mut tape, &mut memory, kept) == bytes(k, len), "message {}", k);
-            prop_assert!(tape.in_memory() <= segments);
+            prop_assert!(read(&mut payload_log, &mut memory, kept) == bytes(k, len), "message {}", k);
+            prop_assert!(payload_log.in_memory() <= segments);
         }
     }
 }
@@ -93,32 +93,32 @@ proptest! {
         segments in 12usize..40,
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut tape = Tape::new(SIZE, segments * SIZE, None);
-        let mut kept: Vec<(usize, usize, Kept)> = Vec::new();
+        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, None);
+        let mut kept: Vec<(usize, usize, LogEntry)> = Vec::new();
         for (k, (len, released, which)) in steps.into_iter().enumerate() {
-            kept.push((k, len, keep(&mut tape, &mut memory, &bytes(k, len))));
+            kept.push((k, len, keep(&mut payload_log, &mut memory, &bytes(k, len))));
             for _ in 0..released.min(2) {
                 // Mostly the oldest, as collection does.
                 let at = if released > 4 { which as usize % kept.len().max(1) } else { 0 };
                 if at < kept.len() {
                     let (_, _, kept) = kept.remove(at);
-                    tape.release_bytes(&mut memory, kept.at, kept.bytes());
+                    payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
                 }
             }
-            tape.release_empty(&mut memory);
-            prop_assert!(tape.in_memory() <= segments);
+            payload_log.release_empty(&mut memory);
+            prop_assert!(payload_log.in_memory() <= segments);
             for &(k, len, ref kept) in kept.iter().skip(which as usize % 7).step_by(7) {
-                prop_assert!(read(&mut tape, &mut memory, kept) == bytes(k, len), "message {}", k);
+                prop_assert!(read(&mut payload_log, &mut memory, kept) == bytes(k, len), "message {}", k);
             }
         }
         for (_, _, kept) in kept.drain(..) {
-            tape.release_bytes(&mut memory, kept.at, kept.bytes());
+            payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
         }
-        tape.reap(&mut memory, true).unwrap();
-        tape.release_empty(&mut memory);
-        prop_assert_eq!(tape.live, 0);
-        let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
-        prop_assert!(left <= 1 + tape.cold.under_way(), "the last, and what is being written");
+        payload_log.reap(&mut memory, true).unwrap();
+        payload_log.release_empty(&mut memory);
+        prop_assert_eq!(payload_log.live, 0);
+        let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
+        prop_assert!(left <= 1 + payload_log.cold.under_way(), "the last, and what is being written");
     }
 }
 
@@ -131,11 +131,11 @@ proptest! {
         lens in prop::collection::vec((prop_oneof![0..300usize, 0..300_000usize], 1..130usize), 1..8),
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut tape = Tape::new(SIZE, 1 << 30, None);
+        let mut payload_log = PayloadLog::new(SIZE, 1 << 30, None);
         let (mut outbound, mut k) = (Outbound::new(2, true), 0);
         for (len, count) in lens {
             for _ in 0..if len > 300 { count % 8 } else { count } {
-                let payload = keep(&mut tape, &mut memory, &bytes(k, len));
+                let payload = keep(&mut payload_log, &mut memory, &bytes(k, len));
                 let (seq, _) = outbound.number(1, 0);
                 outbound.keep(1, Entry { context: 0, seq, payload });
                 k += 1;
@@ -143,11 +143,11 @@ proptest! {
         }
         let committed = Received { channels: vec![(0, k as u32)], missing: Vec::new() };
         for run in outbound.collect(1, &committed) {
-            tape.release(&mut memory, run);
+            payload_log.release(&mut memory, run);
         }
-        tape.release_empty(&mut memory);
-        prop_assert_eq!(tape.live, 0);
-        let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
+        payload_log.release_empty(&mut memory);
+        prop_assert_eq!(payload_log.live, 0);
+        let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
         prop_assert!(left <= 1, "{} segments are left", left);
     }
 }
@@ -155,70 +155,80 @@ proptest! {
 #[test]
 fn a_log_that_is_collected_goes_round_in_the_same_memory() {
     let mut memory = mesh(1).remove(0);
-    let mut tape = Tape::new(SIZE, 100 * SIZE, None);
+    let mut payload_log = PayloadLog::new(SIZE, 100 * SIZE, None);
     let mut kept = VecDeque::new();
     for k in 0..2000 {
-        kept.push_back(keep(&mut tape, &mut memory, &bytes(k, 10_000)));
+        kept.push_back(keep(&mut payload_log, &mut memory, &bytes(k, 10_000)));
         if kept.len() > 12 {
             let first = kept.pop_front().unwrap();
-            tape.release_bytes(&mut memory, first.at, first.bytes());
+            payload_log.release_bytes(&mut memory, first.at, first.bytes());
         }
-        assert!(tape.segments.len() <= 4 && tape.in_memory() <= 6, "message {k}");
+        assert!(payload_log.segments.len() <= 4 && payload_log.in_memory() <= 6, "message {k}");
     }
 }
 
 #[test]
 fn the_first_message_may_be_empty() {
     let mut memory = mesh(1).remove(0);
-    let mut tape = Tape::new(SIZE, 4 * SIZE, None);
-    let kept = keep(&mut tape, &mut memory, &[]);
-    assert_eq!((kept.at, read(&mut tape, &mut memory, &kept)), (0, Vec::new()));
+    let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, None);
+    let kept = keep(&mut payload_log, &mut memory, &[]);
+    assert_eq!((kept.at, read(&mut payload_log, &mut memory, &kept)), (0, Vec::new()));
 }
 
 /// Writes a message that does not fit into memory.
-fn keep_long(tape: &mut Tape, memory: &mut impl SendMemory, bytes: &[u8]) -> Result<Kept, Error> {
-    assert!(!tape.fits_at_once(bytes.len()));
-    let kept = Kept::new(0, bytes.len(), true, false, 0x2bcd);
-    tape.write_again(memory, &kept, bytes, false)
+fn keep_long(
+    payload_log: &mut PayloadLog,
+    memory: &mut impl SendMemory,
+    bytes: &[u8],
+) -> Result<LogEntry, Error> {
+    assert!(!payload_log.fits_at_once(bytes.len()));
+    let kept = LogEntry::new(0, bytes.len(), true, false, 0x2bcd);
+    payload_log.write_again(memory, &kept, bytes, false)
 }
 
 #[test]
 fn messages_of_many_times_the_memory_are_logged_and_read() {
     let mut memory = mesh(1).remove(0);
-    let mut tape = Tape::new(SIZE, 6 * SIZE, None);
-    let mut all = vec![(keep(&mut tape, &mut memory, &[7; SIZE]), vec![7; SIZE])];
+    let mut payload_log = PayloadLog::new(SIZE, 6 * SIZE, None);
+    let mut all = vec![(keep(&mut payload_log, &mut memory, &[7; SIZE]), vec![7; SIZE])];
     for (k, len) in [(1, 9 * SIZE), (2, 40 * SIZE + 1), (3, 5 * SIZE - 8), (4, 100 * SIZE)] {
         let bytes = bytes(k, len);
-        all.push((keep_long(&mut tape, &mut memory, &bytes).unwrap(), bytes));
-        all.push((keep(&mut tape, &mut memory, &[k as u8; 99]), vec![k as u8; 99]));
-        assert!(tape.in_memory() + tape.cold.under_way() <= tape.most, "message {k}");
+        all.push((keep_long(&mut payload_log, &mut memory, &bytes).unwrap(), bytes));
+        all.push((keep(&mut payload_log, &mut memory, &[k as u8; 99]), vec![k as u8; 99]));
+        assert!(
+            payload_log.in_memory() + payload_log.cold.under_way() <= payload_log.most,
+            "message {k}"
+        );
     }
     for _ in 0..2 {
         for (kept, bytes) in &all {
-            assert!(read(&mut tape, &mut memory, kept) == *bytes, "{} bytes", bytes.len());
-            assert!(tape.in_memory() + tape.cold.under_way() <= tape.most);
+            assert!(read(&mut payload_log, &mut memory, kept) == *bytes, "{} bytes", bytes.len());
+            assert!(payload_log.in_memory() + payload_log.cold.under_way() <= payload_log.most);
         }
     }
     for (kept, _) in &all {
-        tape.release_bytes(&mut memory, kept.at, kept.bytes());
+        payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
     }
-    tape.reap(&mut memory, true).unwrap();
-    tape.release_empty(&mut memory);
-    let left = tape.segments.iter().filter(|held| !held.is_given_up()).count();
+    payload_log.reap(&mut memory, true).unwrap();
+    payload_log.release_empty(&mut memory);
+    let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
     assert!(left <= 1, "{left} segments are left");
 }
 
 #[test]
 fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
     let mut memory = mesh(1).remove(0);
-    let mut tape = Tape::new(SIZE, 8 * SIZE, None);
+    let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, None);
     let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-    tape.cold = Cold::new(Some(full));
-    let kept = keep(&mut tape, &mut memory, &[7; 1000]);
-    let live = tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live;
-    let error = keep_long(&mut tape, &mut memory, &bytes(1, 40 * SIZE)).unwrap_err();
+    payload_log.cold = Cold::new(Some(full));
+    let kept = keep(&mut payload_log, &mut memory, &[7; 1000]);
+    let live = payload_log.segments.iter().map(|held| held.live).sum::<u32>() + payload_log.live;
+    let error = keep_long(&mut payload_log, &mut memory, &bytes(1, 40 * SIZE)).unwrap_err();
     let said = "the log of sent messages: writing to its file failed: No space left on device";
     assert!(error.to_string().starts_with(said), "{error}");
-    assert!(read(&mut tape, &mut memory, &kept) == vec![7; 1000]);
-    assert_eq!(tape.segments.iter().map(|held| held.live).sum::<u32>() + tape.live, live);
+    assert!(read(&mut payload_log, &mut memory, &kept) == vec![7; 1000]);
+    assert_eq!(
+        payload_log.segments.iter().map(|held| held.live).sum::<u32>() + payload_log.live,
+        live
+    );
 }
