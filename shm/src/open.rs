@@ -163,7 +163,7 @@ impl Line {
     /// Gives the process that listens at `address` a seat, if it has none yet, and begins to connect
     /// with it. Does not block: until they have met, sends to it are
     /// [`Busy`](taffrail_fabric::Refused::Busy), and if it cannot be reached,
-    /// [`failed`](taffrail_fabric::Sink::failed) tells it with
+    /// [`link`](taffrail_fabric::Sink::link) reports it as broken with
     /// [`Unreachable`](taffrail_fabric::Fault::Unreachable) or whatever else became of it. The same
     /// address has the same seat until it is [forgotten](Self::forget), also of a process that came by
     /// itself, or has failed. Its own address gives its own seat.
