@@ -137,7 +137,7 @@ impl Fabric for Loopback {
             Source::Log(LogRange { segment, at, len }) => self.read(segment, at, len).to_vec(),
             Source::User(bytes, _) => {
                 // SAFETY: as promised where the bytes were named.
-                unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) }.to_vec()
+                unsafe { bytes.as_slice() }.to_vec()
             }
         };
         self.send_copy(to, head, payload)

@@ -80,6 +80,19 @@ impl UserBytes {
         self.at
     }
 
+    /// The bytes. No bytes are an empty slice, wherever they are.
+    ///
+    /// # Safety
+    /// The operation that they were handed to has not ended: the promise of [`new`](Self::new) holds for `'a`.
+    #[inline]
+    pub unsafe fn as_slice<'a>(self) -> &'a [u8] {
+        match self.len {
+            0 => &[],
+            // SAFETY: the promise of `new`.
+            len => unsafe { std::slice::from_raw_parts(self.at, len) },
+        }
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(self) -> usize {

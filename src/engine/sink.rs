@@ -6,7 +6,7 @@ use super::kind;
 use super::log::nondeterminism::name;
 use super::policy::rx::Policy;
 use std::marker::PhantomData;
-use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_matching::Arrival;
 
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
@@ -29,6 +29,10 @@ impl<'a, P: Policy> Rx<'a, P, true> {
         Rx { core, want: Some(want), policy: PhantomData }
     }
 }
+
+// Bodies are taken as whole, whatever they are: a fabric that hands over others is not to be used with this sink.
+const _: () =
+    assert!(!<taffrail_shm::Line as Fabric>::STREAMS && !<taffrail_shm::Line as Fabric>::LEASES);
 
 impl<P: Policy, const UNPOSTED: bool> Sink for Rx<'_, P, UNPOSTED> {
     #[inline(always)]

@@ -140,7 +140,7 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
             From::Copy(bytes) => (bytes, None),
             From::User(bytes, token) => {
                 // SAFETY: the bytes stay until `sent`; by a defect longer, in tests that keep them.
-                (unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) }, *token)
+                (unsafe { bytes.as_slice() }, *token)
             }
         };
         let result = match self.inner.send(one.to, one.head, Source::Bytes(bytes)) {

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{LogRange, MemoryError, Segment, SegmentId, UserBytes};
 
@@ -17,9 +18,36 @@ pub(crate) struct LogMemory {
     adopted: FxHashMap<SegmentId, UserBytes>,
 }
 
+/// A segment of its own. Frames that wait to be sent point into it while others are written behind them, so that it is
+/// reached by its pointer alone.
 struct Own {
-    bytes: Box<[u8]>,
+    bytes: NonNull<[u8; SEGMENT]>,
     is_taken: bool,
+}
+
+// SAFETY: the segment owns its memory.
+unsafe impl Send for Own {}
+
+impl Own {
+    fn new() -> Own {
+        Own { bytes: NonNull::from(Box::leak(Box::new([0; SEGMENT]))), is_taken: true }
+    }
+
+    /// Where a range of it is.
+    ///
+    /// # Panics
+    /// If the range is outside of it.
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= SEGMENT && len <= SEGMENT - at, "{len} bytes at {at} of a segment");
+        self.bytes.as_ptr().cast::<u8>().wrapping_add(at)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::leak`, and dropped once; links that send from it are dropped before the log memory.
+        drop(unsafe { Box::from_raw(self.bytes.as_ptr()) });
+    }
 }
 
 impl LogMemory {
@@ -43,17 +71,18 @@ impl LogMemory {
     pub(crate) fn lend(&self, range: LogRange) -> UserBytes {
         let LogRange { segment, at, len } = range;
         let Some(whole) = self.adopted.get(&segment) else {
-            let bytes = self.read(range);
+            let own = &self.own[segment.0 as usize];
+            assert!(own.is_taken, "{segment:?} was released");
             // SAFETY: a segment is never moved or freed before the fabric is dropped, and written again only when
             // nothing of it waits to be sent (`take`).
-            return unsafe { UserBytes::new(bytes.as_ptr(), len) };
+            return unsafe { UserBytes::new(own.at(at, len), len) };
         };
         assert!(at <= whole.len() && len <= whole.len() - at, "{range:?} is outside of it");
         // SAFETY: inside the segment, which its owner keeps mapped, and unchanged where it was sent from.
         unsafe { UserBytes::new(whole.as_ptr().add(at), len) }
     }
 
-    /// Takes the released segment that is free the longest, if `is_idle` says that nobody uses it; else a new one.
+    /// Takes the segment that is free the longest of those released ones that `is_idle` says nobody uses; else a new one.
     ///
     /// # Errors
     /// [`MemoryError::Short`] when there are as many as there can be.
@@ -61,7 +90,8 @@ impl LogMemory {
         &mut self,
         is_idle: impl Fn(SegmentId) -> bool,
     ) -> Result<SegmentId, MemoryError> {
-        if let Some(segment) = self.free.pop_front_if(|segment| is_idle(*segment)) {
+        let idle = self.free.iter().position(|segment| is_idle(*segment));
+        if let Some(segment) = idle.and_then(|idle| self.free.remove(idle)) {
             self.own[segment.0 as usize].is_taken = true;
             return Ok(segment);
         }
@@ -73,20 +103,23 @@ impl LogMemory {
                 remedy: "checkpoint more often, or allow more segments",
             });
         }
-        self.own.push(Own { bytes: vec![0; SEGMENT].into_boxed_slice(), is_taken: true });
+        self.own.push(Own::new());
         Ok(SegmentId(self.own.len() as u32 - 1))
     }
 
     pub(crate) fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
         let own = &mut self.own[segment.0 as usize];
         assert!(own.is_taken, "{segment:?} was released");
-        own.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let to = own.at(at, bytes.len());
+        // SAFETY: `at` has found the range inside the segment, and nobody has a reference to its bytes (`&mut self`).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     pub(crate) fn read(&self, range: LogRange) -> &[u8] {
         let own = &self.own[range.segment.0 as usize];
         assert!(own.is_taken, "{:?} was released", range.segment);
-        &own.bytes[range.at..range.at + range.len]
+        // SAFETY: `at` has found the range inside the segment, which only `write` writes, with `&mut self`.
+        unsafe { std::slice::from_raw_parts(own.at(range.at, range.len), range.len) }
     }
 
     pub(crate) fn release(&mut self, segment: SegmentId) {

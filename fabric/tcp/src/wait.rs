@@ -122,6 +122,7 @@ impl Wait for TcpFabric {
         let limit = Timespec::try_from(limit).ok();
         // A signal ends the wait early, which callers reckon with.
         let _ = poll(&mut [PollFd::new(&self.watch.epoll, PollFlags::IN)], limit.as_ref());
+        self.disarm();
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

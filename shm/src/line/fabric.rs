@@ -37,7 +37,7 @@ impl Fabric for Line {
             }
             Source::User(bytes, _) => {
                 // SAFETY: as promised where the bytes were named; they are copied before this returns.
-                let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+                let bytes = unsafe { bytes.as_slice() };
                 self.send_bytes(to, head, bytes)?;
             }
         }
