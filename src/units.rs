@@ -44,8 +44,11 @@ pub fn parse_size_in(text: &str, range: RangeInclusive<u64>) -> Result<u64, Wron
     let is_one =
         !number.trim_end_matches(char::is_alphabetic).trim_end().contains([' ', '_', 'e', 'E']);
     let is_whole = !number.contains('.') || number.ends_with(char::is_alphabetic);
-    let size =
-        parser.parse_size(number).ok().filter(|size| is_one && is_whole && range.contains(size));
+    // Of more digits than a number has it may panic.
+    let digits: String = number.chars().filter(char::is_ascii_digit).collect();
+    let is_read = is_one && is_whole && digits.parse::<u64>().is_ok();
+    let size = is_read.then(|| parser.parse_size(number).ok()).flatten();
+    let size = size.filter(|size| range.contains(size));
     size.ok_or_else(|| {
         let bound = match (*range.start(), *range.end()) {
             (0, u64::MAX) => String::new(),
@@ -160,6 +163,8 @@ mod tests {
             "20E",
             "99999999999G",
             "18446744073709551616",
+            "1844674407370955161595",
+            "0.1844674407370955161595K",
             "NaN",
             "inf",
             "1.2.3K",

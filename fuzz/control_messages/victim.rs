@@ -274,11 +274,13 @@ fn dest(context: u8) -> Dest {
 /// Plain bytes that anybody may have sent.
 fn remote(region: u8, addr: Address, offset: Length, whole: Length) -> RemoteMemory {
     let mut bytes = [0; RemoteMemory::ENCODED];
-    bytes[..8].copy_from_slice(&addr.get().to_le_bytes());
-    bytes[8] = region % 4;
-    bytes[16..24].copy_from_slice(&offset.get().to_le_bytes());
-    bytes[24] = region % 4;
-    bytes[28..36].copy_from_slice(&offset.get().to_le_bytes());
-    bytes[36..].copy_from_slice(&whole.get().to_le_bytes());
+    // A key of shared memory: its length, the rail, address, region, offset; then region, offset and length.
+    bytes[0] = 25;
+    bytes[2..10].copy_from_slice(&addr.get().to_le_bytes());
+    bytes[10] = region % 4;
+    bytes[18..26].copy_from_slice(&offset.get().to_le_bytes());
+    bytes[68] = region % 4;
+    bytes[72..80].copy_from_slice(&offset.get().to_le_bytes());
+    bytes[80..].copy_from_slice(&whole.get().to_le_bytes());
     RemoteMemory::from_bytes(&bytes)
 }
