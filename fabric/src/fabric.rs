@@ -111,8 +111,8 @@ pub trait Fabric {
     /// device, whose other ends are the parent's (*abandon-in-child*). The fabric is not used afterwards.
     fn abandon_in_child(&mut self);
 
-    /// Slow checks that do not belong into every poll, such as system calls that find broken links. To be called
-    /// every few milliseconds by whoever waits. Returns how many things were handed to `sink`.
+    /// Checks that are too slow for every poll, such as system calls that find broken links. To be called
+    /// every few milliseconds during a wait. Returns how many things were handed to `sink`.
     fn check<S: Sink>(&mut self, sink: &mut S) -> usize {
         let _ = sink;
         0

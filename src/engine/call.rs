@@ -3,7 +3,8 @@
 
 use super::log::Log;
 use super::log::nondeterminism::diverged;
-use super::policy::calls::{Calls, Decision, NoLogging};
+use super::policy::NoLogging;
+use super::policy::calls::{Calls, Decision};
 use super::receive::posting;
 use super::request::Stage;
 use crate::{Ended, Endpoint, Error, Over, Pattern, Rank, Request, Status};

@@ -17,7 +17,7 @@ use super::kind;
 use super::log::Log;
 use super::named::NoMemory;
 use super::peer::Peer;
-use super::policy::calls::NoLogging;
+use super::policy::NoLogging;
 use super::policy::rx::Policy;
 use super::request::Requests;
 use super::store::Store;

@@ -4,3 +4,7 @@
 pub(crate) mod calls;
 pub(crate) mod rx;
 pub(crate) mod tx;
+
+/// The policy of a job that is not logged.
+#[derive(Default)]
+pub(crate) struct NoLogging;

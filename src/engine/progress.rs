@@ -3,7 +3,7 @@
 use super::core::{Action, Core};
 use super::log::Log;
 use super::peer::Stream;
-use super::policy::rx::NoLogging;
+use super::policy::NoLogging;
 use super::request::Stage;
 use super::sink::Rx;
 use crate::Endpoint;

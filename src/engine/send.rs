@@ -3,7 +3,7 @@
 use super::kind;
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
-use super::policy::tx::{NoLogging, send_numbered};
+use super::policy::tx::{Unlogged, send_numbered};
 use super::request::{Slot, Stage};
 use crate::{Dest, Endpoint, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, Source, UserBytes};
@@ -68,7 +68,7 @@ impl Endpoint {
         source: Source<'_>,
     ) -> Result<Option<Head>, Error> {
         let Endpoint { line, core, channels, .. } = self;
-        match send_numbered(line, &mut NoLogging(channels), core.immediate, to, kind, source) {
+        match send_numbered(line, &mut Unlogged(channels), core.immediate, to, kind, source) {
             Ok(head) => Ok(head),
             Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }

@@ -1,4 +1,4 @@
-//! Bodies that are handed over in several steps, or in buffers that can be kept.
+//! Streamed and leased bodies.
 
 use super::mesh::{Deadline, Mesh, limits, peer};
 use super::seed::Seeded;
@@ -53,7 +53,7 @@ pub fn in_part<B: Bench>(bench: &B) {
     mesh.assert_nothing_more();
 }
 
-/// Receive buffers that are kept stay as they are, also when others come and go, and when their sender has left.
+/// A leased buffer keeps its bytes until it is returned, while other messages arrive and after its sender has left.
 pub fn kept<B: Bench>(bench: &B) {
     if !B::Fabric::LEASES {
         return;
@@ -62,7 +62,7 @@ pub fn kept<B: Bench>(bench: &B) {
     mesh.seen[0].returns = false;
     let mut number = 0;
     for _ in 0..20 {
-        // Messages arrive also while as many buffers as ever are kept.
+        // Messages arrive while the sink holds all the buffers it may hold.
         for _ in 0..200 {
             mesh.send(1 + number as usize % 2, 0, numbered(number), &pattern::bytes(number, 700));
             let (_, head, bytes) = mesh.receive(0);

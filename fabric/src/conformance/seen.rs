@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     /// Rests that are under way.
     pub(crate) rests: Vec<Rest>,
     /// Receive buffers that it keeps.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<HeldLease>,
     /// It returns receive buffers now and then.
     pub(crate) returns: bool,
     last_rest: u64,
@@ -42,15 +42,15 @@ pub(crate) struct Rest {
     token: Token,
 }
 
-/// A receive buffer, and what was in it.
-pub(crate) struct Kept {
+/// A leased receive buffer, and a copy of its bytes at arrival.
+pub(crate) struct HeldLease {
     payload: Payload<'static>,
     bytes: Vec<u8>,
     lease: Lease,
 }
 
-// SAFETY: the buffer is only read, by whoever has the fabric that it belongs to.
-unsafe impl Send for Kept {}
+// SAFETY: the buffer is only read, on the thread that has its fabric.
+unsafe impl Send for HeldLease {}
 
 impl Default for Seen {
     fn default() -> Self {
@@ -89,10 +89,10 @@ impl Sink for Seen {
                 if self.kept.len() == KEPT_MAX || self.random.bool() {
                     return Take::Done;
                 }
-                // SAFETY: it is kept, and not read any more when it was returned.
+                // SAFETY: the lease is held, and the buffer is not read after its return.
                 let kept = unsafe { payload.kept() };
                 let bytes = payload.to_vec();
-                self.kept.push(Kept { payload: kept, bytes, lease: Lease(lease) });
+                self.kept.push(HeldLease { payload: kept, bytes, lease: Lease(lease) });
                 Take::Keep(Lease(lease))
             }
             Body::Stream { here, left } => self.stream(from, head, here.to_vec(), left),
@@ -172,7 +172,7 @@ impl Seen {
     pub(crate) fn return_leases<F: Fabric>(&mut self, fabric: &mut F, all: bool) {
         for at in (0..self.kept.len()).rev() {
             if all || self.random.u8(..4) == 0 {
-                let Kept { payload, bytes, lease } = self.kept.swap_remove(at);
+                let HeldLease { payload, bytes, lease } = self.kept.swap_remove(at);
                 assert!(
                     payload.to_vec() == bytes,
                     "a receive buffer was written while it was kept"
@@ -183,8 +183,8 @@ impl Seen {
     }
 }
 
-/// Polls and checks once. The number returned may include the fabric's own business, so that whoever
-/// waits knows that something moved; but all that the sink was given is in it.
+/// Polls and checks once. The number returned counts everything that the sink was given, and may count internal
+/// progress of the fabric, too.
 pub(crate) fn poll<F: Fabric>(fabric: &mut F, seen: &mut Seen) -> usize {
     seen.calls = 0;
     let polled = fabric.poll(seen);

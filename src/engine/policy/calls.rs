@@ -1,5 +1,6 @@
 //! Calls whose outcome the program does not determine: the policy is asked before, and the outcome reported to it.
 
+use super::NoLogging;
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
 use crate::engine::request::Requests;
@@ -36,10 +37,7 @@ pub(crate) trait Calls {
     fn prepare(&mut self);
 }
 
-/// Nothing is logged, and every call is free.
-#[derive(Default)]
-pub(crate) struct NoLogging;
-
+/// Every call is free.
 impl Calls for NoLogging {
     const LOGS: bool = false;
 

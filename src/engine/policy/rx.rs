@@ -1,5 +1,6 @@
 //! What the receive path asks of message logging. It is compiled once for each implementation.
 
+use super::NoLogging;
 use crate::engine::core::Core;
 use crate::engine::log::{Log, RecvRecord};
 use crate::engine::request::Requests;
@@ -20,9 +21,7 @@ pub(crate) trait Policy {
     fn received_directly(&mut self, from_any: bool, message: Name);
 }
 
-/// Nothing is logged. There is no value of this type, so the compiler removes every question to it.
-pub(crate) enum NoLogging {}
-
+/// Nobody has this policy at hand, so the compiler removes every question to it.
 impl Policy for NoLogging {
     const LOGS: bool = false;
 
@@ -33,18 +32,14 @@ impl Policy for NoLogging {
 
     #[inline(always)]
     fn is_replaying(&self) -> bool {
-        match *self {}
+        false
     }
 
     #[inline(always)]
-    fn matched(&mut self, _: &mut RecvRecord, _: Name) {
-        match *self {}
-    }
+    fn matched(&mut self, _: &mut RecvRecord, _: Name) {}
 
     #[inline(always)]
-    fn received_directly(&mut self, _: bool, _: Name) {
-        match *self {}
-    }
+    fn received_directly(&mut self, _: bool, _: Name) {}
 }
 
 impl Policy for Log {

@@ -1,6 +1,6 @@
 //! What message logging decides of a message that leaves at once: its number, and whether its bytes are kept.
 //!
-//! A message within the set, or of a job that is not logged, leaves under [`NoLogging`]; one that leaves the
+//! A message within the set, or of a job that is not logged, leaves under [`Unlogged`]; one that leaves the
 //! set under the [`Log`](super::log::Log). [`send_numbered`] is compiled once for each.
 
 use crate::engine::channels::Channels;
@@ -25,9 +25,9 @@ pub(crate) trait TxPolicy {
 }
 
 /// Nothing is kept. The numbers are those of the engine.
-pub(crate) struct NoLogging<'a>(pub(crate) &'a mut Channels);
+pub(crate) struct Unlogged<'a>(pub(crate) &'a mut Channels);
 
-impl TxPolicy for NoLogging<'_> {
+impl TxPolicy for Unlogged<'_> {
     #[inline(always)]
     fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
         Some(self.0.next(to, context))

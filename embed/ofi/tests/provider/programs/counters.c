@@ -1,4 +1,4 @@
-// Waits for a counter that nothing comes for, for so many milliseconds each time: none MS, object MS.
+// Waits for a counter that never changes, MS milliseconds at a time: none MS, object MS.
 #include "common.h"
 
 int main(int argc, char **argv) {
