@@ -14,27 +14,22 @@ mod starting;
 mod waiting;
 
 use crate::clock::Clock;
-use crate::engine::EAGER_LIMIT;
-use crate::engine::active::Handler;
 use crate::engine::call::Operation;
-use crate::engine::channels::Channels;
-use crate::engine::core::Core;
 use crate::engine::direct::Received;
 use crate::engine::heartbeat::Heartbeat;
 use crate::engine::immediate::Immediate;
-use crate::engine::loan::{Back, Buffer, Return};
+use crate::engine::loan::Buffer;
 use crate::engine::log::Log;
 use crate::engine::log::setting::Setting as Logging;
-use crate::engine::named::Named;
-use crate::engine::pool::{Block, Pool};
+use crate::engine::policy::Policy;
 use crate::engine::spin::Spin;
+use crate::engine::{EAGER_LIMIT, Engine, Sizes};
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment};
-use rustc_hash::FxHashMap;
+use active::Handler;
 use std::any::Any;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, Source, Wait};
 use taffrail_shm::{Config, Costs, Line, Setup};
@@ -67,46 +62,15 @@ const SHORTEST_PIECE: usize = 256;
 /// # Ok::<(), taffrail::Error>(())
 /// ```
 pub struct Endpoint {
-    pub(crate) line: Line,
-    pub(crate) core: Core,
-    pub(crate) channels: Channels,
-    /// Ranks that frames or fragments wait to be sent to.
-    pub(crate) peers_with_backlog: Vec<Rank>,
-    /// Bytes of long messages sent without asking since the last poll for that reason.
-    pub(crate) bytes_since_poll: usize,
-    pub(crate) back: Arc<Back>,
-    /// Empty: the memory in which `back` collects next.
-    pub(crate) came_back: Vec<Return>,
-    pub(crate) pool: Pool,
-    /// Our loans that are out: to whom, and what.
-    pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
-    pub(crate) last_loan: u64,
-    /// Receives to nowhere, of discarded messages that are still arriving.
-    pub(crate) discarding: Vec<u32>,
-    /// Memory that peers may reach by [`RemoteMemory`].
-    pub(crate) registered: HashMap<u32, (Exposed, usize)>,
-    /// Memory that peers may reach by a name.
-    pub(crate) named: FxHashMap<u64, Named>,
+    pub(crate) engine: Engine<Line, Option<Box<Log>>>,
     pub(crate) handlers: HashMap<u16, Handler>,
     /// A handler is running.
     pub(crate) handling: bool,
-    /// Bytes of a piece of a message that leaves without asking.
-    pub(crate) piece: usize,
-    /// Bytes of a piece of a message that was asked for.
-    pub(crate) long_piece: usize,
-    /// Bytes of a piece of a long message that is logged.
-    pub(crate) logged_piece: usize,
-    /// Messages of up to this many bytes leave whole, without asking.
-    pub(crate) short: usize,
     /// Idle turns before a wait gives the processor away.
     pub(crate) spin: Spin,
     /// Whose message a blocking receive has got last.
     pub(crate) last_source: Rank,
-    /// Progress calls so far, and when the peers were looked at last.
-    pub(crate) turns: u32,
     pub(crate) heartbeat: Heartbeat,
-    pub(crate) clock: Clock,
-    pub(crate) checked: Instant,
     /// When a wait began to sleep, and after how long it says what it waits for.
     pub(crate) asleep: Instant,
     pub(crate) patience: Duration,
@@ -117,17 +81,6 @@ pub struct Endpoint {
     pub(crate) is_open: bool,
     pub(crate) attached: Option<Box<dyn Any + Send>>,
 }
-
-/// The address of registered memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Exposed(pub(crate) *mut u8);
-
-// SAFETY: whoever registers memory vouches for it, for any thread that has the endpoint.
-unsafe impl Send for Exposed {}
-
-// SAFETY: raw pointers in requests belong to whoever started them and vouches for their memory, in
-// whatever thread the endpoint then is; everything else is owned.
-unsafe impl Send for Endpoint {}
 
 impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
@@ -158,34 +111,25 @@ impl Endpoint {
         let logged_piece = if is_given { piece } else { limits.max_message };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
-        let mut core = Core::new(job.size(), settings.unexpected);
-        if job.is_embedded() {
-            core.immediate = Immediate::OPEN;
-            core.expects_newcomers = true;
-        }
-        if let Some(logging) = &logging {
-            let log = Log::open(logging, job.rank(), &line, heartbeat)?;
-            core.log = Some(Box::new(log));
-        }
-        let mut endpoint = Endpoint {
-            core,
-            channels: Channels::new(job.size()),
-            peers_with_backlog: Vec::new(),
-            bytes_since_poll: 0,
-            back: Arc::new(Back::default()),
-            came_back: Vec::new(),
-            pool: Pool::default(),
-            loans: FxHashMap::default(),
-            last_loan: 0,
-            discarding: Vec::new(),
-            registered: HashMap::new(),
-            named: FxHashMap::default(),
-            handlers: HashMap::new(),
-            handling: false,
+        let log = logging.as_ref().map(|logging| Log::open(logging, job.rank(), &line, heartbeat));
+        let sizes = Sizes {
             piece,
             long_piece,
             logged_piece,
-            short: piece.min(settings.eager_max),
+            eager_max: settings.eager_max,
+            way: settings.way,
+            unexpected: settings.unexpected,
+        };
+        let policy = log.transpose()?.map(Box::new);
+        let mut engine = Engine::new(line, policy, job.size(), sizes, Clock);
+        if job.is_embedded() {
+            engine.core.immediate = Immediate::OPEN;
+            engine.core.expects_newcomers = true;
+        }
+        let mut endpoint = Endpoint {
+            engine,
+            handlers: HashMap::new(),
+            handling: false,
             spin: match settings.spin {
                 Some(turns) => Spin::fixed(turns),
                 // Nobody knows how many take part in an open job.
@@ -193,21 +137,17 @@ impl Endpoint {
                 None => Spin::fixed(20_000),
             },
             last_source: job.rank(),
-            turns: 0,
             heartbeat,
-            clock: Clock,
-            checked: Clock.now(),
             asleep: Clock.now(),
             patience: Duration::MAX,
             settings,
             addresses,
             is_open: job.is_open(),
             attached: None,
-            line,
         };
         endpoint.heartbeat.beat(0);
-        endpoint.resume()?;
-        endpoint.begin_exchange();
+        endpoint.engine.resume()?;
+        endpoint.engine.begin_exchange();
         Ok(endpoint)
     }
 
@@ -247,13 +187,13 @@ impl Endpoint {
     /// This rank.
     #[inline]
     pub fn rank(&self) -> Rank {
-        self.line.me().0
+        self.engine.rank()
     }
 
     /// How many ranks the job has.
     #[inline]
     pub fn size(&self) -> u32 {
-        self.core.peers.len() as u32
+        self.engine.size()
     }
 
     // Blocking operations.
@@ -266,7 +206,7 @@ impl Endpoint {
     #[inline]
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
-        match self.send_now(&to, Source::Bytes(data), data.len())? {
+        match self.engine.send_now(&to, Source::Bytes(data), data.len())? {
             true => Ok(()),
             false => self.send_slowly(to, data, false),
         }
@@ -291,7 +231,7 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
         // SAFETY: the borrows last until the wait is over.
-        let request = unsafe { self.start_send_vectored(to.into(), &parts)? };
+        let request = unsafe { self.engine.start_send_vectored(to.into(), &parts)? };
         self.wait_for(request).map(drop)
     }
 
@@ -303,14 +243,14 @@ impl Endpoint {
     #[inline]
     pub fn recv(&mut self, from: impl Into<Pattern>, into: &mut [u8]) -> Result<Status, Error> {
         let from = from.into();
-        self.check_pattern(&from)?;
+        self.engine.check_pattern(&from)?;
         // SAFETY: the borrow lasts until the wait is over.
         unsafe {
             let (at, room) = (into.as_mut_ptr(), into.len());
             let request = match self.receive_directly(&from, at, room) {
                 Received::Has(status) => return Ok(status),
                 Received::Posted(request) => request,
-                Received::Nothing => self.start_recv(from, at, room)?,
+                Received::Nothing => self.engine.start_recv(from, at, room)?,
             };
             self.wait_for(request)
         }
@@ -338,7 +278,7 @@ impl Endpoint {
         into: &mut [IoSliceMut<'_>],
     ) -> Result<Status, Error> {
         // SAFETY: the borrows last until the wait is over.
-        let request = unsafe { self.start_recv_vectored(from.into(), into)? };
+        let request = unsafe { self.engine.start_recv_vectored(from.into(), into)? };
         self.wait_for(request)
     }
 
@@ -367,8 +307,8 @@ impl Endpoint {
         let to = to.into();
         // SAFETY: the borrows last until both waits are over, which happens whatever fails.
         unsafe {
-            let recv = self.start_recv(from.into(), into.as_mut_ptr(), into.len())?;
-            match self.start_send(to, data.as_ptr(), data.len(), false) {
+            let recv = self.engine.start_recv(from.into(), into.as_mut_ptr(), into.len())?;
+            match self.engine.start_send(to, data.as_ptr(), data.len(), false) {
                 Ok(send) => {
                     let sent = self.wait_for(send);
                     let received = self.wait_for(recv);
@@ -384,10 +324,24 @@ impl Endpoint {
 
     // Progress.
 
+    /// One turn of the engine, and what follows from it here. Returns how many things happened.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self) -> usize {
+        let events = self.engine.turn();
+        events + self.after_turns()
+    }
+
+    /// Shows that this process goes on, and runs the handlers of active messages that have come.
+    #[inline(always)]
+    pub(crate) fn after_turns(&mut self) -> usize {
+        self.heartbeat.beat(self.engine.turns);
+        if self.engine.core.active.is_empty() { 0 } else { self.handle_active() }
+    }
+
     /// Makes progress without waiting. Returns how many things happened.
     #[inline]
     pub fn progress(&mut self) -> usize {
-        if !self.line.is_parent() {
+        if self.engine.fabric.in_child() {
             return 0;
         }
         self.turn()
@@ -397,24 +351,26 @@ impl Endpoint {
     /// readable when there is something to be made progress with, the end of a peer included. It is the endpoint's: wait for it
     /// to be readable, and do not read it.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.line.fd()
+        self.engine.fabric.fd()
     }
 
     /// Prepares a wait on [`fd`](Self::fd). `false` when something is there already: make progress
     /// instead. While messages of this rank wait for room, look again after a short time.
     pub fn arm(&mut self) -> bool {
-        if !self.line.is_parent() {
+        if self.engine.fabric.in_child() {
             return false;
         }
         // The wait must be one on the descriptor.
-        let _ = self.line.fd();
+        let _ = self.engine.fabric.fd();
         // It is readable when a peer has died as well, which no other call is sure to look at.
-        self.check() == 0 && self.peers_with_backlog.is_empty() && self.line.arm() == Arming::Armed
+        self.engine.check() == 0
+            && self.engine.peers_with_backlog.is_empty()
+            && self.engine.fabric.arm() == Arming::Armed
     }
 
     /// Bytes of shared memory that this endpoint provides.
     pub fn footprint(&self) -> usize {
-        self.line.footprint()
+        self.engine.fabric.footprint()
     }
 
     /// Which protocol is used for each peer and size, and why each other is not.
@@ -425,19 +381,19 @@ impl Endpoint {
     /// What causal logging has sent with this rank's messages since it was started; `None` where
     /// messages are not logged, or not in the causal way.
     pub fn determinants(&self) -> Option<crate::Counters> {
-        self.core.log.as_ref().and_then(|log| log.counters())
+        self.engine.core.policy.log().and_then(|log| log.counters())
     }
 
     /// Whether what this rank sends to some rank is kept, so that either is replayed without the other if it
     /// is killed: there is more than one correlated set.
     pub fn logs_payload(&self) -> bool {
-        let log = self.core.log.as_ref();
+        let log = self.engine.core.policy.log();
         log.is_some_and(|log| (0..self.size()).any(|rank| !log.is_fellow(rank)))
     }
 
     /// Refuses a buffer of another endpoint, whose regions are not ours.
     fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
-        if buffer.is_of(&self.back) {
+        if buffer.is_of(&self.engine.back) {
             return Ok(());
         }
         let block = buffer.block();
@@ -448,12 +404,12 @@ impl Endpoint {
     /// Refuses the child of a fork.
     #[inline]
     fn check_process(&self) -> Result<(), Error> {
-        if self.line.is_parent() { Ok(()) } else { Err(Error::UsedAfterFork) }
+        if !self.engine.fabric.in_child() { Ok(()) } else { Err(Error::UsedAfterFork) }
     }
 
     /// Ends a request that nobody can wait for any more.
     pub(crate) fn abandon(&mut self, request: u32) {
-        let handle = self.handle(request);
+        let handle = self.engine.handle(request);
         let _ = self.complete(Operation::Cancel(handle));
         let _ = self.wait_for(request);
     }
@@ -464,10 +420,10 @@ impl Drop for Endpoint {
     /// have finalised without that, or are gone. Peers in the same process are waited for five seconds at
     /// most, since their thread may be this one. While a panic unwinds, so are all.
     fn drop(&mut self) {
-        if !self.line.is_parent() {
+        if self.engine.fabric.in_child() {
             return;
         }
-        self.give_all_back();
+        self.engine.give_all_back();
         if !std::thread::panicking() {
             self.take_leave();
         }

@@ -4,6 +4,7 @@ mod joining;
 mod processes;
 mod waiting;
 
+use crate::engine::policy::Policy;
 pub(crate) use crate::words::{counted, say, warn};
 pub(crate) use joining::waits as joining_waits;
 pub(crate) use processes::own_rank;
@@ -20,7 +21,7 @@ const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
 
 pub(crate) fn explain(endpoint: &Endpoint) -> String {
     let mut text = String::new();
-    let limits = endpoint.line.limits(endpoint.line.me());
+    let limits = endpoint.engine.fabric.limits(endpoint.engine.fabric.me());
     let _ = writeln!(
         text,
         "rank {} of {}: {}, {} KiB of shared memory",
@@ -43,20 +44,20 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
     for rank in 0..endpoint.size() {
         let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
         let _ = writeln!(text, "to rank {rank}{me}:");
-        if let Some(fault) = &endpoint.core.peers[rank as usize].fault {
+        if let Some(fault) = &endpoint.engine.core.peers[rank as usize].fault {
             let _ = writeln!(text, "  nothing: {fault}");
             continue;
         }
         let _ = writeln!(text, "  {}", logged(endpoint, rank));
-        if endpoint.core.log.as_ref().is_some_and(|log| !log.is_fellow(rank)) {
+        if endpoint.engine.core.policy.log().is_some_and(|log| !log.is_fellow(rank)) {
             let _ = writeln!(
                 text,
                 "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
                  from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
                 limits.inline,
-                endpoint.piece,
+                endpoint.engine.sizes.piece,
                 LONG_LOGGED + 1,
-                endpoint.logged_piece,
+                endpoint.engine.sizes.logged_piece,
                 EAGER_LOGGED + 1
             );
             continue;
@@ -67,14 +68,14 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
             text,
             "  {} B - {} B: eager, one piece in the outbox",
             limits.inline + 1,
-            endpoint.piece.min(eager)
+            endpoint.engine.sizes.piece.min(eager)
         );
-        if eager > endpoint.piece {
+        if eager > endpoint.engine.sizes.piece {
             let _ = writeln!(
                 text,
                 "  {} B - {eager} B: eager, pieces of {} B in the outbox",
-                endpoint.piece + 1,
-                endpoint.piece
+                endpoint.engine.sizes.piece + 1,
+                endpoint.engine.sizes.piece
             );
         }
         announced(endpoint, &mut text, rank, eager, Reach::Kernel, "plain memory");
@@ -86,7 +87,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
 /// Whether what is sent to a rank is logged, and why.
 fn logged(endpoint: &Endpoint, rank: u32) -> String {
     let mut text = payload_logged(endpoint, rank);
-    if endpoint.core.log.as_ref().is_some_and(|log| log.is_causal()) {
+    if endpoint.engine.core.policy.log().is_some_and(|log| log.is_causal()) {
         text += "; causal: what is sent is preceded by the events that it may depend on, until the event \
                  logger has them";
     }
@@ -94,7 +95,7 @@ fn logged(endpoint: &Endpoint, rank: u32) -> String {
 }
 
 fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
-    match &endpoint.core.log {
+    match endpoint.engine.core.policy.log() {
         None => "not logged: the job was started without --logging".into(),
         Some(log) if log.is_fellow(rank) => format!(
             "events are logged, payload is not copied: it is of the same set ({}), and both fall back \
@@ -122,7 +123,7 @@ fn announced(
 ) {
     let mut said: Option<Way> = None;
     for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
-        let (way, costs) = endpoint.first_way(rank, reach, len);
+        let (way, costs) = endpoint.engine.first_way(rank, reach, len);
         if said.replace(way) == Some(way) {
             continue;
         }

@@ -19,18 +19,18 @@ pub fn read_settings(look: impl Fn(&str) -> Option<String>) -> Result<Settings, 
 impl Endpoint {
     /// Sends a message of the engine's, whatever it says, to the engine of a peer. Whether it left.
     pub fn send_anything(&mut self, to: Rank, head: Head, body: &[u8]) -> bool {
-        self.line.send(PeerId(to), head, Source::Bytes(body)).is_ok()
+        self.engine.fabric.send(PeerId(to), head, Source::Bytes(body)).is_ok()
     }
 
     /// Closes the endpoint at once, whatever waits for room.
     pub fn hang_up(mut self) {
-        self.peers_with_backlog.clear();
-        self.core.actions.clear();
+        self.engine.peers_with_backlog.clear();
+        self.engine.core.actions.clear();
     }
 
     /// Hands what has come for this rank to somebody else than its engine.
     pub fn overhear(&mut self, sink: &mut impl Sink) {
-        self.line.poll(sink);
+        self.engine.fabric.poll(sink);
     }
 
     /// How an operation is named to peers.
@@ -40,13 +40,13 @@ impl Endpoint {
 
     /// Starts a receive that finds its own memory.
     pub fn irecv_view(&mut self, from: Pattern) -> Result<Request, Error> {
-        let request = self.start_recv_view(from)?;
-        Ok(self.handle(request))
+        let request = self.engine.start_recv_view(from)?;
+        Ok(self.engine.handle(request))
     }
 
     /// What such a receive has got, if it is over.
     pub fn test_view(&mut self, request: Request) -> Result<Option<View>, Error> {
-        match self.core.requests.look(request)?.stage.is_over() {
+        match self.engine.core.requests.look(request)?.stage.is_over() {
             true => self.wait_view(request.index).map(Some),
             false => Ok(None),
         }
@@ -63,7 +63,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.receive_claimed(claimed, into, len)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.receive_claimed(claimed, into, len)? };
+        Ok(self.engine.handle(request))
     }
 }

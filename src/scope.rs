@@ -21,7 +21,7 @@ pub(crate) fn run<'env, R>(
     endpoint: &mut Endpoint,
     f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let mark = Arc::as_ptr(&endpoint.back);
+    let mark = Arc::as_ptr(&endpoint.engine.back);
     let mut scope = Scope { endpoint, mark, started: Vec::new(), buffers: PhantomData };
     let result = f(&mut scope);
     let left = scope.finish(result.is_err());
@@ -122,7 +122,7 @@ impl<'env> Scope<'_, 'env> {
 
     /// Ends what was started and not waited for. Receives are cancelled if `f` has failed.
     fn finish(&mut self, failed: bool) -> Result<(), Error> {
-        if !self.started.is_empty() && self.mark != Arc::as_ptr(&self.endpoint.back) {
+        if !self.started.is_empty() && self.mark != Arc::as_ptr(&self.endpoint.engine.back) {
             // The buffers are in use by an endpoint that is out of reach.
             crate::explain::say(
                 "the endpoint of a scope was replaced while operations were under way",

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::engine::call::{Call, Operation, Outcome};
 use crate::engine::direct::{Received, SOON, Want};
 use crate::engine::heartbeat::Heartbeat;
+use crate::engine::policy::Policy;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
 use crate::engine::view::{Landing, View};
@@ -53,7 +54,7 @@ impl Endpoint {
     fn pass(&mut self, idle: &mut Idle) {
         idle.turns += 1;
         idle.passed = idle.passed.saturating_add(1);
-        self.waits(idle.turns);
+        self.engine.waits(idle.turns);
         if idle.turns < self.spin.turns() {
             std::hint::spin_loop();
         } else {
@@ -70,21 +71,21 @@ impl Endpoint {
             return;
         }
         if idle.turns == begin {
-            (self.asleep, self.patience) = (self.clock.now(), LONG);
+            (self.asleep, self.patience) = (self.engine.clock.now(), LONG);
         }
-        if !self.peers_with_backlog.is_empty() {
+        if !self.engine.peers_with_backlog.is_empty() {
             // Room towards a peer comes without a bell, and so does what opens the gate.
             std::thread::yield_now();
             if idle.turns < begin + LOOK_EVERY {
                 return;
             }
             idle.turns = begin + 1;
-        } else if self.line.arm() == Arming::Armed {
-            self.line.sleep(NAP);
-            self.check();
+        } else if self.engine.fabric.arm() == Arming::Armed {
+            self.engine.fabric.sleep(NAP);
+            self.engine.check();
         }
-        self.end_of_any_source();
-        if self.clock.now() - self.asleep > self.patience {
+        self.engine.end_of_any_source();
+        if self.engine.clock.now() - self.asleep > self.patience {
             let seconds = self.patience.as_secs();
             let what = explain::stalled(self);
             explain::warn(&format!("{what}; nothing has happened for {seconds} s"));
@@ -95,14 +96,14 @@ impl Endpoint {
     /// Makes progress until an operation has completed.
     #[inline]
     pub(crate) fn wait_over(&mut self, request: u32) {
-        let slot = self.core.requests.get(request);
+        let slot = self.engine.core.requests.get(request);
         if slot.stage.is_over() {
             return;
         }
         let peer = slot.peer;
         let holds_back = peer != ANY && self.hold_back(peer);
         let mut idle = Idle::default();
-        while !self.core.requests.get(request).stage.is_over() {
+        while !self.engine.core.requests.get(request).stage.is_over() {
             self.turn_and_pass(&mut idle);
         }
         if holds_back {
@@ -114,9 +115,9 @@ impl Endpoint {
     #[inline]
     fn hold_back(&self, peer: Rank) -> bool {
         // If both did, each would wait for the other's lateness.
-        let holds_back = peer > self.rank() && self.line.answers_fast(PeerId(peer));
+        let holds_back = peer > self.rank() && self.engine.fabric.answers_fast(PeerId(peer));
         if holds_back {
-            self.core.peers[peer as usize].answer.await_it();
+            self.engine.core.peers[peer as usize].answer.await_it();
         }
         holds_back
     }
@@ -124,7 +125,7 @@ impl Endpoint {
     /// Learns from a wait that held back.
     #[inline]
     fn note_answer(&mut self, peer: Rank, idle: &Idle) {
-        self.core.peers[peer as usize].answer.note(idle.passed);
+        self.engine.core.peers[peer as usize].answer.note(idle.passed);
     }
 
     /// Makes progress, and passes a little time if nothing happens.
@@ -145,7 +146,9 @@ impl Endpoint {
     fn drive(&mut self, mut call: Call<'_>) -> Result<Outcome, Error> {
         let mut idle = Idle::default();
         loop {
-            if let Poll::Ready(outcome) = self.advance(&mut call) {
+            let step = self.engine.advance(&mut call);
+            self.after_turns();
+            if let Poll::Ready(outcome) = step {
                 return outcome;
             }
             self.turn_and_pass(&mut idle);
@@ -155,7 +158,9 @@ impl Endpoint {
     /// Polls for the next operation that has completed. Only a replay lets it wait.
     #[inline(always)]
     pub(crate) fn poll_completion(&mut self, turns: u32) -> Result<Over, Error> {
-        match self.poll_at_once(turns) {
+        let polled = self.engine.poll_at_once(turns);
+        self.after_turns();
+        match polled {
             Ok(over) => Ok(over),
             Err(decision) => self.poll_again(turns, decision),
         }
@@ -174,14 +179,14 @@ impl Endpoint {
     #[inline]
     pub(crate) fn wait_for(&mut self, request: u32) -> Result<Status, Error> {
         self.wait_over(request);
-        self.core.requests.finish(request)
+        self.engine.core.requests.finish(request)
     }
 
     /// Waits for a receive that finds its own memory.
     pub(crate) fn wait_view(&mut self, request: u32) -> Result<View, Error> {
         self.wait_over(request);
-        let landing = self.core.requests.get(request).extra().view.take();
-        let status = self.core.requests.finish(request)?;
+        let landing = self.engine.core.requests.get(request).extra().view.take();
+        let status = self.engine.core.requests.finish(request)?;
         Ok(View::new(landing.unwrap_or(Landing::Bytes(Vec::new())), status))
     }
 
@@ -189,7 +194,7 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn send_slowly(&mut self, to: Dest, data: &[u8], sync: bool) -> Result<(), Error> {
         // SAFETY: the borrow lasts until the wait is over, and the wait ends the request.
-        let request = unsafe { self.start_send(to, data.as_ptr(), data.len(), sync)? };
+        let request = unsafe { self.engine.start_send(to, data.as_ptr(), data.len(), sync)? };
         self.wait_for(request).map(drop)
     }
 
@@ -205,7 +210,7 @@ impl Endpoint {
         into: *mut u8,
         room: usize,
     ) -> Received {
-        if !self.core.matcher.is_idle() || !self.may_receive_directly() {
+        if !self.engine.core.matcher.is_idle() || !self.may_receive_directly() {
             return Received::Nothing;
         }
         let expected = from.source.unwrap_or(self.last_source);
@@ -214,7 +219,7 @@ impl Endpoint {
         let mut want = unsafe { Want::new(from, into, room) };
         let mut idle = Idle::default();
         while idle.turns < SOON.min(self.spin.turns()).max(1) {
-            let events = self.turn_directly(&mut want);
+            let events = self.engine.turn_directly(&mut want) + self.after_turns();
             if let Some(status) = want.status() {
                 if holds_back && status.source == expected {
                     self.note_answer(status.source, &idle);
@@ -224,7 +229,7 @@ impl Endpoint {
                 return Received::Has(status);
             }
             if let Some(request) = want.request() {
-                self.look_after(request, from);
+                self.engine.look_after(request, from);
                 return Received::Posted(request);
             }
             if events == 0 {
@@ -234,15 +239,32 @@ impl Endpoint {
         Received::Nothing
     }
 
+    /// Whether no replay has anything to say of receives, and no handler posts one meanwhile.
+    #[inline(always)]
+    fn may_receive_directly(&self) -> bool {
+        self.engine.may_receive_directly()
+            && (self.handlers.is_empty() || !self.engine.core.policy.logs())
+    }
+
+    /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
+    /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
+    /// nothing is received but what posted receives match.
+    #[doc(hidden)]
+    pub fn try_finalize(&mut self) -> bool {
+        let is_over = self.engine.try_finalize();
+        self.after_turns();
+        is_over
+    }
+
     /// Waits until everything under way is over, as [`try_finalize`](Self::try_finalize) does.
     pub(crate) fn finalize(&mut self) {
-        self.begin_to_finalize();
+        self.engine.begin_to_finalize();
         let _ = self.complete(Operation::Finalize);
     }
 
     /// Says to all that the program is over, and waits until all have said so.
     pub(crate) fn say_that_it_is_over(&mut self) {
-        if self.begin_to_leave() {
+        if self.engine.begin_to_leave() {
             let _ = self.complete(Operation::Leave);
         }
     }
@@ -251,7 +273,7 @@ impl Endpoint {
     /// here.
     pub(crate) fn take_leave(&mut self) {
         self.say_that_it_is_over();
-        self.leave();
+        self.engine.leave();
     }
 }
 

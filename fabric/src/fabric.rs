@@ -164,6 +164,24 @@ pub trait Fabric {
         let _ = (to, yes);
     }
 
+    /// Whether this process is a forked child of the one that opened the fabric, and has nothing to do with it.
+    fn in_child(&self) -> bool {
+        false
+    }
+
+    /// Whether this number has a peer. `false` only in fabrics whose peers come by their addresses, of a number
+    /// that nobody has.
+    fn knows(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        true
+    }
+
+    /// Whether a peer is known to be in this process, so that its thread may be the one that waits for it.
+    fn shares_process(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// Whether an answer to the last message sent to a peer is expected within a cache-line handover, so that a
     /// poll before that only disturbs it.
     fn answers_fast(&self, to: PeerId) -> bool {

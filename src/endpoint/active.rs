@@ -2,6 +2,10 @@
 
 use crate::engine::call::Operation;
 use crate::{AmMessage, Endpoint, Error, Rank};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What runs when an active message arrives.
+pub(crate) type Handler = Box<dyn FnMut(&mut Endpoint, AmMessage<'_>) + Send>;
 
 impl Endpoint {
     /// Sends an active message: `handler` runs at the target when it makes progress. Active
@@ -44,5 +48,32 @@ impl Endpoint {
         run: impl FnMut(&mut Endpoint, AmMessage<'_>) + Send + 'static,
     ) {
         self.handlers.insert(handler, Box::new(run));
+    }
+
+    /// Runs the handlers of what has arrived. A handler that makes progress itself does not get
+    /// into another: those messages wait until it returns.
+    #[cold]
+    pub(crate) fn handle_active(&mut self) -> usize {
+        if std::mem::replace(&mut self.handling, true) {
+            return 0;
+        }
+        let mut handled = 0;
+        while let Some((source, handler, header, payload)) = self.engine.next_active() {
+            match self.handlers.remove(&handler) {
+                Some(mut run) => {
+                    let message = AmMessage { source, header, payload: &payload };
+                    let ended = catch_unwind(AssertUnwindSafe(|| run(self, message)));
+                    self.handlers.entry(handler).or_insert(run);
+                    if let Err(panic) = ended {
+                        self.handling = false;
+                        resume_unwind(panic);
+                    }
+                }
+                None => tracing::warn!(handler, source, "active message without a handler"),
+            }
+            handled += 1;
+        }
+        self.handling = false;
+        handled
     }
 }

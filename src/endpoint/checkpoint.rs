@@ -1,6 +1,7 @@
 //! Checkpoints that a program takes of itself.
 
 use crate::engine::call::Operation;
+use crate::engine::policy::Policy;
 use crate::{Endpoint, Error};
 use std::io::IoSlice;
 
@@ -41,7 +42,7 @@ impl Endpoint {
     /// ```
     pub fn checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<bool, Error> {
         self.check_process()?;
-        if !self.begin_checkpoint()? {
+        if !self.engine.begin_checkpoint()? {
             return Ok(false);
         }
         self.complete(Operation::Checkpoint(state)).map(|_| true)
@@ -49,6 +50,6 @@ impl Endpoint {
 
     /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
     pub fn restored(&mut self) -> Option<Vec<u8>> {
-        self.core.log.as_mut().and_then(|log| log.take_restored())
+        self.engine.core.policy.log_mut().and_then(|log| log.take_restored())
     }
 }

@@ -20,7 +20,8 @@ impl Endpoint {
         self.check_process()?;
         let unreachable = |why: String| Error::Unreachable { address: address.to_owned(), why };
         if self.is_open {
-            let peer = self.line.call(address).map_err(|error| unreachable(error.to_string()))?;
+            let peer =
+                self.engine.fabric.call(address).map_err(|error| unreachable(error.to_string()))?;
             return Ok(peer.0);
         }
         let found = (0..).zip(&self.addresses).find(|(_, known)| *known == address);
@@ -31,13 +32,13 @@ impl Endpoint {
     /// job](crate::Job::open) only contexts are whose low 14 bits are zeros.
     #[inline]
     pub fn tells_context(&self, context: u16) -> bool {
-        self.core.immediate.context(context) == context
+        self.engine.core.immediate.context(context) == context
     }
 
     /// The address of a rank, if there is such a one.
     pub fn peer_address(&self, rank: Rank) -> Option<&str> {
         match self.is_open {
-            true => self.line.address_of(PeerId(rank)),
+            true => self.engine.fabric.address_of(PeerId(rank)),
             false => self.addresses.get(rank as usize).map(String::as_str),
         }
     }
@@ -52,8 +53,8 @@ impl Endpoint {
     /// messages received: its status has the rank, to be [forgotten](Self::forget). Peers that go while there is
     /// no such operation are reported by the next ones.
     pub fn watch_departures(&mut self) -> Request {
-        let request = self.core.departures.watch(&mut self.core.requests);
-        self.handle(request)
+        let request = self.engine.core.departures.watch(&mut self.engine.core.requests);
+        self.engine.handle(request)
     }
 
     /// Gives the number of a peer of an [open job](crate::Job::open) that is gone to whoever comes next.
@@ -61,42 +62,12 @@ impl Endpoint {
     /// requests that nobody has finished, views of its memory.
     pub fn forget(&mut self, rank: Rank) -> bool {
         let is_gone = |peer: &crate::engine::peer::Peer| peer.fault.is_some();
-        let gone = self.core.peers.get(rank as usize).is_some_and(is_gone);
-        if !self.is_open || !gone || self.holds_something_of(rank) {
+        let gone = self.engine.core.peers.get(rank as usize).is_some_and(is_gone);
+        if !self.is_open || !gone || self.engine.holds_something_of(rank) {
             return false;
         }
-        self.line.forget(PeerId(rank));
-        self.core.peers[rank as usize] = Default::default();
-        self.channels.forget(rank);
-        let channels: Vec<_> = self.core.matcher.channels(rank).collect();
-        for (context, _) in channels {
-            self.core.matcher.set_expected(rank, context, 0);
-        }
-        if self.core.last_gone == Some(rank) {
-            self.core.last_gone = None;
-        }
+        self.engine.fabric.forget(PeerId(rank));
+        self.engine.forget(rank);
         true
-    }
-
-    pub(crate) fn holds_something_of(&self, rank: Rank) -> bool {
-        self.core.matcher.unexpected_from(rank).next().is_some()
-            || self.core.matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
-            || self.core.requests.under_way().any(|(_, slot)| slot.peer == rank)
-            || self
-                .core
-                .requests
-                .over()
-                .any(|(_, slot)| slot.peer == rank || slot.status.source == rank)
-            || self.core.requests.under_way().any(|(_, slot)| slot.has_landed_of(rank))
-            || self.loans.values().any(|(to, _)| *to == rank)
-    }
-
-    /// Refuses a rank of an open job that nobody has.
-    #[cold]
-    pub(crate) fn check_taken(&self, rank: Rank) -> Result<(), Error> {
-        match self.is_open && self.line.address_of(PeerId(rank)).is_none() {
-            true => Err(Error::NoSuchRank { rank, size: self.size() }),
-            false => Ok(()),
-        }
     }
 }

@@ -24,7 +24,7 @@ impl Endpoint {
     /// ```
     pub fn probe(&mut self, from: impl Into<Pattern>) -> Result<Option<Status>, Error> {
         let from = from.into();
-        self.check_pattern(&from)?;
+        self.engine.check_pattern(&from)?;
         match self.complete(Operation::Probe(&from))? {
             Outcome::Seen(envelope) => Ok(Some(status(&envelope))),
             _ => Ok(None),
@@ -50,9 +50,9 @@ impl Endpoint {
     /// ```
     pub fn claim(&mut self, from: impl Into<Pattern>) -> Result<Option<Claimed>, Error> {
         let from = from.into();
-        self.check_pattern(&from)?;
+        self.engine.check_pattern(&from)?;
         match self.complete(Operation::Claim(&from))? {
-            Outcome::Claimed(id, envelope) => Ok(Some(self.claimed(id, &envelope))),
+            Outcome::Claimed(id, envelope) => Ok(Some(self.engine.claimed(id, &envelope))),
             _ => Ok(None),
         }
     }
@@ -66,7 +66,8 @@ impl Endpoint {
     /// If it was claimed at another endpoint.
     pub fn recv_claimed(&mut self, claimed: Claimed, into: &mut [u8]) -> Result<Status, Error> {
         // SAFETY: the borrow lasts until the wait is over.
-        let request = unsafe { self.receive_claimed(claimed, into.as_mut_ptr(), into.len())? };
+        let request =
+            unsafe { self.engine.receive_claimed(claimed, into.as_mut_ptr(), into.len())? };
         self.wait_for(request)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::loan::Buffer;
 use crate::engine::view::View;
-use crate::{Dest, Endpoint, Error, Pattern};
+use crate::{Denied, Dest, Endpoint, Error, Pattern, Rank};
 
 impl Endpoint {
     /// Memory that peers reach without copies in between: best for long messages, needed for loans
@@ -13,11 +13,7 @@ impl Endpoint {
     /// [`Error::Memory`], saying what was needed and what there was.
     pub fn alloc(&mut self, len: usize) -> Result<Buffer, Error> {
         self.check_process()?;
-        if self.back.any() {
-            self.bring_back();
-        }
-        let block = self.pool.take(&mut self.line, len)?;
-        Ok(Buffer::new(block, len, self.back.clone()))
+        self.engine.take_buffer(len)
     }
 
     /// Sends a buffer away without copying it: a receive by [`recv_view`](Self::recv_view) gets it
@@ -46,7 +42,13 @@ impl Endpoint {
     pub fn loan(&mut self, to: impl Into<Dest>, buffer: Buffer) -> Result<(), Error> {
         self.check_process()?;
         self.check_own(&buffer)?;
-        self.start_loan(to.into(), buffer)
+        self.engine.start_loan(to.into(), buffer)
+    }
+
+    /// Whether the kernel lets this rank read plain memory of another; the reason if not.
+    #[doc(hidden)]
+    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
+        self.engine.reads_memory_of(rank)
     }
 
     /// Receives a message of any length: of a loan a view in place, of another a private copy.
@@ -54,7 +56,7 @@ impl Endpoint {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_view(&mut self, from: impl Into<Pattern>) -> Result<View, Error> {
-        let request = self.start_recv_view(from.into())?;
+        let request = self.engine.start_recv_view(from.into())?;
         self.wait_view(request)
     }
 }

@@ -1,6 +1,6 @@
 //! Access to the memory of peers, without their help.
 
-use super::Exposed;
+use crate::engine::Exposed;
 use crate::engine::loan::Buffer;
 use crate::engine::named::{Access, Named};
 use crate::engine::one_sided::Way;
@@ -20,8 +20,8 @@ impl Endpoint {
         self.check_process()?;
         // SAFETY: the caller's promise.
         let buf = unsafe { UserBuf::new(at, len) };
-        let region = self.line.register(Memory::host(buf))?;
-        self.registered.insert(region.0, (Exposed(at), len));
+        let region = self.engine.fabric.register(Memory::host(buf))?;
+        self.engine.registered.insert(region.0, (Exposed(at), len));
         Ok(region)
     }
 
@@ -31,7 +31,7 @@ impl Endpoint {
     /// [`Error::Memory`] when there is no such region.
     pub fn deregister(&mut self, region: RegionId) -> Result<(), Error> {
         self.check_process()?;
-        self.unregister(region)
+        self.engine.unregister(region)
     }
 
     /// What rank `to` needs to reach registered memory.
@@ -41,8 +41,8 @@ impl Endpoint {
     pub fn remote_memory(&mut self, to: Rank, region: RegionId) -> Result<RemoteMemory, Error> {
         self.check_process()?;
         let unknown = taffrail_fabric::MemoryError::Unknown { region: region.0, offset: 0 };
-        let (_, len) = *self.registered.get(&region.0).ok_or(unknown)?;
-        self.remote(to, region, 0, len)
+        let (_, len) = *self.engine.registered.get(&region.0).ok_or(unknown)?;
+        self.engine.remote(to, region, 0, len)
     }
 
     /// What rank `to` needs to reach a buffer.
@@ -61,7 +61,7 @@ impl Endpoint {
         self.check_process()?;
         self.check_own(buffer)?;
         let block = buffer.block();
-        self.remote(to, block.region, block.offset, buffer.len())
+        self.engine.remote(to, block.region, block.offset, buffer.len())
     }
 
     /// Reads memory of a peer, `offset` bytes in, into `into`.
@@ -97,7 +97,8 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let (at, len) = (into.as_mut_ptr(), into.len());
         // SAFETY: the borrow lasts until the wait is over.
-        let request = unsafe { self.start_one_sided(Way::Get, from, memory, offset, at, len)? };
+        let request =
+            unsafe { self.engine.start_one_sided(Way::Get, from, memory, offset, at, len)? };
         self.wait_for(request).map(drop)
     }
 
@@ -114,7 +115,8 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let (at, len) = (data.as_ptr().cast_mut(), data.len());
         // SAFETY: the borrow lasts until the wait is over, and a put only reads.
-        let request = unsafe { self.start_one_sided(Way::Put, to, memory, offset, at, len)? };
+        let request =
+            unsafe { self.engine.start_one_sided(Way::Put, to, memory, offset, at, len)? };
         self.wait_for(request).map(drop)
     }
 
@@ -135,8 +137,9 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_one_sided(Way::Get, from, memory, offset, into, len)? };
-        Ok(self.handle(request))
+        let request =
+            unsafe { self.engine.start_one_sided(Way::Get, from, memory, offset, into, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a [`put`](Self::put).
@@ -156,8 +159,9 @@ impl Endpoint {
     ) -> Result<Request, Error> {
         let at = data.cast_mut();
         // SAFETY: the caller's promise; a put only reads.
-        let request = unsafe { self.start_one_sided(Way::Put, to, memory, offset, at, len)? };
-        Ok(self.handle(request))
+        let request =
+            unsafe { self.engine.start_one_sided(Way::Put, to, memory, offset, at, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Gives a name to memory, by which peers may reach it ([`iget_named_raw`](Self::iget_named_raw)):
@@ -179,7 +183,7 @@ impl Endpoint {
         access: Access,
     ) -> Result<(), Error> {
         self.conceal(name)?;
-        self.named.insert(name, Named { at: Exposed(at), len, start, access });
+        self.engine.named.insert(name, Named { at: Exposed(at), len, start, access });
         Ok(())
     }
 
@@ -189,14 +193,14 @@ impl Endpoint {
     /// [`Error::UsedAfterFork`].
     pub fn conceal(&mut self, name: u64) -> Result<bool, Error> {
         self.check_process()?;
-        Ok(self.forget_named(name))
+        Ok(self.engine.forget_named(name))
     }
 
     /// Whether memory that we have [exposed](Self::expose) by this name is there, but does not allow this in so
     /// many bytes from `address` on.
     pub fn refuses(&self, name: u64, address: u64, len: u64, access: Access) -> bool {
-        let is_known = len > 0 && self.named.contains_key(&name);
-        is_known && self.named_memory((name, address), len, access).is_err()
+        let is_known = len > 0 && self.engine.named.contains_key(&name);
+        is_known && self.engine.named_memory((name, address), len, access).is_err()
     }
 
     /// Starts to read memory that a peer has [exposed](Self::expose) by this name, from `address` on.
@@ -233,8 +237,9 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_named(Way::Get, from, (name, address), into, len)? };
-        Ok(self.handle(request))
+        let request =
+            unsafe { self.engine.start_named(Way::Get, from, (name, address), into, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts to write memory that a peer has [exposed](Self::expose); over when it is there. A message
@@ -255,8 +260,8 @@ impl Endpoint {
     ) -> Result<Request, Error> {
         let at = data.cast_mut();
         // SAFETY: the caller's promise; a put only reads.
-        let request = unsafe { self.start_named(Way::Put, to, (name, address), at, len)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_named(Way::Put, to, (name, address), at, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts an atomic operation on memory that a peer has [exposed](Self::expose): on each element in
@@ -299,7 +304,8 @@ impl Endpoint {
         fetched: *mut u8,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_atomic(to, (name, address), atomic, operands, fetched)? };
-        Ok(self.handle(request))
+        let request =
+            unsafe { self.engine.start_atomic(to, (name, address), atomic, operands, fetched)? };
+        Ok(self.engine.handle(request))
     }
 }

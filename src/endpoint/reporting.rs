@@ -1,6 +1,7 @@
 //! Ends of operations in the order in which they come: for runtimes with a completion queue.
 
 use crate::engine::claim::Claimed;
+use crate::engine::policy::Policy;
 use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
 use std::io::IoSliceMut;
 use taffrail_fabric::{Fabric, PeerId, Source};
@@ -25,8 +26,8 @@ impl Endpoint {
     /// [`Error::StaleRequest`].
     #[inline]
     pub fn report(&mut self, request: Request) -> Result<(), Error> {
-        self.core.requests.look(request)?;
-        self.core.requests.report(request.index);
+        self.engine.core.requests.look(request)?;
+        self.engine.core.requests.report(request.index);
         Ok(())
     }
 
@@ -97,7 +98,7 @@ impl Endpoint {
     #[inline(always)]
     pub fn take_well(&mut self, over: &Over) -> Option<(Request, Status)> {
         match over {
-            Over::Next => self.core.requests.tell_well(),
+            Over::Next => self.engine.core.requests.tell_well(),
             Over::Nothing | Over::This(_) => None,
         }
     }
@@ -107,8 +108,8 @@ impl Endpoint {
     pub fn take_ended(&mut self, over: Over) -> Option<(Request, Completion)> {
         match over {
             Over::Nothing => None,
-            Over::Next => self.core.requests.tell_next(),
-            Over::This(request) => Some((request, self.core.requests.tell(request))),
+            Over::Next => self.engine.core.requests.tell_next(),
+            Over::This(request) => Some((request, self.engine.core.requests.tell(request))),
         }
     }
 
@@ -155,7 +156,7 @@ impl Endpoint {
     ) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
         let bytes = unsafe { crate::engine::send::bytes(data, len) };
-        self.send_now(to, Source::Bytes(bytes), len)
+        self.engine.send_now(to, Source::Bytes(bytes), len)
     }
 
     /// The second half, of a message for which there was no room: it is copied.
@@ -172,7 +173,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        self.send_copy(*to, unsafe { crate::engine::send::bytes(data, len) })
+        self.engine.send_copy(*to, unsafe { crate::engine::send::bytes(data, len) })
     }
 
     /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;
@@ -192,13 +193,13 @@ impl Endpoint {
         data: *const u8,
         len: usize,
     ) -> Result<bool, Error> {
-        let Some(log) = &self.core.log else {
+        let Some(log) = self.engine.core.policy.log() else {
             // SAFETY: the caller's promise.
             return unsafe { self.inject_at_once(to, data, len) };
         };
-        self.check_dest(to)?;
+        self.engine.check_dest(to)?;
         // What leaves the set is copied in any case.
-        if log.is_fellow(to.rank) && len > self.line.limits(PeerId(to.rank)).inline {
+        if log.is_fellow(to.rank) && len > self.engine.fabric.limits(PeerId(to.rank)).inline {
             return Ok(false);
         }
         // SAFETY: the caller's promise.
@@ -208,7 +209,7 @@ impl Endpoint {
     /// How many messages and parts of such wait for room towards a rank; those that were
     /// [injected](Self::inject) are copies.
     pub fn waiting(&self, to: Rank) -> usize {
-        self.core.peers.get(to as usize).map_or(0, |peer| peer.frames().len())
+        self.engine.core.peers.get(to as usize).map_or(0, |peer| peer.frames().len())
     }
 
     /// Starts to receive a message that was [claimed](Self::claim).
@@ -228,8 +229,8 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.receive_claimed(claimed, into, len)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.receive_claimed(claimed, into, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts to receive a message that was [claimed](Self::claim) into several places, which are filled one
@@ -249,7 +250,7 @@ impl Endpoint {
         into: &mut [IoSliceMut<'_>],
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.receive_claimed_vectored(claimed, into)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.receive_claimed_vectored(claimed, into)? };
+        Ok(self.engine.handle(request))
     }
 }

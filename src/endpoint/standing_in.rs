@@ -1,6 +1,7 @@
 //! Endpoints whose program does not call: for runtimes with a thread that stands in for it.
 
 use crate::Endpoint;
+use taffrail_fabric::Fabric;
 
 /// Turns in one call.
 const TURNS: u32 = 64;
@@ -11,11 +12,11 @@ impl Endpoint {
     /// what they lack. Returns how many things happened.
     #[doc(hidden)]
     pub fn stand_in(&mut self) -> usize {
-        if !self.line.is_parent() {
+        if self.engine.fabric.in_child() {
             return 0;
         }
         let heartbeat = std::mem::take(&mut self.heartbeat);
-        let mut happened = self.check();
+        let mut happened = self.engine.check();
         for _ in 0..TURNS {
             match self.turn() {
                 0 => break,
@@ -38,8 +39,8 @@ impl Endpoint {
     /// [stands in](Self::stand_in).
     #[doc(hidden)]
     pub fn finish(&mut self) {
-        if self.line.is_parent() {
-            self.give_all_back();
+        if !self.engine.fabric.in_child() {
+            self.engine.give_all_back();
             self.say_that_it_is_over();
             self.heartbeat.end();
         }

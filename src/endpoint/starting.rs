@@ -49,8 +49,8 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_send(to, data, len, false)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_send(to, data, len, false)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a send that is over when a receive has matched the message.
@@ -67,8 +67,8 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_send(to, data, len, true)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_send(to, data, len, true)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a send gathered from several places.
@@ -85,8 +85,8 @@ impl Endpoint {
     ) -> Result<Request, Error> {
         let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_send_vectored(to, &parts)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_send_vectored(to, &parts)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a receive.
@@ -122,8 +122,8 @@ impl Endpoint {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_recv(from, into, len)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_recv(from, into, len)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a receive into several places.
@@ -139,8 +139,8 @@ impl Endpoint {
         into: &mut [IoSliceMut<'_>],
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_recv_vectored(from, into)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_recv_vectored(from, into)? };
+        Ok(self.engine.handle(request))
     }
 
     /// Starts a receive of many messages into one buffer, one behind the other, until fewer than
@@ -161,7 +161,7 @@ impl Endpoint {
         least: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.start_multi(from, into, len, least)? };
-        Ok(self.handle(request))
+        let request = unsafe { self.engine.start_multi(from, into, len, least)? };
+        Ok(self.engine.handle(request))
     }
 }

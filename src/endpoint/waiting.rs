@@ -33,7 +33,9 @@ impl Endpoint {
     #[inline]
     pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
         self.check_process()?;
-        match self.test_at_once(request) {
+        let tested = self.engine.test_at_once(request);
+        self.after_turns();
+        match tested {
             Some(result) => result,
             None => self.test_any(&[request])?.map(|(_, result)| result).transpose(),
         }
@@ -49,10 +51,10 @@ impl Endpoint {
     #[inline]
     pub fn wait(&mut self, request: Request) -> Result<Status, Error> {
         self.check_process()?;
-        if let Some(status) = self.core.requests.finish_well(request) {
+        if let Some(status) = self.engine.core.requests.finish_well(request) {
             return Ok(status);
         }
-        self.core.requests.look(request)?;
+        self.engine.core.requests.look(request)?;
         self.wait_for(request.index)
     }
 
@@ -138,7 +140,7 @@ impl Endpoint {
     /// [`Error::StaleRequest`].
     pub fn cancel(&mut self, request: Request) -> Result<bool, Error> {
         self.check_process()?;
-        self.core.requests.look(request)?;
+        self.engine.core.requests.look(request)?;
         Ok(matches!(self.complete(Operation::Cancel(request))?, Outcome::Cancelled(true)))
     }
 
@@ -166,18 +168,18 @@ impl Endpoint {
     /// ```
     pub fn landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
         self.check_process()?;
-        let next = self.next_landed(request)?;
+        let next = self.engine.next_landed(request)?;
         // Nothing lands any more when its result was taken.
-        if next.is_some() || self.core.requests.look(request).is_err() {
+        if next.is_some() || self.engine.core.requests.look(request).is_err() {
             return Ok(next);
         }
         self.turn();
-        self.next_landed(request)
+        self.engine.next_landed(request)
     }
 
     /// Refuses the child of a fork, and requests that are finished.
     fn check_requests(&mut self, requests: &[Request]) -> Result<(), Error> {
         self.check_process()?;
-        requests.iter().try_for_each(|&request| self.core.requests.look(request).map(drop))
+        requests.iter().try_for_each(|&request| self.engine.core.requests.look(request).map(drop))
     }
 }

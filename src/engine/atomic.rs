@@ -6,9 +6,11 @@ use super::kind;
 use super::named::{Access, NAMED};
 use super::request::Stage;
 use crate::arithmetic::{Atomic, AtomicOp};
-use crate::{Data, Endpoint, Error, Rank, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Data, Error, Rank, Status};
 use std::sync::{Mutex, PoisonError};
-use taffrail_fabric::Head;
+use taffrail_fabric::{Fabric, Head, SendMemory};
 
 /// In the word of an operation: the target is to answer with what was there.
 const FETCH: u64 = 1 << 16;
@@ -17,7 +19,7 @@ const FETCH: u64 = 1 << 16;
 /// time in the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Starts an operation on memory that has a name. What was there before goes to `fetched`, unless
     /// that is null.
     ///

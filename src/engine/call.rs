@@ -1,4 +1,4 @@
-//! Calls that may have to wait: a state machine each. [`advance`](Endpoint::advance) takes one as far as it gets, and
+//! Calls that may have to wait: a state machine each. [`advance`](Engine::advance) takes one as far as it gets, and
 //! never waits; `src/wait.rs` makes progress between its steps.
 
 use super::log::Log;
@@ -7,9 +7,12 @@ use super::policy::NoLogging;
 use super::policy::calls::{Calls, Decision};
 use super::receive::posting;
 use super::request::Stage;
-use crate::{Ended, Endpoint, Error, Over, Pattern, Rank, Request, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Ended, Error, Over, Pattern, Rank, Request, Status};
 use std::io::IoSlice;
 use std::task::Poll::{self, Pending, Ready};
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::Answer;
 use taffrail_matching::{Envelope, MessageId};
 
@@ -33,7 +36,7 @@ pub(crate) enum Operation<'a> {
     PollCompletion(u32),
     /// Sends an active message.
     SendActive { to: Rank, handler: u16, header: u64, payload: &'a [u8] },
-    /// Writes a checkpoint that was [begun](Endpoint::begin_checkpoint), with this state of the program.
+    /// Writes a checkpoint that was [begun](Engine::begin_checkpoint), with this state of the program.
     Checkpoint(&'a [IoSlice<'a>]),
     /// Waits until the programs of all other ranks are over.
     Leave,
@@ -77,14 +80,14 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Takes a call as far as it gets. After [`Pending`] it is to be advanced again when progress was made.
     ///
     /// # Errors
     /// Those of the call, and [`Error::Diverged`].
     #[inline]
     pub(crate) fn advance(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
-        match self.core.log.is_some() {
+        match self.core.policy.logs() {
             true => self.advance_as::<Log>(call),
             false => self.advance_as::<NoLogging>(call),
         }
@@ -93,7 +96,7 @@ impl Endpoint {
     /// A completion poll that need not wait: all but those that a replay decides, of which this is the decision.
     #[inline(always)]
     pub(crate) fn poll_at_once(&mut self, turns: u32) -> Result<Over, Decision> {
-        match self.core.log.is_some() {
+        match self.core.policy.logs() {
             true => self.poll_logged(turns),
             false => self.poll_as::<NoLogging>(turns),
         }
@@ -105,16 +108,16 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn poll_as<P: Calls>(&mut self, turns: u32) -> Result<Over, Decision> {
+    fn poll_as<C: Calls>(&mut self, turns: u32) -> Result<Over, Decision> {
         let operation = Operation::PollCompletion(turns);
-        let (policy, requests) = P::of(&mut self.core);
+        let (policy, requests) = C::of(&mut self.core);
         match policy.ask(&operation, requests) {
             Decision::Free => {}
             Decision::Skip => return Ok(Over::Nothing),
             decision => return Err(decision),
         }
-        let next = self.poll_freely::<P>(turns);
-        let (policy, requests) = P::of(&mut self.core);
+        let next = self.poll_freely::<C>(turns);
+        let (policy, requests) = C::of(&mut self.core);
         match next {
             Some(request) => {
                 policy.tell(&operation, &Outcome::Next(request), requests);
@@ -134,7 +137,7 @@ impl Endpoint {
         &mut self,
         request: Request,
     ) -> Option<Result<Option<Status>, Error>> {
-        if self.core.log.is_some() {
+        if self.core.policy.logs() {
             return None;
         }
         let mut result = self.try_finish(request);
@@ -156,17 +159,17 @@ impl Endpoint {
         }
     }
 
-    fn advance_as<P: Calls>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+    fn advance_as<C: Calls>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
         let Call { operation, decided } = call;
         let decision = match decided.take() {
             Some(decision) => decision,
             None => {
-                let (policy, requests) = P::of(&mut self.core);
+                let (policy, requests) = C::of(&mut self.core);
                 policy.ask(operation, requests)
             }
         };
         let outcome = match decision {
-            Decision::Free => self.find::<P>(operation),
+            Decision::Free => self.find::<C>(operation),
             Decision::Skip => Ready(Ok(Outcome::Nothing)),
             Decision::Later => return Pending,
             Decision::Replayed(answer) => self.find_again(operation, answer),
@@ -178,7 +181,7 @@ impl Endpoint {
             }
             Ready(Ok(outcome)) => {
                 if let Decision::Free = decision {
-                    let (policy, requests) = P::of(&mut self.core);
+                    let (policy, requests) = C::of(&mut self.core);
                     policy.tell(operation, &outcome, requests);
                 }
                 Ready(match outcome {
@@ -191,9 +194,9 @@ impl Endpoint {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A step of an operation that finds what there is.
-    fn find<P: Calls>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
+    fn find<C: Calls>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
         let outcome = match *operation {
             Operation::Test(requests) => {
                 let mut ended = self.first_completed(requests, false)?;
@@ -221,7 +224,7 @@ impl Endpoint {
             },
             Operation::Cancel(request) => Outcome::Cancelled(self.cancel_posted(request)?),
             Operation::PollCompletion(turns) => {
-                self.poll_freely::<P>(turns).map_or(Outcome::Nothing, Outcome::Next)
+                self.poll_freely::<C>(turns).map_or(Outcome::Nothing, Outcome::Next)
             }
             Operation::SendActive { to, handler, header, payload } => {
                 match self.try_send_active(to, handler, header, payload)? {
@@ -303,7 +306,7 @@ impl Endpoint {
 
     /// A completion poll that finds what there is.
     #[inline(always)]
-    fn poll_freely<P: Calls>(&mut self, turns: u32) -> Option<Request> {
+    fn poll_freely<C: Calls>(&mut self, turns: u32) -> Option<Request> {
         let (mut left, mut idle) = (turns, false);
         loop {
             if let Some(request) = self.core.requests.ended() {
@@ -318,14 +321,14 @@ impl Endpoint {
             }
             idle = self.turn() == 0;
             left -= 1;
-            if P::LOGS && self.core.last_gone.is_some() {
+            if C::LOGS && self.core.last_gone.is_some() {
                 self.end_of_any_source();
             }
             if idle {
-                P::of(&mut self.core).0.prepare();
+                C::of(&mut self.core).0.prepare();
             }
         }
-        if P::LOGS {
+        if C::LOGS {
             self.polled_in_vain(idle);
         }
         None
@@ -345,7 +348,7 @@ impl Endpoint {
     pub(crate) fn waits(&mut self, turns: u32) {
         // What is waited for has not come yet, however much else has.
         self.core.is_ahead = false;
-        if let Some(log) = &mut self.core.log {
+        if let Some(log) = self.core.policy.log_mut() {
             match turns {
                 1 => log.prepare_event(0),
                 turns if turns.is_multiple_of(PREPARE_EVERY) => self.prepare_log(),

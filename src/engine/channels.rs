@@ -78,8 +78,8 @@ mod tests {
                 scope.spawn(move || {
                     let mut ep = job.endpoint_with(Settings::default()).unwrap();
                     let peer = 1 - ep.rank();
-                    ep.channels.set(peer, CONTEXT, START);
-                    ep.core.matcher.set_expected(peer, CONTEXT, START);
+                    ep.engine.channels.set(peer, CONTEXT, START);
+                    ep.engine.core.matcher.set_expected(peer, CONTEXT, START);
                     job.barrier().unwrap();
                     for round in 0..40usize {
                         let len = lens[round % lens.len()];
@@ -95,7 +95,7 @@ mod tests {
                         ep.sendrecv(to, &sent, from, &mut got).unwrap();
                         assert!(got == sent, "round {round}");
                     }
-                    assert_eq!(ep.channels.next(peer, CONTEXT).peek(), START.wrapping_add(40));
+                    assert_eq!(ep.engine.channels.next(peer, CONTEXT).peek(), START.wrapping_add(40));
                     job.barrier().unwrap();
                 });
             }

@@ -4,9 +4,12 @@ use super::core::{EACH, Unexpected};
 use super::loan::{Back, Return};
 use super::receive::status;
 use super::request::Stage;
-use crate::{Endpoint, Error, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Error, Status};
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_matching::{Envelope, MessageId};
 
 /// A message taken out of the queue by [`Endpoint::claim`], to be received with
@@ -43,7 +46,7 @@ impl std::fmt::Debug for Claimed {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The handle of a claimed message.
     pub(crate) fn claimed(&self, id: MessageId, envelope: &Envelope) -> Claimed {
         Claimed { id: Some(id), status: status(envelope), back: self.back.clone() }
@@ -82,7 +85,7 @@ impl Endpoint {
     }
 
     fn check_claimed(&self, claimed: &Claimed) -> Result<(), Error> {
-        if !self.line.is_parent() {
+        if self.fabric.in_child() {
             return Err(Error::UsedAfterFork);
         }
         assert!(Arc::ptr_eq(&claimed.back, &self.back), "claimed at another endpoint");

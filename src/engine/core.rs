@@ -14,11 +14,11 @@ pub(crate) use delivery::put;
 use super::departures::Departures;
 use super::immediate::Immediate;
 use super::kind;
-use super::log::Log;
 use super::named::NoMemory;
 use super::peer::Peer;
 use super::policy::NoLogging;
-use super::policy::rx::Policy;
+use super::policy::Policy;
+use super::policy::rx::RxPolicy;
 use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
@@ -96,7 +96,7 @@ pub(crate) struct Active {
 }
 
 /// The state that a poll works on.
-pub(crate) struct Core {
+pub(crate) struct Core<P> {
     pub(crate) matcher: Matcher<u32, Unexpected>,
     pub(crate) requests: Requests,
     pub(crate) peers: Vec<Peer>,
@@ -107,8 +107,8 @@ pub(crate) struct Core {
     pub(crate) active: VecDeque<Active>,
     /// How contexts carry immediate data.
     pub(crate) immediate: Immediate,
-    /// Message logging, if this job has it.
-    pub(crate) log: Option<Box<Log>>,
+    /// What message logging decides.
+    pub(crate) policy: P,
     pub(crate) no_logging: NoLogging,
     /// Who lives, by what the links say.
     membership: ByLink,
@@ -135,8 +135,8 @@ const GRACE: usize = 64 << 20;
 /// Answers to a peer that it does not take, at most.
 pub(crate) const MOST_ANSWERS: usize = 1 << 18;
 
-impl Core {
-    pub(crate) fn new(size: u32, unexpected_limit: usize) -> Self {
+impl<P: Policy> Core<P> {
+    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize) -> Self {
         Core {
             matcher: Matcher::new(),
             requests: Requests::default(),
@@ -146,7 +146,7 @@ impl Core {
             put_off: VecDeque::new(),
             active: VecDeque::new(),
             immediate: Immediate::default(),
-            log: None,
+            policy,
             no_logging: NoLogging,
             membership: ByLink,
             departures: Departures::default(),
@@ -172,7 +172,7 @@ impl Core {
             return Ok(());
         }
         let len = payload.len();
-        if self.log.is_none() && kind::is_of_the_log(head.kind) {
+        if !self.policy.logs() && kind::is_of_the_log(head.kind) {
             return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
         }
         kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
@@ -240,15 +240,15 @@ impl Core {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         self.actions.push_back(Action::Read { token, result });
     }
 
-    pub(crate) fn link<P: Policy>(&mut self, peer: PeerId, event: LinkEvent) {
+    pub(crate) fn link<R: RxPolicy>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
-            (Some(Life::Dead), _) if P::LOGS => self.suspend(peer.0),
+            (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),
             (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
             (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
             (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),

@@ -2,7 +2,10 @@
 
 use super::core::Core;
 use super::request::{ANY, Requests, Stage};
-use crate::{Data, Endpoint, Rank, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Data, Error, Rank, Status};
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
 
 /// Who is gone, and the request that tells it.
 #[derive(Default)]
@@ -33,7 +36,7 @@ impl Departures {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Tells whoever watches of the next peer that is gone and has left nothing.
     #[cold]
     pub(crate) fn tell_departure(&mut self) {
@@ -47,6 +50,40 @@ impl Endpoint {
             let source = departures.untold.remove(at);
             requests.get(request).status = Status { source, tag: 0, len: 0, data: Data::NONE };
             requests.end(request);
+        }
+    }
+
+    /// Whether anything of a peer that is gone is still here: messages that nobody has received, requests that
+    /// nobody has finished, views of its memory.
+    pub(crate) fn holds_something_of(&self, rank: Rank) -> bool {
+        let Core { matcher, requests, .. } = &self.core;
+        matcher.unexpected_from(rank).next().is_some()
+            || matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
+            || requests.under_way().any(|(_, slot)| slot.peer == rank)
+            || requests.over().any(|(_, slot)| slot.peer == rank || slot.status.source == rank)
+            || requests.under_way().any(|(_, slot)| slot.has_landed_of(rank))
+            || self.loans.values().any(|(to, _)| *to == rank)
+    }
+
+    /// Gives the number of a peer that is gone, and has left nothing, to whoever comes next.
+    pub(crate) fn forget(&mut self, rank: Rank) {
+        self.core.peers[rank as usize] = Default::default();
+        self.channels.forget(rank);
+        let channels: Vec<_> = self.core.matcher.channels(rank).collect();
+        for (context, _) in channels {
+            self.core.matcher.set_expected(rank, context, 0);
+        }
+        if self.core.last_gone == Some(rank) {
+            self.core.last_gone = None;
+        }
+    }
+
+    /// Refuses a rank that nobody has.
+    #[cold]
+    pub(crate) fn check_taken(&self, rank: Rank) -> Result<(), Error> {
+        match self.fabric.knows(PeerId(rank)) {
+            true => Ok(()),
+            false => Err(Error::NoSuchRank { rank, size: self.size() }),
         }
     }
 }

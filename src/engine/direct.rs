@@ -10,12 +10,14 @@ use super::kind;
 use super::log::Log;
 use super::log::nondeterminism::name;
 use super::policy::NoLogging;
-use super::policy::rx::Policy;
+use super::policy::Policy;
+use super::policy::rx::RxPolicy;
 use super::receive::posting;
 use super::request::{ANY, Stage};
 use super::sink::Rx;
-use crate::{Data, Endpoint, Pattern, Rank, Status};
-use taffrail_fabric::{Fabric, Head, Payload};
+use crate::engine::Engine;
+use crate::{Data, Pattern, Rank, Status};
+use taffrail_fabric::{Fabric, Head, Payload, SendMemory};
 use taffrail_matching::Posting;
 
 /// Idle turns after which the receive is posted, and the wait may become a long one.
@@ -72,10 +74,10 @@ impl Want {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Whether this message is the one for the receive that is not posted. If it is not, that is posted.
     #[inline(always)]
-    pub(super) fn take_unposted<P: Policy>(
+    pub(super) fn take_unposted<R: RxPolicy>(
         &mut self,
         want: &mut Want,
         from: u32,
@@ -92,7 +94,7 @@ impl Core {
                 unsafe { payload.copy_to(want.into, want.room) };
                 (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
                 (want.source, want.has_come) = (from, true);
-                if let Some((policy, _)) = P::of(self) {
+                if let Some((policy, _)) = R::of(self) {
                     policy.received_directly(want.posting.source.is_none(), name(&env));
                 }
                 return true;
@@ -109,7 +111,7 @@ impl Core {
         let request =
             self.requests.start(Stage::Posted, source.unwrap_or(ANY), want.into, want.room);
         let slot = self.requests.get(request);
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.policy.log_mut() {
             // A rank that is replayed does not come here.
             log.posted(&mut slot.record, &Pattern { source, context, tag, ignore });
         }
@@ -120,7 +122,7 @@ impl Core {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Ends a receive that was posted if nobody is left to send anything for it.
     #[cold]
     pub(crate) fn look_after(&mut self, request: u32, from: &Pattern) {
@@ -136,23 +138,23 @@ impl Endpoint {
     /// they keep their numbers.
     #[inline]
     pub(crate) fn may_receive_directly(&self) -> bool {
-        match &self.core.log {
+        match self.core.policy.log() {
             None => true,
-            Some(log) => log.incarnation == 0 && self.handlers.is_empty(),
+            Some(log) => log.incarnation == 0,
         }
     }
 
     #[inline(always)]
     pub(crate) fn turn_directly(&mut self, want: &mut Want) -> usize {
-        match self.core.log.is_some() {
+        match self.core.policy.logs() {
             true => self.turn_directly_by::<Log>(want),
             false => self.turn_directly_by::<NoLogging>(want),
         }
     }
 
     #[inline(never)]
-    fn turn_directly_by<P: Policy>(&mut self, want: &mut Want) -> usize {
-        let events = self.line.poll(&mut Rx::<P, true>::with_unposted(&mut self.core, want));
+    fn turn_directly_by<R: RxPolicy>(&mut self, want: &mut Want) -> usize {
+        let events = self.fabric.poll(&mut Rx::<P, R, true>::with_unposted(&mut self.core, want));
         self.follow(events)
     }
 }

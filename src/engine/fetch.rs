@@ -4,15 +4,19 @@
 
 use super::core::{Action, Announcement, Unexpected};
 use super::kind;
-use super::loan::{Borrowed, Offer, Return};
+use super::loan::{Borrowed, Buffer, Offer, Return};
 use super::peer::Timed;
 use super::request::Stage;
 use super::view::Landing;
 use super::ways::{WAYS, Way, Ways};
-use crate::{Endpoint, Error, Rank};
-use taffrail_fabric::{Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, Token, UserBuf};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Error, Rank};
+use taffrail_fabric::{
+    Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
+};
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to move the message that `request` has matched.
     pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
         let slot = self.core.requests.get(request);
@@ -28,12 +32,12 @@ impl Endpoint {
             self.core.acknowledge(from, announcement.name);
             return self.core.complete(request);
         }
-        if from == self.line.me().0 {
+        if from == self.fabric.me().0 {
             return self.core.copy_own(request, announcement.name, want);
         }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
         let key = announcement.key.filter(|_| !scattered);
-        let reach = key.map(|key| self.line.reach(PeerId(from), &key));
+        let reach = key.map(|key| self.fabric.reach(PeerId(from), &key));
         let mapped = reach == Some(Reach::Mapped);
         let way = self.choose(from, reach, want);
         let peer = &mut self.core.peers[from as usize];
@@ -49,7 +53,7 @@ impl Endpoint {
             // SAFETY: whoever posted the receive vouches for its memory until the request is
             // finished, and it is finished only when the fabric has reported the end.
             let into = unsafe { UserBuf::new(at, want) };
-            match self.line.get(PeerId(from), &key, 0, into, token) {
+            match self.fabric.get(PeerId(from), &key, 0, into, token) {
                 Ok(()) => return,
                 Err(Refused::Busy) => {
                     self.core.put_off.push_back(Action::Fetch { request, from, announcement });
@@ -68,9 +72,9 @@ impl Endpoint {
 
     /// How to move `len` bytes that are reached so, if they are.
     fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> Way {
-        let read = reach.and_then(|reach| self.line.get_cost(PeerId(from), reach).ok());
+        let read = reach.and_then(|reach| self.fabric.get_cost(PeerId(from), reach).ok());
         let mapped = reach == Some(Reach::Mapped);
-        if let Some(way) = self.settings.way.filter(|&way| way != Way::Read || read.is_some()) {
+        if let Some(way) = self.sizes.way.filter(|&way| way != Way::Read || read.is_some()) {
             return way;
         }
         let expected = self.costs_of_ways(from, read.ok_or(()), len).map(Result::ok);
@@ -78,9 +82,8 @@ impl Endpoint {
     }
 
     /// Whether the kernel lets this rank read plain memory of another; the reason if not.
-    #[doc(hidden)]
-    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
-        self.line.get_cost(PeerId(rank), Reach::Kernel).map(drop)
+    pub(crate) fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
+        self.fabric.get_cost(PeerId(rank), Reach::Kernel).map(drop)
     }
 
     /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
@@ -91,9 +94,9 @@ impl Endpoint {
         reach: Reach,
         len: usize,
     ) -> (Way, [Result<f64, Denied>; WAYS.len()]) {
-        let read = self.line.get_cost(PeerId(from), reach);
+        let read = self.fabric.get_cost(PeerId(from), reach);
         let costs = self.costs_of_ways(from, read, len);
-        let forced = self.settings.way.filter(|&way| costs[way as usize].is_ok());
+        let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
         let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
         (forced.unwrap_or_else(|| Ways::default().choose(len, expected)), costs)
     }
@@ -104,8 +107,8 @@ impl Endpoint {
         read: Result<Cost, E>,
         len: usize,
     ) -> [Result<f64, E>; WAYS.len()] {
-        let pieces = self.line.send_cost(PeerId(from)).of(len);
-        let non_temporal = self.line.non_temporal_cost(PeerId(from));
+        let pieces = self.fabric.send_cost(PeerId(from)).of(len);
+        let non_temporal = self.fabric.non_temporal_cost(PeerId(from));
         let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
         [read.map(|cost| cost.of(len)), Ok(pieces), Ok(streaming)]
     }
@@ -135,7 +138,7 @@ impl Endpoint {
     /// A read or write by the fabric ended.
     pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
-        let logged = self.core.log.is_some();
+        let logged = self.core.policy.logs();
         let Some(slot) = self.core.requests.find(request) else { return };
         if slot.generation != (token.0 >> 32) as u32 {
             return;
@@ -172,7 +175,7 @@ impl Endpoint {
     /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
     pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
         let len = self.core.requests.get(request).status.len;
-        let (at, keep) = match self.line.map(PeerId(from), &offer.key, len) {
+        let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
             Ok(mapped) => mapped,
             Err(denied) => {
                 self.give_back(from, offer.loan);
@@ -190,6 +193,15 @@ impl Endpoint {
             return self.core.complete(request);
         }
         self.core.deliver_private(request, borrowed.bytes());
+    }
+
+    /// A buffer of at least `len` bytes that peers can map.
+    pub(crate) fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
+        if self.back.any() {
+            self.bring_back();
+        }
+        let block = self.pool.take(&mut self.fabric, len)?;
+        Ok(Buffer::new(block, len, self.back.clone()))
     }
 
     /// Brings back what was dropped since the last look.
@@ -238,7 +250,7 @@ impl Endpoint {
         borrowers.sort_unstable();
         borrowers.dedup();
         for rank in borrowers {
-            if self.line.drained(PeerId(rank), self.line.incarnation(PeerId(rank))) {
+            if self.fabric.drained(PeerId(rank), self.fabric.incarnation(PeerId(rank))) {
                 self.take_back(rank);
             }
         }

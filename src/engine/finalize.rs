@@ -8,20 +8,21 @@
 use super::core::{Action, Core};
 use super::kind;
 use super::request::{Slot, Stage};
-use crate::{Endpoint, Rank};
+use crate::Rank;
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
 use std::time::Duration;
-use taffrail_fabric::{Head, PeerId};
+use taffrail_fabric::{Fabric, Head, PeerId, SendMemory};
 
 /// A peer is waited for so long if its thread may be the one that waits.
 const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
     /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
     /// nothing is received but what posted receives match.
-    #[doc(hidden)]
-    pub fn try_finalize(&mut self) -> bool {
-        if !self.line.is_parent() {
+    pub(crate) fn try_finalize(&mut self) -> bool {
+        if self.fabric.in_child() {
             return true;
         }
         self.begin_to_finalize();
@@ -52,7 +53,7 @@ impl Endpoint {
         let is_early =
             self.core.finalizing.is_none_or(|since| self.clock.now() - since < OWN_PROCESS);
         // Nobody answers for the logged messages of ranks that are gone for good.
-        let is_patient = self.core.log.is_none() && !std::thread::panicking();
+        let is_patient = !self.core.policy.logs() && !std::thread::panicking();
         let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));
         let core = &self.core;
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
@@ -63,12 +64,11 @@ impl Endpoint {
     }
 
     fn is_of_own_process(&self, peer: Rank) -> bool {
-        let own = std::process::id();
-        peer == self.rank() || self.line.process_id(PeerId(peer)) == i32::try_from(own).ok()
+        peer == self.rank() || self.fabric.shares_process(PeerId(peer))
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Tells a send that it waits in vain for its message to be received, if this rank finalises.
     #[inline]
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {

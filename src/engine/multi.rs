@@ -2,8 +2,11 @@
 
 use super::core::Core;
 use super::request::{ANY, Stage};
-use crate::{Endpoint, Error, Rank, Request, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Error, Rank, Request, Status};
 use std::collections::VecDeque;
+use taffrail_fabric::{Fabric, SendMemory};
 
 /// What is told of one of its messages.
 type PartResult = Result<Landed, Error>;
@@ -91,7 +94,7 @@ impl Multi {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The next message that a multi-receive has got. When its result was taken and there is no
     /// more, that is the last that is heard of it.
     pub(crate) fn next_landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
@@ -110,7 +113,7 @@ impl Endpoint {
 /// Ends the multi-receive `whole` early: with this error, when what it has matched is received, since
 /// until then its buffer is written.
 #[expect(clippy::expect_used, reason = "the request is a multi-receive")]
-pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
+pub(crate) fn end(core: &mut Core<impl Policy>, whole: u32, error: Error) {
     let slot = core.requests.get(whole);
     slot.post = None;
     let multi = slot.extra().multi.as_mut().expect("a multi-receive");
@@ -125,7 +128,7 @@ pub(crate) fn end(core: &mut Core, whole: u32, error: Error) {
 /// Cuts the memory for a message that has matched the multi-receive `whole`. Returns the request
 /// that receives its bytes.
 #[expect(clippy::expect_used, reason = "the request is a multi-receive")]
-pub(crate) fn allocate_part(core: &mut Core, whole: u32) -> u32 {
+pub(crate) fn allocate_part(core: &mut Core<impl Policy>, whole: u32) -> u32 {
     let slot = core.requests.get(whole);
     let (base, len, status) = (slot.at, slot.len, slot.status);
     let (post, record) = (slot.post, slot.record.of_part());
@@ -159,7 +162,7 @@ pub(crate) fn allocate_part(core: &mut Core, whole: u32) -> u32 {
 
 /// Tells the whole that one of its messages has landed, or failed.
 #[expect(clippy::expect_used, reason = "parts belong to a multi-receive")]
-pub(crate) fn part_completed(core: &mut Core, part: u32) {
+pub(crate) fn part_completed(core: &mut Core<impl Policy>, part: u32) {
     let slot = core.requests.get(part);
     let (at, status) = (slot.at, slot.status);
     let Some(whole) = slot.extra.as_ref().and_then(|e| e.part_of) else { return };

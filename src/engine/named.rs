@@ -5,9 +5,11 @@
 use super::kind;
 use super::one_sided::{MemoryName, Way};
 use super::request::Stage;
-use crate::endpoint::Exposed;
-use crate::{Data, Endpoint, Error, Rank, Status};
-use taffrail_fabric::{Fault, Head, MemoryError};
+use crate::engine::Engine;
+use crate::engine::Exposed;
+use crate::engine::policy::Policy;
+use crate::{Data, Error, Rank, Status};
+use taffrail_fabric::{Fabric, Fault, Head, MemoryError, SendMemory};
 
 /// The context of requests that name memory.
 pub(crate) const NAMED: u16 = 0x8000;
@@ -76,7 +78,7 @@ impl NoMemory {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Starts a get or put of memory that has a name.
     ///
     /// # Safety

@@ -8,10 +8,12 @@ use super::kind;
 use super::named::{Access, NAMED, NoMemory};
 use super::peer::{Queued, Stream, Waiting};
 use super::request::{Extra, Stage};
-use crate::{Dest, Endpoint, Error, Rank, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Dest, Error, Rank, Status};
 use taffrail_fabric::{
-    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, Token, UserBuf,
-    UserBytes,
+    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token,
+    UserBuf, UserBytes,
 };
 use taffrail_logging::Ticket;
 
@@ -99,7 +101,7 @@ pub(crate) struct Target {
     start: u64,
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// What rank `to` needs to reach `len` bytes of a region from `offset` on.
     pub(crate) fn remote(
         &mut self,
@@ -109,7 +111,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<RemoteMemory, Error> {
         self.check_dest(&Dest::new(to, 0))?;
-        let key = self.line.key(PeerId(to), region, offset)?;
+        let key = self.fabric.key(PeerId(to), region, offset)?;
         Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
     }
 
@@ -145,8 +147,8 @@ impl Endpoint {
         // SAFETY: the caller's promise; the request is finished only after the fabric's report.
         let (into, source) = unsafe { (UserBuf::new(at, len), UserBytes::new(at, len)) };
         let started = match way {
-            Way::Get => self.line.get(PeerId(rank), &memory.key, offset, into, token),
-            Way::Put => self.line.put(PeerId(rank), &memory.key, offset, source, token),
+            Way::Get => self.fabric.get(PeerId(rank), &memory.key, offset, into, token),
+            Way::Put => self.fabric.put(PeerId(rank), &memory.key, offset, source, token),
         };
         match started {
             Ok(()) => {}
@@ -182,7 +184,7 @@ impl Endpoint {
     /// Refuses what cannot be done, or not be logged.
     pub(crate) fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
         self.check_dest(&Dest::new(rank, 0))?;
-        let causal = self.core.log.as_ref().is_some_and(|log| log.is_causal());
+        let causal = self.core.policy.log().is_some_and(|log| log.is_causal());
         if causal && rank != self.rank() {
             self.not_logged(
                 "access to the memory of another rank, with --logging causal,",
@@ -218,7 +220,7 @@ impl Endpoint {
             return self.post_frame(to, head, &place(0, len as u64));
         }
         let head = Head { kind: kind::PUT_REQ, context, tag: name, ..Head::default() };
-        let step = self.line.limits(PeerId(to)).max_message - 24;
+        let step = self.fabric.limits(PeerId(to)).max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
             let mut body = place(from as u64, (from + now == len) as u64);
@@ -290,7 +292,7 @@ impl Endpoint {
     pub(crate) fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
         self.registered.remove(&region.0).ok_or(unknown)?;
-        self.line.deregister(region)?;
+        self.fabric.deregister(region)?;
         self.end_answers(MemoryName::Region(region.0.into()));
         Ok(())
     }

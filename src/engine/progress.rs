@@ -1,14 +1,15 @@
 //! Progress: poll the fabric, do what follows, send what waits.
 
+use super::Engine;
 use super::core::{Action, Core};
 use super::log::Log;
 use super::peer::Stream;
 use super::policy::NoLogging;
 use super::request::Stage;
 use super::sink::Rx;
-use crate::Endpoint;
+use crate::engine::policy::Policy;
 use std::time::Duration;
-use taffrail_fabric::{Fabric, Fault, PeerId};
+use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
@@ -21,18 +22,18 @@ const AHEAD: usize = 256 << 10;
 /// Time between two looks at whether the peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// One turn. Returns how many things happened.
     ///
     /// What arrives is compiled into one function, and into a second one for where it is logged.
     #[inline(always)]
     pub(crate) fn turn(&mut self) -> usize {
-        if self.core.log.is_some() { self.turn_logged() } else { self.turn_plain() }
+        if self.core.policy.logs() { self.turn_logged() } else { self.turn_plain() }
     }
 
     #[inline(never)]
     fn turn_plain(&mut self) -> usize {
-        let events = self.line.poll(&mut Rx::<NoLogging, false>::new(&mut self.core));
+        let events = self.fabric.poll(&mut Rx::<P, NoLogging, false>::new(&mut self.core));
         self.follow(events)
     }
 
@@ -41,7 +42,7 @@ impl Endpoint {
         if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
             return self.follow(0);
         }
-        let events = self.line.poll(&mut Rx::<Log, false>::new(&mut self.core));
+        let events = self.fabric.poll(&mut Rx::<P, Log, false>::new(&mut self.core));
         if events > 0 || self.core.is_ahead {
             self.core.look_how_far_ahead();
         }
@@ -61,11 +62,7 @@ impl Endpoint {
         if self.back.any() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
             self.bring_back();
         }
-        if !self.core.active.is_empty() {
-            events += self.handle_active();
-        }
         self.turns = self.turns.wrapping_add(1);
-        self.heartbeat.beat(self.turns);
         if self.turns.is_multiple_of(LOOK_EVERY) {
             events += self.check_in_time();
         }
@@ -83,9 +80,9 @@ impl Endpoint {
     #[cold]
     pub(crate) fn check(&mut self) -> usize {
         self.checked = self.clock.now();
-        let events = match self.core.log {
-            None => self.line.check(&mut Rx::<NoLogging, false>::new(&mut self.core)),
-            Some(_) => self.line.check(&mut Rx::<Log, false>::new(&mut self.core)),
+        let events = match self.core.policy.log() {
+            None => self.fabric.check(&mut Rx::<P, NoLogging, false>::new(&mut self.core)),
+            Some(_) => self.fabric.check(&mut Rx::<P, Log, false>::new(&mut self.core)),
         };
         self.act();
         self.tell_departure();
@@ -130,7 +127,7 @@ impl Endpoint {
         // A failure found above the fabric has to be told to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
         if let Some(fault) = fault {
-            self.line.disconnect(PeerId(rank), fault);
+            self.fabric.disconnect(PeerId(rank), fault);
         }
         // A process that has ended looks at nothing any more. One that has only closed its endpoint
         // may keep its views: what it has not given back is reclaimed when it lets go.
@@ -140,7 +137,7 @@ impl Endpoint {
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);
         }
-        if self.core.log.is_none() {
+        if !self.core.policy.logs() {
             self.end_of_any_source();
         }
         self.core.departures.gone(rank);
@@ -164,11 +161,11 @@ impl Endpoint {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Looks whether more was sent again than is needed now.
     #[inline]
     fn look_how_far_ahead(&mut self) {
-        if self.log.as_ref().is_some_and(|log| log.incarnation > 0) {
+        if self.policy.log().is_some_and(|log| log.incarnation > 0) {
             self.is_ahead = self.peers.iter().map(|peer| peer.held).sum::<usize>() > AHEAD;
         }
     }

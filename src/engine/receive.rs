@@ -5,14 +5,17 @@ use super::log::nondeterminism::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
 use super::view::Landing;
-use crate::{Endpoint, Error, Pattern, Request, Status};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Error, Pattern, Request, Status};
 use std::io::IoSliceMut;
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_matching::{Envelope, PostId, Posted, Posting};
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub(crate) fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
-        if !self.line.is_parent() {
+        if self.fabric.in_child() {
             return Err(Error::UsedAfterFork);
         }
         match from.source {
@@ -42,7 +45,7 @@ impl Endpoint {
 
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
-        if let Some(log) = &mut self.core.log {
+        if let Some(log) = self.core.policy.log_mut() {
             let record = &mut self.core.requests.get(request).record;
             if log.posted(record, from) && self.post_replayed(request) {
                 return;
@@ -59,7 +62,7 @@ impl Endpoint {
     pub(crate) fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
         self.core.requests.get(request).post = Some(post);
         // Where messages are logged, receives from any source are looked after when they are waited for.
-        if from.source.is_none() && self.core.log.is_some() {
+        if from.source.is_none() && self.core.policy.logs() {
             return;
         }
         if let Some(error) = self.gone(from) {
@@ -120,9 +123,9 @@ impl Endpoint {
         self.check_pattern(&from)?;
         let peer = from.source.unwrap_or(ANY);
         let request = self.core.requests.start(Stage::Posted, peer, into, len);
-        let is_logged = self.core.log.is_some();
+        let is_logged = self.core.policy.logs();
         self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
-        if let Some(log) = &mut self.core.log {
+        if let Some(log) = self.core.policy.log_mut() {
             let record = &mut self.core.requests.get(request).record;
             if log.posted_multi(record) && self.replay_multi(request, &from) {
                 return Ok(request);
@@ -159,7 +162,7 @@ impl Endpoint {
 
     /// Looks for a message without receiving it.
     pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
-        let found = |core: &mut Core| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
+        let found = |core: &mut Core<P>| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
         if let Some(envelope) = found(&mut self.core) {
             return Ok(Some(envelope));
         }
@@ -173,7 +176,7 @@ impl Endpoint {
 
     /// Refuses what cannot be logged.
     pub(crate) fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
-        if self.core.log.is_none() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
+        if !self.core.policy.logs() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
     }
 
     /// The error of a pattern that nobody is left to send anything for.
@@ -197,14 +200,14 @@ impl Endpoint {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Posts a receive, or gives it the message that waits for it: `None`, and there may be actions.
     #[inline]
     pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
         match self.matcher.post(posting, request) {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
-                if let Some(log) = &mut self.log {
+                if let Some(log) = self.policy.log_mut() {
                     log.record_match(&mut self.requests.get(request).record, name(&env));
                 }
                 self.receive_unexpected(request, env, found);

@@ -5,17 +5,19 @@ use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
 use super::policy::tx::{Unlogged, send_numbered};
 use super::request::{Slot, Stage};
-use crate::{Dest, Endpoint, Error, Rank, Request, Status};
-use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, Source, UserBytes};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::{Dest, Error, Rank, Request, Status};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Checks that a message may go to `to`.
     #[inline]
     pub(crate) fn check_dest(&self, to: &Dest) -> Result<(), Error> {
-        if !self.line.is_parent() {
+        if self.fabric.in_child() {
             return Err(Error::UsedAfterFork);
         }
         match self.core.peers.get(to.rank as usize) {
@@ -56,7 +58,7 @@ impl Endpoint {
     /// Most bytes of a message that a slot of this peer takes.
     #[inline(always)]
     pub(super) fn inline(&self, to: Rank) -> usize {
-        self.line.limits(PeerId(to)).inline
+        self.fabric.limits(PeerId(to)).inline
     }
 
     /// Hands a message, or its first piece, to the fabric. `None` when there is no room now.
@@ -67,8 +69,8 @@ impl Endpoint {
         kind: u8,
         source: Source<'_>,
     ) -> Result<Option<Head>, Error> {
-        let Endpoint { line, core, channels, .. } = self;
-        match send_numbered(line, &mut Unlogged(channels), core.immediate, to, kind, source) {
+        let Engine { fabric, core, channels, .. } = self;
+        match send_numbered(fabric, &mut Unlogged(channels), core.immediate, to, kind, source) {
             Ok(head) => Ok(head),
             Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }
@@ -78,7 +80,7 @@ impl Endpoint {
     /// and how many bytes have left. `None`: none, or it leaves otherwise.
     #[inline(never)]
     fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
-        let (piece, most) = (self.piece, self.settings.eager_max);
+        let (piece, most) = (self.sizes.piece, self.sizes.eager_max);
         let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
         if data.len() <= piece || !is_clear {
             return Ok(None);
@@ -92,7 +94,7 @@ impl Endpoint {
         let more = Head { kind: kind::EAGER_FRAG, ..Head::default() };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
         let left = rest.chunks(piece).take_while(|piece| {
-            self.line.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
+            self.fabric.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
         });
         let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
         Ok(Some((head, sent)))
@@ -216,8 +218,8 @@ impl Endpoint {
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
             true => inline - 8,
-            false if sync || data.is_some() => self.settings.eager_max.min(self.piece - 8),
-            false => self.settings.eager_max,
+            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.piece - 8),
+            false => self.sizes.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
             let rts = self.rts(to.rank, request, head, data);
@@ -250,7 +252,7 @@ impl Endpoint {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
-        let logged = self.core.log.as_ref().is_some_and(|log| !log.is_fellow(to));
+        let logged = self.core.policy.log().is_some_and(|log| !log.is_fellow(to));
         let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
@@ -272,13 +274,13 @@ impl Endpoint {
         len: usize,
     ) -> Option<taffrail_fabric::RemoteKey> {
         if let Some((region, offset)) = self.pool.find(at, len)
-            && let Ok(key) = self.line.key(PeerId(to), region, offset)
+            && let Ok(key) = self.fabric.key(PeerId(to), region, offset)
         {
             return Some(key);
         }
         // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
         let bytes = unsafe { UserBytes::new(at, len) };
-        self.line.bare_key(PeerId(to), bytes)
+        self.fabric.bare_key(PeerId(to), bytes)
     }
 
     /// Sends a buffer away.
@@ -290,11 +292,11 @@ impl Endpoint {
         }
         let key = {
             let block = buffer.block();
-            self.line.key(PeerId(to.rank), block.region, block.offset)?
+            self.fabric.key(PeerId(to.rank), block.region, block.offset)?
         };
         let word = self.core.immediate.word(to.context, to.data);
         let Some(context) =
-            word.filter(|_| self.line.reach(PeerId(to.rank), &key) == Reach::Mapped)
+            word.filter(|_| self.fabric.reach(PeerId(to.rank), &key) == Reach::Mapped)
         else {
             self.send_buffer(to, buffer);
             return Ok(());
@@ -314,7 +316,7 @@ impl Endpoint {
     #[cold]
     pub(crate) fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
         self.check_taken(to.rank)?;
-        let mut buffer = self.alloc(data.len())?;
+        let mut buffer = self.take_buffer(data.len())?;
         buffer.copy_from_slice(data);
         self.send_buffer(to, buffer);
         Ok(())

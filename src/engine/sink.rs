@@ -4,28 +4,29 @@ use super::core::Core;
 use super::direct::Want;
 use super::kind;
 use super::log::nondeterminism::name;
-use super::policy::rx::Policy;
+use super::policy::Policy;
+use super::policy::rx::RxPolicy;
 use std::marker::PhantomData;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_matching::Arrival;
 
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
-pub(crate) struct Rx<'a, P, const UNPOSTED: bool> {
-    core: &'a mut Core,
+pub(crate) struct Rx<'a, P, R, const UNPOSTED: bool> {
+    core: &'a mut Core<P>,
     want: Option<&'a mut Want>,
-    policy: PhantomData<P>,
+    policy: PhantomData<R>,
 }
 
-impl<'a, P: Policy> Rx<'a, P, false> {
+impl<'a, P: Policy, R: RxPolicy> Rx<'a, P, R, false> {
     #[inline(always)]
-    pub(crate) fn new(core: &'a mut Core) -> Self {
+    pub(crate) fn new(core: &'a mut Core<P>) -> Self {
         Rx { core, want: None, policy: PhantomData }
     }
 }
 
-impl<'a, P: Policy> Rx<'a, P, true> {
+impl<'a, P: Policy, R: RxPolicy> Rx<'a, P, R, true> {
     #[inline(always)]
-    pub(crate) fn with_unposted(core: &'a mut Core, want: &'a mut Want) -> Self {
+    pub(crate) fn with_unposted(core: &'a mut Core<P>, want: &'a mut Want) -> Self {
         Rx { core, want: Some(want), policy: PhantomData }
     }
 }
@@ -34,17 +35,17 @@ impl<'a, P: Policy> Rx<'a, P, true> {
 const _: () =
     assert!(!<taffrail_shm::Line as Fabric>::STREAMS && !<taffrail_shm::Line as Fabric>::LEASES);
 
-impl<P: Policy, const UNPOSTED: bool> Sink for Rx<'_, P, UNPOSTED> {
+impl<P: Policy, R: RxPolicy, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTED> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let payload = body.here();
         match &mut self.want {
             Some(want) if UNPOSTED => {
-                if !self.core.take_unposted::<P>(want, from.0, head, payload) {
-                    self.core.receive_apart::<P>(from.0, head, payload);
+                if !self.core.take_unposted::<R>(want, from.0, head, payload) {
+                    self.core.receive_apart::<R>(from.0, head, payload);
                 }
             }
-            _ => self.core.receive::<P>(from.0, head, payload),
+            _ => self.core.receive::<R>(from.0, head, payload),
         }
         Take::Done
     }
@@ -59,22 +60,22 @@ impl<P: Policy, const UNPOSTED: bool> Sink for Rx<'_, P, UNPOSTED> {
     }
 
     fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        self.core.link::<P>(peer, event);
+        self.core.link::<R>(peer, event);
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// A message of any kind.
     #[inline(always)]
-    fn receive<P: Policy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
-        let is_replaying = P::of(self).is_some_and(|(policy, _)| policy.is_replaying());
+    fn receive<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        let is_replaying = R::of(self).is_some_and(|(policy, _)| policy.is_replaying());
         if head.kind != kind::EAGER || is_replaying {
             return self.other_or_replayed(from, head, payload);
         }
         let env = self.envelope(from, head, payload.len() as u64);
         match self.matcher.arrive(&env) {
             Arrival::Matched(request) => {
-                if let Some((policy, requests)) = P::of(self) {
+                if let Some((policy, requests)) = R::of(self) {
                     policy.matched(&mut requests.get(request).record, name(&env));
                 }
                 self.deliver(request, &env, payload, 0);
@@ -84,7 +85,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn receive_apart<P: Policy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
-        self.receive::<P>(from, head, payload);
+    fn receive_apart<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        self.receive::<R>(from, head, payload);
     }
 }

@@ -4,10 +4,12 @@ use super::core::answers_not_taken;
 use super::kind;
 use super::peer::{Queued, Stream, Waiting};
 use super::send::{bytes, gather, source_of};
-use crate::{Endpoint, Rank};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, Source};
+use crate::Rank;
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
     pub(crate) fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
         if self.core.peers[to as usize].fault.is_some() {
@@ -16,7 +18,7 @@ impl Endpoint {
         let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
         let is_free = ticket.is_free();
         if is_free && !self.core.peers[to as usize].has_backlog() {
-            match self.line.send(PeerId(to), head, Source::Bytes(body)) {
+            match self.fabric.send(PeerId(to), head, Source::Bytes(body)) {
                 Ok(_) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
@@ -132,22 +134,22 @@ impl Endpoint {
 
     /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
-        let Endpoint { line, core, piece, .. } = self;
+        let Engine { fabric, core, sizes, .. } = self;
         let Some(front) = core.peers[to as usize].front() else { return false };
         let (result, over, request) = match &mut front.frame {
             // The gate has opened it.
             Queued::Page(_) => return false,
             Queued::Logged(leaving) => {
-                let Some(log) = &mut core.log else { return false };
-                let result = log.send_more(line, &core.requests, to, leaving, *piece);
+                let Some(log) = core.policy.log_mut() else { return false };
+                let result = log.send_more(fabric, &core.requests, to, leaving, sizes.piece);
                 (result, leaving.is_sent(), None)
             }
             Queued::Small { head, body, request } => {
-                (line.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
+                (fabric.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
             }
             Queued::Eager { head, request, sent } => {
                 let slot = core.requests.get(*request);
-                let now = (slot.len - *sent).min(*piece);
+                let now = (slot.len - *sent).min(sizes.piece);
                 let whole = (slot.len as u64).to_le_bytes();
                 let over = *sent + now == slot.len;
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
@@ -160,7 +162,7 @@ impl Endpoint {
                     _ => Head { kind: kind::EAGER_FRAG, ..Head::default() },
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
-                let result = line.send(PeerId(to), head, source_of(&parts));
+                let result = fabric.send(PeerId(to), head, source_of(&parts));
                 if result.is_ok() {
                     *sent += now;
                 }
@@ -179,25 +181,25 @@ impl Endpoint {
 
     /// Sends the next piece of a peer's first stream. `false` when there is no room.
     fn send_piece(&mut self, to: Rank) -> bool {
-        let piece = self.long_piece;
+        let piece = self.sizes.long_piece;
         let core = &mut self.core;
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to_name, streaming }) = front else { return false };
-        self.line.non_temporal(PeerId(to), streaming);
+        self.fabric.non_temporal(PeerId(to), streaming);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
         let head = Head { kind: kind::RNDV_DATA, tag: to_name, ..Head::default() };
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
-        let sent = if let (Some(place), Some(log)) = (kept, &mut core.log) {
-            log.send_piece(&mut self.line, to, head, place + slot.moved as u64, now)
+        let sent = if let (Some(place), Some(log)) = (kept, core.policy.log_mut()) {
+            log.send_piece(&mut self.fabric, to, head, place + slot.moved as u64, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
-            self.line.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
+            self.fabric.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
             let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
-            self.line.send(PeerId(to), head, Source::Bytes(bytes)).is_ok().then_some(now)
+            self.fabric.send(PeerId(to), head, Source::Bytes(bytes)).is_ok().then_some(now)
         };
         let Some(now) = sent else { return false };
         let slot = self.core.requests.get(request);

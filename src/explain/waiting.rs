@@ -1,6 +1,7 @@
 //! What a rank that waits for long waits for, in plain words.
 
 use super::processes;
+use crate::engine::policy::Policy;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::job::rank_in_address;
 use crate::words::{NAMED_MAX, counted, listed};
@@ -18,7 +19,7 @@ fn waiting(endpoint: &Endpoint) -> String {
     }
     parts.extend(unexpected(endpoint));
     parts.extend(peers(endpoint));
-    if let Some(log) = &endpoint.core.log {
+    if let Some(log) = endpoint.engine.core.policy.log() {
         parts.extend(log.waiting());
     }
     parts.join("; ")
@@ -31,9 +32,9 @@ pub(crate) fn stalled(endpoint: &Endpoint) -> String {
 
 /// Receives that no message has matched.
 fn receives(endpoint: &Endpoint) -> Option<String> {
-    let mut posted = endpoint.core.matcher.posted();
+    let mut posted = endpoint.engine.core.matcher.posted();
     // One that takes many messages is posted in case any come, and not because some are due.
-    let under_way = endpoint.core.requests.under_way();
+    let under_way = endpoint.engine.core.requests.under_way();
     let is_multi = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.multi.is_some());
     let multi: Vec<u32> = under_way.filter(|(_, s)| is_multi(s)).map(|(index, _)| index).collect();
     posted.retain(|receive| !multi.contains(&receive.token));
@@ -62,7 +63,7 @@ fn tag(tag: u64, ignore: u64) -> String {
 /// Operations that a peer has to do something for, by what that is.
 fn operations(endpoint: &Endpoint) -> Vec<String> {
     let mut all: BTreeMap<(&str, Rank), u64> = BTreeMap::new();
-    for (_, slot) in endpoint.core.requests.under_way() {
+    for (_, slot) in endpoint.engine.core.requests.under_way() {
         if let Some(what) = stage_in_words(slot) {
             *all.entry((what, slot.peer)).or_default() += 1;
         }
@@ -97,7 +98,7 @@ fn stage_in_words(slot: &Slot) -> Option<&'static str> {
 
 /// Messages that no receive takes: with the wrong tag, perhaps.
 fn unexpected(endpoint: &Endpoint) -> Option<String> {
-    let arrived = endpoint.core.matcher.unexpected();
+    let arrived = endpoint.engine.core.matcher.unexpected();
     let in_words = |from: Rank, bits: u64, len: u64| {
         format!("from {}, tag {}, {}", name(endpoint, from), tag(bits, 0), counted(len, "byte"))
     };
@@ -119,19 +120,19 @@ fn peers(endpoint: &Endpoint) -> Vec<String> {
 }
 
 fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
-    let peer = &endpoint.core.peers[rank as usize];
+    let peer = &endpoint.engine.core.peers[rank as usize];
     match &peer.fault {
         Some(Fault::Vacant) => return None,
         Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
         None => {}
     }
-    if endpoint.core.log.as_ref().is_some_and(|log| log.is_away(rank)) {
+    if endpoint.engine.core.policy.log().is_some_and(|log| log.is_away(rank)) {
         return Some(format!("rank {rank} was killed, and has not come back yet"));
     }
     if peer.is_silent {
         return Some(format!("{} has finalised", name(endpoint, rank)));
     }
-    if endpoint.line.process_id(PeerId(rank)).is_some_and(processes::is_stopped) {
+    if endpoint.engine.fabric.process_id(PeerId(rank)).is_some_and(processes::is_stopped) {
         let name = name(endpoint, rank);
         return Some(format!("{name} is stopped, by a signal or a debugger"));
     }
@@ -147,12 +148,12 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
 /// A peer, as the user knows it. In an open job its number here says nothing to anybody: its launcher has
 /// given it a rank, perhaps, in its environment, which is gone when its process has ended, and in its address.
 pub(crate) fn name(endpoint: &Endpoint, number: Rank) -> String {
-    let pid = endpoint.line.process_id(PeerId(number));
+    let pid = endpoint.engine.fabric.process_id(PeerId(number));
     let rank = match endpoint.is_open {
         false => Some(number),
         true => pid
             .and_then(processes::rank_of)
-            .or_else(|| rank_in_address(endpoint.line.address_of(PeerId(number))?)),
+            .or_else(|| rank_in_address(endpoint.engine.fabric.address_of(PeerId(number))?)),
     };
     match (rank, pid) {
         (Some(rank), Some(pid)) => format!("rank {rank} (pid {pid})"),
@@ -193,7 +194,7 @@ mod tests {
                 ends[0].irecv_raw(Pattern::any_source(9), into.as_mut_ptr().add(4), 4).unwrap();
         }
         ends[1].send(Dest::new(0, 8), b"a").unwrap();
-        while ends[0].core.matcher.counts().unexpected == 0 {
+        while ends[0].engine.core.matcher.counts().unexpected == 0 {
             ends[0].turn();
         }
         assert_eq!(

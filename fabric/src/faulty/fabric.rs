@@ -177,6 +177,18 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.non_temporal(to, yes);
     }
 
+    fn in_child(&self) -> bool {
+        self.inner.in_child()
+    }
+
+    fn knows(&self, peer: PeerId) -> bool {
+        self.inner.knows(peer)
+    }
+
+    fn shares_process(&self, peer: PeerId) -> bool {
+        self.inner.shares_process(peer)
+    }
+
     fn answers_fast(&self, to: PeerId) -> bool {
         self.inner.answers_fast(to)
     }

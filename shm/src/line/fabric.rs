@@ -120,6 +120,20 @@ impl Fabric for Line {
         self.pairs[to.index()].streaming = yes;
     }
 
+    #[inline(always)]
+    fn in_child(&self) -> bool {
+        !self.is_parent()
+    }
+
+    fn knows(&self, peer: PeerId) -> bool {
+        self.seats.is_none() || self.address_of(peer).is_some()
+    }
+
+    fn shares_process(&self, peer: PeerId) -> bool {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        peer == self.me || self.process_id(peer) == Some(own)
+    }
+
     /// An answer to what went into the mailbox comes by mail, too.
     #[inline]
     fn answers_fast(&self, to: PeerId) -> bool {

@@ -12,18 +12,18 @@ fn a_call_is_advanced_without_waiting() {
     let requests = [request];
     let mut call = Call::new(Operation::WaitAny(&requests));
     for _ in 0..3 {
-        assert!(endpoint.advance(&mut call).is_pending());
+        assert!(endpoint.engine.advance(&mut call).is_pending());
         assert_eq!(endpoint.turn(), 0, "nothing was sent");
     }
     endpoint.send(Dest::new(0, 1), b"ahoy").unwrap();
-    assert!(endpoint.advance(&mut call).is_pending(), "a step makes no progress");
+    assert!(endpoint.engine.advance(&mut call).is_pending(), "a step makes no progress");
     endpoint.turn();
-    let Ready(Ok(Outcome::Completed((0, Ok(status))))) = endpoint.advance(&mut call) else {
+    let Ready(Ok(Outcome::Completed((0, Ok(status))))) = endpoint.engine.advance(&mut call) else {
         panic!("the message is there");
     };
     assert_eq!((status.len, &into), (4, b"ahoy"));
     let mut again = Call::new(Operation::WaitAny(&requests));
-    assert!(matches!(endpoint.advance(&mut again), Ready(Err(Error::StaleRequest(_)))));
+    assert!(matches!(endpoint.engine.advance(&mut again), Ready(Err(Error::StaleRequest(_)))));
 }
 
 /// Polls are over with the first step, whatever they find.
@@ -33,14 +33,14 @@ fn polls_are_never_pending() {
     let mut endpoint = jobs[0].endpoint().unwrap();
     let from = Pattern::new(0, 1);
     for operation in [Operation::Probe(&from), Operation::Claim(&from)] {
-        let found = endpoint.advance(&mut Call::new(operation));
+        let found = endpoint.engine.advance(&mut Call::new(operation));
         assert!(matches!(found, Ready(Ok(Outcome::Nothing))));
     }
     endpoint.send(Dest::new(0, 1), b"ahoy").unwrap();
-    let seen = endpoint.advance(&mut Call::new(Operation::Probe(&from)));
+    let seen = endpoint.engine.advance(&mut Call::new(Operation::Probe(&from)));
     assert!(matches!(seen, Ready(Ok(Outcome::Seen(envelope))) if envelope.len == 4));
-    let claimed = endpoint.advance(&mut Call::new(Operation::Claim(&from)));
+    let claimed = endpoint.engine.advance(&mut Call::new(Operation::Claim(&from)));
     assert!(matches!(claimed, Ready(Ok(Outcome::Claimed(..)))));
     let poll = Operation::PollCompletion(1);
-    assert!(matches!(endpoint.advance(&mut Call::new(poll)), Ready(Ok(Outcome::Nothing))));
+    assert!(matches!(endpoint.engine.advance(&mut Call::new(poll)), Ready(Ok(Outcome::Nothing))));
 }

@@ -7,6 +7,7 @@ use crate::engine::kind;
 use crate::engine::loan::Offer;
 use crate::engine::log::Verdict;
 use crate::engine::peer::{Inflow, Landing};
+use crate::engine::policy::Policy;
 use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::engine::{EAGER_LIMIT, EAGER_LOGGED};
@@ -14,7 +15,7 @@ use crate::{Data, Error, Rank};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 use taffrail_matching::Envelope;
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Stores what arrived of a message that no receive takes yet.
     pub(crate) fn keep(
         &mut self,
@@ -97,7 +98,7 @@ impl Core {
         if self.peers[from as usize].inflow.is_some() {
             return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", head.kind));
         }
-        let most = if self.log.is_some() { EAGER_LOGGED } else { EAGER_LIMIT };
+        let most = if self.policy.logs() { EAGER_LOGGED } else { EAGER_LIMIT };
         if len > most as u64 || here as u64 >= len {
             return Err(broken("length", format!("{here}..={most}"), len));
         }

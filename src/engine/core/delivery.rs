@@ -4,13 +4,14 @@ use super::{Action, Announcement, Core, EACH, Unexpected, broken};
 use crate::clock::Clock;
 use crate::engine::kind;
 use crate::engine::peer::Landing;
+use crate::engine::policy::Policy;
 use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::{Error, Rank, Status};
 use taffrail_fabric::{Head, Payload};
 use taffrail_matching::Envelope;
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Delivers a whole message to the receive it matched.
     #[inline(always)]
     pub(crate) fn deliver(
@@ -174,7 +175,9 @@ impl Core {
             match peer.inflow.as_mut().filter(|inflow| inflow.is_into(entry)) {
                 Some(inflow) => inflow.landing = Landing::Request(request),
                 // Its sender has died, and sends it again.
-                None => self.log.iter_mut().for_each(|log| log.redirect(&env, request)),
+                None => {
+                    self.policy.log_mut().into_iter().for_each(|log| log.redirect(&env, request))
+                }
             }
             self.requests.get(request).stage = Stage::Arriving;
             self.requests.get(request).peer = env.source;
@@ -190,7 +193,7 @@ impl Core {
         slot.stage = Stage::Reading;
         slot.peer = from;
         slot.moved = 0;
-        if self.log.is_some() && self.comes_again(request) {
+        if self.policy.logs() && self.comes_again(request) {
             self.requests.get(request).stage = Stage::Cleared;
             return;
         }

@@ -2,11 +2,12 @@
 
 use super::{Action, Core, EACH, Unexpected};
 use crate::engine::peer::{Inflow, Landing};
+use crate::engine::policy::Policy;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::{Error, Rank};
 use taffrail_fabric::Fault;
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Ends everything that needs a peer which is gone.
     pub(crate) fn bury(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_some() {

@@ -5,6 +5,7 @@ use super::nondeterminism::name;
 use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
+use crate::engine::policy::Policy;
 use crate::engine::request::Stage;
 use taffrail_fabric::{Fault, Head, Payload};
 use taffrail_logging::{Reserved, Restart};
@@ -25,14 +26,14 @@ pub(crate) enum Verdict {
     Old,
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Matches a message, if it was not here before.
     ///
     /// # Errors
     /// When its number is not the next of its channel, as far as it must be.
     #[inline]
     pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        match &self.log {
+        match self.policy.log() {
             Some(log) if log.replaying => self.arrive_in_replay(env),
             _ => self.arrive_free(env),
         }
@@ -50,16 +51,16 @@ impl Core {
             Arrival::Old { .. } => self.arrive_late(env).unwrap_or(arrival),
             _ => arrival,
         };
-        if let (Arrival::Matched(request), Some(log)) = (&arrival, &mut self.log) {
+        if let (Arrival::Matched(request), Some(log)) = (&arrival, self.policy.log_mut()) {
             log.record_match(&mut self.requests.get(*request).record, name(env));
         }
         let lacks = |log: &Log| log.inbound.lacks(name(env));
         match arrival {
             Arrival::Matched(request) => Ok(Verdict::Request(request)),
             Arrival::Unmatched => Ok(Verdict::Nobody),
-            Arrival::Old { .. } if self.log.as_deref().is_some_and(lacks) => Ok(Verdict::Again),
+            Arrival::Old { .. } if self.policy.log().is_some_and(lacks) => Ok(Verdict::Again),
             // Where nothing is logged, nothing comes a second time.
-            Arrival::Old { .. } if self.log.is_some() => Ok(Verdict::Old),
+            Arrival::Old { .. } if self.policy.logs() => Ok(Verdict::Old),
             Arrival::Early { .. } | Arrival::Old { .. } => {
                 let expected = self.matcher.expected(env.source, env.context);
                 Err(broken("seq", expected, env.seq))
@@ -69,7 +70,7 @@ impl Core {
 
     #[inline(never)]
     fn arrive_in_replay(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        let Some(log) = &mut self.log else { return Ok(Verdict::Nobody) };
+        let Some(log) = self.policy.log_mut() else { return Ok(Verdict::Nobody) };
         let is_next = env.seq == self.matcher.expected(env.source, env.context);
         if (is_next || log.inbound.is_to_come(name(env)))
             && let Some(whom) = log.replay.arrived(name(env))
@@ -179,7 +180,7 @@ impl Core {
         if let Some(send) = found.waiting_send() {
             self.refuse(env.source, send);
         }
-        match (verdict, &mut self.log) {
+        match (verdict, self.policy.log_mut()) {
             (Verdict::Reserved, Some(log)) => {
                 let id = self.matcher.store_claimed(env, found);
                 log.reserved.insert(name(env), id);
@@ -203,7 +204,7 @@ impl Core {
     ) -> Result<Landing, Fault> {
         let here = payload.len() - skip;
         let whole = here as u64 == env.len;
-        let landing = self.log.as_mut().and_then(|log| log.partial.remove(&name(env)));
+        let landing = self.policy.log_mut().and_then(|log| log.partial.remove(&name(env)));
         let landing = match landing.unwrap_or(Landing::Nowhere) {
             Landing::Request(request) => {
                 let slot = self.requests.get(request);
@@ -246,14 +247,14 @@ impl Core {
 
     /// The last byte of a message that came again is here.
     fn is_whole(&mut self, env: &Envelope) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.policy.log_mut() {
             log.inbound.is_whole(name(env));
         }
     }
 
     /// The last byte of a message of several pieces is here.
     pub(crate) fn over(&mut self, from: u32, inflow: &Inflow) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.policy.log_mut() {
             log.inbound.is_whole(Self::inflow_name(from, inflow));
         }
     }
@@ -287,7 +288,7 @@ impl Core {
             return Ok(None);
         }
 
-        let Some(log) = &mut self.log else { return Ok(None) };
+        let Some(log) = self.policy.log_mut() else { return Ok(None) };
         // It stays one that lacks its bytes until these are here.
         let landing = log.partial.get(&name(env)).copied().unwrap_or(Landing::Nowhere);
         match landing {
@@ -330,7 +331,7 @@ impl Core {
 
     /// RESTART1 or RESTART2 has come.
     pub(crate) fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
-        if self.log.as_ref().is_none_or(|log| log.is_fellow(from)) {
+        if self.policy.log().is_none_or(|log| log.is_fellow(from)) {
             return Err(broken("kind", "no RESTART within a set", kind::RESTART));
         }
         let restart = Restart::decode(&payload.to_vec())
@@ -342,7 +343,7 @@ impl Core {
     /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
     /// and receives that wait for another one wait in vain.
     pub(crate) fn farewell(&mut self, from: u32) {
-        if self.log.is_none() || self.peers[from as usize].is_silent {
+        if !self.policy.logs() || self.peers[from as usize].is_silent {
             return;
         }
         self.peers[from as usize].is_silent = true;
@@ -361,7 +362,7 @@ impl Core {
     /// Whether the message that this request receives is here in part, and comes again: then there is
     /// nothing to fetch.
     pub(crate) fn comes_again(&mut self, request: u32) -> bool {
-        let Some(log) = &mut self.log else { return false };
+        let Some(log) = self.policy.log_mut() else { return false };
         let slot = self.requests.get(request);
         let Some(name) = slot.record.name(slot.peer) else { return false };
         match log.partial.get_mut(&name) {

@@ -4,10 +4,12 @@
 use super::Log;
 use super::events::Events;
 use super::setting::Setting;
+use crate::engine::Engine;
 use crate::engine::core::{Core, broken};
 use crate::engine::kind;
-use crate::{Dest, Endpoint, Rank};
-use taffrail_fabric::{Fault, Head, Payload, Source};
+use crate::engine::policy::Policy;
+use crate::{Dest, Rank};
+use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::store::Unpacked;
 use taffrail_logging::{Causal, Clocked};
@@ -65,11 +67,11 @@ impl Log {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A message is about to be sent to a peer, or to be queued for it.
     #[inline(never)]
     pub(super) fn precede_message(&mut self, to: Rank) {
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = self.core.policy.log_mut() else { return };
         if to != log.me
             && let Some(causal) = &mut log.causal
         {
@@ -82,16 +84,16 @@ impl Endpoint {
     /// something stands in its way, or nothing must go before messages.
     #[inline(never)]
     pub(super) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
-        let Some(log) = &self.core.log else { return false };
+        let Some(log) = self.core.policy.log() else { return false };
         if !log.is_causal() || !log.outbound.is_ready(to.rank) {
             return false;
         }
         self.precede(to.rank);
-        let Endpoint { line, core, .. } = self;
-        let (peer, Some(log)) = (&core.peers[to.rank as usize], &mut core.log) else {
+        let Engine { fabric, core, .. } = self;
+        let (peer, Some(log)) = (&core.peers[to.rank as usize], core.policy.log_mut()) else {
             return false;
         };
-        let sent = log.send_short(line, core.immediate, peer, to, source, len);
+        let sent = log.send_short(fabric, core.immediate, peer, to, source, len);
         if let (true, Some(causal)) = (sent, &mut log.causal) {
             causal.count_message();
         }
@@ -100,25 +102,29 @@ impl Endpoint {
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
     pub(crate) fn precede(&mut self, to: Rank) {
-        let most = self.piece.max(DETERMINANT);
-        let Some(log) = &mut self.core.log else { return };
+        let most = self.sizes.piece.max(DETERMINANT);
+        let Some(log) = self.core.policy.log_mut() else { return };
         let mut bytes = std::mem::take(&mut log.frame);
-        while let Some(log) = &mut self.core.log
+        while let Some(log) = self.core.policy.log_mut()
             && log.determinants_for(to, most, &mut bytes)
         {
             self.post_frame(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
         }
-        self.core.log.iter_mut().for_each(|log| log.frame = std::mem::take(&mut bytes));
+        self.core
+            .policy
+            .log_mut()
+            .into_iter()
+            .for_each(|log| log.frame = std::mem::take(&mut bytes));
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Determinants have come.
     ///
     /// # Errors
     /// When no peer that keeps the protocol sends these.
     pub(crate) fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
-        let causal = self.log.as_mut().and_then(|log| log.causal.as_mut());
+        let causal = self.policy.log_mut().and_then(|log| log.causal.as_mut());
         let Some(causal) = causal else {
             return Err(broken(
                 "kind",

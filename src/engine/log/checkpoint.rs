@@ -5,17 +5,19 @@ use super::events::not_set_up;
 use super::former::Former;
 use super::setting::{Estate, Setting};
 use super::{Log, nondeterminism, pages};
+use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
+use crate::engine::policy::Policy;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::words::counted;
-use crate::{Endpoint, Error, Rank, explain};
+use crate::{Error, Rank, explain};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use taffrail_fabric::{Fabric, Head, MemoryError};
+use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
 use taffrail_logging::store::{Committed, Owner, Places, Vault};
 use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
 use taffrail_matching::{Arrival, Envelope};
@@ -82,10 +84,10 @@ impl Log {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
     pub(crate) fn begin_checkpoint(&mut self) -> Result<bool, Error> {
-        let Some(log) = &mut self.core.log else { return Ok(false) };
+        let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
         // Who goes on from here has been told of nothing.
         log.poll_state.forget_drained();
         if log.vault.is_none() {
@@ -109,7 +111,7 @@ impl Endpoint {
     /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
     /// behind them.
     pub(crate) fn is_all_stable(&self) -> bool {
-        self.core.log.as_ref().is_none_or(|log| log.events.are_all_stable())
+        self.core.policy.log().is_none_or(|log| log.events.are_all_stable())
     }
 
     /// Writes a checkpoint that was begun, when all events are stable.
@@ -190,7 +192,7 @@ impl Endpoint {
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     fn side(&self, rank: Rank) -> Result<Side, Error> {
         let channels: Vec<(u16, u32)> = self.core.matcher.channels(rank).collect();
-        let log = self.core.log.as_ref().expect("only called when messages are logged");
+        let log = self.core.policy.log().expect("only called when messages are logged");
         if rank == log.me {
             let next = self.channels.numbers(rank).collect();
             let received = Received { channels, missing: Vec::new() };
@@ -217,7 +219,7 @@ impl Endpoint {
     /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it
     /// does not fit.
     pub(crate) fn resume(&mut self) -> Result<(), Error> {
-        let Some(log) = &mut self.core.log else { return Ok(()) };
+        let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
         let Some((position, former)) = log.going_on.take() else { return Ok(()) };
         log.recorder = Recorder::going_on(log.replay.clock(), position.posts);
         self.core.requests.count_from(position.serial);
@@ -226,7 +228,7 @@ impl Endpoint {
             for (context, seq) in channels {
                 self.core.matcher.set_expected(rank, context, seq);
             }
-            let Some(log) = &mut self.core.log else { return Ok(()) };
+            let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
             for (context, seq) in missing {
                 log.inbound.lies_ahead(Name { source: rank, context, seq });
             }
@@ -244,8 +246,8 @@ impl Endpoint {
 
     /// Takes over what the process before has logged for a peer, as far as it may be asked for.
     fn log_again(&mut self, rank: Rank, table: &[u8], former: &Former) -> Result<(), Error> {
-        let Endpoint { line, core, piece, .. } = self;
-        let Some(log) = &mut core.log else { return Ok(()) };
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return Ok(()) };
         let damaged = || not_set_up(format!("the checkpoint has no table for rank {rank}"));
         let entries = pages::messages(table, |at, into| former.read(at, into));
         let entries = entries.ok_or_else(damaged)??;
@@ -256,13 +258,13 @@ impl Endpoint {
                 continue;
             }
             if log.fills_page(rank) {
-                log.write_page(line, rank)?;
+                log.write_page(fabric, rank)?;
             }
             if log.payload_log.fits_at_once(bytes.len()) {
-                log.payload_log.prepare(line, bytes.len(), *piece)?;
+                log.payload_log.prepare(fabric, bytes.len(), sizes.piece)?;
             }
-            let is_short = bytes.len() <= line.limits(line.me()).inline;
-            let payload = log.payload_log.write_again(line, &kept, &bytes, is_short)?;
+            let is_short = bytes.len() <= fabric.limits(fabric.me()).inline;
+            let payload = log.payload_log.write_again(fabric, &kept, &bytes, is_short)?;
             log.outbound.keep(rank, Entry { context, seq, payload });
         }
         Ok(())
@@ -289,9 +291,9 @@ impl Endpoint {
             self.log().links[rank as usize].committed = Some(committed);
             return;
         }
-        let Endpoint { line, core, .. } = self;
-        let Some(log) = &mut core.log else { return };
-        if let Err(error) = log.drop_covered(line, rank, &committed) {
+        let Engine { fabric, core, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return };
+        if let Err(error) = log.drop_covered(fabric, rank, &committed) {
             explain::warn(&format!(
                 "rank {}: what rank {rank} does not need any more stays in the log: {error}",
                 log.me
@@ -300,12 +302,12 @@ impl Endpoint {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// A message that was counted before has come. If it lay ahead of the checkpoint that this rank goes on
     /// from, it is matched like any other.
     #[cold]
     pub(super) fn arrive_late(&mut self, env: &Envelope) -> Option<Arrival<u32>> {
-        let log = self.log.as_mut()?;
+        let log = self.policy.log_mut()?;
         if !log.inbound.has_come(nondeterminism::name(env)) {
             return None;
         }

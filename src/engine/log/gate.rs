@@ -5,15 +5,18 @@
 //! of its peer's queue.
 
 use super::Log;
+use crate::Rank;
+use crate::engine::Engine;
 use crate::engine::kind;
-use crate::{Endpoint, Rank};
+use crate::engine::policy::Policy;
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::Ticket;
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// What a control frame has to wait for. `None` when it is not to be sent at all, since its peer died: the
     /// next incarnation asks again. In causal logging nothing waits, and determinants go before the frame.
     pub(crate) fn gate_ticket(&mut self, to: Rank, kind: u8) -> Option<Ticket> {
-        match &mut self.core.log {
+        match self.core.policy.log_mut() {
             Some(log) if kind::frees(kind) => {
                 // Its peer's program goes on, as it does with a message.
                 log.before_send();
@@ -27,7 +30,7 @@ impl Endpoint {
                 }
                 // What is being timed would include the time at the gate.
                 self.core.peers[to as usize].timed = None;
-                let away = self.core.log.as_ref().is_some_and(|log| log.is_away(to));
+                let away = self.core.policy.log().is_some_and(|log| log.is_away(to));
                 (!away).then_some(ticket)
             }
             _ => Some(Ticket::default()),
@@ -36,14 +39,14 @@ impl Endpoint {
 
     /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
     pub(crate) fn passes_gate(&mut self, to: Rank) -> bool {
-        if self.core.log.is_none() {
+        if !self.core.policy.logs() {
             return true;
         }
         loop {
             let core = &mut self.core;
             let Some(front) = core.peers[to as usize].front() else { return true };
             if !front.ticket.is_free() {
-                if core.log.as_mut().is_some_and(|log| !log.events.is_open(&front.ticket)) {
+                if core.policy.log_mut().is_some_and(|log| !log.events.is_open(&front.ticket)) {
                     return false;
                 }
                 // An open gate stays open: the rest of a long message does not ask again.

@@ -13,7 +13,7 @@ impl Log {
     #[cold]
     pub(super) fn write_long(
         &mut self,
-        line: &mut impl SendMemory,
+        fabric: &mut impl SendMemory,
         to: Rank,
         kept: &mut LogEntry,
         parts: &[&[u8]],
@@ -22,7 +22,7 @@ impl Log {
         let skew = taffrail_fabric::skew(parts, len);
         let mut source = Gather { parts, at: 0 };
         let at =
-            self.payload_log.write_long(line, len, skew, |len, write| source.write(len, write));
+            self.payload_log.write_long(fabric, len, skew, |len, write| source.write(len, write));
         kept.at = at.map_err(|error| not_logged(to, len, error))?;
         Ok(())
     }

@@ -134,16 +134,16 @@ impl Log {
     pub(crate) fn open(
         setting: &Setting,
         me: Rank,
-        line: &Line,
+        fabric: &Line,
         heartbeat: Heartbeat,
     ) -> Result<Log, Error> {
-        let segment = line.segment_len();
+        let segment = fabric.segment_len();
         let (events, former) = Events::open(setting, me, heartbeat)?;
         let causal =
             setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
         let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
         let Kit { vault, files, going_on, state: restored } =
-            Kit::open(setting, events.owner(), segment, line.max_segments())?;
+            Kit::open(setting, events.owner(), segment, fabric.max_segments())?;
         let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
         let replay = Replay::new(clock, former.behind(clock))
             .map_err(|error| Error::Setup(error.to_string()))?;

@@ -3,9 +3,11 @@
 
 use super::Log;
 use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
-use crate::engine::core::Core;
-use crate::{Endpoint, Pattern};
+use crate::Pattern;
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
 use std::collections::VecDeque;
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Name, RecvOutcome};
 
 /// Such a receive.
@@ -33,10 +35,12 @@ impl Log {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Posts a multi-receive that the replay may know of. `false`: it does not.
     pub(crate) fn replay_multi(&mut self, request: u32, from: &Pattern) -> bool {
-        let Core { log: Some(log), requests, .. } = &mut self.core else { return false };
+        let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
+            return false;
+        };
         let record = &mut requests.get(request).record;
         let fate = log.replay.recv_outcome(record.post);
         let cancelled = log.replay.is_cancelled(record.post);
@@ -54,7 +58,10 @@ impl Endpoint {
     /// Gives a multi-receive of the replay the messages that are here, as far as it is their turn.
     pub(crate) fn continue_multi(&mut self, request: u32) {
         loop {
-            let Core { log: Some(log), requests, .. } = &mut self.core else { return };
+            let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests)
+            else {
+                return;
+            };
             let Some(multi) = log.multi_replays.get_mut(&request) else { return };
             let record = &mut requests.get(request).record;
             let Some(&next) = multi.messages.front() else {

@@ -3,11 +3,14 @@
 
 use super::Log;
 use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
+use crate::engine::Engine;
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
+use crate::engine::policy::Policy;
 use crate::engine::policy::calls::{Calls, Decision};
 use crate::engine::request::{Requests, Stage};
-use crate::{Endpoint, Error, Pattern, Rank, Request};
+use crate::{Error, Pattern, Rank, Request};
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Answer, Name, RecvOutcome};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -170,8 +173,8 @@ impl Calls for Log {
 
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline]
-    fn of(core: &mut Core) -> (&mut Self, &mut Requests) {
-        (core.log.as_mut().expect("only called when messages are logged"), &mut core.requests)
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        (core.policy.log_mut().expect("only called when messages are logged"), &mut core.requests)
     }
 
     #[inline(always)]
@@ -213,17 +216,19 @@ pub(crate) fn diverged(answer: Answer, call: &'static str) -> Error {
     Error::Diverged { call, log: answer.to_string() }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     pub(super) fn log(&mut self) -> &mut Log {
-        self.core.log.as_mut().expect("only called when messages are logged")
+        self.core.policy.log_mut().expect("only called when messages are logged")
     }
 
     /// Posts a receive that the replay may know of. `false`: it does not.
     #[inline(never)]
     pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
-        let Core { log: Some(log), requests, .. } = &mut self.core else { return false };
+        let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
+            return false;
+        };
         match log.decide_post(request, &mut requests.get(request).record) {
             PostDecision::Free => return false,
             PostDecision::Waits => {}
@@ -241,7 +246,7 @@ impl Endpoint {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
         self.requests.get(request).record.set_name(envelope.context, envelope.seq);
@@ -250,7 +255,7 @@ impl Core {
     /// A message that the replay gives to a claim, when it is here.
     pub(crate) fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
         let found = self.waiting_message(name)?;
-        self.log.as_mut()?.reserved.remove(&name);
+        self.policy.log_mut()?.reserved.remove(&name);
         Some(found)
     }
 

@@ -15,10 +15,12 @@
 use super::Log;
 use super::payload_log::LogEntry;
 use super::resend::LoggedSend;
+use crate::engine::Engine;
 use crate::engine::peer::{Queued, Waiting};
-use crate::{Endpoint, Error, Rank};
+use crate::engine::policy::Policy;
+use crate::{Error, Rank};
 use std::sync::Arc;
-use taffrail_fabric::SendMemory;
+use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Entry, Received, Run};
 
 /// Runs of a page.
@@ -175,18 +177,18 @@ fn runs(page: &[u8]) -> impl Iterator<Item = Run<LogEntry>> {
     page.as_chunks::<RUN>().0.iter().map(decode)
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Puts the messages of the page at the front of a peer's queue in its place: they have passed the gate
     /// with it. `false` when no page is there.
     pub(super) fn open_page(&mut self, rank: Rank) -> bool {
-        let Endpoint { line, core, .. } = self;
+        let Engine { fabric, core, .. } = self;
         let peer = &mut core.peers[rank as usize];
         let (Some(Waiting { frame: Queued::Page(page), .. }), Some(log)) =
-            (peer.front(), &mut core.log)
+            (peer.front(), core.policy.log_mut())
         else {
             return false;
         };
-        let leaving = log.read_page(line, page);
+        let leaving = log.read_page(fabric, page);
         let leaving = leaving.unwrap_or_else(|error| super::resend::lost(&error));
         peer.pop_front();
         for message in leaving.into_iter().rev() {

@@ -1,24 +1,26 @@
 //! Peers that die and come back, and the end of the program.
 
 use super::nondeterminism::name;
+use crate::engine::Engine;
 use crate::engine::core::{Action, Core, Unexpected};
 use crate::engine::kind;
 use crate::engine::peer::Landing;
+use crate::engine::policy::Policy;
 use crate::engine::request::Stage;
-use crate::{Endpoint, Error, Rank};
-use taffrail_fabric::{Fabric, Fault, Head, PeerId};
+use crate::{Error, Rank};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, SendMemory};
 use taffrail_logging::{Name, Received, Restart, Turn};
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
     pub(crate) fn comes_back(&self, why: &Fault) -> bool {
-        self.log.is_some() && *why == Fault::Died
+        self.policy.logs() && *why == Fault::Died
     }
 
     /// A peer has died and will be started again: what is under way to it and from it waits for that
     /// (*whole-message*).
     pub(crate) fn suspend(&mut self, rank: Rank) {
-        let Some(log) = &mut self.log else { return };
+        let Some(log) = self.policy.log_mut() else { return };
         tracing::debug!(rank, "died; waiting for its next incarnation");
         log.links[rank as usize].away = true;
         log.outbound.lost(rank);
@@ -34,7 +36,7 @@ impl Core {
         if let Some(inflow) = peer.inflow.take()
             && !matches!(inflow.landing, Landing::Nowhere)
         {
-            lacking.push((Core::inflow_name(rank, &inflow), inflow.landing));
+            lacking.push((Self::inflow_name(rank, &inflow), inflow.landing));
         }
         let mut detached = Vec::new();
         let under_way: Vec<u32> = self.requests.under_way().map(|(index, _)| index).collect();
@@ -91,7 +93,7 @@ impl Core {
 
     /// A peer that had died is there again.
     pub(crate) fn returned(&mut self, rank: Rank, incarnation: u32) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.policy.log_mut() {
             log.inbound.met(rank, incarnation);
             let link = &mut log.links[rank as usize];
             link.away = false;
@@ -101,12 +103,12 @@ impl Core {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins the exchange with those who were there before: only if this rank was started again.
     pub(crate) fn begin_exchange(&mut self) {
         for rank in 0..self.size() {
-            let incarnation = self.line.incarnation(PeerId(rank)).0;
-            let Some(log) = &mut self.core.log else { return };
+            let incarnation = self.fabric.incarnation(PeerId(rank)).0;
+            let Some(log) = self.core.policy.log_mut() else { return };
             if rank != log.me {
                 log.inbound.met(rank, incarnation);
                 self.greet(rank);
@@ -116,7 +118,7 @@ impl Endpoint {
 
     /// There is a connection with a peer that one of us was started again for.
     pub(crate) fn greet(&mut self, rank: Rank) {
-        let Some(log) = &self.core.log else { return };
+        let Some(log) = self.core.policy.log() else { return };
         // A peer that has started again speaks first, and so do we if we have.
         if !log.is_fellow(rank) && log.links[rank as usize].is_first {
             self.tell(rank, Turn::First);
@@ -124,7 +126,7 @@ impl Endpoint {
     }
 
     fn tell(&mut self, rank: Rank, turn: Turn) {
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = self.core.policy.log_mut() else { return };
         let channels = self.core.matcher.channels(rank).collect();
         let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
@@ -142,7 +144,7 @@ impl Endpoint {
         if answers {
             self.tell(rank, Turn::Second);
         }
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = self.core.policy.log_mut() else { return };
         // Where both have started again, its RESTART1 has said it all already.
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
@@ -154,7 +156,7 @@ impl Endpoint {
     /// Says that the program is over, behind all messages that were sent: so where some are still
     /// held, it is said when they leave (*nothing-after-farewell*).
     fn say_farewell(&mut self, rank: Rank) {
-        let Some(log) = &self.core.log else { return };
+        let Some(log) = self.core.policy.log() else { return };
         if self.core.finalizing.is_some() && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
             self.post_frame(rank, Head { kind: kind::FINALIZE, ..Head::default() }, &[]);
         }
@@ -162,18 +164,18 @@ impl Endpoint {
 
     /// Says that this rank takes nobody in any more.
     pub(crate) fn leave(&mut self) {
-        let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return };
+        let Some(me) = self.core.policy.log().map(|log| log.me) else { return };
         // Whoever starts ranks again must know that this one takes nobody in any more.
-        let incarnation = |rank: Rank| u64::from(self.line.incarnation(PeerId(rank)).0);
+        let incarnation = |rank: Rank| u64::from(self.fabric.incarnation(PeerId(rank)).0);
         let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
-        if let Some(log) = &mut self.core.log {
+        if let Some(log) = self.core.policy.log_mut() {
             log.events.leave(others + u64::from(log.incarnation));
         }
     }
 
     /// Says to all that the program is over. `false` when nobody has to wait for the others: nothing is logged.
     pub(crate) fn begin_to_leave(&mut self) -> bool {
-        let Some(me) = self.core.log.as_ref().map(|log| log.me) else { return false };
+        let Some(me) = self.core.policy.log().map(|log| log.me) else { return false };
         self.begin_to_finalize();
         for rank in (0..self.size()).filter(|&rank| rank != me) {
             self.say_farewell(rank);
@@ -193,7 +195,7 @@ impl Endpoint {
         }
         // The time until all had left does not count.
         self.core.finalizing = Some(self.clock.now());
-        if let Some(log) = &mut self.core.log {
+        if let Some(log) = self.core.policy.log_mut() {
             log.counters().iter().for_each(|sent| log.events.tell(sent));
         }
         true
@@ -202,7 +204,7 @@ impl Endpoint {
     /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:
     /// the gate may hold that back for longer than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
-        let log = self.core.log.as_ref();
+        let log = self.core.policy.log();
         self.peers_with_backlog.is_empty()
             && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
     }

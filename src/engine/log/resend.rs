@@ -2,11 +2,13 @@
 
 use super::send::{is_announced, send_range};
 use super::{Log, LogEntry};
+use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::{Queued, Waiting};
+use crate::engine::policy::Policy;
 use crate::engine::request::{Requests, Stage};
-use crate::{Endpoint, Error, Rank};
+use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Received};
 
@@ -39,12 +41,12 @@ impl LoggedSend {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
     pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
         self.precede(rank);
         self.core.ask_again(rank, &mut has);
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = self.core.policy.log_mut() else { return };
         let ticket = log.events.ticket();
         // What it lacks may have been held when it was sent, and depend on events that are not stable
         // yet: all of it waits for what is written by now.
@@ -65,7 +67,7 @@ impl Endpoint {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
     /// asked for it, or the send waits for it. The request that it is of, and its head.
     pub(crate) fn logged_rts(
@@ -76,7 +78,7 @@ impl Core {
         inline: usize,
     ) -> Option<(u32, Head)> {
         let LoggedSend { context, seq, kept, sent: 0, again } = leaving else { return None };
-        let log = self.log.as_ref()?;
+        let log = self.policy.log()?;
         let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
         let len = kept.len();
         let is_sent = match waits {
@@ -108,7 +110,7 @@ impl Log {
     /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
     pub(crate) fn send_more(
         &mut self,
-        line: &mut (impl Fabric + SendMemory),
+        fabric: &mut (impl Fabric + SendMemory),
         requests: &Requests,
         rank: Rank,
         leaving: &mut LoggedSend,
@@ -116,21 +118,21 @@ impl Log {
     ) -> Result<Sent, Refused> {
         let LoggedSend { context, seq, kept, sent, .. } = *leaving;
         let waits = self.waiting_send(requests, (rank, context, seq), &kept);
-        let back = self.payload_log.bring_back(line, kept.at + sent as u64);
+        let back = self.payload_log.bring_back(fabric, kept.at + sent as u64);
         back.unwrap_or_else(|error| lost(&error));
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = self.payload_log.range(kept.at, kept.len(), kept.len());
             let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
-            let body = [&send.to_le_bytes()[..], line.read(range.segment, range.at, kept.len())];
+            let body = [&send.to_le_bytes()[..], fabric.read(range.segment, range.at, kept.len())];
             let body = body.concat();
-            let result = line.send(PeerId(rank), head, Source::Bytes(&body));
+            let result = fabric.send(PeerId(rank), head, Source::Bytes(&body));
             leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
             return result;
         }
         let left = kept.bytes() - sent;
         let range = self.payload_log.range(kept.at + sent as u64, left, piece + kept.prefix());
-        let result = send_range(line, rank, kept.head(context, seq, sent), range);
+        let result = send_range(fabric, rank, kept.head(context, seq, sent), range);
         leaving.sent += if result.is_ok() { range.len } else { 0 };
         result
     }
@@ -139,16 +141,16 @@ impl Log {
     /// room.
     pub(crate) fn send_piece(
         &mut self,
-        line: &mut (impl Fabric + SendMemory),
+        fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
         head: Head,
         place: u64,
         most: usize,
     ) -> Option<usize> {
-        let back = self.payload_log.bring_back(line, place);
+        let back = self.payload_log.bring_back(fabric, place);
         back.unwrap_or_else(|error| lost(&error));
         let range = self.payload_log.range(place, most, most);
-        send_range(line, to, head, range).is_ok().then_some(range.len)
+        send_range(fabric, to, head, range).is_ok().then_some(range.len)
     }
 }
 

@@ -1,12 +1,14 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
 use super::{Log, LogEntry, LoggedSend};
+use crate::engine::Engine;
 use crate::engine::immediate::Immediate;
 use crate::engine::peer::{Peer, Queued, Waiting};
+use crate::engine::policy::Policy;
 use crate::engine::policy::tx::{TxPolicy, send_numbered};
 use crate::engine::send::source_of;
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED, kind};
-use crate::{Dest, Endpoint, Error, Rank};
+use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Sending, Ticket};
 
@@ -37,19 +39,19 @@ pub(super) fn leaves(sending: Sending, is_sync: bool) -> bool {
     }
 }
 
-impl Endpoint {
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Uses a moment in which there is nothing to do.
     #[inline(never)]
     pub(crate) fn prepare_log(&mut self) {
-        if let Some(log) = &self.core.log {
-            log.payload_log.prepare_in_advance(&mut self.line);
+        if let Some(log) = self.core.policy.log() {
+            log.payload_log.prepare_in_advance(&mut self.fabric);
         }
     }
 
     /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
     #[inline(always)]
     pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
-        match &mut self.core.log {
+        match self.core.policy.log_mut() {
             None => false,
             Some(log) => {
                 log.before_send();
@@ -70,11 +72,11 @@ impl Endpoint {
         source: Source<'_>,
         len: usize,
     ) -> Result<(), Error> {
-        let Endpoint { line, core, .. } = self;
+        let Engine { fabric, core, .. } = self;
         let peer = &core.peers[to.rank as usize];
-        if let Some(log) = &mut core.log
+        if let Some(log) = core.policy.log_mut()
             && log.departs_freely
-            && log.send_short(line, core.immediate, peer, to, source, len)
+            && log.send_short(fabric, core.immediate, peer, to, source, len)
         {
             return Ok(());
         }
@@ -114,9 +116,9 @@ impl Endpoint {
             }
             _ => return Ok(()),
         };
-        let Endpoint { line, core, piece, .. } = self;
-        let Some(log) = &mut core.log else { return Ok(()) };
-        let inline = line.limits(PeerId(to.rank)).inline;
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return Ok(()) };
+        let inline = fabric.limits(PeerId(to.rank)).inline;
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
@@ -124,23 +126,23 @@ impl Endpoint {
             });
         };
         if log.fills_page(to.rank) {
-            log.write_page(line, to.rank)?;
+            log.write_page(fabric, to.rank)?;
         }
         let in_memory = log.payload_log.fits_at_once(len);
-        let pieces = len > *piece || !in_memory;
+        let pieces = len > sizes.piece || !in_memory;
         let mut kept = LogEntry::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
         if in_memory {
-            log.payload_log.prepare(line, len, *piece)?;
+            log.payload_log.prepare(fabric, len, sizes.piece)?;
         } else {
-            log.write_long(line, to.rank, &mut kept, parts)?;
+            log.write_long(fabric, to.rank, &mut kept, parts)?;
         }
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         let leaves = leaves(sending, sync.is_some());
         if leaves && log.is_causal() {
             self.precede_message(to.rank);
         }
-        let Endpoint { line, core, piece, logged_piece, .. } = self;
-        let Some(log) = &mut core.log else { return Ok(()) };
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return Ok(()) };
         let ticket = log.events.ticket();
         let peer = &core.peers[to.rank as usize];
         let at_once = leaves
@@ -153,15 +155,20 @@ impl Endpoint {
         if in_memory && len <= inline {
             leaving.kept.at = log.payload_log.begin_short(len);
             for part in parts {
-                log.payload_log.write(line, part);
+                log.payload_log.write(fabric, part);
             }
             let head = leaving.kept.head(to.context, seq, 0);
-            is_sent = at_once && line.send(PeerId(to.rank), head, source_of(parts)).is_ok();
+            is_sent = at_once && fabric.send(PeerId(to.rank), head, source_of(parts)).is_ok();
         } else if in_memory {
             // Of a long message the receiver has enough to copy while the next piece is written.
-            let step = if len > LONG_LOGGED { *logged_piece } else { *piece };
-            is_sent =
-                log.write_and_send(line, to.rank, &mut leaving, parts, (*piece, step, at_once));
+            let step = if len > LONG_LOGGED { sizes.logged_piece } else { sizes.piece };
+            is_sent = log.write_and_send(
+                fabric,
+                to.rank,
+                &mut leaving,
+                parts,
+                (sizes.piece, step, at_once),
+            );
         }
         self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
         Ok(())
@@ -176,7 +183,7 @@ impl Endpoint {
         sync: Option<u64>,
         ticket: Option<Ticket>,
     ) {
-        let Some(log) = &mut self.core.log else { return };
+        let Some(log) = self.core.policy.log_mut() else { return };
         let LoggedSend { context, seq, kept, .. } = leaving;
         log.outbound.keep(to, Entry { context, seq, payload: kept });
         if let Some(send) = sync {
@@ -222,26 +229,29 @@ impl Log {
     #[inline(always)]
     pub(super) fn send_short(
         &mut self,
-        line: &mut (impl Fabric + SendMemory),
+        fabric: &mut (impl Fabric + SendMemory),
         immediate: Immediate,
         peer: &Peer,
         to: &Dest,
         source: Source<'_>,
         len: usize,
     ) -> bool {
-        let inline = line.limits(PeerId(to.rank)).inline;
+        let inline = fabric.limits(PeerId(to.rank)).inline;
         matches!(source, Source::Bytes(_))
             && !self.fills_page(to.rank)
             && self.payload_log.has_room(len)
             && peer.is_clear_for(len, inline, inline)
-            && matches!(send_numbered(line, self, immediate, to, kind::EAGER, source), Ok(Some(_)))
+            && matches!(
+                send_numbered(fabric, self, immediate, to, kind::EAGER, source),
+                Ok(Some(_))
+            )
     }
 
     /// Writes a message of several pieces, or one that is longer than a slot, into the log, and sends each piece
     /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
     fn write_and_send(
         &mut self,
-        line: &mut (impl Fabric + SendMemory),
+        fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
         leaving: &mut LoggedSend,
         parts: &[&[u8]],
@@ -251,20 +261,20 @@ impl Log {
         let skew = taffrail_fabric::skew(parts, kept.len());
         kept.at = match kept.len() > piece {
             false => self.payload_log.begin_whole(kept.len(), skew),
-            true => self.payload_log.begin_pieces(line, kept.len(), skew),
+            true => self.payload_log.begin_pieces(fabric, kept.len(), skew),
         };
         let mut goes_on = at_once;
         let mut written = kept.prefix();
         let mut source = Gather { parts, at: 0 };
         while written < kept.bytes() {
             let now = (kept.bytes() - written).min(step).min(self.payload_log.room());
-            source.write(now, |bytes| _ = self.payload_log.write(line, bytes));
+            source.write(now, |bytes| _ = self.payload_log.write(fabric, bytes));
             written += now;
             while goes_on && *sent < written {
                 let range =
                     self.payload_log.range(kept.at + *sent as u64, written - *sent, usize::MAX);
                 let head = kept.head(*context, *seq, *sent);
-                goes_on = send_range(line, to, head, range).is_ok();
+                goes_on = send_range(fabric, to, head, range).is_ok();
                 *sent += if goes_on { range.len } else { 0 };
             }
         }
@@ -280,13 +290,13 @@ pub(super) fn is_announced(forced: bool, len: usize, inline: usize) -> bool {
 }
 
 pub(super) fn send_range(
-    line: &mut impl Fabric,
+    fabric: &mut impl Fabric,
     rank: Rank,
     head: Head,
     range: LogRange,
 ) -> Result<Sent, Refused> {
     let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
-    line.send(PeerId(rank), head, source)
+    fabric.send(PeerId(rank), head, source)
 }
 
 /// Bytes gathered from several places, taken piece by piece.

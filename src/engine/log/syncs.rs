@@ -4,6 +4,7 @@
 use super::{Log, LogEntry};
 use crate::Rank;
 use crate::engine::core::Core;
+use crate::engine::policy::Policy;
 use crate::engine::request::Requests;
 use taffrail_logging::Received;
 
@@ -31,10 +32,10 @@ impl Log {
     }
 }
 
-impl Core {
+impl<P: Policy> Core<P> {
     /// The messages to a peer whose sends wait, and these.
     fn unanswered(&self, to: Rank) -> Vec<((u16, u32), u64)> {
-        let syncs = self.log.iter().flat_map(|log| &log.syncs);
+        let syncs = self.policy.log().into_iter().flat_map(|log| &log.syncs);
         let waiting = syncs.filter(|((rank, ..), send)| *rank == to && self.requests.waits(**send));
         waiting.map(|(&(_, context, seq), &send)| ((context, seq), send)).collect()
     }

@@ -1,6 +1,6 @@
 //! Calls whose outcome the program does not determine: the policy is asked before, and the outcome reported to it.
 
-use super::NoLogging;
+use super::{NoLogging, Policy};
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
 use crate::engine::request::Requests;
@@ -25,7 +25,7 @@ pub(crate) trait Calls {
     const LOGS: bool;
 
     /// The policy, and the requests beside it.
-    fn of(core: &mut Core) -> (&mut Self, &mut Requests);
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests);
 
     /// Decides of a call, once unless the answer is [`Decision::Later`].
     fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision;
@@ -42,7 +42,7 @@ impl Calls for NoLogging {
     const LOGS: bool = false;
 
     #[inline(always)]
-    fn of(core: &mut Core) -> (&mut Self, &mut Requests) {
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
         (&mut core.no_logging, &mut core.requests)
     }
 

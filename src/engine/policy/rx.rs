@@ -1,18 +1,18 @@
 //! What the receive path asks of message logging. It is compiled once for each implementation.
 
-use super::NoLogging;
+use super::{NoLogging, Policy};
 use crate::engine::core::Core;
 use crate::engine::log::{Log, RecvRecord};
 use crate::engine::request::Requests;
 use taffrail_logging::Name;
 
 /// The receiving half of a message-logging policy.
-pub(crate) trait Policy {
+pub(crate) trait RxPolicy: Sized {
     /// Whether a peer that dies is restarted, so that requests to it wait.
     const LOGS: bool;
 
     /// The policy of this rank. `None` at compile time where nothing is logged.
-    fn of(core: &mut Core) -> Option<(&mut Self, &mut Requests)>;
+    fn of<P: Policy>(core: &mut Core<P>) -> Option<(&mut Self, &mut Requests)>;
     /// Whether a replay decides what arriving messages match.
     fn is_replaying(&self) -> bool;
     /// A posted receive has matched a message.
@@ -22,11 +22,11 @@ pub(crate) trait Policy {
 }
 
 /// Nobody has this policy at hand, so the compiler removes every question to it.
-impl Policy for NoLogging {
+impl RxPolicy for NoLogging {
     const LOGS: bool = false;
 
     #[inline(always)]
-    fn of(_: &mut Core) -> Option<(&mut Self, &mut Requests)> {
+    fn of<P: Policy>(_: &mut Core<P>) -> Option<(&mut Self, &mut Requests)> {
         None
     }
 
@@ -42,12 +42,12 @@ impl Policy for NoLogging {
     fn received_directly(&mut self, _: bool, _: Name) {}
 }
 
-impl Policy for Log {
+impl RxPolicy for Log {
     const LOGS: bool = true;
 
     #[inline(always)]
-    fn of(core: &mut Core) -> Option<(&mut Self, &mut Requests)> {
-        Some((core.log.as_deref_mut()?, &mut core.requests))
+    fn of<P: Policy>(core: &mut Core<P>) -> Option<(&mut Self, &mut Requests)> {
+        Some((core.policy.log_mut()?, &mut core.requests))
     }
 
     #[inline(always)]
