@@ -95,7 +95,10 @@ mod tests {
                         ep.sendrecv(to, &sent, from, &mut got).unwrap();
                         assert!(got == sent, "round {round}");
                     }
-                    assert_eq!(ep.engine.channels.next(peer, CONTEXT).peek(), START.wrapping_add(40));
+                    assert_eq!(
+                        ep.engine.channels.next(peer, CONTEXT).peek(),
+                        START.wrapping_add(40)
+                    );
                     job.barrier().unwrap();
                 });
             }

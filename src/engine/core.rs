@@ -7,6 +7,7 @@
 mod arrivals;
 mod delivery;
 mod loss;
+mod rest;
 
 pub(crate) use arrivals::{read_key, read_u64};
 pub(crate) use delivery::put;
@@ -101,6 +102,7 @@ pub(crate) struct Core<P> {
     pub(crate) requests: Requests,
     pub(crate) peers: Vec<Peer>,
     pub(crate) store: Store,
+    rests: rest::Rests,
     pub(crate) actions: VecDeque<Action>,
     /// Actions that there was no room for.
     pub(crate) put_off: VecDeque<Action>,
@@ -142,6 +144,7 @@ impl<P: Policy> Core<P> {
             requests: Requests::default(),
             peers: (0..size).map(|_| Peer::default()).collect(),
             store: Store::default(),
+            rests: rest::Rests::default(),
             actions: VecDeque::new(),
             put_off: VecDeque::new(),
             active: VecDeque::new(),
@@ -241,7 +244,10 @@ impl<P: Policy> Core<P> {
 }
 
 impl<P: Policy> Core<P> {
-    pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn moved<R: RxPolicy>(&mut self, token: Token, result: Result<(), Fault>) {
+        if rest::is_rest(token) {
+            return self.end_message::<R>(token, result);
+        }
         self.actions.push_back(Action::Read { token, result });
     }
 

@@ -104,6 +104,14 @@ impl<P: Policy> Core<P> {
         false
     }
 
+    /// Posts the receive that is not posted, if nothing has come for it: something comes that is not whole.
+    #[cold]
+    pub(super) fn post_unposted(&mut self, want: &mut Want) {
+        if !want.has_come && want.request.is_none() {
+            want.request = Some(self.post_wanted(want));
+        }
+    }
+
     /// Posts a receive while nothing waits for it.
     #[inline(never)]
     fn post_wanted(&mut self, want: &Want) -> u32 {

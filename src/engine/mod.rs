@@ -37,6 +37,9 @@ pub(crate) mod tx_queue;
 pub(crate) mod view;
 pub(crate) mod ways;
 
+#[cfg(test)]
+mod tests;
+
 use crate::Rank;
 use crate::clock::Clock;
 use channels::Channels;

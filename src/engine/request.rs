@@ -442,6 +442,16 @@ impl Requests {
 }
 
 impl Slot {
+    /// How many bytes in pieces it wants in all. Of other operations, no more than it has.
+    pub(crate) fn wanted(&self) -> usize {
+        match self.stage {
+            Stage::Cleared => self.status.len.min(self.len),
+            Stage::AskedGet => self.len,
+            // Nobody has asked: these bytes are the fabric's to write, or nobody's.
+            _ => self.moved,
+        }
+    }
+
     /// Whether this is a multi-receive with messages that the program does not know of yet.
     #[inline]
     pub(crate) fn has_more_to_tell(&self) -> bool {

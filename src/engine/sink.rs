@@ -7,7 +7,7 @@ use super::log::nondeterminism::name;
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
 use std::marker::PhantomData;
-use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_matching::Arrival;
 
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
@@ -31,14 +31,19 @@ impl<'a, P: Policy, R: RxPolicy> Rx<'a, P, R, true> {
     }
 }
 
-// Bodies are taken as whole, whatever they are: a fabric that hands over others is not to be used with this sink.
-const _: () =
-    assert!(!<taffrail_shm::Line as Fabric>::STREAMS && !<taffrail_shm::Line as Fabric>::LEASES);
-
 impl<P: Policy, R: RxPolicy, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTED> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
-        let payload = body.here();
+        let payload = match &body {
+            // A buffer that the fabric leaves to us is copied out of, too, and its own again.
+            Body::Whole(payload) | Body::Leased(payload, _) => payload,
+            Body::Stream { here, left } => {
+                if let Some(want) = &mut self.want {
+                    self.core.post_unposted(want);
+                }
+                return self.core.begin_message(from.0, head, here, *left);
+            }
+        };
         match &mut self.want {
             Some(want) if UNPOSTED => {
                 if !self.core.take_unposted::<R>(want, from.0, head, payload) {
@@ -56,7 +61,7 @@ impl<P: Policy, R: RxPolicy, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTE
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.moved(token, result);
+        self.core.moved::<R>(token, result);
     }
 
     fn link(&mut self, peer: PeerId, event: LinkEvent) {
@@ -85,7 +90,12 @@ impl<P: Policy> Core<P> {
     }
 
     #[inline(never)]
-    fn receive_apart<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+    pub(super) fn receive_apart<R: RxPolicy>(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) {
         self.receive::<R>(from, head, payload);
     }
 }

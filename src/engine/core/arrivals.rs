@@ -103,25 +103,37 @@ impl<P: Policy> Core<P> {
             return Err(broken("length", format!("{here}..={most}"), len));
         }
         let env = self.envelope(from, head, len);
-        let landing = match self.arrive(&env)? {
+        self.begin_inflow(&env, payload, 8)?;
+        self.check_held(from)
+    }
+
+    /// The beginning of a message is here, from byte `skip` of a payload on.
+    pub(super) fn begin_inflow(
+        &mut self,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+    ) -> Result<(), Fault> {
+        let (from, here) = (env.source, payload.len() - skip);
+        let landing = match self.arrive(env)? {
             Verdict::Request(request) => {
                 let slot = self.requests.get(request);
-                slot.status = status(&env);
+                slot.status = status(env);
                 let request = self.land(request);
                 let slot = self.requests.get(request);
                 slot.stage = Stage::Arriving;
                 slot.peer = from;
                 slot.moved = here;
-                put(slot, 0, payload, 8, here.min(slot.len));
+                put(slot, 0, payload, skip, here.min(slot.len));
                 Landing::Request(request)
             }
-            Verdict::Again => self.arrives_again(&env, payload, 8, None)?,
+            Verdict::Again => self.arrives_again(env, payload, skip, None)?,
             Verdict::Old => Landing::Nowhere,
-            verdict => Landing::Store(self.keep(verdict, &env, payload, 8, None)),
+            verdict => Landing::Store(self.keep(verdict, env, payload, skip, None)),
         };
-        let (context, seq, len) = (env.context, env.seq, len as usize);
+        let (context, seq, len) = (env.context, env.seq, env.len as usize);
         self.peers[from as usize].inflow = Some(Inflow { landing, context, seq, here, len });
-        self.check_held(from)
+        Ok(())
     }
 
     pub(super) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
@@ -233,24 +245,25 @@ impl<P: Policy> Core<P> {
             // Of an operation that has failed meanwhile.
             return Ok(());
         };
-        let want = match slot.stage {
-            Stage::Cleared => slot.status.len.min(slot.len),
-            Stage::AskedGet => slot.len,
-            // Nobody has asked: these bytes are the fabric's to write, or nobody's.
-            _ => slot.moved,
-        };
+        let want = slot.wanted();
         if payload.is_empty() || payload.len() > want - slot.moved {
             return Err(broken("piece", format!("1..={}", want - slot.moved), payload.len()));
         }
         put_piece(slot, slot.moved, payload);
         slot.moved += payload.len();
-        if slot.moved == want {
+        self.end_pieces(request);
+        Ok(())
+    }
+
+    /// Ends a request that has all the pieces that it wants.
+    pub(super) fn end_pieces(&mut self, request: u32) {
+        let slot = self.requests.get(request);
+        if slot.moved == slot.wanted() {
             match slot.stage {
                 Stage::AskedGet => self.requests.end(request),
                 _ => self.complete(request),
             }
         }
-        Ok(())
     }
 
     pub(super) fn clear(
