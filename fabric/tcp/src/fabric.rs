@@ -8,10 +8,11 @@ use crate::link::Link;
 use crate::log::LogMemory;
 use crate::own::Own;
 use crate::rx::Lengths;
+use crate::socket::prepare;
 use crate::wait::Watch;
-use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use taffrail_fabric::{Cost, Fabric, Fault, Incarnation, Limits, LinkEvent, PeerId, Token};
 
 /// Bytes that one read takes at most.
@@ -21,18 +22,26 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// Until measured: a round trip through two kernels, and what a processor copies into one.
 const COST: Cost = Cost::linear(15_000.0, 2.0);
 
-/// Lengths in bytes that the fabric goes by. Both ends of a connection have the same.
+/// Lengths in bytes and times that the fabric goes by. Both ends of a connection have the same lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
     pub whole: usize,
     /// Segments of log memory, of 64 KiB each, that there can be at most.
     pub max_segments: usize,
+    /// How long nothing may come back over a network connection before it counts as cut, from a second on.
+    pub heartbeat: Duration,
+}
+
+impl Config {
+    /// What is right for most networks.
+    pub const DEFAULT: Config =
+        Config { whole: 4096, max_segments: 4096, heartbeat: Duration::from_secs(5) };
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { whole: 4096, max_segments: 4096 }
+        Config::DEFAULT
     }
 }
 
@@ -53,6 +62,7 @@ pub struct TcpFabric {
     peers: Vec<Peer>,
     limits: Limits,
     lengths: Lengths,
+    heartbeat: Duration,
     pub(crate) watch: Watch,
     own: Own,
     /// What the sink is to be told at the next opportunity, in this order.
@@ -105,6 +115,7 @@ impl TcpFabric {
                 guards: true,
             },
             lengths: Lengths { max_message: MAX_MESSAGE, whole },
+            heartbeat: config.heartbeat,
             watch: Watch::new(me)?,
             own: Own::default(),
             news: VecDeque::new(),
@@ -138,7 +149,7 @@ impl TcpFabric {
         if peer == self.me || peer.0 >= ranks {
             return Err(SetupError::Rank { rank: peer.0, me: self.me.0, ranks });
         }
-        prepare(peer, &socket)?;
+        prepare(peer, &socket, self.heartbeat)?;
         self.watch.add(&socket, peer)?;
         let replaced = Fault::Lost("another connection took its place".to_owned());
         self.end(peer, LinkEvent::Broken(replaced));
@@ -176,21 +187,4 @@ impl TcpFabric {
         }
         self.news.push_back(News::Link(peer, event));
     }
-}
-
-/// Checks that a socket is what is needed, and turns off what delays short messages.
-fn prepare(peer: PeerId, socket: &OwnedFd) -> Result<(), SetupError> {
-    let wrong = |got| SetupError::NotAStream { rank: peer.0, got };
-    let kind = sockopt::socket_type(socket).map_err(|errno| wrong(errno.to_string()))?;
-    if kind != SocketType::STREAM {
-        return Err(wrong(format!("a socket of another type ({kind:?})")));
-    }
-    rustix::net::getpeername(socket).map_err(|errno| wrong(errno.to_string()))?;
-    rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::CLOEXEC)
-        .map_err(SetupError::os("fcntl"))?;
-    let domain = sockopt::socket_domain(socket).map_err(SetupError::os("getsockopt"))?;
-    if domain == AddressFamily::INET || domain == AddressFamily::INET6 {
-        sockopt::set_tcp_nodelay(socket, true).map_err(SetupError::os("setsockopt"))?;
-    }
-    Ok(())
 }

@@ -9,14 +9,18 @@
 mod error;
 mod fabric;
 mod frame;
+pub mod handshake;
 mod link;
 mod log;
 mod mesh;
 mod own;
 mod rx;
+mod secret;
+mod socket;
 mod tx;
 mod wait;
 
 pub use error::SetupError;
 pub use fabric::{Config, Connection, TcpFabric};
 pub use mesh::{over_tcp, over_unix};
+pub use secret::Secret;

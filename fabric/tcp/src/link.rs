@@ -5,7 +5,7 @@ use crate::rx::{End, Lengths, Rx, Turn};
 use crate::tx::{Payload, Tx};
 use crate::wait::Watch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::sockopt::socket_domain;
 use rustix::net::{
@@ -21,6 +21,12 @@ const SHORT_ROOM: usize = 16 << 10;
 /// Reads of a leaver, so that its end does not reset the connection while its last bytes are under way.
 const MAX_LAST_READS: usize = 64;
 
+/// A write that has failed, and the bytes that had arrived by then and are unread. More may arrive, without end.
+struct Failure {
+    errno: Errno,
+    unread: u64,
+}
+
 /// A connection with one peer.
 pub(crate) struct Link {
     socket: OwnedFd,
@@ -29,7 +35,7 @@ pub(crate) struct Link {
     rx: Rx,
     tx: Tx,
     /// A write has failed. What had arrived before is still to be read, and the link ends after that.
-    failure: Option<Errno>,
+    failure: Option<Failure>,
     /// Whether the socket is watched for room.
     wants_room: bool,
     is_network: bool,
@@ -120,7 +126,8 @@ impl Link {
     }
 
     fn fail(&mut self, watch: &Watch, errno: Errno) {
-        self.failure = Some(errno);
+        let unread = ioctl_fionread(&self.socket).unwrap_or(0);
+        self.failure = Some(Failure { errno, unread });
         self.want_room(watch, false);
     }
 
@@ -131,9 +138,15 @@ impl Link {
 
     /// Reads once, and hands over what came.
     pub(crate) fn read<S: Sink>(&mut self, buffer: &mut [u8], sink: &mut S) -> Turn {
+        if let Some(Failure { errno, unread: 0 }) = self.failure {
+            return Turn { calls: 0, end: Some(lost(errno)) };
+        }
         let (calls, len) = match self.receive(buffer, sink) {
             Ok(Some(it)) => it,
-            Ok(None) => return Turn { calls: 0, end: self.failure.map(lost) },
+            Ok(None) => {
+                let end = self.failure.as_ref().map(|failure| lost(failure.errno));
+                return Turn { calls: 0, end };
+            }
             Err(end) => return Turn { calls: 0, end: Some(end) },
         };
         let turn = self.rx.take(&buffer[..len], sink);
@@ -164,6 +177,9 @@ impl Link {
         match result {
             Ok(0) => Err(End::Broken(Fault::Lost("it ended without a goodbye".to_owned()))),
             Ok(len) => {
+                if let Some(failure) = &mut self.failure {
+                    failure.unread = failure.unread.saturating_sub(len as u64);
+                }
                 let room = self.rx.destination().map_or(0, |user| user.len());
                 let calls = if room > 0 { self.rx.filled(len.min(room), sink) } else { 0 };
                 Ok(Some((calls, before + len.saturating_sub(room))))

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use taffrail_fabric::{Fabric, Fault, Head, Incarnation, LinkEvent, PeerId, Refused, Source};
 use taffrail_tcp::Config;
 
-const SHORT: Config = Config { whole: 64, max_segments: 16 };
+const SHORT: Config = Config { whole: 64, max_segments: 16, ..Config::DEFAULT };
 
 fn lost(told: &Told, peer: u32) -> bool {
     matches!(told, Told::Link(it, LinkEvent::Broken(Fault::Lost(_))) if *it == peer)

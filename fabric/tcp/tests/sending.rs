@@ -291,6 +291,40 @@ fn a_peer_that_reads_no_more_is_lost() {
 }
 
 #[test]
+fn a_peer_that_reads_no_more_and_writes_without_end_is_lost_as_well() {
+    let (mut fabric, mut ends) = rank_0(1, Config::default());
+    let mut notes = Notes::default();
+    let mut end = ends.remove(0);
+    end.shutdown(Shutdown::Read).expect("a socket");
+    let writer =
+        std::thread::spawn(move || while end.write_all(&frame(1, 0, &[1; 60_000])).is_ok() {});
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !matches!(notes.told.last(), Some(Told::Link(1, LinkEvent::Broken(Fault::Lost(_))))) {
+        assert!(Instant::now() < deadline, "{} messages, and no end", notes.told.len());
+        let _ = fabric.send(PEER, head(1, 0), Source::Bytes(b"anybody?"));
+        fabric.poll(&mut notes);
+    }
+    writer.join().expect("its connection ends");
+}
+
+#[test]
+fn the_kernel_ends_a_connection_over_which_nothing_comes_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let there = TcpStream::connect(listener.local_addr().expect("bound")).expect("a listener");
+    let copy = there.try_clone().expect("a descriptor");
+    let heartbeat = Duration::from_millis(4500);
+    let config = Config { heartbeat, ..Config::default() };
+    let connections = vec![connection(1, 0, there)];
+    let _fabric = TcpFabric::new(PeerId(0), 2, connections, config).expect("a connected stream");
+    use rustix::net::sockopt;
+    assert_eq!(sockopt::tcp_user_timeout(&copy), Ok(4500));
+    assert_eq!(sockopt::socket_keepalive(&copy), Ok(true));
+    // The kernel counts whole seconds: probes are sent in time for it to notice.
+    assert_eq!(sockopt::tcp_keepidle(&copy), Ok(Duration::from_secs(1)));
+    assert_eq!(sockopt::tcp_keepintvl(&copy), Ok(Duration::from_secs(1)));
+}
+
+#[test]
 fn who_leaves_says_goodbye_behind_its_last_frame_or_not_at_all() {
     let (mut fabric, mut end) = tight();
     fabric.send(PEER, head(1, 0), Source::Bytes(b"last")).expect("room");

@@ -104,7 +104,7 @@ use taffrail_tcp::{Config, TcpFabric};
 struct Sockets;
 
 /// Few messages come in one piece.
-const CONFIG: Config = Config { whole: 64, max_segments: 1024 };
+const CONFIG: Config = Config { whole: 64, max_segments: 1024, ..Config::DEFAULT };
 
 impl Bench for Sockets {
     type Fabric = TcpFabric;
