@@ -1,5 +1,6 @@
 //! The fabric over all connections of a rank.
 
+mod network;
 mod traffic;
 
 use crate::error::SetupError;
@@ -9,7 +10,9 @@ use crate::log::LogMemory;
 use crate::own::Own;
 use crate::rx::Lengths;
 use crate::socket::prepare;
-use crate::wait::Watch;
+use crate::wait::{Key, Watch};
+pub use network::Contact;
+use network::Network;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -31,12 +34,27 @@ pub struct Config {
     pub max_segments: usize,
     /// How long nothing may come back over a network connection before it counts as cut, from a second on.
     pub heartbeat: Duration,
+    /// How long a lost connection may take to be made anew before the link is broken.
+    pub patience: Duration,
+    /// How long a process that connects may take to prove that it belongs to the job.
+    pub handshake: Duration,
+    /// Processes that may be in a handshake at a time. Others wait for their turn.
+    pub max_handshakes: usize,
+    /// Bytes of copied messages that may be sent to a peer and not acknowledged by it.
+    pub window: usize,
 }
 
 impl Config {
     /// What is right for most networks.
-    pub const DEFAULT: Config =
-        Config { whole: 4096, max_segments: 4096, heartbeat: Duration::from_secs(5) };
+    pub const DEFAULT: Config = Config {
+        whole: 4096,
+        max_segments: 4096,
+        heartbeat: Duration::from_secs(5),
+        patience: Duration::from_secs(30),
+        handshake: Duration::from_secs(30),
+        max_handshakes: 64,
+        window: 512 << 10,
+    };
 }
 
 impl Default for Config {
@@ -62,7 +80,8 @@ pub struct TcpFabric {
     peers: Vec<Peer>,
     limits: Limits,
     lengths: Lengths,
-    heartbeat: Duration,
+    config: Config,
+    network: Option<Box<Network>>,
     pub(crate) watch: Watch,
     own: Own,
     /// What the sink is to be told at the next opportunity, in this order.
@@ -75,9 +94,25 @@ pub struct TcpFabric {
 
 enum Peer {
     Myself,
+    /// It has an address, and there was no message yet. Whether the link's coming up is news.
+    Fresh {
+        is_news: bool,
+    },
+    /// There is a link, or one is being made.
     Up(Box<Link>),
-    /// The incarnation is that of the last link.
-    Down(Fault, Incarnation),
+    /// The link has ended.
+    Down {
+        fault: Fault,
+        last: Incarnation,
+        is_final: bool,
+    },
+}
+
+impl Peer {
+    /// A link that the peer may begin anew.
+    fn down(fault: Fault, last: Incarnation) -> Peer {
+        Peer::Down { fault, last, is_final: false }
+    }
 }
 
 enum News {
@@ -101,7 +136,7 @@ impl TcpFabric {
         let whole = config.whole.min(MAX_MESSAGE);
         let peers = (0..ranks).map(|rank| match PeerId(rank) == me {
             true => Peer::Myself,
-            false => Peer::Down(Fault::Vacant, Incarnation::default()),
+            false => Peer::down(Fault::Vacant, Incarnation::default()),
         });
         let mut fabric = TcpFabric {
             me,
@@ -114,8 +149,9 @@ impl TcpFabric {
                 maps: false,
                 guards: true,
             },
-            lengths: Lengths { max_message: MAX_MESSAGE, whole },
-            heartbeat: config.heartbeat,
+            lengths: Lengths { max_message: MAX_MESSAGE, whole, acknowledged: false },
+            config,
+            network: None,
             watch: Watch::new(me)?,
             own: Own::default(),
             news: VecDeque::new(),
@@ -149,11 +185,11 @@ impl TcpFabric {
         if peer == self.me || peer.0 >= ranks {
             return Err(SetupError::Rank { rank: peer.0, me: self.me.0, ranks });
         }
-        prepare(peer, &socket, self.heartbeat)?;
-        self.watch.add(&socket, peer)?;
+        prepare(peer, &socket, self.config.heartbeat)?;
+        self.watch.add(&socket, Key::Peer(peer))?;
         let replaced = Fault::Lost("another connection took its place".to_owned());
         self.end(peer, LinkEvent::Broken(replaced));
-        let link = Link::new(socket, peer, incarnation, self.lengths);
+        let link = Link::over(socket, peer, incarnation, self.lengths);
         self.peers[peer.index()] = Peer::Up(Box::new(link));
         Ok(())
     }
@@ -169,18 +205,20 @@ impl TcpFabric {
             LinkEvent::Broken(fault) => fault.clone(),
             LinkEvent::Closed | LinkEvent::Up(_) => Fault::Closed,
         };
-        let last = self.incarnation(peer);
-        let down = Peer::Down(fault.clone(), last);
+        self.hang_up(peer);
+        let is_final = matches!(event, LinkEvent::Closed);
+        let down = Peer::Down { fault: fault.clone(), last: self.incarnation(peer), is_final };
         match std::mem::replace(&mut self.peers[peer.index()], down) {
-            Peer::Up(link) => {
-                self.watch.remove(link.socket());
+            Peer::Up(mut link) => {
+                link.suspend(&self.watch);
                 self.failing.retain(|&other| other != peer);
                 let sends = link.sends().map(|token| News::Sent(token, fault.clone()));
                 self.news.extend(sends);
                 self.news.extend(link.rest().map(|token| News::Moved(token, fault)));
             }
             Peer::Myself => self.own.clear(),
-            before @ Peer::Down(..) => {
+            Peer::Fresh { .. } => {}
+            before @ Peer::Down { .. } => {
                 self.peers[peer.index()] = before;
                 return;
             }

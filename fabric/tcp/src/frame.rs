@@ -8,21 +8,27 @@ pub(crate) const HEADER: usize = 24;
 const MARK: [u8; 2] = *b"TF";
 const MESSAGE: u8 = 1;
 const GOODBYE: u8 = 2;
+const ACK: u8 = 3;
+/// Flag of a MESSAGE: its sender waits for an acknowledgement.
+const ACK_WANTED: u8 = 1;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A message with a payload of `len` bytes behind the header.
-    Message { head: Head, len: usize },
+    /// A message with a payload of `len` bytes behind the header, and whether its sender waits for an acknowledgement.
+    Message { head: Head, len: usize, ack: bool },
+    /// The sender has received this many bytes of the stream.
+    Ack { received: u64 },
     /// Nothing follows.
     Goodbye,
 }
 
 impl Frame {
     pub(crate) fn encode(self) -> [u8; HEADER] {
-        let (kind, head, len) = match self {
-            Frame::Message { head, len } => (MESSAGE, head, len),
-            Frame::Goodbye => (GOODBYE, Head::default(), 0),
+        let (kind, head, len, flags) = match self {
+            Frame::Message { head, len, ack } => (MESSAGE, head, len, u8::from(ack) * ACK_WANTED),
+            Frame::Ack { received } => (ACK, Head { tag: received, ..Head::default() }, 0, 0),
+            Frame::Goodbye => (GOODBYE, Head::default(), 0, 0),
         };
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&MARK);
@@ -32,19 +38,27 @@ impl Frame {
         bytes[8..16].copy_from_slice(&head.tag.to_le_bytes());
         bytes[16..20].copy_from_slice(&head.seq.to_le_bytes());
         bytes[20..22].copy_from_slice(&head.context.to_le_bytes());
+        bytes[22] = flags;
         bytes
     }
 
-    /// Reads and checks a header. Payloads are at most `max_message` bytes long.
-    pub(crate) fn decode(bytes: &[u8; HEADER], max_message: usize) -> Result<Frame, Fault> {
+    /// Reads and checks a header. Payloads are at most `max_message` bytes long; only streams that outlive their
+    /// connection are `acknowledged`.
+    pub(crate) fn decode(
+        bytes: &[u8; HEADER],
+        max_message: usize,
+        acknowledged: bool,
+    ) -> Result<Frame, Fault> {
         let [m0, m1, frame_type, kind, l0, l1, l2, l3, t0, t1, t2, t3, t4, t5, t6, t7, ..] = *bytes;
-        let [.., s0, s1, s2, s3, c0, c1, r0, r1] = *bytes;
+        let [.., s0, s1, s2, s3, c0, c1, flags, zero] = *bytes;
+        let tag = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
         if [m0, m1] != MARK {
             return Err(fault("the mark of a frame", "54 46", format!("{m0:02x} {m1:02x}")));
         }
-        if [r0, r1] != [0; 2] {
-            let got = format!("{r0:02x} {r1:02x}");
-            return Err(fault("the end of a frame's header", "00 00", got));
+        if zero != 0 || flags > if acknowledged { ACK_WANTED } else { 0 } {
+            let expected = if acknowledged { "00 00 or 01 00" } else { "00 00" };
+            let got = format!("{flags:02x} {zero:02x}");
+            return Err(fault("the end of a frame's header", expected, got));
         }
         match frame_type {
             MESSAGE => {
@@ -57,22 +71,30 @@ impl Frame {
                     let most = format!("at most {max_message} bytes");
                     return Err(fault("the length of a message", &most, len.to_string()));
                 }
-                let head = Head {
-                    kind,
-                    context: u16::from_le_bytes([c0, c1]),
-                    seq: u32::from_le_bytes([s0, s1, s2, s3]),
-                    tag: u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]),
-                };
-                Ok(Frame::Message { head, len })
+                let context = u16::from_le_bytes([c0, c1]);
+                let seq = u32::from_le_bytes([s0, s1, s2, s3]);
+                let head = Head { kind, context, seq, tag };
+                Ok(Frame::Message { head, len, ack: flags == ACK_WANTED })
             }
             GOODBYE if *bytes == Frame::Goodbye.encode() => Ok(Frame::Goodbye),
             GOODBYE => Err(fault("a goodbye", "zeros behind its type", format!("{bytes:02x?}"))),
-            other => Err(fault("the type of a frame", "1 or 2", other.to_string())),
+            ACK if acknowledged => {
+                let frame = Frame::Ack { received: tag };
+                let expected = "zeros but for its number";
+                match *bytes == frame.encode() {
+                    true => Ok(frame),
+                    false => Err(fault("an acknowledgement", expected, format!("{bytes:02x?}"))),
+                }
+            }
+            other => {
+                let expected = if acknowledged { "1, 2 or 3" } else { "1 or 2" };
+                Err(fault("the type of a frame", expected, other.to_string()))
+            }
         }
     }
 }
 
-fn fault(place: &'static str, expected: &str, got: String) -> Fault {
+pub(crate) fn fault(place: &'static str, expected: &str, got: String) -> Fault {
     Fault::Protocol { place, expected: expected.to_owned(), got }
 }
 
@@ -84,7 +106,7 @@ mod tests {
     const MAX: usize = 65_536;
 
     fn place(bytes: &[u8; HEADER]) -> &'static str {
-        match Frame::decode(bytes, MAX) {
+        match Frame::decode(bytes, MAX, true) {
             Err(Fault::Protocol { place, .. }) => place,
             other => panic!("{other:?}"),
         }
@@ -97,7 +119,14 @@ mod tests {
             0x54, 0x46, 1, 3, 0x34, 0x12, 0, 0, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10,
             0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 0, 0,
         ];
-        assert_eq!(Frame::Message { head, len: 0x1234 }.encode(), expected);
+        assert_eq!(Frame::Message { head, len: 0x1234, ack: false }.encode(), expected);
+        let mut wanted = expected;
+        wanted[22] = 1;
+        assert_eq!(Frame::Message { head, len: 0x1234, ack: true }.encode(), wanted);
+        let mut ack = [0; HEADER];
+        ack[..3].copy_from_slice(&[0x54, 0x46, 3]);
+        ack[8..16].copy_from_slice(&[8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(Frame::Ack { received: 0x0102_0304_0506_0708 }.encode(), ack);
         let mut goodbye = [0; HEADER];
         goodbye[..3].copy_from_slice(&[0x54, 0x46, 2]);
         assert_eq!(Frame::Goodbye.encode(), goodbye);
@@ -105,8 +134,8 @@ mod tests {
 
     #[test]
     fn each_rule_is_checked_and_named() {
-        let right = Frame::Message { head: Head::default(), len: MAX }.encode();
-        assert!(Frame::decode(&right, MAX).is_ok());
+        let right = Frame::Message { head: Head::default(), len: MAX, ack: false }.encode();
+        assert!(Frame::decode(&right, MAX, false).is_ok());
         let with = |at: usize, byte: u8| {
             let mut bytes = right;
             bytes[at] = byte;
@@ -115,13 +144,20 @@ mod tests {
         assert_eq!(place(&with(0, 0)), "the mark of a frame");
         assert_eq!(place(&with(1, 0)), "the mark of a frame");
         assert_eq!(place(&with(2, 0)), "the type of a frame");
-        assert_eq!(place(&with(2, 3)), "the type of a frame");
+        assert_eq!(place(&with(2, 4)), "the type of a frame");
+        assert_eq!(place(&with(2, 3)), "an acknowledgement");
         assert_eq!(place(&with(3, Head::KINDS)), "the kind of a message");
         assert_eq!(place(&with(4, 1)), "the length of a message");
         assert_eq!(place(&with(7, 0xff)), "the length of a message");
-        assert_eq!(place(&with(22, 1)), "the end of a frame's header");
+        assert_eq!(place(&with(22, 2)), "the end of a frame's header");
+        // A stream that ends with its connection is not acknowledged.
+        assert!(Frame::decode(&with(22, 1), MAX, true).is_ok());
+        assert!(Frame::decode(&with(22, 1), MAX, false).is_err());
+        let ack = Frame::Ack { received: 1 }.encode();
+        assert!(Frame::decode(&ack, MAX, true).is_ok());
+        assert!(Frame::decode(&ack, MAX, false).is_err());
         assert_eq!(place(&with(23, 1)), "the end of a frame's header");
-        for at in 3..22 {
+        for at in 3..23 {
             let mut goodbye = Frame::Goodbye.encode();
             goodbye[at] = 1;
             assert_eq!(place(&goodbye), "a goodbye", "byte {at}");
@@ -130,19 +166,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(kind in 0..Head::KINDS, context: u16, seq: u32, tag: u64, len in 0..=MAX) {
-            let frame = Frame::Message { head: Head { kind, context, seq, tag }, len };
-            prop_assert_eq!(Frame::decode(&frame.encode(), MAX), Ok(frame));
+        fn what_is_written_is_read(kind in 0..Head::KINDS, context: u16, seq: u32, tag: u64, len in 0..=MAX, ack: bool) {
+            let frame = Frame::Message { head: Head { kind, context, seq, tag }, len, ack };
+            prop_assert_eq!(Frame::decode(&frame.encode(), MAX, true), Ok(frame));
         }
 
         #[test]
         fn what_is_read_is_written_as_the_same_bytes(mut bytes: [u8; HEADER], repair: bool) {
             if repair {
                 bytes[..2].copy_from_slice(&MARK);
-                bytes[2] = 1 + bytes[2] % 2;
-                bytes[22..].fill(0);
+                bytes[2] = 1 + bytes[2] % 3;
+                bytes[22] %= 2;
+                bytes[23] = 0;
             }
-            if let Ok(frame) = Frame::decode(&bytes, MAX) {
+            if let Ok(frame) = Frame::decode(&bytes, MAX, true) {
                 prop_assert_eq!(frame.encode(), bytes);
             }
         }

@@ -6,6 +6,9 @@
 
 #![warn(missing_docs)]
 
+mod address;
+mod call;
+mod door;
 mod error;
 mod fabric;
 mod frame;
@@ -17,10 +20,13 @@ mod own;
 mod rx;
 mod secret;
 mod socket;
+mod timer;
 mod tx;
 mod wait;
 
+pub use address::{Interface, ListenError, Listener};
+pub use door::Dropped;
 pub use error::SetupError;
-pub use fabric::{Config, Connection, TcpFabric};
+pub use fabric::{Config, Connection, Contact, TcpFabric};
 pub use mesh::{over_tcp, over_unix};
 pub use secret::Secret;

@@ -1,9 +1,14 @@
-//! One connection.
+//! The link with one peer: a stream in each direction, over one connection or over several, one after the other.
 
-use crate::frame::{Frame, HEADER};
+mod stream;
+
+pub(crate) use stream::{Fit, Stream};
+
+use crate::frame::{Frame, HEADER, fault};
+use crate::handshake::Standing;
 use crate::rx::{End, Lengths, Rx, Turn};
 use crate::tx::{Payload, Tx};
-use crate::wait::Watch;
+use crate::wait::{Key, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::ioctl::{Getter, Opcode, ioctl};
@@ -14,12 +19,14 @@ use rustix::net::{
 };
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
-use taffrail_fabric::{Fault, Incarnation, PeerId, Refused, SegmentId, Sent, Sink, Token};
+use taffrail_fabric::{Fault, Head, Incarnation, PeerId, Refused, SegmentId, Sent, Sink, Token};
 
 /// Bytes that may be queued beyond the rest of the longest frame: room for short messages behind it.
 const SHORT_ROOM: usize = 16 << 10;
 /// Reads of a leaver, so that its end does not reset the connection while its last bytes are under way.
 const MAX_LAST_READS: usize = 64;
+/// Bytes after which the receiver acknowledges them without being asked.
+const ACK_EVERY: u64 = 16 << 10;
 
 /// A write that has failed, and the bytes that had arrived by then and are unread. More may arrive, without end.
 struct Failure {
@@ -27,35 +34,74 @@ struct Failure {
     unread: u64,
 }
 
-/// A connection with one peer.
+/// A link with one peer.
 pub(crate) struct Link {
-    socket: OwnedFd,
     peer: PeerId,
     pub(crate) incarnation: Incarnation,
+    /// `None` while a connection is made.
+    socket: Option<OwnedFd>,
+    /// Of a link that outlives its connections.
+    pub(crate) stream: Option<Stream>,
+    /// Whether its coming up is to be reported.
+    pub(crate) is_news: bool,
     rx: Rx,
     tx: Tx,
-    /// A write has failed. What had arrived before is still to be read, and the link ends after that.
+    /// What had arrived before a write failed is still to be read, and the connection ends after that.
     failure: Option<Failure>,
     /// Whether the socket is watched for room.
     wants_room: bool,
+    /// An acknowledgement could not be sent yet.
+    owes_ack: bool,
     is_network: bool,
 }
 
 impl Link {
-    pub(crate) fn new(
+    /// A link that ends with this connection.
+    pub(crate) fn over(
         socket: OwnedFd,
         peer: PeerId,
         incarnation: Incarnation,
         lengths: Lengths,
     ) -> Link {
-        let tx = Tx::new(HEADER + lengths.max_message + SHORT_ROOM);
-        let rx = Rx::new(peer, lengths);
         let is_network = !matches!(socket_domain(&socket), Ok(AddressFamily::UNIX));
-        Link { socket, peer, incarnation, rx, tx, failure: None, wants_room: false, is_network }
+        let tx = Tx::new(HEADER + lengths.max_message + SHORT_ROOM, false);
+        let lengths = Lengths { acknowledged: false, ..lengths };
+        let link = Link::new(peer, incarnation, lengths, tx);
+        Link { socket: Some(socket), is_network, ..link }
     }
 
-    pub(crate) fn socket(&self) -> &OwnedFd {
-        &self.socket
+    /// A link whose first connection is to be made, with room for `window` bytes of copied frames.
+    pub(crate) fn lasting(
+        stream: Stream,
+        peer: PeerId,
+        incarnation: Incarnation,
+        lengths: Lengths,
+        window: usize,
+    ) -> Link {
+        let tx = Tx::new(window.max(HEADER + lengths.max_message + SHORT_ROOM), true);
+        let lengths = Lengths { acknowledged: true, ..lengths };
+        let link = Link::new(peer, incarnation, lengths, tx);
+        Link { stream: Some(stream), is_network: true, ..link }
+    }
+
+    fn new(peer: PeerId, incarnation: Incarnation, lengths: Lengths, tx: Tx) -> Link {
+        Link {
+            peer,
+            incarnation,
+            socket: None,
+            stream: None,
+            is_news: false,
+            rx: Rx::new(peer, lengths),
+            tx,
+            failure: None,
+            wants_room: false,
+            owes_ack: false,
+            is_network: false,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref()
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -76,39 +122,88 @@ impl Link {
         self.rx.token()
     }
 
+    /// What this side says in a handshake. `None` for a link that ends with its connection.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        self.stream.as_ref().map(Stream::standing)
+    }
+
+    /// Goes on over a new connection, which is watched, with all that the peer has not received. Returns the calls of the
+    /// sink, or `None` if what the peer says cannot be.
+    pub(crate) fn resume<S: Sink>(
+        &mut self,
+        watch: &Watch,
+        socket: OwnedFd,
+        received: u64,
+        sink: &mut S,
+    ) -> Option<usize> {
+        self.socket = Some(socket);
+        let mut calls = 0;
+        let sent = |token| {
+            sink.sent(token, Ok(()));
+            calls += 1;
+        };
+        if !self.tx.resume(received, sent) {
+            return None;
+        }
+        self.owes_ack = false;
+        if let Some(stream) = &mut self.stream {
+            stream.acknowledged = stream.received;
+        }
+        calls += self.flush(watch, sink);
+        self.want_room(watch, !self.tx.is_written() && !self.has_failed());
+        Some(calls)
+    }
+
+    /// Gives the connection up. What was not acknowledged stays.
+    pub(crate) fn suspend(&mut self, watch: &Watch) {
+        if let Some(socket) = self.socket.take() {
+            watch.remove(&socket);
+        }
+        self.failure = None;
+        self.wants_room = false;
+    }
+
     /// Whether the peer's kernel has everything that was accepted, and there is room for a goodbye.
     pub(crate) fn is_flushed(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        self.tx.is_empty()
+        let Some(socket) = &self.socket else { return self.tx.is_done() };
+        self.tx.is_written()
             && !self.has_unreceived()
-            && poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&now)) == Ok(1)
+            && poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&now)) == Ok(1)
     }
 
-    pub(crate) fn send(
+    pub(crate) fn send_message(
         &mut self,
         watch: &Watch,
-        frame: Frame,
+        head: Head,
         payload: Payload<'_>,
     ) -> Result<Sent, Refused> {
-        if self.has_failed() {
-            return Err(Refused::Busy);
-        }
-        match self.tx.send(self.socket.as_fd(), frame.encode(), payload) {
-            Ok(result) => {
-                if !self.tx.is_empty() && !self.wants_room {
-                    self.want_room(watch, true);
+        let (len, ack) = (payload.len(), self.tx.asks_for_ack(payload));
+        self.send(watch, Frame::Message { head, len, ack }, payload)
+    }
+
+    fn send(&mut self, watch: &Watch, frame: Frame, payload: Payload<'_>) -> Result<Sent, Refused> {
+        let header = frame.encode();
+        if !self.has_failed() {
+            let socket = self.socket.as_ref().map(AsFd::as_fd);
+            match self.tx.send(socket, header, payload) {
+                Ok(result) => {
+                    self.want_room(watch, !self.tx.is_written());
+                    return result;
                 }
-                result
+                Err(errno) => self.fail(watch, errno),
             }
-            Err(errno) => {
-                self.fail(watch, errno);
-                Err(Refused::Busy)
-            }
+        }
+        match &self.stream {
+            // It leaves over the next connection.
+            Some(_) => self.tx.send(None, header, payload).unwrap_or(Err(Refused::Busy)),
+            None => Err(Refused::Busy),
         }
     }
 
     /// Writes more of what is queued. Returns the calls of the sink.
     pub(crate) fn flush<S: Sink>(&mut self, watch: &Watch, sink: &mut S) -> usize {
+        let Some(socket) = &self.socket else { return 0 };
         if self.has_failed() {
             return 0;
         }
@@ -117,8 +212,13 @@ impl Link {
             sink.sent(token, Ok(()));
             calls += 1;
         };
-        match self.tx.flush(self.socket.as_fd(), sent) {
-            Ok(_) if self.tx.is_empty() => self.want_room(watch, false),
+        match self.tx.flush(socket.as_fd(), sent) {
+            Ok(_) if self.tx.is_written() => {
+                self.want_room(watch, false);
+                if std::mem::take(&mut self.owes_ack) {
+                    self.send_ack(watch);
+                }
+            }
             Ok(_) => {}
             Err(errno) => self.fail(watch, errno),
         }
@@ -126,31 +226,73 @@ impl Link {
     }
 
     fn fail(&mut self, watch: &Watch, errno: Errno) {
-        let unread = ioctl_fionread(&self.socket).unwrap_or(0);
+        let unread = self.socket.as_ref().map_or(0, |socket| ioctl_fionread(socket).unwrap_or(0));
         self.failure = Some(Failure { errno, unread });
         self.want_room(watch, false);
     }
 
     fn want_room(&mut self, watch: &Watch, yes: bool) {
-        self.wants_room = yes;
-        watch.modify(&self.socket, self.peer, yes);
+        if let Some(socket) = &self.socket
+            && self.wants_room != yes
+        {
+            self.wants_room = yes;
+            watch.modify(socket, Key::Peer(self.peer), yes);
+        }
     }
 
     /// Reads once, and hands over what came.
-    pub(crate) fn read<S: Sink>(&mut self, buffer: &mut [u8], sink: &mut S) -> Turn {
+    pub(crate) fn read<S: Sink>(&mut self, watch: &Watch, buffer: &mut [u8], sink: &mut S) -> Turn {
         if let Some(Failure { errno, unread: 0 }) = self.failure {
-            return Turn { calls: 0, end: Some(lost(errno)) };
+            return Turn::ended(Some(lost(errno)));
         }
         let (calls, len) = match self.receive(buffer, sink) {
             Ok(Some(it)) => it,
             Ok(None) => {
-                let end = self.failure.as_ref().map(|failure| lost(failure.errno));
-                return Turn { calls: 0, end };
+                return Turn::ended(self.failure.as_ref().map(|failure| lost(failure.errno)));
             }
-            Err(end) => return Turn { calls: 0, end: Some(end) },
+            Err(end) => return Turn::ended(Some(end)),
         };
-        let turn = self.rx.take(&buffer[..len], sink);
-        Turn { calls: calls + turn.calls, end: turn.end }
+        let mut turn = self.rx.take(&buffer[..len], sink);
+        turn.calls += calls;
+        if let Some(received) = turn.acknowledged {
+            let calls = &mut turn.calls;
+            let sent = |token| {
+                sink.sent(token, Ok(()));
+                *calls += 1;
+            };
+            if !self.tx.acknowledge(received, sent) && turn.end.is_none() {
+                let got = received.to_string();
+                let what = "as many bytes as were sent and not acknowledged";
+                turn.end = Some(End::Broken(fault("an acknowledgement", what, got)));
+            }
+        }
+        if turn.end.is_none() {
+            self.acknowledge(watch);
+        }
+        turn
+    }
+
+    /// Tells the peer what has come, if it waits for that, or it is much.
+    fn acknowledge(&mut self, watch: &Watch) {
+        let is_due = self.rx.take_due();
+        let Some(stream) = &self.stream else { return };
+        if is_due || stream.received - stream.acknowledged >= ACK_EVERY {
+            self.send_ack(watch);
+        }
+    }
+
+    fn send_ack(&mut self, watch: &Watch) {
+        let Some(stream) = &mut self.stream else { return };
+        let before = std::mem::replace(&mut stream.acknowledged, stream.received);
+        let frame = Frame::Ack { received: stream.received };
+        // Behind what waits it would only make that more.
+        let is_sent = self.tx.is_written() && self.send(watch, frame, Payload::Parts(&[])).is_ok();
+        if let Some(stream) = &mut self.stream
+            && !is_sent
+        {
+            stream.acknowledged = before;
+            self.owes_ack = true;
+        }
     }
 
     /// Receives into user memory first, if a rest is under way, then into the buffer. Calls of the sink, and bytes
@@ -160,17 +302,18 @@ impl Link {
         buffer: &mut [u8],
         sink: &mut S,
     ) -> Result<Option<(usize, usize)>, End> {
+        let Some(socket) = &self.socket else { return Ok(None) };
         let (before, result) = match self.rx.destination() {
             None => {
                 let before = self.rx.unstash(buffer);
-                let result = recv(&self.socket, &mut buffer[before..], RecvFlags::DONTWAIT);
+                let result = recv(socket, &mut buffer[before..], RecvFlags::DONTWAIT);
                 (before, result.map(|(_, len)| len))
             }
             Some(user) => {
                 let mut pieces = [IoSliceMut::new(user), IoSliceMut::new(buffer)];
                 let mut control = RecvAncillaryBuffer::default();
                 let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-                let result = recvmsg(&self.socket, &mut pieces, &mut control, flags);
+                let result = recvmsg(socket, &mut pieces, &mut control, flags);
                 (0, result.map(|message| message.bytes))
             }
         };
@@ -179,6 +322,9 @@ impl Link {
             Ok(len) => {
                 if let Some(failure) = &mut self.failure {
                     failure.unread = failure.unread.saturating_sub(len as u64);
+                }
+                if let Some(stream) = &mut self.stream {
+                    stream.received += len as u64;
                 }
                 let room = self.rx.destination().map_or(0, |user| user.len());
                 let calls = if room > 0 { self.rx.filled(len.min(room), sink) } else { 0 };
@@ -191,21 +337,22 @@ impl Link {
 
     /// Says goodbye if everything before it could be written. Does not wait.
     pub(crate) fn say_goodbye(&mut self) {
+        let Some(socket) = &self.socket else { return };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        while !self.tx.is_empty() && matches!(self.tx.flush(self.socket.as_fd(), |_| {}), Ok(1..)) {
-        }
-        if self.tx.is_empty() && !self.has_failed() {
+        while matches!(self.tx.flush(socket.as_fd(), |_| {}), Ok(1..)) {}
+        if self.tx.is_written() && !self.has_failed() {
             // Without it the peer takes the link for lost, which is all that can be said then.
-            let _ = send(&self.socket, &Frame::Goodbye.encode(), flags);
+            let _ = send(socket, &Frame::Goodbye.encode(), flags);
         }
-        let _ = shutdown(&self.socket, Shutdown::Write);
+        let _ = shutdown(socket, Shutdown::Write);
     }
 
     /// Drops what the peer still sends: to close a connection with unread bytes would reset it, and take from the
     /// peer what it has not received. Whether that can still happen.
     pub(crate) fn is_leaving(&self, buffer: &mut [u8]) -> bool {
+        let Some(socket) = &self.socket else { return false };
         for _ in 0..MAX_LAST_READS {
-            if !matches!(recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT), Ok((_, 1..))) {
+            if !matches!(recv(socket, &mut *buffer, RecvFlags::DONTWAIT), Ok((_, 1..))) {
                 break;
             }
         }
@@ -215,8 +362,9 @@ impl Link {
     /// Whether bytes have left this process that the peer's kernel has not received.
     fn has_unreceived(&self) -> bool {
         type Unreceived = Getter<{ libc::TIOCOUTQ as Opcode }, libc::c_int>;
+        let Some(socket) = &self.socket else { return false };
         // SAFETY: the call writes one number; this is what it does for sockets of this family.
-        let count = || unsafe { ioctl(&self.socket, Unreceived::new()) };
+        let count = || unsafe { ioctl(socket, Unreceived::new()) };
         // The other end of a pair of `AF_UNIX` sockets has at once what is written.
         self.is_network && count().is_ok_and(|bytes| bytes > 0)
     }

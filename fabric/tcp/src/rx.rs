@@ -3,13 +3,15 @@
 use crate::frame::{Frame, HEADER};
 use taffrail_fabric::{Body, Fault, Head, Payload, PeerId, Sink, Take, Token, UserBuf};
 
-/// Lengths that the receiver goes by, in bytes.
+/// What the receiver goes by: lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
     /// The longest payload.
     pub(crate) max_message: usize,
     /// The longest payload that is handed over as a whole in any case.
     pub(crate) whole: usize,
+    /// Whether both sides acknowledge what they have received.
+    pub(crate) acknowledged: bool,
 }
 
 /// Why nothing more is read from a connection.
@@ -25,7 +27,15 @@ pub(crate) enum End {
 pub(crate) struct Turn {
     /// Calls of the sink.
     pub(crate) calls: usize,
+    /// The last acknowledgement: the peer has this many bytes.
+    pub(crate) acknowledged: Option<u64>,
     pub(crate) end: Option<End>,
+}
+
+impl Turn {
+    pub(crate) fn ended(end: Option<End>) -> Turn {
+        Turn { calls: 0, acknowledged: None, end }
+    }
 }
 
 /// Where the next byte of the stream belongs.
@@ -45,11 +55,15 @@ pub(crate) struct Rx {
     /// The beginning of a frame that is not whole: up to `HEADER + lengths.whole` bytes.
     stash: Vec<u8>,
     state: State,
+    /// The sender of the message that comes in waits for an acknowledgement.
+    wanted: bool,
+    /// An acknowledgement is to be sent.
+    due: bool,
 }
 
 impl Rx {
     pub(crate) fn new(from: PeerId, lengths: Lengths) -> Rx {
-        Rx { from, lengths, stash: Vec::new(), state: State::Frame }
+        Rx { from, lengths, stash: Vec::new(), state: State::Frame, wanted: false, due: false }
     }
 
     /// User memory that the next bytes of the stream go to, if any does.
@@ -72,6 +86,11 @@ impl Rx {
         }
     }
 
+    /// Whether a sender waits for an acknowledgement; not any more after this call.
+    pub(crate) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.due)
+    }
+
     /// Copies the beginning of an unfinished frame to the front of `buffer`, and returns its length: the next bytes
     /// of the stream belong behind it.
     pub(crate) fn unstash(&self, buffer: &mut [u8]) -> usize {
@@ -92,10 +111,10 @@ impl Rx {
     /// Hands over what `bytes` bring, behind what was [unstashed](Self::unstash), which they begin with.
     pub(crate) fn take<S: Sink>(&mut self, mut bytes: &[u8], sink: &mut S) -> Turn {
         self.stash.clear();
-        let mut turn = Turn { calls: 0, end: None };
+        let mut turn = Turn::ended(None);
         while !bytes.is_empty() {
             let used = match &mut self.state {
-                State::Frame => match self.frame(bytes, sink, &mut turn.calls) {
+                State::Frame => match self.frame(bytes, sink, &mut turn) {
                     Ok(used) => used,
                     Err(end) => {
                         turn.end = Some(end);
@@ -127,22 +146,34 @@ impl Rx {
         &mut self,
         bytes: &[u8],
         sink: &mut S,
-        calls: &mut usize,
+        turn: &mut Turn,
     ) -> Result<usize, End> {
         let Some((header, behind)) = bytes.split_first_chunk::<HEADER>() else {
             self.stash.extend_from_slice(bytes);
             return Ok(bytes.len());
         };
-        let frame = Frame::decode(header, self.lengths.max_message).map_err(End::Broken)?;
-        let Frame::Message { head, len } = frame else { return Err(End::Closed) };
+        let Lengths { max_message, acknowledged, .. } = self.lengths;
+        let (head, len) = match Frame::decode(header, max_message, acknowledged) {
+            Ok(Frame::Message { head, len, ack }) => {
+                self.wanted = ack;
+                (head, len)
+            }
+            Ok(Frame::Ack { received }) => {
+                turn.acknowledged = Some(received);
+                return Ok(HEADER);
+            }
+            Ok(Frame::Goodbye) => return Err(End::Closed),
+            Err(fault) => return Err(End::Broken(fault)),
+        };
         if let Some(payload) = behind.get(..len) {
-            *calls += whole(self.from, head, payload, sink);
+            self.due |= self.wanted;
+            turn.calls += whole(self.from, head, payload, sink);
             return Ok(HEADER + len);
         }
         if len <= self.lengths.whole {
             self.stash.extend_from_slice(bytes);
         } else {
-            *calls += self.stream(head, behind, len - behind.len(), sink);
+            turn.calls += self.stream(head, behind, len - behind.len(), sink);
         }
         Ok(bytes.len())
     }
@@ -169,6 +200,7 @@ impl Rx {
         }
         if let State::Skip(0) = self.state {
             self.state = State::Frame;
+            self.due |= self.wanted;
         }
         calls
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use taffrail_fabric::PeerId;
 
 /// The shortest heartbeat: the kernel counts the time between two probes in whole seconds.
-pub(crate) const MIN_HEARTBEAT: Duration = Duration::from_secs(1);
+const MIN_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Probes of an idle connection that may remain without an answer.
+const PROBES: u32 = 3;
 
 /// Checks that a socket is what is needed, and sets its options.
 pub(crate) fn prepare(
@@ -30,15 +32,21 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Turns off what delays short messages, and has the kernel end a connection over which nothing has come back for the
-/// time of a heartbeat: `TCP_USER_TIMEOUT` does so for data under way, and sets the limit for the probes of an idle one.
+/// Turns off what delays short messages, and has the kernel probe an idle connection, so that it ends when nothing has come
+/// back for the time of a heartbeat.
 pub(crate) fn tune(socket: &OwnedFd, heartbeat: Duration) -> rustix::io::Result<()> {
-    let heartbeat = heartbeat.max(MIN_HEARTBEAT);
-    let millis = u32::try_from(heartbeat.as_millis()).unwrap_or(u32::MAX);
-    let probe = Duration::from_secs((heartbeat / 3).as_secs().max(1));
+    let probe = Duration::from_secs((heartbeat / (PROBES + 1)).as_secs().max(1));
     sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_tcp_user_timeout(socket, millis)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, probe)?;
-    sockopt::set_tcp_keepintvl(socket, probe)
+    sockopt::set_tcp_keepintvl(socket, probe)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES)
+}
+
+/// Has the kernel end a connection when data are under way and none were acknowledged for the time of a heartbeat. It does
+/// so as well when the peer's process reads nothing and its buffer is full, so that this is only for connections that
+/// are made anew.
+pub(crate) fn limit(socket: &OwnedFd, heartbeat: Duration) -> rustix::io::Result<()> {
+    let millis = heartbeat.max(MIN_HEARTBEAT).as_millis();
+    sockopt::set_tcp_user_timeout(socket, u32::try_from(millis).unwrap_or(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! The sending half of a connection: frames that the socket has not taken yet.
+//! The sending half of a link: frames that the socket has not taken yet, or the peer has not acknowledged.
 
 use crate::frame::HEADER;
 use rustix::io::Errno;
@@ -14,17 +14,28 @@ const MAX_PARTS: usize = 15;
 const MAX_PIECES: usize = 32;
 /// Frames in the queue whose payload is not copied.
 const MAX_LENT: usize = 64;
+/// Short frames are copied into chunks of this length, which are freed as a whole.
+const CHUNK: usize = 8 << 10;
+/// On a link that is made anew, a payload up to this length is copied: cheaper than an acknowledgement of its own.
+pub(crate) const MAX_KEPT_COPY: usize = 16 << 10;
 
 /// Where a payload comes from.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
-    /// It is copied if the socket does not take it.
+    /// It is copied if the socket does not take it, or if it may have to be sent again.
     Parts(&'a [&'a [u8]]),
-    /// It stays readable and unchanged until it is written.
+    /// It stays readable and unchanged until it is done with.
     Lent(UserBytes, Lender),
 }
 
 impl Payload<'_> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Payload::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+            Payload::Lent(bytes, _) => bytes.len(),
+        }
+    }
+
     /// A copy of all bytes.
     pub(crate) fn to_vec(self) -> Vec<u8> {
         match self {
@@ -42,46 +53,72 @@ pub(crate) enum Lender {
     User(Token),
 }
 
-/// Bytes that the socket has not taken yet; `at` of them it has.
+/// Bytes of the stream.
 enum Out {
-    Copied { bytes: Vec<u8>, at: usize },
-    Lent { header: [u8; HEADER], at: usize, payload: UserBytes, lender: Lender },
+    Copied(Vec<u8>),
+    Lent { header: [u8; HEADER], payload: UserBytes, lender: Lender },
 }
 
 impl Out {
-    fn left(&self) -> usize {
+    fn len(&self) -> usize {
         match self {
-            Out::Copied { bytes, at } => bytes.len() - at,
-            Out::Lent { at, payload, .. } => HEADER + payload.len() - at,
-        }
-    }
-
-    fn advance(&mut self, by: usize) {
-        match self {
-            Out::Copied { at, .. } | Out::Lent { at, .. } => *at += by,
+            Out::Copied(bytes) => bytes.len(),
+            Out::Lent { payload, .. } => HEADER + payload.len(),
         }
     }
 }
 
-/// The frames that wait for the socket, in the order in which they were sent.
+/// The end of the stream that may still have to be written. Positions count the bytes of the stream from its beginning.
 pub(crate) struct Tx {
+    /// In the order in which they were sent.
     queue: VecDeque<Out>,
-    /// Bytes of them that were copied.
+    /// Whether bytes stay until the peer has acknowledged them, and not only until the socket has taken them.
+    keeps: bool,
+    /// Where the front of the queue begins.
+    base: u64,
+    /// All before it is done with.
+    done: u64,
+    /// All before it was written to the current connection.
+    written: u64,
+    /// The highest that `written` has been.
+    most_written: u64,
+    end: u64,
+    /// The entry that `written` lies in, and where in it.
+    cursor: (usize, usize),
+    /// Bytes of the queue that were copied.
     copied: usize,
     max_copied: usize,
     lent: usize,
 }
 
 impl Tx {
-    pub(crate) fn new(max_copied: usize) -> Tx {
-        Tx { queue: VecDeque::new(), copied: 0, max_copied, lent: 0 }
+    pub(crate) fn new(max_copied: usize, keeps: bool) -> Tx {
+        Tx {
+            queue: VecDeque::new(),
+            keeps,
+            base: 0,
+            done: 0,
+            written: 0,
+            most_written: 0,
+            end: 0,
+            cursor: (0, 0),
+            copied: 0,
+            max_copied,
+            lent: 0,
+        }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Whether the socket has taken everything.
+    pub(crate) fn is_written(&self) -> bool {
+        self.written == self.end
     }
 
-    /// Whether bytes of this segment wait.
+    /// Whether nothing could have to be written (again).
+    pub(crate) fn is_done(&self) -> bool {
+        self.done == self.end
+    }
+
+    /// Whether bytes of this segment may still be read.
     pub(crate) fn uses(&self, segment: SegmentId) -> bool {
         self.queue
             .iter()
@@ -96,21 +133,29 @@ impl Tx {
         })
     }
 
-    /// Sends a frame, or queues what the socket does not take of it. `Ok(Err(_))`: the socket has failed, and
-    /// nothing was sent.
+    /// Whether a payload like this stays where it is until the peer has acknowledged it.
+    pub(crate) fn asks_for_ack(&self, payload: Payload<'_>) -> bool {
+        self.keeps && matches!(payload, Payload::Lent(bytes, _) if bytes.len() > MAX_KEPT_COPY)
+    }
+
+    /// Sends a frame as far as the socket takes it, if there is one, and queues what is not done with. `Ok(Err(_))`: there
+    /// is no room. `Err(_)`: the socket has failed. Nothing was sent in both cases.
     pub(crate) fn send(
         &mut self,
-        socket: BorrowedFd<'_>,
+        socket: Option<BorrowedFd<'_>>,
         header: [u8; HEADER],
         payload: Payload<'_>,
     ) -> Result<Result<Sent, Refused>, Errno> {
-        let len = match payload {
-            Payload::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
-            Payload::Lent(bytes, _) => bytes.len(),
-        };
-        let mut written = 0;
-        if self.queue.is_empty() {
-            written = match payload {
+        let total = HEADER + payload.len();
+        // Behind an empty queue there is room for any frame.
+        if !self.queue.is_empty() && !self.has_room(total, payload) {
+            return Ok(Err(Refused::Busy));
+        }
+        let mut now = 0;
+        if let Some(socket) = socket
+            && self.is_written()
+        {
+            now = match payload {
                 Payload::Parts(parts) => write_frame(socket, &header, parts)?,
                 Payload::Lent(bytes, _) => {
                     // SAFETY: readable until it is written, as promised where the bytes were named.
@@ -118,55 +163,71 @@ impl Tx {
                     write_frame(socket, &header, &[bytes])?
                 }
             };
-            if written == HEADER + len {
-                return Ok(Ok(Sent::Now));
+        }
+        self.end += total as u64;
+        if now == total && !self.keeps {
+            self.skip(total);
+            return Ok(Ok(Sent::Now));
+        }
+        let sent = self.queue(header, payload);
+        self.wrote(now, &mut |_| {});
+        Ok(Ok(sent))
+    }
+
+    fn has_room(&self, total: usize, payload: Payload<'_>) -> bool {
+        match payload {
+            Payload::Lent(bytes, _) if !self.keeps || bytes.len() > MAX_KEPT_COPY => {
+                self.lent < MAX_LENT
             }
-        } else if !self.has_room(len, payload) {
-            return Ok(Err(Refused::Busy));
-        }
-        Ok(Ok(self.queue(header, payload, written)))
-    }
-
-    fn has_room(&self, len: usize, payload: Payload<'_>) -> bool {
-        match payload {
-            Payload::Parts(_) => self.copied + HEADER + len <= self.max_copied,
-            Payload::Lent(..) => self.lent < MAX_LENT,
+            _ => {
+                let past = match self.queue.front() {
+                    Some(Out::Copied(_)) => (self.done - self.base) as usize,
+                    _ => 0,
+                };
+                self.copied - past + total <= self.max_copied
+            }
         }
     }
 
-    /// Queues a frame of which `at` bytes are written.
-    fn queue(&mut self, header: [u8; HEADER], payload: Payload<'_>, at: usize) -> Sent {
+    /// A frame that was written whole and is not kept.
+    fn skip(&mut self, total: usize) {
+        debug_assert!(self.queue.is_empty());
+        self.written += total as u64;
+        self.most_written = self.written;
+        (self.base, self.done) = (self.end, self.end);
+    }
+
+    fn queue(&mut self, header: [u8; HEADER], payload: Payload<'_>) -> Sent {
         match payload {
-            Payload::Parts(parts) => {
-                self.copy(&header, parts, at);
-                Sent::Now
+            Payload::Parts(parts) => self.copy(&header, parts),
+            Payload::Lent(bytes, _) if self.keeps && bytes.len() <= MAX_KEPT_COPY => {
+                // SAFETY: readable now, as promised where the bytes were named.
+                self.copy(&header, &[unsafe { slice(bytes, 0) }]);
             }
             Payload::Lent(payload, lender) => {
                 self.lent += 1;
-                self.queue.push_back(Out::Lent { header, at, payload, lender });
-                match lender {
+                self.queue.push_back(Out::Lent { header, payload, lender });
+                return match lender {
                     Lender::Log(_) => Sent::Now,
                     Lender::User(_) => Sent::Later,
-                }
+                };
             }
         }
+        Sent::Now
     }
 
-    fn copy(&mut self, header: &[u8], parts: &[&[u8]], mut skip: usize) {
-        if !matches!(self.queue.back(), Some(Out::Copied { .. })) {
-            self.queue.push_back(Out::Copied { bytes: Vec::new(), at: 0 });
+    fn copy(&mut self, header: &[u8], parts: &[&[u8]]) {
+        let total = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        self.copied += total;
+        let fits =
+            matches!(self.queue.back(), Some(Out::Copied(last)) if last.len() + total <= CHUNK);
+        if !fits {
+            self.queue.push_back(Out::Copied(Vec::new()));
         }
-        let Some(Out::Copied { bytes, at }) = self.queue.back_mut() else { return };
-        if *at > bytes.len() / 2 {
-            bytes.drain(..*at);
-            *at = 0;
+        if let Some(Out::Copied(bytes)) = self.queue.back_mut() {
+            bytes.reserve(total);
+            std::iter::once(&header).chain(parts).for_each(|part| bytes.extend_from_slice(part));
         }
-        let before = bytes.len();
-        for part in std::iter::once(&header).chain(parts) {
-            bytes.extend_from_slice(&part[skip.min(part.len())..]);
-            skip = skip.saturating_sub(part.len());
-        }
-        self.copied += bytes.len() - before;
     }
 
     /// Writes what the socket takes now, by one call. `sent` is called for user memory that may be reused.
@@ -175,31 +236,34 @@ impl Tx {
         socket: BorrowedFd<'_>,
         mut sent: impl FnMut(Token),
     ) -> Result<usize, Errno> {
+        if self.is_written() {
+            return Ok(0);
+        }
+        self.step(0);
         let mut pieces = [IoSlice::new(&[]); MAX_PIECES + 1];
         let mut used = 0;
-        for out in &self.queue {
+        let (first, mut at) = self.cursor;
+        for out in self.queue.range(first..) {
             if used >= MAX_PIECES {
                 break;
             }
             match out {
-                Out::Copied { bytes, at } => {
-                    pieces[used] = IoSlice::new(&bytes[*at..]);
+                Out::Copied(bytes) => {
+                    pieces[used] = IoSlice::new(&bytes[at..]);
                     used += 1;
                 }
-                Out::Lent { header, at, payload, .. } => {
-                    if *at < HEADER {
-                        pieces[used] = IoSlice::new(&header[*at..]);
+                Out::Lent { header, payload, .. } => {
+                    if at < HEADER {
+                        pieces[used] = IoSlice::new(&header[at..]);
                         used += 1;
                     }
-                    // SAFETY: readable until it is written, as promised where the bytes were named.
-                    pieces[used] =
-                        IoSlice::new(unsafe { slice(*payload, at.saturating_sub(HEADER)) });
+                    let at = at.saturating_sub(HEADER);
+                    // SAFETY: readable until it is done with, as promised where the bytes were named.
+                    pieces[used] = IoSlice::new(unsafe { slice(*payload, at) });
                     used += 1;
                 }
             }
-        }
-        if used == 0 {
-            return Ok(0);
+            at = 0;
         }
         let written = taken(sendmsg(
             socket,
@@ -207,28 +271,78 @@ impl Tx {
             &mut SendAncillaryBuffer::default(),
             SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
         ))?;
-        self.advance(written, &mut sent);
+        self.wrote(written, &mut sent);
         Ok(written)
     }
 
-    fn advance(&mut self, mut written: usize, sent: &mut impl FnMut(Token)) {
-        while let Some(out) = self.queue.front_mut() {
-            let now = written.min(out.left());
-            out.advance(now);
-            written -= now;
-            if let Out::Copied { .. } = out {
-                self.copied -= now;
-            }
-            if out.left() > 0 {
-                return;
-            }
-            if let Some(Out::Lent { lender, .. }) = self.queue.pop_front() {
-                self.lent -= 1;
-                if let Lender::User(token) = lender {
-                    sent(token);
+    fn wrote(&mut self, len: usize, sent: &mut impl FnMut(Token)) {
+        self.written += len as u64;
+        self.most_written = self.most_written.max(self.written);
+        self.step(len);
+        if !self.keeps {
+            self.finish(self.written, sent);
+        }
+    }
+
+    /// Moves the cursor. Behind everything it stays in the last entry, which may grow.
+    fn step(&mut self, len: usize) {
+        let (entry, at) = &mut self.cursor;
+        *at += len;
+        while *entry + 1 < self.queue.len() && *at >= self.queue[*entry].len() {
+            *at -= self.queue[*entry].len();
+            *entry += 1;
+        }
+    }
+
+    /// All before this position is done with.
+    fn finish(&mut self, position: u64, sent: &mut impl FnMut(Token)) {
+        self.done = position;
+        while let Some(out) = self.queue.front()
+            && self.base + out.len() as u64 <= position
+        {
+            self.base += out.len() as u64;
+            match self.queue.pop_front() {
+                Some(Out::Copied(bytes)) => self.copied -= bytes.len(),
+                Some(Out::Lent { lender, .. }) => {
+                    self.lent -= 1;
+                    if let Lender::User(token) = lender {
+                        sent(token);
+                    }
                 }
+                None => {}
+            }
+            // What is done with was written, but perhaps not over this connection.
+            match &mut self.cursor {
+                (0, at) => *at = 0,
+                (entry, _) => *entry -= 1,
             }
         }
+        if self.queue.is_empty() {
+            self.queue.shrink_to(MAX_LENT);
+        }
+    }
+
+    /// The peer has all before this position. `false` if that cannot be.
+    #[must_use]
+    pub(crate) fn acknowledge(&mut self, position: u64, mut sent: impl FnMut(Token)) -> bool {
+        if position < self.done || position > self.written {
+            return false;
+        }
+        self.finish(position, &mut sent);
+        true
+    }
+
+    /// A new connection, over which the peer wants to have all from this position on. `false` if that cannot be.
+    #[must_use]
+    pub(crate) fn resume(&mut self, position: u64, mut sent: impl FnMut(Token)) -> bool {
+        if position < self.done || position > self.most_written {
+            return false;
+        }
+        self.finish(position, &mut sent);
+        self.written = position;
+        self.cursor = (0, 0);
+        self.step((position - self.base) as usize);
+        true
     }
 }
 
@@ -285,21 +399,23 @@ mod tests {
     fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
         const MAX: usize = 100_000;
         let (here, mut there) = UnixStream::pair().expect("a pair of sockets");
-        let mut tx = Tx::new(MAX);
+        let mut tx = Tx::new(MAX, false);
         let (mut sent, mut read, mut buffer) = (0, 0, vec![0; 5000]);
         while read < 20 * MAX {
             let payload = [7; 1000];
-            while let Ok(Ok(_)) = tx.send(here.as_fd(), [1; HEADER], Payload::Parts(&[&payload])) {
+            while let Ok(Ok(_)) =
+                tx.send(Some(here.as_fd()), [1; HEADER], Payload::Parts(&[&payload]))
+            {
                 sent += HEADER + payload.len();
             }
             read += there.read(&mut buffer).expect("bytes");
             tx.flush(here.as_fd(), |_| {}).expect("a socket");
-            assert!(!tx.is_empty() && tx.copied <= MAX);
+            assert!(!tx.is_written() && tx.copied <= MAX + CHUNK);
             let kept: usize = tx
                 .queue
                 .iter()
                 .map(|out| match out {
-                    Out::Copied { bytes, .. } => bytes.len(),
+                    Out::Copied(bytes) => bytes.len(),
                     Out::Lent { .. } => 0,
                 })
                 .sum();

@@ -21,10 +21,47 @@ pub(crate) struct Watch {
     rung: bool,
 }
 
-/// A connection that is ready, and for what.
+/// What a watched descriptor belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The link with a peer, or the alarm, under the rank of this process.
+    Peer(PeerId),
+    Listener,
+    /// A handshake that somebody else has begun.
+    Slot(u32),
+    /// A connection to this rank that is being made.
+    Call(u32),
+    Timer,
+}
+
+impl Key {
+    fn data(self) -> EventData {
+        let (kind, number) = match self {
+            Key::Peer(peer) => (0, peer.0),
+            Key::Listener => (1, 0),
+            Key::Slot(index) => (2, index),
+            Key::Call(rank) => (3, rank),
+            Key::Timer => (4, 0),
+        };
+        EventData::new_u64(kind << 32 | u64::from(number))
+    }
+
+    fn of(data: EventData) -> Key {
+        let (data, number) = (data.u64(), data.u64() as u32);
+        match data >> 32 {
+            0 => Key::Peer(PeerId(number)),
+            1 => Key::Listener,
+            2 => Key::Slot(number),
+            3 => Key::Call(number),
+            _ => Key::Timer,
+        }
+    }
+}
+
+/// A descriptor that is ready, and for what.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
-    pub(crate) peer: PeerId,
+    pub(crate) key: Key,
     pub(crate) has_room: bool,
     pub(crate) has_data: bool,
 }
@@ -36,19 +73,26 @@ impl Watch {
         let alarm = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(SetupError::os("eventfd"))?;
         let watch = Watch { epoll, alarm, armed: false, rung: false };
-        watch.add(&watch.alarm, me)?;
+        watch.add(&watch.alarm, Key::Peer(me))?;
         Ok(watch)
     }
 
-    pub(crate) fn add(&self, socket: &OwnedFd, peer: PeerId) -> Result<(), SetupError> {
-        epoll::add(&self.epoll, socket, data(peer), EventFlags::IN)
+    /// Watches a descriptor for data.
+    pub(crate) fn add(&self, socket: &OwnedFd, key: Key) -> Result<(), SetupError> {
+        epoll::add(&self.epoll, socket, key.data(), EventFlags::IN)
+            .map_err(SetupError::os("epoll_ctl"))
+    }
+
+    /// Watches a connection that is being made.
+    pub(crate) fn add_for_room(&self, socket: &OwnedFd, key: Key) -> Result<(), SetupError> {
+        epoll::add(&self.epoll, socket, key.data(), EventFlags::OUT)
             .map_err(SetupError::os("epoll_ctl"))
     }
 
     /// Watches a connection for data, and for room if asked to.
-    pub(crate) fn modify(&self, socket: &OwnedFd, peer: PeerId, room: bool) {
+    pub(crate) fn modify(&self, socket: &OwnedFd, key: Key, room: bool) {
         let flags = if room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        let modified = epoll::modify(&self.epoll, socket, data(peer), flags);
+        let modified = epoll::modify(&self.epoll, socket, key.data(), flags);
         debug_assert_eq!(modified, Ok(()), "it is in the set");
     }
 
@@ -67,9 +111,9 @@ impl Watch {
         events.into_iter().take(len).map(|event| {
             // SAFETY: the call has written the first `len` events.
             let event = unsafe { event.assume_init() };
-            let (flags, key) = (event.flags, event.data.u64());
+            let (flags, key) = (event.flags, Key::of(event.data));
             Ready {
-                peer: PeerId(key as u32),
+                key,
                 has_room: flags.contains(EventFlags::OUT),
                 has_data: flags.intersects(!EventFlags::OUT),
             }
@@ -98,10 +142,6 @@ impl Watch {
             let _ = rustix::io::read(&self.alarm, &mut [0; 8]);
         }
     }
-}
-
-fn data(peer: PeerId) -> EventData {
-    EventData::new_u64(peer.0.into())
 }
 
 impl Wait for TcpFabric {

@@ -308,20 +308,20 @@ fn a_peer_that_reads_no_more_and_writes_without_end_is_lost_as_well() {
 }
 
 #[test]
-fn the_kernel_ends_a_connection_over_which_nothing_comes_back() {
+fn the_kernel_probes_an_idle_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let there = TcpStream::connect(listener.local_addr().expect("bound")).expect("a listener");
     let copy = there.try_clone().expect("a descriptor");
-    let heartbeat = Duration::from_millis(4500);
-    let config = Config { heartbeat, ..Config::default() };
+    let config = Config { heartbeat: Duration::from_millis(8500), ..Config::default() };
     let connections = vec![connection(1, 0, there)];
     let _fabric = TcpFabric::new(PeerId(0), 2, connections, config).expect("a connected stream");
     use rustix::net::sockopt;
-    assert_eq!(sockopt::tcp_user_timeout(&copy), Ok(4500));
     assert_eq!(sockopt::socket_keepalive(&copy), Ok(true));
-    // The kernel counts whole seconds: probes are sent in time for it to notice.
-    assert_eq!(sockopt::tcp_keepidle(&copy), Ok(Duration::from_secs(1)));
-    assert_eq!(sockopt::tcp_keepintvl(&copy), Ok(Duration::from_secs(1)));
+    assert_eq!(sockopt::tcp_keepidle(&copy), Ok(Duration::from_secs(2)));
+    assert_eq!(sockopt::tcp_keepintvl(&copy), Ok(Duration::from_secs(2)));
+    assert_eq!(sockopt::tcp_keepcnt(&copy), Ok(3));
+    // It would end with a peer that is alive and does not read, and this one is not made anew.
+    assert_eq!(sockopt::tcp_user_timeout(&copy), Ok(0));
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Messages over the connections: the [`Fabric`] itself.
 
 use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
-use crate::frame::Frame;
 use crate::log::SEGMENT;
 use crate::rx::End;
 use crate::tx::{Lender, Payload};
-use crate::wait::Ready;
+use crate::wait::{Key, Ready};
 use std::time::Duration;
 use taffrail_fabric::{
     Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
@@ -56,16 +55,23 @@ impl Fabric for TcpFabric {
             calls += self.own.deliver(self.me, sink);
         }
         for ready in self.watch.ready() {
-            calls += self.serve(ready, sink);
+            calls += match ready.key {
+                Key::Peer(peer) => self.serve(peer, ready, sink),
+                key => self.serve_network(key, sink) + self.report(sink),
+            };
         }
         if !self.failing.is_empty() {
             calls += self.read_failing(sink);
         }
+        self.set_timer();
         calls + self.report(sink)
     }
 
     fn disconnect(&mut self, peer: PeerId, why: Fault) {
         self.end(peer, LinkEvent::Broken(why));
+        if let Peer::Down { is_final, .. } = &mut self.peers[peer.index()] {
+            *is_final = true;
+        }
     }
 
     fn drained(&self, peer: PeerId, of: Incarnation) -> bool {
@@ -73,7 +79,7 @@ impl Fabric for TcpFabric {
         match &self.peers[peer.index()] {
             Peer::Up(link) => link.incarnation > of,
             Peer::Myself => false,
-            Peer::Down(..) => true,
+            Peer::Fresh { .. } | Peer::Down { .. } => true,
         }
     }
 
@@ -81,14 +87,15 @@ impl Fabric for TcpFabric {
         // Closing the child's descriptors leaves the parent's connections, and its set of watched ones, as they are.
         let why = "a forked child has none of its parent's connections";
         for peer in &mut self.peers {
-            *peer = Peer::Down(Fault::Lost(why.to_owned()), Incarnation::default());
+            *peer = Peer::down(Fault::Lost(why.to_owned()), Incarnation::default());
         }
+        self.network = None;
     }
 
     fn flushed(&self, to: PeerId) -> bool {
         match &self.peers[to.index()] {
             Peer::Up(link) => link.is_flushed(),
-            Peer::Myself | Peer::Down(..) => true,
+            Peer::Myself | Peer::Fresh { .. } | Peer::Down { .. } => true,
         }
     }
 
@@ -96,7 +103,8 @@ impl Fabric for TcpFabric {
         match &self.peers[peer.index()] {
             Peer::Up(link) => link.incarnation,
             Peer::Myself => Incarnation::default(),
-            Peer::Down(_, last) => *last,
+            Peer::Fresh { .. } => self.contact_of(peer).incarnation,
+            Peer::Down { last, .. } => *last,
         }
     }
 
@@ -116,7 +124,7 @@ impl Fabric for TcpFabric {
 
 impl TcpFabric {
     /// Hands over the news. Returns the calls of the sink.
-    fn report<S: Sink>(&mut self, sink: &mut S) -> usize {
+    pub(super) fn report<S: Sink>(&mut self, sink: &mut S) -> usize {
         if self.news.is_empty() {
             return 0;
         }
@@ -134,30 +142,34 @@ impl TcpFabric {
     /// Reads from a peer once. Returns the calls of the sink.
     fn read<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> usize {
         let Peer::Up(link) = &mut self.peers[peer.index()] else { return 0 };
-        let turn = link.read(&mut self.buffer, sink);
+        let turn = link.read(&self.watch, &mut self.buffer, sink);
+        let has_failed = link.has_failed();
+        let is_lasting = link.stream.is_some();
         match turn.end {
+            None if has_failed => self.note_failure(peer),
             None => {}
             Some(End::Closed) => self.end(peer, LinkEvent::Closed),
+            Some(End::Broken(Fault::Lost(why))) if is_lasting => self.suspend(peer, why),
             Some(End::Broken(fault)) => self.end(peer, LinkEvent::Broken(fault)),
         }
         turn.calls
     }
 
     /// Reads from and writes to a connection that is ready. Returns the calls of the sink.
-    fn serve<S: Sink>(&mut self, ready: Ready, sink: &mut S) -> usize {
+    fn serve<S: Sink>(&mut self, peer: PeerId, ready: Ready, sink: &mut S) -> usize {
         let mut calls = 0;
-        match &mut self.peers[ready.peer.index()] {
+        match &mut self.peers[peer.index()] {
             Peer::Up(link) if ready.has_room => {
                 calls += link.flush(&self.watch, sink);
                 if link.has_failed() {
-                    self.note_failure(ready.peer);
+                    self.note_failure(peer);
                 }
             }
-            Peer::Up(_) | Peer::Down(..) => {}
+            Peer::Up(_) | Peer::Fresh { .. } | Peer::Down { .. } => {}
             Peer::Myself => self.watch.silence(),
         }
         if ready.has_data {
-            calls += self.read(ready.peer, sink);
+            calls += self.read(peer, sink);
         }
         calls
     }
@@ -168,7 +180,7 @@ impl TcpFabric {
         failing.into_iter().map(|peer| self.read(peer, sink)).sum()
     }
 
-    fn note_failure(&mut self, peer: PeerId) {
+    pub(super) fn note_failure(&mut self, peer: PeerId) {
         if !self.failing.contains(&peer) {
             self.failing.push(peer);
         }
@@ -184,15 +196,19 @@ impl TcpFabric {
         if len > MAX_MESSAGE {
             return Err(Refused::TooLong { got: len, limit: MAX_MESSAGE });
         }
+        if let Peer::Fresh { .. } = self.peers[to.index()] {
+            self.begin(to)?;
+        }
         match &mut self.peers[to.index()] {
             Peer::Up(link) => {
-                let result = link.send(&self.watch, Frame::Message { head, len }, payload);
+                let result = link.send_message(&self.watch, head, payload);
                 if link.has_failed() {
                     self.note_failure(to);
                 }
                 result
             }
-            Peer::Down(fault, _) => Err(Refused::Failed(fault.clone())),
+            Peer::Down { fault, .. } => Err(Refused::Failed(fault.clone())),
+            Peer::Fresh { .. } => Err(Refused::Busy),
             Peer::Myself => {
                 self.own.send(head, payload)?;
                 self.watch.ring();
@@ -236,7 +252,7 @@ impl Drop for TcpFabric {
     fn drop(&mut self) {
         let up = |peer: &mut Peer| match std::mem::replace(peer, Peer::Myself) {
             Peer::Up(link) => Some(link),
-            Peer::Myself | Peer::Down(..) => None,
+            Peer::Myself | Peer::Fresh { .. } | Peer::Down { .. } => None,
         };
         let mut links: Vec<_> = self.peers.iter_mut().filter_map(up).collect();
         links.iter_mut().for_each(|link| link.say_goodbye());

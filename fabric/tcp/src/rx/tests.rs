@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use taffrail_fabric::LinkEvent;
 
-const LENGTHS: Lengths = Lengths { max_message: 600, whole: 50 };
+const LENGTHS: Lengths = Lengths { max_message: 600, whole: 50, acknowledged: false };
 
 /// Puts messages together again. Of a long one it wants the rest, some of it, or nothing, as `wants` says in turn.
 #[derive(Default)]
@@ -91,7 +91,7 @@ fn stream(lens: &[usize]) -> (Vec<u8>, Vec<(Head, Vec<u8>)>) {
     for (number, &len) in lens.iter().enumerate() {
         let head = Head { kind: (number % 64) as u8, seq: number as u32, ..Head::default() };
         let payload: Vec<u8> = (0..len).map(|at| (number * 7 + at) as u8).collect();
-        bytes.extend(Frame::Message { head, len }.encode());
+        bytes.extend(Frame::Message { head, len, ack: false }.encode());
         bytes.extend(&payload);
         messages.push((head, payload));
     }
@@ -164,7 +164,7 @@ proptest! {
         for at in marks {
             if let Some(header) = bytes.get_mut(at..at + HEADER) {
                 let head = Head::default();
-                header.copy_from_slice(&Frame::Message { head, len: at % 700 }.encode());
+                header.copy_from_slice(&Frame::Message { head, len: at % 700, ack: false }.encode());
             }
         }
         let mut joined = Joiner { wants: vec![Some(100), None], ..Joiner::default() };

@@ -1,0 +1,328 @@
+//! Links over connections that the fabric makes and accepts by itself, and makes anew when they are lost.
+
+mod admit;
+
+use super::{Config, News, Peer, TcpFabric};
+use crate::address::Listener;
+use crate::call::{Call, Callee, Failed};
+use crate::door::{Door, Dropped};
+use crate::error::SetupError;
+use crate::handshake::{ClientStep, Identity, Nonce, Standing, Verdict};
+use crate::link::{Fit, Link, Stream};
+use crate::timer::Timer;
+use crate::wait::Key;
+use rustc_hash::FxHashMap;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Refused, Sink};
+
+/// How long the higher rank leaves it to the lower one to make a lost connection anew.
+const DEFERENCE: Duration = Duration::from_millis(10);
+
+/// Where a peer is to be found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contact {
+    /// Its [listener's address](Listener::address). `None`: it is to call.
+    pub address: Option<SocketAddr>,
+    /// Which start of the rank listens there.
+    pub incarnation: Incarnation,
+}
+
+/// All that belongs to making connections.
+pub(super) struct Network {
+    me: Identity,
+    contacts: Vec<Contact>,
+    door: Door,
+    calls: FxHashMap<u32, Call>,
+    timer: Timer,
+}
+
+/// Random bytes.
+fn nonce() -> Nonce {
+    let mut bytes = Nonce::default();
+    let mut there = 0;
+    while there < bytes.len() {
+        // It fails on no system that has sockets, and waits only while that starts.
+        there += getrandom(&mut bytes[there..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    bytes
+}
+
+/// A name for a stream: random, and not 0.
+fn session() -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = nonce();
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) | 1
+}
+
+impl TcpFabric {
+    /// The fabric of the rank that `me` names, in a job with these ranks. A connection to a peer is made when the first
+    /// message to it is sent, or accepted, and made anew when it is lost.
+    ///
+    /// # Errors
+    /// [`SetupError`]: `me` is none of the ranks, or there are too few descriptors.
+    pub fn open(
+        me: Identity,
+        listener: Listener,
+        contacts: Vec<Contact>,
+        config: Config,
+    ) -> Result<TcpFabric, SetupError> {
+        let ranks = contacts.len() as u32;
+        if me.rank >= ranks {
+            return Err(SetupError::Rank { rank: me.rank, me: me.rank, ranks });
+        }
+        let mut fabric = TcpFabric::new(PeerId(me.rank), ranks, vec![], config)?;
+        for peer in &mut fabric.peers {
+            if let Peer::Down { .. } = peer {
+                *peer = Peer::Fresh { is_news: false };
+            }
+        }
+        let door = Door::new(listener, config.max_handshakes, config.handshake);
+        fabric.watch.add(door.listener().socket(), Key::Listener)?;
+        let timer = Timer::new()?;
+        fabric.watch.add(timer.fd(), Key::Timer)?;
+        let calls = FxHashMap::default();
+        fabric.network = Some(Box::new(Network { me, contacts, door, calls, timer }));
+        Ok(fabric)
+    }
+
+    /// Tells where a peer is to be found from now on. A link that has ended can be begun anew by that; one that is up with
+    /// this incarnation goes on.
+    ///
+    /// # Panics
+    /// If the fabric was not [opened](Self::open) with a listener, or the peer is none of the job.
+    pub fn contact(&mut self, peer: PeerId, contact: Contact) {
+        let network = self.network.as_mut().expect("a fabric that makes connections");
+        network.contacts[peer.index()] = contact;
+        match &self.peers[peer.index()] {
+            Peer::Up(link) if link.incarnation < contact.incarnation => {
+                self.end(peer, LinkEvent::Broken(restarted(contact.incarnation)));
+            }
+            Peer::Down { .. } => {}
+            Peer::Up(_) | Peer::Fresh { .. } | Peer::Myself => return,
+        }
+        self.peers[peer.index()] = Peer::Fresh { is_news: true };
+    }
+
+    /// Where it listens; `None` for a fabric whose connections were made beforehand.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.network.as_ref().map(|network| network.door.listener().address())
+    }
+
+    /// Connections that were dropped because they did not prove that they belong to the job.
+    pub fn dropped(&self) -> Dropped {
+        self.network.as_ref().map_or(Dropped::default(), |network| network.door.dropped)
+    }
+
+    pub(super) fn contact_of(&self, peer: PeerId) -> Contact {
+        self.network.as_ref().map_or(Contact::default(), |network| network.contacts[peer.index()])
+    }
+
+    /// The first message to a peer is to be sent.
+    pub(super) fn begin(&mut self, peer: PeerId) -> Result<(), Refused> {
+        let contact = self.contact_of(peer);
+        if contact.address.is_none() {
+            return Err(Refused::Failed(Fault::Vacant));
+        }
+        let Peer::Fresh { is_news } = self.peers[peer.index()] else { return Ok(()) };
+        let mut link = self.new_link(peer, contact.incarnation);
+        link.is_news = is_news;
+        self.peers[peer.index()] = Peer::Up(link);
+        self.call(peer, Duration::ZERO, None);
+        Ok(())
+    }
+
+    fn new_link(&self, peer: PeerId, incarnation: Incarnation) -> Box<Link> {
+        let stream = Stream::new(session());
+        let window = self.config.window;
+        Box::new(Link::lasting(stream, peer, incarnation, self.lengths, window))
+    }
+
+    /// The connection of a link that outlives it is lost.
+    pub(super) fn suspend(&mut self, peer: PeerId, why: String) {
+        let Peer::Up(link) = &mut self.peers[peer.index()] else { return };
+        link.suspend(&self.watch);
+        self.failing.retain(|&other| other != peer);
+        tracing::debug!(peer = peer.0, "the connection is lost and made anew: {why}");
+        let delay = if self.me < peer { Duration::ZERO } else { DEFERENCE };
+        self.call(peer, delay, Some(why));
+    }
+
+    /// Begins to make a connection.
+    fn call(&mut self, peer: PeerId, delay: Duration, lost: Option<String>) {
+        let Some(network) = &mut self.network else { return };
+        network.calls.insert(peer.0, Call::new(Instant::now(), delay, lost));
+        if delay.is_zero() {
+            self.try_call(peer);
+        }
+        self.set_timer();
+    }
+
+    /// Ends what is under way to make a connection.
+    pub(super) fn hang_up(&mut self, peer: PeerId) {
+        if let Some(network) = &mut self.network
+            && let Some(mut call) = network.calls.remove(&peer.0)
+        {
+            call.stop(&self.watch);
+        }
+    }
+
+    /// Makes an attempt, unless the patience is over.
+    fn try_call(&mut self, peer: PeerId) {
+        let Config { heartbeat, patience, .. } = self.config;
+        let Some(network) = &mut self.network else { return };
+        let Some(call) = network.calls.get_mut(&peer.0) else { return };
+        let result = match network.contacts[peer.index()].address {
+            Some(address) => call.start(&self.watch, peer, address, heartbeat),
+            None if Instant::now() < call.since + patience => {
+                call.wait(call.since + patience);
+                return;
+            }
+            None => Err(Failed { why: "it has not called".to_owned(), nobody: true }),
+        };
+        if let Err(failed) = result {
+            self.failed(peer, failed);
+        }
+    }
+
+    /// An attempt has come to nothing.
+    fn failed(&mut self, peer: PeerId, failed: Failed) {
+        let patience = self.config.patience;
+        let Some(network) = &mut self.network else { return };
+        let Some(call) = network.calls.get_mut(&peer.0) else { return };
+        let now = Instant::now();
+        if !failed.nobody && now < call.since + patience {
+            tracing::debug!(peer = peer.0, "no connection: {}", failed.why);
+            return call.pause(&self.watch, now);
+        }
+        let address = network.contacts[peer.index()].address;
+        let address = address.map_or("no address".to_owned(), |address| address.to_string());
+        let fault = match call.lost.take() {
+            Some(lost) => {
+                Fault::Lost(format!("{lost}; not made anew with {address}: {}", failed.why))
+            }
+            None => Fault::Unreachable { address, why: failed.why },
+        };
+        self.end(peer, LinkEvent::Broken(fault));
+    }
+
+    /// Something other than a link or the alarm is ready. Returns the calls of the sink.
+    pub(super) fn serve_network<S: Sink>(&mut self, key: Key, sink: &mut S) -> usize {
+        let ranks = self.peers.len() as u32;
+        let Some(network) = &mut self.network else { return 0 };
+        let Network { me, door, timer, .. } = &mut **network;
+        match key {
+            Key::Listener => door.accept(&self.watch, self.config.heartbeat, nonce),
+            Key::Slot(index) => {
+                if let Some(visitor) = door.read(&self.watch, index, me, ranks) {
+                    return self.admit(visitor, sink);
+                }
+            }
+            Key::Call(rank) => return self.serve_call(PeerId(rank), sink),
+            Key::Timer => {
+                timer.silence();
+                self.on_time();
+            }
+            Key::Peer(_) => {}
+        }
+        0
+    }
+
+    /// Does what is due.
+    fn on_time(&mut self) {
+        let Some(network) = &mut self.network else { return };
+        let now = Instant::now();
+        network.door.expire(&self.watch, now);
+        let is_due = |call: &Call| call.deadline().is_some_and(|at| at <= now);
+        let due = network.calls.iter().filter(|(_, call)| is_due(call));
+        let due: Vec<_> = due.map(|(&rank, call)| (PeerId(rank), call.is_waiting())).collect();
+        for (peer, is_waiting) in due {
+            if is_waiting {
+                self.try_call(peer);
+            } else {
+                let why = "its host has not answered".to_owned();
+                self.failed(peer, Failed { why, nobody: false });
+            }
+        }
+    }
+
+    /// Sets the timer to what is due next.
+    pub(super) fn set_timer(&mut self) {
+        if let Some(network) = &mut self.network {
+            let calls = network.calls.values().filter_map(Call::deadline);
+            network.timer.set(calls.chain(network.door.deadline()).min());
+        }
+    }
+
+    fn serve_call<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> usize {
+        let Some(network) = &mut self.network else { return 0 };
+        let Peer::Up(link) = &self.peers[peer.index()] else { return 0 };
+        let (Some(call), Some(standing)) = (network.calls.get_mut(&peer.0), link.standing()) else {
+            return 0;
+        };
+        let callee = Callee { me: &network.me, peer, incarnation: link.incarnation, standing };
+        match call.go_on(&self.watch, &callee, nonce) {
+            Ok(ClientStep::Answer { verdict, standing, incarnation }) => {
+                self.answered(peer, verdict, &standing, incarnation, sink)
+            }
+            Ok(_) => 0,
+            Err(failed) => {
+                self.failed(peer, failed);
+                0
+            }
+        }
+    }
+
+    /// A peer has answered our call.
+    fn answered<S: Sink>(
+        &mut self,
+        peer: PeerId,
+        verdict: Verdict,
+        theirs: &Standing,
+        incarnation: Incarnation,
+        sink: &mut S,
+    ) -> usize {
+        let lost = |why: &str| LinkEvent::Broken(Fault::Lost(why.to_owned()));
+        match verdict {
+            Verdict::Welcome => return self.welcomed(peer, theirs, incarnation, sink),
+            // It calls us.
+            Verdict::Elsewhere => {
+                let why = "it is calling by itself".to_owned();
+                self.failed(peer, Failed { why, nobody: false });
+            }
+            Verdict::Ended => self.end(peer, lost("it has ended this link")),
+            Verdict::Incarnation => self.end(peer, LinkEvent::Broken(restarted(incarnation))),
+            Verdict::Superseded => {
+                self.end(peer, lost("it knows a later incarnation of this process"));
+            }
+        }
+        0
+    }
+
+    fn welcomed<S: Sink>(
+        &mut self,
+        peer: PeerId,
+        theirs: &Standing,
+        incarnation: Incarnation,
+        sink: &mut S,
+    ) -> usize {
+        let Some(network) = &mut self.network else { return 0 };
+        let call = network.calls.remove(&peer.0);
+        let Peer::Up(link) = &mut self.peers[peer.index()] else { return 0 };
+        let Some(socket) = call.and_then(|call| call.into_socket(&self.watch)) else { return 0 };
+        let Some(stream) = &mut link.stream else { return 0 };
+        if stream.fit(theirs) != Fit::Same || incarnation != link.incarnation {
+            let got = format!("session {}", theirs.session);
+            let fault = crate::frame::fault("a welcome", "the stream that was called for", got);
+            self.end(peer, LinkEvent::Broken(fault));
+            return 0;
+        }
+        stream.accepted_by(theirs);
+        self.attach(peer, socket, theirs.received, sink)
+    }
+}
+
+/// Why a link with an earlier incarnation ends.
+fn restarted(incarnation: Incarnation) -> Fault {
+    Fault::Lost(format!("it runs as incarnation {}", incarnation.0))
+}
