@@ -262,7 +262,7 @@ impl Link {
             };
             if !self.tx.acknowledge(received, sent) && turn.end.is_none() {
                 let got = received.to_string();
-                let what = "as many bytes as were sent and not acknowledged";
+                let what = "no more bytes than were sent";
                 turn.end = Some(End::Broken(fault("an acknowledgement", what, got)));
             }
         }

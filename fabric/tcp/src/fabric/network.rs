@@ -285,10 +285,13 @@ impl TcpFabric {
         let lost = |why: &str| LinkEvent::Broken(Fault::Lost(why.to_owned()));
         match verdict {
             Verdict::Welcome => return self.welcomed(peer, theirs, incarnation, sink),
-            // It calls us.
+            // It lives, and calls by itself: no matter of patience.
             Verdict::Elsewhere => {
-                let why = "it is calling by itself".to_owned();
-                self.failed(peer, Failed { why, nobody: false });
+                if let Some(network) = &mut self.network
+                    && let Some(call) = network.calls.get_mut(&peer.0)
+                {
+                    call.pause(&self.watch, Instant::now());
+                }
             }
             Verdict::Ended => self.end(peer, lost("it has ended this link")),
             Verdict::Incarnation => self.end(peer, LinkEvent::Broken(restarted(incarnation))),
