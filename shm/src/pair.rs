@@ -45,6 +45,8 @@ pub(crate) struct Pair {
 pub(crate) struct Cold {
     /// `None` for this process itself, and for seats of which nobody was met.
     pub(crate) mapped: Option<Maps>,
+    /// This process's doorbell, which a message to itself rings as well.
+    pub(crate) own_doorbell: Option<OwnedFd>,
     /// Its process, as this one sees it; 0 if it does not.
     pub(crate) pid: i32,
     /// Which start of the rank this process is.
@@ -340,8 +342,10 @@ impl Pair {
             0 => {}
             crate::wait::ON_FUTEX => crate::wait::wake(armed),
             _ => {
-                if let Some(maps) = &self.cold.mapped {
-                    crate::wait::ring(maps.doorbell.as_fd());
+                let cold = &self.cold;
+                let of_peer = cold.mapped.as_ref().map(|maps| &maps.doorbell);
+                if let Some(doorbell) = of_peer.or(cold.own_doorbell.as_ref()) {
+                    crate::wait::ring(doorbell.as_fd());
                 }
             }
         }

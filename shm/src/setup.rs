@@ -183,7 +183,7 @@ impl Setup {
         let home = self.home();
         for (rank, peer) in (0..).zip(peers) {
             pairs.push(match peer {
-                None => home.own_pair(self.outbox.as_ptr(), self.outbox.len()),
+                None => home.own_pair(&self.outbox, &self.doorbell)?,
                 Some(peer) => {
                     watch.add(rank, &peer.link).map_err(SetupError::watch)?;
                     home.rank(rank, peer)?
@@ -223,10 +223,10 @@ impl Setup {
         let home = self.home();
         let me = self.config.rank;
         let pair = |seat| match seat == me {
-            true => home.own_pair(self.outbox.as_ptr(), self.outbox.len()),
-            false => home.vacant(seat as usize),
+            true => home.own_pair(&self.outbox, &self.doorbell),
+            false => Ok(home.vacant(seat as usize)),
         };
-        let pairs = (0..self.config.ranks).map(pair).collect();
+        let pairs = (0..self.config.ranks).map(pair).collect::<Result<_, _>>()?;
         let address = *self.callers.address();
         let seats = Seats::new(self.callers, hello, read_only, self.config.patience);
         Ok(Line::new(Parts {
@@ -356,9 +356,15 @@ impl Home<'_> {
     }
 
     /// This process's pair with itself.
-    fn own_pair(&self, outbox: *const u8, outbox_len: usize) -> Pair {
-        let outbox_len = outbox_len as u64;
-        self.lone(self.me, cold(std::process::id() as i32), outbox, outbox_len)
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    fn own_pair(&self, outbox: &Shared, doorbell: &OwnedFd) -> Result<Pair, SetupError> {
+        let mut cold = cold(std::process::id() as i32);
+        let doorbell = rustix::io::fcntl_dupfd_cloexec(doorbell, 0);
+        let os = |errno| SetupError::Os { call: "fcntl", errno };
+        cold.own_doorbell = Some(doorbell.map_err(os)?);
+        Ok(self.lone(self.me, cold, outbox.as_ptr(), outbox.len() as u64))
     }
 
     /// What stands for a peer where none is.
@@ -391,6 +397,7 @@ impl Home<'_> {
 pub(crate) fn cold(pid: i32) -> Cold {
     Cold {
         mapped: None,
+        own_doorbell: None,
         pid,
         incarnation: 0,
         cma: Ok(()),
