@@ -118,6 +118,12 @@ pub trait Fabric {
         0
     }
 
+    /// Whether a poll may find something: a link is up or in the making, or there is something to report. A fabric of
+    /// which this is `false` is [checked](Self::check) now and then, and not polled.
+    fn is_active(&self) -> bool {
+        true
+    }
+
     /// Gives back a receive buffer that the sink has [kept](crate::Take::Keep).
     fn return_lease(&mut self, lease: Lease) {
         let Lease(_) = lease;

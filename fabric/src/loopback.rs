@@ -4,14 +4,16 @@
 //! conformance suite is tested against: as it is, and with each [`Defect`](crate::faulty::Defect). It
 //! is no transport: every message takes the one lock.
 
+mod log;
 mod net;
 
+use log::Log;
 use net::{Event, Net, Pages, Region, Seat, parse};
 
 use crate::{
     Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
-    LogRange, Memory, MemoryError, Payload, PeerId, Reach, Refused, RegionId, RemoteKey, SegmentId,
-    SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
+    LogRange, Memory, MemoryError, Payload, PeerId, Reach, Refused, RegionId, RemoteKey, Segment,
+    SegmentId, SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -38,8 +40,7 @@ pub struct Loopback {
     me: usize,
     net: Arc<Mutex<Net>>,
     alarm: Arc<OwnedFd>,
-    segments: HashMap<u32, Vec<u8>>,
-    last_segment: u32,
+    log: Log,
     is_abandoned: bool,
 }
 
@@ -65,8 +66,7 @@ pub fn mesh(n: usize) -> Vec<Loopback> {
         me,
         net: net.clone(),
         alarm,
-        segments: HashMap::new(),
-        last_segment: 0,
+        log: Log::default(),
         is_abandoned: false,
     };
     alarms.into_iter().enumerate().map(join).collect()
@@ -134,7 +134,7 @@ impl Fabric for Loopback {
         let payload = match source {
             Source::Bytes(bytes) => bytes.to_vec(),
             Source::Parts(parts) => parts.concat(),
-            Source::Log(LogRange { segment, at, len }) => self.read(segment, at, len).to_vec(),
+            Source::Log(range) => self.log.read(range).to_vec(),
             Source::User(bytes, _) => {
                 // SAFETY: as promised where the bytes were named.
                 unsafe { bytes.as_slice() }.to_vec()
@@ -189,6 +189,11 @@ impl Fabric for Loopback {
 
     fn abandon_in_child(&mut self) {
         self.is_abandoned = true;
+    }
+
+    fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
+        self.log.adopt(segment);
+        Ok(())
     }
 
     fn send_cost(&self, _: PeerId) -> Cost {
@@ -286,7 +291,7 @@ impl Fabric for Loopback {
 
 impl SendMemory for Loopback {
     fn segment_len(&self) -> usize {
-        LIMITS.max_message
+        log::SEGMENT
     }
 
     fn max_segments(&self) -> usize {
@@ -294,22 +299,23 @@ impl SendMemory for Loopback {
     }
 
     fn take(&mut self) -> Result<SegmentId, MemoryError> {
-        self.last_segment += 1;
-        self.segments.insert(self.last_segment, vec![0; LIMITS.max_message]);
-        Ok(SegmentId(self.last_segment))
+        Ok(self.log.take())
     }
 
     fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
-        let segment = self.segments.get_mut(&segment.0).expect("the segment is taken");
-        segment[at..at + bytes.len()].copy_from_slice(bytes);
+        self.log.write(segment, at, bytes);
     }
 
     fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
-        &self.segments[&segment.0][at..at + len]
+        self.log.read(LogRange { segment, at, len })
+    }
+
+    fn segment(&self, id: SegmentId) -> Segment {
+        self.log.segment(id)
     }
 
     fn release(&mut self, segment: SegmentId) {
-        self.segments.remove(&segment.0).expect("the segment is taken");
+        self.log.release(segment);
     }
 }
 

@@ -187,6 +187,13 @@ impl RemoteKey {
         self.bytes[0]
     }
 
+    /// The same key under the number of another rail.
+    #[inline]
+    pub fn on_rail(mut self, rail: u8) -> RemoteKey {
+        self.bytes[0] = rail;
+        self
+    }
+
     /// What the rail has made.
     #[inline]
     pub fn of_rail(&self) -> &[u8] {
@@ -243,6 +250,17 @@ pub trait SendMemory {
     /// As [`write`](Self::write).
     fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8];
 
+    /// A segment that is taken, for other fabrics to [adopt](crate::Fabric::adopt). Its bytes are at the same address
+    /// whenever it is taken.
+    ///
+    /// # Panics
+    /// If the segment was released.
+    fn segment(&self, id: SegmentId) -> Segment {
+        let bytes = self.read(id, 0, self.segment_len());
+        // SAFETY: the segment stays mapped, and what was sent from it is not written while it is taken.
+        Segment { id, bytes: unsafe { UserBytes::new(bytes.as_ptr(), bytes.len()) } }
+    }
+
     /// Releases a segment. Messages sent from it that are not read yet arrive all the same: it is taken again only
     /// when no fabric [uses](crate::Fabric::uses) it.
     ///
@@ -270,6 +288,8 @@ mod tests {
             let key = RemoteKey::new(3, &own);
             assert_eq!((key.rail(), key.of_rail()), (3, &own[..]));
             assert_eq!(RemoteKey::from_bytes(key.as_bytes()), Some(key));
+            let other = key.on_rail(7);
+            assert_eq!((other.rail(), other.of_rail()), (7, &own[..]));
         }
         assert_eq!(RemoteKey::from_bytes(&[]), None);
         assert_eq!(RemoteKey::from_bytes(&[0; RemoteKey::MAX + 1]), None);

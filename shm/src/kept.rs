@@ -4,7 +4,7 @@ use crate::copy;
 use crate::line::{Line, OWN_AHEAD};
 use crate::memory::HUGE;
 use crate::outbox::SEGMENT;
-use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, SegmentId};
+use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, Segment, SegmentId, UserBytes};
 
 /// The outbox grows by so many bytes when more of it is to be kept.
 const GROWTH: usize = HUGE;
@@ -69,6 +69,13 @@ impl Line {
         let from = self.kept_at(segment, at, len);
         // SAFETY: the range lies inside the segment, which only `write_kept` writes, with `&mut self`.
         unsafe { std::slice::from_raw_parts(from, len) }
+    }
+
+    /// As [`SendMemory::segment`](taffrail_fabric::SendMemory::segment).
+    pub(crate) fn kept_segment(&self, id: SegmentId) -> Segment {
+        let at = self.kept_at(id, 0, SEGMENT);
+        // SAFETY: the outbox is mapped as long as the line; what was sent from a segment is not written while it is kept.
+        Segment { id, bytes: unsafe { UserBytes::new(at, SEGMENT) } }
     }
 
     /// Sends a run of bytes of a segment.

@@ -83,6 +83,10 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.abandon_in_child();
     }
 
+    fn is_active(&self) -> bool {
+        self.state.is_busy() || self.inner.is_active()
+    }
+
     fn return_lease(&mut self, Lease(lease): Lease) {
         self.state.retire(lease);
     }
@@ -257,6 +261,10 @@ impl<F: SendMemory, const IN_ORDER: bool, const STREAMING: bool, const LEASING: 
 
     fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
         self.inner.read(segment, at, len)
+    }
+
+    fn segment(&self, id: SegmentId) -> Segment {
+        self.inner.segment(id)
     }
 
     fn release(&mut self, segment: SegmentId) {

@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
     Arming, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LogRange, Memory,
-    MemoryError, PeerId, Reach, Refused, RegionId, RemoteKey, SegmentId, SendMemory, Sent, Sink,
-    Source, Token, UserBuf, UserBytes, Wait,
+    MemoryError, PeerId, Reach, Refused, RegionId, RemoteKey, Segment, SegmentId, SendMemory, Sent,
+    Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 
 impl Fabric for Line {
@@ -241,6 +241,10 @@ impl SendMemory for Line {
 
     fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
         self.kept(segment, at, len)
+    }
+
+    fn segment(&self, id: SegmentId) -> Segment {
+        self.kept_segment(id)
     }
 
     fn release(&mut self, segment: SegmentId) {

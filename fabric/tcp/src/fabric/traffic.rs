@@ -99,6 +99,10 @@ impl Fabric for TcpFabric {
         }
     }
 
+    fn is_active(&self) -> bool {
+        self.has_news() || self.peers.iter().any(|peer| matches!(peer, Peer::Up(_)))
+    }
+
     fn incarnation(&self, peer: PeerId) -> Incarnation {
         match &self.peers[peer.index()] {
             Peer::Up(link) => link.incarnation,
@@ -240,6 +244,11 @@ impl SendMemory for TcpFabric {
 
     fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
         self.log.read(LogRange { segment, at, len })
+    }
+
+    fn segment(&self, id: SegmentId) -> Segment {
+        let bytes = self.log.lend(LogRange { segment: id, at: 0, len: SEGMENT });
+        Segment { id, bytes }
     }
 
     fn release(&mut self, segment: SegmentId) {
