@@ -55,6 +55,17 @@ pub trait Bench: Sync {
     /// `n` fabrics in this process, connected with each other; the one at index `i` is rank `i`.
     fn mesh(&self, n: usize) -> Vec<Self::Fabric>;
 
+    /// Whether some messages of rank 1 are handed over to rank 0 in steps. Where peers have different routes, they need
+    /// not be those of a fabric that does this.
+    fn streams(&self) -> bool {
+        Self::Fabric::STREAMS
+    }
+
+    /// Whether some messages of rank 2 come to rank 0 in buffers that can be kept.
+    fn leases(&self) -> bool {
+        Self::Fabric::LEASES
+    }
+
     /// How long anything may take before the suite calls it stuck.
     fn patience(&self) -> Duration {
         Duration::from_secs(20)

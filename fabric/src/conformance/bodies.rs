@@ -55,7 +55,7 @@ pub fn in_part<B: Bench>(bench: &B) {
 
 /// A leased buffer keeps its bytes until it is returned, while other messages arrive and after its sender has left.
 pub fn kept<B: Bench>(bench: &B) {
-    if !B::Fabric::LEASES {
+    if !bench.leases() {
         return;
     }
     let mut mesh = Mesh::new(bench, 3);
@@ -94,7 +94,7 @@ fn return_all<F: Fabric>(mesh: &mut Mesh<F>) {
 
 /// A peer is disconnected while the rest of its message comes: the rest ends once, and nothing is written later.
 pub fn disconnected<B: Bench>(bench: &B) {
-    if !B::Fabric::STREAMS {
+    if !bench.streams() {
         return;
     }
     let mut random = Seeded::new();

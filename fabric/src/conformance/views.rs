@@ -1,7 +1,7 @@
 //! Views of a peer's memory without a copy.
 
 use super::memory::{self, Kind, expose};
-use super::mesh::{Mesh, limits, peer};
+use super::mesh::{Mesh, peer};
 use super::ram::Ram;
 use super::{Bench, pattern};
 use crate::{Fabric, Head, Keep};
@@ -20,7 +20,7 @@ pub fn shows_the_bytes<B: Bench>(bench: &B) {
         let key = mesh.hand_over(0, 1, key);
         let len = LEN - offset;
         let view = mesh.at(1).map(peer(0), &key, len);
-        if !limits(mesh.at(1)).maps {
+        if !mesh.at(1).limits(peer(0)).maps {
             assert!(view.is_err(), "the capabilities say that this fabric does not map");
             continue;
         }
@@ -38,7 +38,7 @@ pub fn shows_the_bytes<B: Bench>(bench: &B) {
         assert!(again.read() == far.ram.read()[offset..], "the end of one view ended the other");
         assert!(mesh.at(1).map(peer(0), &key, len + 1).is_err(), "a view beyond the region");
         mesh.at(0).deregister(far.region.expect("a region")).expect("it is there");
-        if limits(mesh.at(1)).guards {
+        if mesh.at(1).limits(peer(0)).guards {
             assert!(mesh.at(1).map(peer(0), &key, len).is_err(), "a view of memory that is gone");
         }
     }
@@ -54,7 +54,7 @@ pub fn outlives_everyone<B: Bench>(bench: &B) {
     let key = memory::key(mesh.at(0), peer(1), &far, 0).expect("a region has a key");
     let key = mesh.hand_over(0, 1, key);
     let view = mesh.at(1).map(peer(0), &key, LEN);
-    if !limits(mesh.at(1)).maps {
+    if !mesh.at(1).limits(peer(0)).maps {
         assert!(view.is_err(), "the capabilities say that this fabric does not map");
         return;
     }
