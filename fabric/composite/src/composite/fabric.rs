@@ -152,6 +152,19 @@ impl<Near: Fabric, Far: Fabric> Fabric for Composite<Near, Far> {
         routed!(self, to, non_temporal, yes);
     }
 
+    #[inline(always)]
+    fn in_child(&self) -> bool {
+        self.near.in_child() || self.far.in_child()
+    }
+
+    fn knows(&self, peer: PeerId) -> bool {
+        routed!(self, peer, knows)
+    }
+
+    fn shares_process(&self, peer: PeerId) -> bool {
+        routed!(self, peer, shares_process)
+    }
+
     #[inline]
     fn answers_fast(&self, to: PeerId) -> bool {
         routed!(self, to, answers_fast)
