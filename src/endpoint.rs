@@ -16,22 +16,22 @@ mod waiting;
 use crate::clock::Clock;
 use crate::engine::call::Operation;
 use crate::engine::direct::Received;
-use crate::engine::heartbeat::Heartbeat;
 use crate::engine::immediate::Immediate;
 use crate::engine::loan::Buffer;
 use crate::engine::log::Log;
-use crate::engine::log::setting::Setting as Logging;
 use crate::engine::policy::Policy;
 use crate::engine::spin::Spin;
 use crate::engine::{EAGER_LIMIT, Engine, Sizes};
-use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment};
+use crate::host::heartbeat::Heartbeat;
+use crate::host::setting::Setting as Logging;
+use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment, host};
 use active::Handler;
 use std::any::Any;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric, Source, Wait};
+use taffrail_fabric::{Arming, Fabric, SendMemory, Source, Wait};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 /// No piece of a long message is shorter than this many bytes.
@@ -111,7 +111,11 @@ impl Endpoint {
         let logged_piece = if is_given { piece } else { limits.max_message };
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         let crowded = job.size() as usize > processors();
-        let log = logging.as_ref().map(|logging| Log::open(logging, job.rank(), &line, heartbeat));
+        let log = logging.as_ref().map(|logging| {
+            let (me, segment) = (job.rank(), line.segment_len());
+            let parts = host::open(logging, me, segment, line.max_segments())?;
+            Log::open(&logging.config, parts, me, segment, heartbeat)
+        });
         let sizes = Sizes {
             piece,
             long_piece,
@@ -162,11 +166,11 @@ impl Endpoint {
             ranks: job.size(),
             open: job.is_open(),
             name: job.own_name(),
-            incarnation: logging.map_or(0, |logging| logging.incarnation),
+            incarnation: logging.map_or(0, |logging| logging.config.incarnation),
             generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
             restarts: logging.is_some(),
             job: digest(job.id()),
-            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.memory),
+            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.config.memory),
             reserve: logging.map_or(0, |logging| logging.reserve),
             outbox: logging.and_then(Logging::log_memory),
             patience: settings.patience,

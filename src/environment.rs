@@ -5,7 +5,7 @@ mod log_filter;
 pub use log_filter::{LogFilterError, log_filter};
 
 use crate::Error;
-use crate::engine::heartbeat::{self, Heartbeat};
+use crate::host::heartbeat::{self, Heartbeat};
 use std::ffi::{CStr, OsStr};
 use std::sync::{Once, OnceLock};
 

@@ -29,6 +29,7 @@ mod explain;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod host;
 mod job;
 mod names;
 #[doc(hidden)]

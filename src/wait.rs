@@ -4,11 +4,11 @@
 use crate::clock::Clock;
 use crate::engine::call::{Call, Operation, Outcome};
 use crate::engine::direct::{Received, SOON, Want};
-use crate::engine::heartbeat::Heartbeat;
 use crate::engine::policy::Policy;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
 use crate::engine::view::{Landing, View};
+use crate::host::heartbeat::Heartbeat;
 use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, explain};
 use std::task::Poll;
 use std::time::Duration;

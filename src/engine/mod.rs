@@ -15,7 +15,6 @@ pub(crate) mod departures;
 pub(crate) mod direct;
 pub(crate) mod fetch;
 pub(crate) mod finalize;
-pub(crate) mod heartbeat;
 pub(crate) mod immediate;
 pub(crate) mod kind;
 pub(crate) mod loan;

@@ -1,7 +1,8 @@
 //! What comes: counted, matched or kept for a replay; and what comes a second time.
 
-use super::Log;
+use super::host::Host;
 use super::nondeterminism::name;
+use super::{Log, Logging};
 use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
@@ -383,7 +384,7 @@ fn changed(before: u64, now: u64) -> Fault {
     )
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// The bytes of a message that is here in part go to this request from now on.
     pub(crate) fn redirect(&mut self, env: &Envelope, request: u32) {
         if let Some(landing) = self.partial.get_mut(&name(env)) {

@@ -1,9 +1,9 @@
 //! Causal logging (`docs/logging.md`, section 13): what is sent is preceded by the events that it may
 //! depend on and that are not known to be stable (*determinant-before-effect*).
 
-use super::Log;
+use super::Logging;
 use super::events::Events;
-use super::setting::Setting;
+use super::host::{EventSink, Host, ReplayedEvents};
 use crate::engine::Engine;
 use crate::engine::core::{Core, broken};
 use crate::engine::kind;
@@ -11,21 +11,25 @@ use crate::engine::policy::Policy;
 use crate::{Dest, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
-use taffrail_logging::store::Unpacked;
 use taffrail_logging::{Causal, Clocked};
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable.
-pub(super) fn open(setting: &Setting, me: Rank, events: &Events, former: &Unpacked) -> Causal {
-    let mut causal = Causal::new(me, setting.sets.len() as u32, events.capacity());
+pub(super) fn open<R: ReplayedEvents>(
+    me: Rank,
+    ranks: u32,
+    events: &Events<impl EventSink>,
+    replayed: &R,
+) -> Causal {
+    let mut causal = Causal::new(me, ranks, events.capacity());
     let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
     for &(rank, clock) in &stable {
         causal.stable(rank, clock);
     }
-    former.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
+    replayed.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
     causal
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Whether what is sent is preceded by determinants.
     #[inline]
     pub(crate) fn is_causal(&self) -> bool {

@@ -1,10 +1,8 @@
 //! Checkpoints: taken, gone on from, and what others drop because of them (`docs/logging.md`, section 14;
 //! MPICH-V2, section 4.6).
 
-use super::events::not_set_up;
-use super::former::Former;
-use super::setting::{Estate, Setting};
-use super::{Log, nondeterminism, pages};
+use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
+use super::{Logging, nondeterminism, pages};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::kind;
@@ -14,11 +12,8 @@ use crate::engine::request::{ANY, Slot, Stage};
 use crate::words::counted;
 use crate::{Error, Rank, explain};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
 use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
-use taffrail_logging::store::{Committed, Owner, Places, Vault};
 use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
 use taffrail_matching::{Arrival, Envelope};
 
@@ -26,61 +21,42 @@ use taffrail_matching::{Arrival, Envelope};
 /// them in one frame.
 const MOST_MISSING: usize = 8192;
 
-/// What a rank has for checkpoints.
-#[derive(Default)]
-pub(super) struct Kit {
-    /// Where they are kept.
-    pub(super) vault: Option<Vault>,
-    /// The files of the log of this process.
-    pub(super) files: Option<(Places, File)>,
-    /// Where the process before was when it took its last, and what it has left.
-    pub(super) going_on: Option<(Position, Former)>,
-    /// The state of its program then.
-    pub(super) state: Option<Vec<u8>>,
-}
-
-impl Kit {
-    /// Of a rank to which the launcher has given the files for it; else there is nothing.
-    ///
-    /// # Errors
-    /// [`Error::Setup`] when a checkpoint is damaged, or there is no memory.
-    pub(super) fn open(
-        setting: &Setting,
-        owner: Owner,
-        segment: usize,
-        segments: usize,
-    ) -> Result<Kit, Error> {
-        let Some(Estate { vault, own, former }) = &setting.estate else {
-            return Ok(Kit::default());
-        };
-        let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_set_up);
-        let vault = Vault::open(open(vault)?, owner).map_err(not_set_up)?;
-        let places = Places::begin(open(&own.places)?, segments).map_err(not_set_up)?;
-        let files = Some((places, open(&own.spill)?));
-        let last = vault.last().map_err(not_set_up)?;
-        let Some(Committed { number, incarnation, position, state }) = last else {
-            return Ok(Kit { vault: Some(vault), files, ..Kit::default() });
-        };
-        let ranks = setting.sets.len() as u32;
-        let position = Position::decode(&position, ranks).map_err(not_set_up)?;
-        let former = former.as_ref().ok_or_else(|| {
-            not_set_up(format!("the log of incarnation {incarnation} was not handed over"))
-        })?;
-        let former = Former::open(former, segment)?;
-        tracing::info!(number, incarnation, clock = position.clock, "going on from a checkpoint");
-        Ok(Kit {
-            vault: Some(vault),
-            files,
-            going_on: Some((position, former)),
-            state: Some(state),
-        })
-    }
-}
-
-impl Log {
+impl<H: Host> Logging<H> {
     /// What this rank goes on from, if it goes on from a checkpoint: once.
     pub(crate) fn take_restored(&mut self) -> Option<Vec<u8>> {
         self.restored.take()
+    }
+
+    /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
+    /// `inline` bytes are short ones, and longer ones leave in pieces.
+    pub(super) fn take_over(
+        &mut self,
+        memory: &mut impl SendMemory,
+        rank: Rank,
+        table: &[u8],
+        previous: &H::Previous,
+        (inline, piece): (usize, usize),
+    ) -> Result<(), Error> {
+        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
+        let entries = pages::messages(table, |at, into| previous.read(at, into));
+        let entries = entries.ok_or_else(damaged)?.map_err(not_read)?;
+        let mut bytes = Vec::new();
+        for Entry { context, seq, payload: kept } in entries {
+            bytes.resize(kept.len(), 0);
+            if !previous.read(kept.at + kept.prefix() as u64, &mut bytes).map_err(not_read)? {
+                continue;
+            }
+            if self.fills_page(rank) {
+                self.write_page(memory, rank)?;
+            }
+            if self.payload_log.fits_at_once(bytes.len()) {
+                self.payload_log.prepare(memory, bytes.len(), piece)?;
+            }
+            let is_short = bytes.len() <= inline;
+            let payload = self.payload_log.write_again(memory, &kept, &bytes, is_short)?;
+            self.outbound.keep(rank, Entry { context, seq, payload });
+        }
+        Ok(())
     }
 }
 
@@ -90,7 +66,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
         // Who goes on from here has been told of nothing.
         log.poll_state.forget_drained();
-        if log.vault.is_none() {
+        if log.checkpoints.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",
                 remedy: "start the job with --logging pessimistic --sets rank",
@@ -115,13 +91,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Writes a checkpoint that was begun, when all events are stable.
-    #[expect(clippy::expect_used, reason = "a checkpoint is begun only where there is a vault")]
+    #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
     pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
         let log = self.log();
         let incarnation = log.incarnation;
-        let vault = log.vault.as_mut().expect("just seen");
-        let number = vault.commit(incarnation, &position.encode(), state);
+        let store = log.checkpoints.as_mut().expect("it was begun");
+        let number = store.save(incarnation, &position.encode(), state);
         let number = number.map_err(|error| not_written(&error))?;
         tracing::debug!(number, clock = position.clock, "checkpoint taken");
         for (rank, side) in (0..).zip(position.sides) {
@@ -220,7 +196,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// does not fit.
     pub(crate) fn resume(&mut self) -> Result<(), Error> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
-        let Some((position, former)) = log.going_on.take() else { return Ok(()) };
+        let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
         log.recorder = Recorder::going_on(log.replay.clock(), position.posts);
         self.core.requests.count_from(position.serial);
         for (rank, side) in (0..).zip(position.sides) {
@@ -239,33 +215,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 continue;
             }
             log.outbound.go_on(rank, side.next);
-            self.log_again(rank, &side.log, &former)?;
-        }
-        Ok(())
-    }
-
-    /// Takes over what the process before has logged for a peer, as far as it may be asked for.
-    fn log_again(&mut self, rank: Rank, table: &[u8], former: &Former) -> Result<(), Error> {
-        let Engine { fabric, core, sizes, .. } = self;
-        let Some(log) = core.policy.log_mut() else { return Ok(()) };
-        let damaged = || not_set_up(format!("the checkpoint has no table for rank {rank}"));
-        let entries = pages::messages(table, |at, into| former.read(at, into));
-        let entries = entries.ok_or_else(damaged)??;
-        let mut bytes = Vec::new();
-        for Entry { context, seq, payload: kept } in entries {
-            bytes.resize(kept.len(), 0);
-            if !former.read(kept.at + kept.prefix() as u64, &mut bytes)? {
-                continue;
-            }
-            if log.fills_page(rank) {
-                log.write_page(fabric, rank)?;
-            }
-            if log.payload_log.fits_at_once(bytes.len()) {
-                log.payload_log.prepare(fabric, bytes.len(), sizes.piece)?;
-            }
-            let is_short = bytes.len() <= fabric.limits(fabric.me()).inline;
-            let payload = log.payload_log.write_again(fabric, &kept, &bytes, is_short)?;
-            log.outbound.keep(rank, Entry { context, seq, payload });
+            let Engine { fabric, core, sizes, .. } = self;
+            let Some(log) = core.policy.log_mut() else { return Ok(()) };
+            let inline = fabric.limits(fabric.me()).inline;
+            log.take_over(fabric, rank, &side.log, &previous, (inline, sizes.piece))?;
         }
         Ok(())
     }
@@ -321,10 +274,16 @@ impl<P: Policy> Core<P> {
 
 /// The error of a checkpoint that its file did not take.
 #[cold]
-fn not_written(error: &std::io::Error) -> Error {
+fn not_written(error: &CheckpointError) -> Error {
     Error::Memory(MemoryError::Refused {
         what: "the checkpoint",
-        why: format!("writing it failed: {error}"),
+        why: error.to_string(),
         remedy: "make it smaller, or leave the job more memory: checkpoints are kept in memory",
     })
+}
+
+/// The error of a log that the process before has left, and that a checkpoint refers to.
+#[cold]
+fn not_read(error: PreviousLogError) -> Error {
+    Error::Setup(error.to_string())
 }

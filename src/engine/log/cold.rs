@@ -1,25 +1,19 @@
-//! The part of the payload log that is in a file.
+//! The part of the payload log that is not in memory.
 
+use super::host::{SpillError, SpillStore};
 use crate::Error;
-use std::fs::File;
-use std::path::PathBuf;
 use taffrail_fabric::MemoryError;
-use taffrail_logging::store::Spill;
 
-/// Segments in a file, and those on their way there.
-#[derive(Default)]
-pub(super) struct Cold {
-    /// The file that was given for it, until it is needed.
-    given: Option<File>,
-    spill: Option<Spill>,
+/// Segments in the spill store, and those on their way there.
+pub(super) struct Cold<S> {
+    pub(super) spill: S,
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u64)>,
 }
 
-impl Cold {
-    /// In this file, or, if none is given, in one that is made when it is needed.
-    pub(super) fn new(given: Option<File>) -> Cold {
-        Cold { given, ..Cold::default() }
+impl<S: SpillStore> Cold<S> {
+    pub(super) fn new(spill: S) -> Self {
+        Cold { spill, writes: Vec::new() }
     }
 
     /// Whether a segment is being written.
@@ -29,8 +23,7 @@ impl Cold {
 
     /// A segment is not needed any more.
     pub(super) fn forget(&self, number: u64, size: usize) {
-        let Some(spill) = &self.spill else { return };
-        if let Err(error) = spill.forget(number * size as u64, size as u64) {
+        if let Err(error) = self.spill.forget(number * size as u64, size as u64) {
             tracing::debug!(%error, "the file of sent messages keeps room that it does not need");
         }
     }
@@ -45,22 +38,11 @@ impl Cold {
     /// # Errors
     /// [`Error::Memory`] when there is no file, or it takes nothing.
     pub(super) fn begin(&mut self, number: u64, bytes: &[u8]) -> Result<bool, Error> {
-        let spill = match &mut self.spill {
-            Some(spill) => spill,
-            none => {
-                let spill = match self.given.take() {
-                    Some(file) => Spill::to(file),
-                    None => create()?,
-                };
-                tracing::info!("the log of sent messages goes on in a file");
-                none.insert(spill)
-            }
-        };
         let at = number * bytes.len() as u64;
         // SAFETY: a kept segment is not written again, and it is given back only in `reap`, when the
         // write is over.
-        let begun = unsafe { spill.begin(at, bytes) };
-        match begun.map_err(|error| refused("writing to its file", &error))? {
+        let begun = unsafe { self.spill.begin(at, bytes) };
+        match begun.map_err(refused)? {
             Some(write) => {
                 self.writes.push((write, number));
                 Ok(true)
@@ -73,14 +55,16 @@ impl Cold {
     /// write that has failed, if one has: its segment stays in memory, and is lost to others.
     pub(super) fn reap(&mut self, wait: bool) -> (Vec<u64>, Result<(), Error>) {
         let mut written = Vec::new();
-        let Some(spill) = &mut self.spill else { return (written, Ok(())) };
         let mut result = Ok(());
-        for (write, ended) in spill.finished(wait) {
+        if self.writes.is_empty() {
+            return (written, result);
+        }
+        for (write, ended) in self.spill.finished(wait) {
             let Some(at) = self.writes.iter().position(|(w, _)| *w == write) else { continue };
             let (_, number) = self.writes.swap_remove(at);
             match ended {
                 Ok(()) => written.push(number),
-                Err(error) => result = Err(refused("writing to its file", &error)),
+                Err(error) => result = Err(refused(error)),
             }
         }
         (written, result)
@@ -90,25 +74,15 @@ impl Cold {
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.
-    #[expect(clippy::expect_used, reason = "bytes that are not in memory were written to the file")]
     pub(super) fn read(&self, place: u64, into: &mut [u8]) -> Result<(), Error> {
-        let spill = self.spill.as_ref().expect("what is not in memory is in the file");
-        spill.read(place, into).map_err(|error| refused("reading its file", &error))
+        self.spill.read(place, into).map_err(refused)
     }
 }
 
-/// A file that is gone with this process.
-fn create() -> Result<Spill, Error> {
-    let folder = std::env::var_os("TAFFRAIL_SPILL");
-    let folder = folder.map_or_else(std::env::temp_dir, PathBuf::from);
-    Spill::create(&folder)
-        .map_err(|error| refused(&format!("creating a file in {}", folder.display()), &error))
-}
-
-pub(super) fn refused(what: &str, error: &std::io::Error) -> Error {
+pub(super) fn refused(error: SpillError) -> Error {
     Error::Memory(MemoryError::Refused {
         what: "the log of sent messages",
-        why: format!("{what} failed: {error}"),
+        why: error.to_string(),
         remedy: "give it more memory with --log-memory, or a folder with more room (TAFFRAIL_SPILL)",
     })
 }

@@ -5,7 +5,8 @@
 //! would be an event before each message that it sends. In a replay such a poll finds something only if the next
 //! event says so. So whether it polls at all is free, too.
 
-use super::Log;
+use super::Logging;
+use super::host::Host;
 use crate::Request;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::{MOST_SERIAL, Requests};
@@ -68,7 +69,7 @@ impl Recheck {
     }
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// What is decided of a completion poll: what it finds is an event, which names the operation by its number
     /// among those that are reported, and says whether it was the last that was over then. Of an operation that
     /// the replay names, the number is the answer.

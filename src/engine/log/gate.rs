@@ -4,7 +4,8 @@
 //! A frame is given its ticket when it is made, and the gate is asked in one place, when the frame is the next
 //! of its peer's queue.
 
-use super::Log;
+use super::Logging;
+use super::host::Host;
 use crate::Rank;
 use crate::engine::Engine;
 use crate::engine::kind;
@@ -59,7 +60,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// What a frame that is made now has to wait for: nothing within the set.
     fn ticket_to(&mut self, to: Rank) -> Ticket {
         if self.is_fellow(to) { Ticket::default() } else { self.events.ticket() }

@@ -1,11 +1,12 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
+use super::host::Host;
 use super::send::Gather;
-use super::{Log, LogEntry};
+use super::{LogEntry, Logging};
 use crate::{Error, Rank};
 use taffrail_fabric::{MemoryError, SendMemory};
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Logs a message that does not fit into the memory of the log.
     ///
     /// # Errors

@@ -12,10 +12,10 @@
 //! - [`pages`]: the table of what has left, on the payload log as well;
 //! - [`arrival`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
-//! - [`checkpoint`]: from where a rank goes on, and what others need not keep then; [`former`]: what the
-//!   process before has left;
+//! - [`checkpoint`]: from where a rank goes on, and what others need not keep then;
 //! - [`events`]: where events are written, and which are stable; [`gate`]: what leaves the set waits for them;
-//! - [`causal`]: events that travel with the messages that depend on them.
+//! - [`causal`]: events that travel with the messages that depend on them;
+//! - [`host`]: the outside, behind traits: the log opens no files, and maps no memory.
 
 mod arrival;
 mod causal;
@@ -23,8 +23,8 @@ mod checkpoint;
 mod cold;
 mod completion_poll;
 mod events;
-mod former;
 mod gate;
+pub(crate) mod host;
 mod long_message;
 mod multi_replay;
 pub(crate) mod nondeterminism;
@@ -34,8 +34,9 @@ mod peers;
 mod recv_record;
 mod resend;
 mod send;
-pub(crate) mod setting;
 mod syncs;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use arrival::Verdict;
 pub(crate) use pages::Resend;
@@ -43,30 +44,26 @@ pub(crate) use payload_log::LogEntry;
 pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
 
-use super::heartbeat::Heartbeat;
 use super::peer::Landing;
+use crate::host::Files;
+use crate::host::heartbeat::Heartbeat;
 use crate::{Error, Rank, explain};
-use checkpoint::Kit;
 use completion_poll::{PollState, Recheck};
 use events::Events;
-use former::Former;
+use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
 use multi_replay::MultiReplay;
 use pages::Pages;
 use payload_log::PayloadLog;
 use rustc_hash::FxHashMap;
-use setting::Setting;
-use taffrail_fabric::SendMemory;
-use taffrail_logging::store::{Unpacked, Vault};
 use taffrail_logging::{
     Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
 };
 use taffrail_matching::MessageId;
-use taffrail_shm::Line;
 
 /// What is logged of this rank, and what is replayed to it. What most messages need stands in front, in two
 /// lines: a rank that waits gives the processor away, and others use its caches meanwhile.
 #[repr(C, align(64))]
-pub(crate) struct Log {
+pub(crate) struct Logging<H: Host> {
     /// There is something left of the replay.
     pub(super) replaying: bool,
     /// Completion-queue state after the last poll.
@@ -84,16 +81,16 @@ pub(crate) struct Log {
     pending_answer: Option<Answer>,
     /// In causal logging, the events that messages depend on and that are not stable.
     causal: Option<Box<Causal>>,
-    events: Events,
+    events: Events<H::Events>,
     /// The correlated set of each rank.
     sets: Vec<u32>,
     links: Vec<Link>,
-    replay: Replay<Unpacked>,
+    replay: Replay<H::Replayed>,
     outbound: Outbound<LogEntry>,
     inbound: Inbound,
     /// Room for the bytes of some of the events in [`causal`](Self::causal).
     frame: Vec<u8>,
-    payload_log: PayloadLog,
+    payload_log: PayloadLog<H::Spill>,
     pages: Pages,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
     reserved: FxHashMap<Name, MessageId>,
@@ -106,12 +103,15 @@ pub(crate) struct Log {
     /// The requests of synchronous messages.
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// Where checkpoints are kept, if this rank can take any.
-    vault: Option<Vault>,
+    checkpoints: Option<H::Checkpoints>,
     /// What this process goes on from, until it does.
-    going_on: Option<(Position, Former)>,
+    going_on: Option<(Position, H::Previous)>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,
 }
+
+/// The log of the product.
+pub(crate) type Log = Logging<Files>;
 
 /// The connection with a peer.
 #[derive(Clone, Default)]
@@ -126,39 +126,41 @@ struct Link {
     committed: Option<Received>,
 }
 
-impl Log {
-    /// The log of a rank that starts, for the first time or again.
+impl<H: Host> Logging<H> {
+    /// The log of a rank that starts, for the first time or again, in segments of so many bytes.
     ///
     /// # Errors
-    /// [`Error::Setup`] when events or rings are not what they should be.
+    /// [`Error::Setup`] when the events that are to be replayed are no history of a rank.
     pub(crate) fn open(
-        setting: &Setting,
+        config: &LoggingConfig,
+        parts: LogParts<H>,
         me: Rank,
-        fabric: &Line,
+        segment: usize,
         heartbeat: Heartbeat,
-    ) -> Result<Log, Error> {
-        let segment = fabric.segment_len();
-        let (events, former) = Events::open(setting, me, heartbeat)?;
-        let causal =
-            setting.causal.then(|| causal::open(setting, me, &events, &former)).map(Box::new);
-        let (ranks, mine) = (setting.sets.len() as u32, setting.sets[me as usize]);
-        let Kit { vault, files, going_on, state: restored } =
-            Kit::open(setting, events.owner(), segment, fabric.max_segments())?;
+    ) -> Result<Self, Error> {
+        let LoggingConfig { causal, all_events, ref sets, incarnation, memory } = *config;
+        let LogParts { events, gated, replayed, spill, checkpoints, restart } = parts;
+        let events = Events::new(events, me, gated, heartbeat);
+        let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
+        let causal = causal.then(|| Box::new(causal::open(me, ranks, &events, &replayed)));
+        let (going_on, restored) = restart
+            .map(|RestartPoint { position, state, previous }| ((position, previous), state))
+            .unzip();
         let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
-        let replay = Replay::new(clock, former.behind(clock))
+        let replay = Replay::new(clock, replayed.behind(clock))
             .map_err(|error| Error::Setup(error.to_string()))?;
-        let first = setting.incarnation == 0;
+        let first = incarnation == 0;
         if !first {
             let events = replay.clock() - clock;
-            tracing::info!(incarnation = setting.incarnation, events, "started again: replaying");
+            tracing::info!(incarnation, events, "started again: replaying");
         }
-        Ok(Log {
+        Ok(Logging {
             me,
-            incarnation: setting.incarnation,
-            sets: setting.sets.clone(),
-            all_events: setting.all_events,
+            incarnation,
+            sets: sets.clone(),
+            all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
-            has_fellows_only: setting.sets.iter().all(|&set| set == mine),
+            has_fellows_only: sets.iter().all(|&set| set == mine),
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
@@ -170,17 +172,17 @@ impl Log {
             events,
             causal,
             frame: Vec::new(),
-            payload_log: PayloadLog::new(segment, setting.memory, files),
-            vault,
+            payload_log: PayloadLog::new(segment, memory, spill),
+            checkpoints,
             going_on,
             restored,
-            pages: vec![Vec::new(); setting.sets.len()],
+            pages: vec![Vec::new(); sets.len()],
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),
             multi_replays: FxHashMap::default(),
             partial: FxHashMap::default(),
             syncs: FxHashMap::default(),
-            links: (setting.sets.iter())
+            links: (sets.iter())
                 .map(|set| Link { is_first: !first, fellow: *set == mine, ..Link::default() })
                 .collect(),
         })

@@ -1,7 +1,8 @@
 //! Multi-receives that are replayed: they get the messages that they got before, in that order, and are
 //! posted like any other when they have them.
 
-use super::Log;
+use super::Logging;
+use super::host::Host;
 use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use crate::Pattern;
 use crate::engine::Engine;
@@ -20,7 +21,7 @@ pub(super) struct MultiReplay {
     cancelled: bool,
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// A multi-receive is posted: its record begins. Whether the replay is to be asked about it.
     pub(crate) fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
         record.post = self.recorder.post();

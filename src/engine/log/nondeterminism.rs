@@ -1,8 +1,9 @@
 //! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
 //! says.
 
-use super::Log;
+use super::host::Host;
 use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
+use super::{Log, Logging};
 use crate::engine::Engine;
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
@@ -29,7 +30,7 @@ enum PostDecision {
     Waits,
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// A receive is posted: its record begins. Whether the replay is to be asked about it.
     #[inline]
     pub(crate) fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {

@@ -12,7 +12,8 @@
 //! number and is `step` behind the one before. A page has [`RUNS`] runs, in the order of sending, in the byte
 //! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
 
-use super::Log;
+use super::Logging;
+use super::host::Host;
 use super::payload_log::LogEntry;
 use super::resend::LoggedSend;
 use crate::engine::Engine;
@@ -39,7 +40,7 @@ pub(crate) struct Resend {
     has: Arc<Received>,
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Whether what was sent to a peer fills a page, which is to be written before there is more.
     #[inline(always)]
     pub(super) fn fills_page(&self, rank: Rank) -> bool {
@@ -141,7 +142,7 @@ impl Log {
     }
 }
 
-/// The messages of a [table](Log::table), in the order of sending. `page` reads a page at its place; of one
+/// The messages of a [table](Logging::table), in the order of sending. `page` reads a page at its place; of one
 /// that is not there any more nobody will ask.
 ///
 /// # Errors
@@ -153,6 +154,9 @@ pub(super) fn messages<E>(
     let (count, rest) = table.split_first_chunk::<8>()?;
     let places = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(8)?;
     let (places, last) = rest.split_at_checked(places)?;
+    if !last.len().is_multiple_of(RUN) {
+        return None;
+    }
     let mut all = Vec::new();
     let mut bytes = [0; PAGE];
     for place in places.as_chunks::<8>().0 {
@@ -161,9 +165,6 @@ pub(super) fn messages<E>(
             Ok(false) => {}
             Err(error) => return Some(Err(error)),
         }
-    }
-    if !last.len().is_multiple_of(RUN) {
-        return None;
     }
     all.extend(entries(last));
     Some(Ok(all))

@@ -7,12 +7,11 @@
 //! its memory is what is written next.
 
 use super::cold::{self, Cold};
+use super::host::SpillStore;
 use crate::Error;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::ops::RangeInclusive;
 use taffrail_fabric::{LogRange, MemoryError, SegmentId, SendMemory};
-use taffrail_logging::store::Places;
 use taffrail_logging::{Payload, Run};
 
 /// A message on the payload log.
@@ -105,7 +104,7 @@ const LEAST: usize = 4096;
 const LINE: usize = 64;
 
 /// The payload log.
-pub(crate) struct PayloadLog {
+pub(crate) struct PayloadLog<S> {
     /// The segments from the first on that is not given up.
     segments: VecDeque<Held>,
     /// The number of that one.
@@ -114,9 +113,7 @@ pub(crate) struct PayloadLog {
     resident: VecDeque<u64>,
     /// Segments to be used next.
     ahead: VecDeque<SegmentId>,
-    cold: Cold,
-    /// Where the next process of this rank finds them, if it may need them.
-    places: Option<Places>,
+    cold: Cold<S>,
     /// Bytes of a segment.
     size: usize,
     /// The last segment in use, its bytes in use, and how many messages are in it.
@@ -144,18 +141,15 @@ impl Held {
     }
 }
 
-impl PayloadLog {
-    /// An empty payload_log of segments of so many bytes, that takes `memory` bytes at most. `files`: for the next
-    /// process of the rank, where the segments are written down, and the file that they go to.
-    pub(crate) fn new(size: usize, memory: usize, files: Option<(Places, File)>) -> Self {
-        let (places, file) = files.unzip();
+impl<S: SpillStore> PayloadLog<S> {
+    /// An empty payload log of segments of so many bytes, that takes `memory` bytes at most and goes to `spill` then.
+    pub(crate) fn new(size: usize, memory: usize, spill: S) -> Self {
         PayloadLog {
             segments: VecDeque::new(),
             first: 0,
             resident: VecDeque::new(),
             ahead: VecDeque::new(),
-            cold: Cold::new(file),
-            places,
+            cold: Cold::new(spill),
             size,
             last: None,
             fill: size,
@@ -517,16 +511,12 @@ impl PayloadLog {
 
     /// Writes down where a segment is (*places*).
     fn is_at(&self, number: u64, segment: SegmentId) {
-        if let Some(places) = &self.places {
-            places.takes(segment.0, number);
-        }
+        self.cold.spill.is_in_memory(segment.0, number);
     }
 
     /// Gives a segment of the memory back.
     fn give_back(&self, memory: &mut impl SendMemory, segment: SegmentId) {
-        if let Some(places) = &self.places {
-            places.leaves(segment.0);
-        }
+        self.cold.spill.left_memory(segment.0);
         memory.release(segment);
     }
 
@@ -534,9 +524,7 @@ impl PayloadLog {
     fn reap(&mut self, memory: &mut impl SendMemory, wait: bool) -> Result<(), Error> {
         let (written, result) = self.cold.reap(wait);
         for number in written {
-            if let Some(places) = &self.places {
-                places.in_file(number, true).map_err(|error| cold::refused("noting it", &error))?;
-            }
+            self.cold.spill.is_spilled(number, true).map_err(cold::refused)?;
             let held = self.held(number);
             held.in_file = true;
             let (segment, is_needed) = (held.segment.take(), held.live > 0);
@@ -552,7 +540,7 @@ impl PayloadLog {
 }
 
 /// What is given up.
-impl PayloadLog {
+impl<S: SpillStore> PayloadLog<S> {
     /// Messages that will not be asked for any more.
     pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<LogEntry>) {
         let first = run.first.payload;
@@ -617,7 +605,7 @@ impl PayloadLog {
         }
         if in_file {
             // If that cannot be written down it is found by whoever needs nothing of it.
-            let noted = self.places.as_ref().map_or(Ok(()), |places| places.in_file(number, false));
+            let noted = self.cold.spill.is_spilled(number, false);
             noted.unwrap_or_else(|error| tracing::debug!(%error, "a place stays written down"));
             self.cold.forget(number, self.size);
         }

@@ -1,7 +1,8 @@
 //! Messages that leave from the log: behind others, at the gate, or again for a peer that has started again.
 
+use super::host::Host;
 use super::send::{is_announced, send_range};
-use super::{Log, LogEntry};
+use super::{LogEntry, Logging};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::kind;
@@ -106,7 +107,7 @@ impl<P: Policy> Core<P> {
     }
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
     pub(crate) fn send_more(
         &mut self,

@@ -1,6 +1,7 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
-use super::{Log, LogEntry, LoggedSend};
+use super::host::Host;
+use super::{LogEntry, LoggedSend, Logging};
 use crate::engine::Engine;
 use crate::engine::immediate::Immediate;
 use crate::engine::peer::{Peer, Queued, Waiting};
@@ -12,7 +13,7 @@ use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Sending, Ticket};
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// A message is about to be sent.
     #[inline(always)]
     pub(super) fn before_send(&mut self) {
@@ -196,7 +197,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 }
 
-impl TxPolicy for Log {
+impl<H: Host> TxPolicy for Logging<H> {
     #[inline(always)]
     fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
         self.outbound.next(to, context)
@@ -222,7 +223,7 @@ impl TxPolicy for Log {
     }
 }
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
     /// there is room for it is made sure before, and the log ends with its process). `false` when
     /// something stands in its way.

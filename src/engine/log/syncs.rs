@@ -1,14 +1,15 @@
 //! Synchronous messages to other sets: their sends wait until the receiver says that they are matched, and that may be
 //! lost with a connection or with a process.
 
-use super::{Log, LogEntry};
+use super::host::Host;
+use super::{LogEntry, Logging};
 use crate::Rank;
 use crate::engine::core::Core;
 use crate::engine::policy::Policy;
 use crate::engine::request::Requests;
 use taffrail_logging::Received;
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Notes the request of a synchronous message, and forgets those that are over.
     pub(super) fn note_sync(&mut self, requests: &Requests, message: (Rank, u16, u32), send: u64) {
         if self.syncs.len() == self.syncs.capacity() {

@@ -1,6 +1,7 @@
 //! Messages of any length are written, leave the memory, and come back.
 
 use super::*;
+use crate::engine::log::host::vectors::SpillMap;
 use proptest::prelude::*;
 use taffrail_fabric::loopback::mesh;
 use taffrail_logging::{Entry, Outbound, Received};
@@ -10,7 +11,11 @@ const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;
 
 /// Writes a message as a send does.
-fn keep(payload_log: &mut PayloadLog, memory: &mut impl SendMemory, bytes: &[u8]) -> LogEntry {
+fn keep(
+    payload_log: &mut PayloadLog<SpillMap>,
+    memory: &mut impl SendMemory,
+    bytes: &[u8],
+) -> LogEntry {
     let len = bytes.len();
     payload_log.prepare(memory, len, PIECE).unwrap();
     let mut kept = LogEntry::new(0, len, len > PIECE, false, 0x2bcd);
@@ -33,7 +38,11 @@ fn keep(payload_log: &mut PayloadLog, memory: &mut impl SendMemory, bytes: &[u8]
     kept
 }
 
-fn read(payload_log: &mut PayloadLog, memory: &mut impl SendMemory, kept: &LogEntry) -> Vec<u8> {
+fn read(
+    payload_log: &mut PayloadLog<SpillMap>,
+    memory: &mut impl SendMemory,
+    kept: &LogEntry,
+) -> Vec<u8> {
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
@@ -64,7 +73,7 @@ proptest! {
         segments in 12usize..40,
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, None);
+        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, SpillMap::default());
         let mut kept: Vec<LogEntry> = Vec::new();
         for (k, &len) in lens.iter().enumerate() {
             kept.push(keep(&mut payload_log, &mut memory, &bytes(k, len)));
@@ -93,7 +102,7 @@ proptest! {
         segments in 12usize..40,
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, None);
+        let mut payload_log = PayloadLog::new(SIZE, segments * SIZE, SpillMap::default());
         let mut kept: Vec<(usize, usize, LogEntry)> = Vec::new();
         for (k, (len, released, which)) in steps.into_iter().enumerate() {
             kept.push((k, len, keep(&mut payload_log, &mut memory, &bytes(k, len))));
@@ -131,7 +140,7 @@ proptest! {
         lens in prop::collection::vec((prop_oneof![0..300usize, 0..300_000usize], 1..130usize), 1..8),
     ) {
         let mut memory = mesh(1).remove(0);
-        let mut payload_log = PayloadLog::new(SIZE, 1 << 30, None);
+        let mut payload_log = PayloadLog::new(SIZE, 1 << 30, SpillMap::default());
         let (mut outbound, mut k) = (Outbound::new(2, true), 0);
         for (len, count) in lens {
             for _ in 0..if len > 300 { count % 8 } else { count } {
@@ -155,7 +164,7 @@ proptest! {
 #[test]
 fn a_log_that_is_collected_goes_round_in_the_same_memory() {
     let mut memory = mesh(1).remove(0);
-    let mut payload_log = PayloadLog::new(SIZE, 100 * SIZE, None);
+    let mut payload_log = PayloadLog::new(SIZE, 100 * SIZE, SpillMap::default());
     let mut kept = VecDeque::new();
     for k in 0..2000 {
         kept.push_back(keep(&mut payload_log, &mut memory, &bytes(k, 10_000)));
@@ -170,14 +179,14 @@ fn a_log_that_is_collected_goes_round_in_the_same_memory() {
 #[test]
 fn the_first_message_may_be_empty() {
     let mut memory = mesh(1).remove(0);
-    let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, None);
+    let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, SpillMap::default());
     let kept = keep(&mut payload_log, &mut memory, &[]);
     assert_eq!((kept.at, read(&mut payload_log, &mut memory, &kept)), (0, Vec::new()));
 }
 
 /// Writes a message that does not fit into memory.
 fn keep_long(
-    payload_log: &mut PayloadLog,
+    payload_log: &mut PayloadLog<SpillMap>,
     memory: &mut impl SendMemory,
     bytes: &[u8],
 ) -> Result<LogEntry, Error> {
@@ -189,7 +198,7 @@ fn keep_long(
 #[test]
 fn messages_of_many_times_the_memory_are_logged_and_read() {
     let mut memory = mesh(1).remove(0);
-    let mut payload_log = PayloadLog::new(SIZE, 6 * SIZE, None);
+    let mut payload_log = PayloadLog::new(SIZE, 6 * SIZE, SpillMap::default());
     let mut all = vec![(keep(&mut payload_log, &mut memory, &[7; SIZE]), vec![7; SIZE])];
     for (k, len) in [(1, 9 * SIZE), (2, 40 * SIZE + 1), (3, 5 * SIZE - 8), (4, 100 * SIZE)] {
         let bytes = bytes(k, len);
@@ -218,17 +227,73 @@ fn messages_of_many_times_the_memory_are_logged_and_read() {
 #[test]
 fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
     let mut memory = mesh(1).remove(0);
-    let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, None);
-    let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-    payload_log.cold = Cold::new(Some(full));
+    let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, SpillMap::default());
+    payload_log.cold.spill.refuses = true;
     let kept = keep(&mut payload_log, &mut memory, &[7; 1000]);
     let live = payload_log.segments.iter().map(|held| held.live).sum::<u32>() + payload_log.live;
     let error = keep_long(&mut payload_log, &mut memory, &bytes(1, 40 * SIZE)).unwrap_err();
-    let said = "the log of sent messages: writing to its file failed: No space left on device";
+    let said = "the log of sent messages: writing to its file failed: no storage space";
     assert!(error.to_string().starts_with(said), "{error}");
     assert!(read(&mut payload_log, &mut memory, &kept) == vec![7; 1000]);
     assert_eq!(
         payload_log.segments.iter().map(|held| held.live).sum::<u32>() + payload_log.live,
         live
     );
+}
+
+/// Bytes of the log in memory, as the store has noted it.
+fn noted(payload_log: &PayloadLog<SpillMap>) -> usize {
+    payload_log.cold.spill.in_memory.borrow().len()
+}
+
+#[test]
+fn a_write_that_fails_leaves_its_segment_in_memory() {
+    let mut memory = mesh(1).remove(0);
+    let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, SpillMap::default());
+    payload_log.cold.spill.fails_each = 3;
+    let (mut kept, mut refused) = (Vec::new(), 0);
+    for k in 0..40 {
+        let bytes = bytes(k, 15_000);
+        // What is refused is refused before anything of it is logged.
+        match payload_log.prepare(&mut memory, bytes.len(), PIECE) {
+            Ok(()) => kept.push((keep(&mut payload_log, &mut memory, &bytes), bytes)),
+            Err(error) => {
+                let said = "the log of sent messages: writing to its file failed: no storage space";
+                assert!(error.to_string().starts_with(said), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && kept.len() > 8, "{refused} refused, {} kept", kept.len());
+    payload_log.cold.spill.fails_each = 0;
+    for (kept, bytes) in &kept {
+        assert!(read(&mut payload_log, &mut memory, kept) == *bytes);
+    }
+    // Every segment is where the next process of the rank would look for it.
+    for (number, held) in (payload_log.first..).zip(&payload_log.segments) {
+        let is_spilled = payload_log.cold.spill.spilled.borrow().contains(&number);
+        let is_noted = payload_log.cold.spill.in_memory.borrow().values().any(|n| *n == number);
+        assert_eq!((held.in_file, held.segment.is_some()), (is_spilled, is_noted), "{number}");
+    }
+    assert!(noted(&payload_log) <= 8, "{} segments in memory", noted(&payload_log));
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_back_is_an_error_that_takes_no_memory() {
+    let mut memory = mesh(1).remove(0);
+    let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, SpillMap::default());
+    let all: Vec<LogEntry> =
+        (0..30).map(|k| keep(&mut payload_log, &mut memory, &bytes(k, 15_000))).collect();
+    payload_log.cold.spill.is_unreadable = true;
+    for _ in 0..10 {
+        let error = payload_log.bring_back(&mut memory, all[0].at).unwrap_err();
+        let said = "the log of sent messages: reading its file failed: unexpected end of file";
+        assert!(error.to_string().starts_with(said), "{error}");
+        let error = payload_log.read(&memory, all[0].at, &mut [0; 8]).unwrap_err();
+        assert!(error.to_string().starts_with(said), "{error}");
+    }
+    payload_log.cold.spill.is_unreadable = false;
+    for (k, kept) in all.iter().enumerate() {
+        assert!(read(&mut payload_log, &mut memory, kept) == bytes(k, 15_000), "message {k}");
+    }
 }

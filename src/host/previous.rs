@@ -1,7 +1,9 @@
 //! The payload log of a process that has ended, which the next one of its rank takes over as far as the
 //! checkpoint that it goes on from refers to it.
 
+use super::not_set_up;
 use crate::Error;
+use crate::engine::log::host::{PreviousLog, PreviousLogError};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -10,7 +12,7 @@ use taffrail_logging::store::{Left, Place};
 
 /// What it has left.
 #[derive(Debug)]
-pub(crate) struct Former {
+pub(crate) struct PreviousFiles {
     left: Left,
     memory: File,
     spill: File,
@@ -29,21 +31,20 @@ pub(crate) struct LogFiles {
     pub(crate) spill: OwnedFd,
 }
 
-impl Former {
+impl PreviousFiles {
     /// # Errors
     /// [`Error::Setup`] when it cannot be read.
-    pub(crate) fn open(files: &LogFiles, size: usize) -> Result<Former, Error> {
+    pub(super) fn open(files: &LogFiles, size: usize) -> Result<PreviousFiles, Error> {
+        let not_read = |error| not_set_up(PreviousLogError(error));
         let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_read);
         let left = Left::read(&open(&files.places)?).map_err(not_read)?;
         let (memory, spill) = (open(&files.memory)?, open(&files.spill)?);
-        Ok(Former { left, memory, spill, size: size as u64 })
+        Ok(PreviousFiles { left, memory, spill, size: size as u64 })
     }
+}
 
-    /// Reads bytes of its payload_log from a place on. `false`: they were given up, nobody needs them.
-    ///
-    /// # Errors
-    /// [`Error::Setup`] when they cannot be read.
-    pub(super) fn read(&self, mut place: u64, mut into: &mut [u8]) -> Result<bool, Error> {
+impl PreviousLog for PreviousFiles {
+    fn read(&self, mut place: u64, mut into: &mut [u8]) -> Result<bool, PreviousLogError> {
         while !into.is_empty() {
             let (number, at) = (place / self.size, place % self.size);
             let now = into.len().min((self.size - at) as usize);
@@ -55,14 +56,10 @@ impl Former {
                 }
                 Some(Place::File) => self.spill.read_exact_at(part, place),
             }
-            .map_err(not_read)?;
+            .map_err(PreviousLogError)?;
             place += now as u64;
             into = rest;
         }
         Ok(true)
     }
-}
-
-fn not_read(error: std::io::Error) -> Error {
-    Error::Setup(format!("the log of the process before this one cannot be read: {error}"))
 }

@@ -1,7 +1,7 @@
 //! The word in which a process shows that it goes on, where whoever started it wants to see that
 //! (`taffrail run --heartbeat`).
 
-use super::log::setting::take;
+use super::setting::take;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use taffrail_logging::store::{Memory, Words};

@@ -1,6 +1,7 @@
 //! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
 
-use super::former::LogFiles;
+use super::previous::LogFiles;
+use crate::engine::log::host::LoggingConfig;
 use crate::words::counted;
 use crate::{Error, Rank, environment, units};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -14,26 +15,17 @@ const MEMORY: usize = 1 << 30;
 /// was asked for is there from the beginning.
 const RESERVE: usize = 16 << 20;
 
-/// How the messages of this rank are logged.
+/// How the messages of this rank are logged, and what the launcher has given it for that.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// Events travel with the messages that depend on them, in place of the gate.
-    pub(crate) causal: bool,
-    /// Every reception is an event, not only those that chance has decided.
-    pub(crate) all_events: bool,
-    /// The correlated set of each rank.
-    pub(crate) sets: Vec<u32>,
-    /// How often this rank was started before.
-    pub(crate) incarnation: u32,
+    pub(crate) config: LoggingConfig,
     /// Of each rank, how many restarts the job had seen when it was started.
     pub(crate) generations: Vec<u32>,
     /// The event rings of our set.
     pub(crate) rings: Vec<(Rank, OwnedFd)>,
     /// The events of earlier incarnations.
     pub(crate) replay: Option<OwnedFd>,
-    /// Bytes of the payload log that are kept in memory.
-    pub(crate) memory: usize,
-    /// Bytes of that which are there from the beginning: new memory is several times slower.
+    /// Bytes of the payload log's memory that are there from the beginning: new memory is several times slower.
     pub(crate) reserve: usize,
     /// What outlives the processes of this rank, so that it can take checkpoints.
     pub(crate) estate: Option<Estate>,
@@ -160,14 +152,16 @@ impl Setting {
         };
         Ok(Setting {
             estate,
-            causal,
-            all_events: choice("TAFFRAIL_EVENTS", "nondeterministic", "all")?,
-            sets,
-            incarnation,
+            config: LoggingConfig {
+                causal,
+                all_events: choice("TAFFRAIL_EVENTS", "nondeterministic", "all")?,
+                sets,
+                incarnation,
+                memory: wanted.unwrap_or(MEMORY),
+            },
             generations,
             rings,
             replay: replay.transpose()?,
-            memory: wanted.unwrap_or(MEMORY),
             reserve: wanted.unwrap_or(if incarnation == 0 { RESERVE } else { 0 }),
         })
     }
@@ -219,13 +213,15 @@ mod tests {
     #[test]
     fn what_the_launcher_says_is_read() {
         let setting = read(&[("TAFFRAIL_EVENTS", "all"), ("TAFFRAIL_LOG_MEMORY", "4096")]).unwrap();
-        assert_eq!((setting.sets, setting.generations), (vec![0, 0, 1], vec![0, 0, 2]));
+        let LoggingConfig { causal, all_events, sets, incarnation, memory } = setting.config;
+        assert_eq!((sets, setting.generations), (vec![0, 0, 1], vec![0, 0, 2]));
         assert_eq!(setting.rings.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
-        assert!(setting.all_events && setting.replay.is_none());
-        assert_eq!((setting.incarnation, setting.memory, setting.causal), (0, 4096, false));
-        assert!(read(&[("TAFFRAIL_LOGGING", "causal")]).unwrap().causal);
+        assert!(all_events && setting.replay.is_none());
+        assert_eq!((incarnation, memory, causal), (0, 4096, false));
+        assert!(read(&[("TAFFRAIL_LOGGING", "causal")]).unwrap().config.causal);
         let again = read(&[("TAFFRAIL_INCARNATION", "3"), ("TAFFRAIL_REPLAY", "12")]).unwrap();
-        assert!(again.replay.is_some() && again.incarnation == 3 && !again.all_events);
+        assert!(again.replay.is_some() && again.config.incarnation == 3);
+        assert!(!again.config.all_events);
         assert!(again.estate.is_none());
         assert!(read(&[("TAFFRAIL_REPLAY", "none")]).unwrap().replay.is_none());
         assert!(read(&[("TAFFRAIL_REPLAY", "0012")]).unwrap().replay.is_some());
