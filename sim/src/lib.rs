@@ -8,16 +8,20 @@
 //! step the invariants of `docs/logging.md` are checked ([`oracle`]); no run may hang; and the results
 //! are those of a run without failures.
 //!
+//! [`fabric`] is the network that the engine itself is to run on here; nothing of the above uses it yet
+//! (`docs/spec/simulator.md`).
+//!
 //! A seed that fails is made smaller as long as it fails, and printed with its trace and the command
 //! that runs it again.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod broken;
 pub mod call;
 pub mod case;
 pub mod check;
+pub mod fabric;
 pub mod logger;
 pub mod network;
 pub mod oracle;

@@ -1,0 +1,104 @@
+//! The handle on a network that whoever controls the schedule has.
+
+use super::coverage::Coverage;
+use super::roster::SimRoster;
+use super::sim_fabric::SimFabric;
+use super::state::{Kinds, Net, State, Violation};
+use super::{Settings, Step};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A network of processes, whose fabrics have these constants. Nothing happens in it between two
+/// [steps](Self::step) but what processes call.
+#[derive(Clone)]
+pub struct SimNet<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>(
+    pub(super) Rc<RefCell<Net>>,
+);
+
+impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
+    SimNet<ORDERED, STREAMS, LEASES>
+{
+    /// Processes that are connected with each other.
+    pub fn new(processes: usize, settings: Settings) -> Self {
+        let kinds = Kinds { ordered: ORDERED, streams: STREAMS };
+        SimNet(Rc::new(RefCell::new(Net::new(processes, settings, kinds))))
+    }
+
+    /// The fabric of a process, once at the beginning and once after each [`Step::Restart`].
+    pub fn open(&self, rank: usize) -> SimFabric<ORDERED, STREAMS, LEASES> {
+        SimFabric::new(self.0.clone(), rank)
+    }
+
+    /// What a process hears of the lives of others, as [`open`](Self::open).
+    pub fn roster(&self, rank: usize) -> SimRoster {
+        SimRoster::new(self.0.clone(), rank)
+    }
+
+    /// All that can happen next, in an order that the state of the network decides.
+    pub fn possible(&self) -> Vec<Step> {
+        self.0.borrow().possible()
+    }
+
+    /// Does a step, if it is possible. One that is not is skipped, so that a schedule stays one when steps are taken
+    /// out of it.
+    pub fn step(&self, step: Step) -> bool {
+        let mut net = self.0.borrow_mut();
+        let may = net.allows(step);
+        if may {
+            net.perform(step);
+        }
+        may
+    }
+
+    /// Whether something waits for the next poll of a process, or is on the way to it.
+    pub fn concerns(&self, rank: usize) -> bool {
+        let net = self.0.borrow();
+        let peers = 0..net.processes.len();
+        !net.processes[rank].ready.is_empty()
+            || net.sends.values().any(|send| send.from == rank)
+            || net.operations.values().any(|one| one.by.0 == rank)
+            || peers.clone().any(|from| !net.channel(from, rank).flight.is_empty())
+            || peers.clone().any(|from| net.has_part(from, rank))
+            || peers.clone().any(|peer| net.end(rank, peer).ended.is_some())
+    }
+
+    /// Whether a process runs.
+    pub fn lives(&self, rank: usize) -> bool {
+        self.0.borrow().lives(rank)
+    }
+
+    /// Whether a process has died and was not started again.
+    pub fn is_dead(&self, rank: usize) -> bool {
+        self.0.borrow().processes[rank].state == State::Dead
+    }
+
+    /// Which start of a process this is, or was.
+    pub fn incarnation(&self, rank: usize) -> u32 {
+        self.0.borrow().processes[rank].incarnation
+    }
+
+    /// Messages on the way from one process to another that were accepted and not handed over.
+    pub fn waiting(&self, from: usize, to: usize) -> usize {
+        self.0.borrow().channel(from, to).waiting
+    }
+
+    /// How often each situation was reached.
+    pub fn coverage(&self) -> Coverage {
+        self.0.borrow().coverage.clone()
+    }
+
+    /// Rules that were broken: memory overwritten before it was read.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.0.borrow().violations.clone()
+    }
+
+    /// A line for each step, message and operation, if [`Settings::trace`] says so.
+    pub fn trace(&self) -> Vec<String> {
+        self.0.borrow().trace.clone()
+    }
+
+    /// Adds a line to the trace.
+    pub fn say(&self, line: impl FnOnce() -> String) {
+        self.0.borrow_mut().say(line);
+    }
+}

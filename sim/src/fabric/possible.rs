@@ -1,0 +1,146 @@
+//! Which steps are possible, and doing one.
+
+use super::state::{Link, Net, State};
+use super::{Amount, Mutant, Step};
+use taffrail_fabric::Fault;
+
+const AMOUNTS: [Amount; 3] = [Amount::Head, Amount::Part, Amount::All];
+
+impl Net {
+    /// All that can happen next, in a fixed order.
+    pub(super) fn possible(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for from in 0..self.count() {
+            for to in 0..self.count() {
+                self.list_between(from, to, &mut steps);
+            }
+            steps.extend([false, true].map(|lingers| Step::Kill { rank: from, lingers }));
+            steps.push(Step::Restart(from));
+        }
+        steps.extend(self.sends.keys().map(|&number| Step::Sent(number)));
+        for &number in self.operations.keys() {
+            steps.push(Step::Moved(number));
+            steps.extend(AMOUNTS.map(|amount| Step::Move(number, amount)));
+        }
+        steps.retain(|&step| self.allows(step));
+        steps
+    }
+
+    fn list_between(&self, from: usize, to: usize, steps: &mut Vec<Step>) {
+        let ordered = self.kinds.ordered && !self.has(Mutant::OrderIgnored);
+        let most = if ordered { 1 } else { usize::MAX };
+        let flight = self.channel(from, to).flight.len().min(most);
+        for amount in AMOUNTS {
+            steps.extend((0..flight).map(|at| Step::Carry { from, to, at, amount }));
+            steps.push(Step::More { from, to, amount });
+        }
+        steps.push(Step::Notice { rank: from, peer: to });
+        steps.extend([false, true].map(|newest| Step::Verdict { to: from, of: to, newest }));
+        steps.extend([Step::Jam { from, to }, Step::Free { from, to }]);
+        steps.extend([Step::Break(from, to), Step::Connect(from, to)]);
+    }
+
+    /// Whether a step is possible now.
+    pub(super) fn allows(&self, step: Step) -> bool {
+        let count = self.count();
+        match step {
+            Step::Carry { from, to, at, amount } => {
+                from < count && to < count && self.allows_carry((from, to), at, amount)
+            }
+            Step::More { from, to, amount } => {
+                from < count && to < count && amount != Amount::Head && self.has_part(from, to)
+            }
+            Step::Sent(number) => self.sends.get(&number).is_some_and(|send| send.result.is_some()),
+            Step::Move(number, amount) => {
+                let open = self.operations.get(&number);
+                amount != Amount::Head
+                    && open.is_some_and(|one| !one.is_stopped && one.done < one.len)
+            }
+            Step::Moved(number) => self
+                .operations
+                .get(&number)
+                .is_some_and(|one| one.fault.is_some() || one.done == one.len || one.is_orphan),
+            Step::Notice { rank, peer } => {
+                rank < count && peer < count && self.allows_notice(rank, peer)
+            }
+            Step::Connect(a, b) => a < b && b < count && self.allows_connect(a, b),
+            Step::Verdict { to, of, newest } => {
+                let may = to < count && of < count && to != of && self.lives(to);
+                may && self.processes[to].heard[of] + usize::from(newest) < self.lives[of].len()
+            }
+            Step::Jam { from, to } => {
+                let may = from < count && to < count && from != to && self.lives(from);
+                may && !self.channel(from, to).is_jammed
+            }
+            Step::Free { from, to } => {
+                from < count && to < count && self.channel(from, to).is_jammed
+            }
+            Step::Break(a, b) => {
+                let intact = |a, b| {
+                    let end = self.end(a, b);
+                    self.lives(a) && end.is_up() && end.ended.is_none()
+                };
+                a < b && b < count && intact(a, b) && intact(b, a)
+            }
+            Step::Kill { rank, .. } => rank < count && self.lives(rank),
+            Step::Restart(rank) => rank < count && self.processes[rank].state == State::Dead,
+        }
+    }
+
+    fn allows_carry(&self, (from, to): (usize, usize), at: usize, amount: Amount) -> bool {
+        let Some(message) = self.channel(from, to).flight.get(at) else { return false };
+        let listens = self.end(to, from).is_up() || self.has(Mutant::ArrivesAfterEnd);
+        if !self.lives(to) || !listens {
+            return false;
+        }
+        let ordered = self.kinds.ordered && !self.has(Mutant::OrderIgnored);
+        if ordered && at > 0 {
+            return false;
+        }
+        let has_part = self.has_part(from, to);
+        match amount {
+            Amount::All => !self.kinds.ordered || !has_part,
+            // What is read in place is there or not.
+            Amount::Head | Amount::Part => {
+                self.kinds.streams && !has_part && message.len > 1 && !self.settings.in_place
+            }
+        }
+    }
+
+    fn allows_notice(&self, rank: usize, peer: usize) -> bool {
+        let Some(fault) = &self.end(rank, peer).ended else { return false };
+        let is_empty = || {
+            self.channel(peer, rank).flight.is_empty() && !self.has_part(peer, rank)
+                || self.has(Mutant::ClosedEarly)
+        };
+        self.lives(rank) && (*fault != Fault::Closed || is_empty())
+    }
+
+    fn allows_connect(&self, a: usize, b: usize) -> bool {
+        [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
+            let end = self.end(rank, peer);
+            self.lives(rank) && matches!(end.link, Link::Down(_)) && !end.is_cut
+        })
+    }
+
+    /// Does a step that is possible.
+    pub(super) fn perform(&mut self, step: Step) {
+        self.steps += 1;
+        self.say(|| step.to_string());
+        match step {
+            Step::Carry { from, to, at, amount } => self.carry((from, to), at, amount),
+            Step::More { from, to, amount } => self.more((from, to), amount),
+            Step::Sent(number) => self.sent(number),
+            Step::Move(number, amount) => self.move_bytes(number, amount),
+            Step::Moved(number) => self.moved(number),
+            Step::Notice { rank, peer } => self.notice(rank, peer),
+            Step::Connect(a, b) => self.connect(a, b),
+            Step::Verdict { to, of, newest } => self.verdict(to, of, newest),
+            Step::Jam { from, to } => self.channel_mut(from, to).is_jammed = true,
+            Step::Free { from, to } => self.channel_mut(from, to).is_jammed = false,
+            Step::Break(a, b) => self.break_link(a, b),
+            Step::Kill { rank, lingers } => self.kill(rank, lingers),
+            Step::Restart(rank) => self.restart(rank),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The fabric of one process.
+
+use super::coverage::Situation;
+use super::leases::Leases;
+use super::ram::{Pages, Span};
+use super::segments::Segments;
+use super::state::{Arrival, Content, Net, Ready, Rest, What};
+use super::transfers::Asked;
+use super::{Mutant, Settings};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use taffrail_fabric::{
+    Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Lease, Limits, Memory, MemoryError,
+    Payload, PeerId, Reach, Refused, RegionId, RemoteKey, Segment, SegmentId, SendMemory, Sent,
+    Sink, Source, Take, Token, UserBuf, UserBytes,
+};
+
+const COST: Cost = Cost::linear(1000.0, 5.0);
+
+/// The fabric of one process of a [`SimNet`](super::SimNet). What it sends arrives, and what it has under way moves,
+/// when the schedule says so. Dropped while its process lives, it closes in good order.
+pub struct SimFabric<const ORDERED: bool, const STREAMS: bool, const LEASES: bool> {
+    net: Rc<RefCell<Net>>,
+    rank: usize,
+    incarnation: u32,
+    limits: Limits,
+    segments: Segments,
+    leases: Leases,
+    is_abandoned: bool,
+}
+
+impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
+    SimFabric<ORDERED, STREAMS, LEASES>
+{
+    pub(super) fn new(net: Rc<RefCell<Net>>, rank: usize) -> Self {
+        let (limits, segments, incarnation) = {
+            let net = net.borrow();
+            let Settings { segment_len, max_segments, .. } = net.settings;
+            let segments = Segments::new(segment_len, max_segments);
+            (net.settings.limits(), segments, net.processes[rank].incarnation)
+        };
+        let leases = Leases::default();
+        SimFabric { net, rank, incarnation, limits, segments, leases, is_abandoned: false }
+    }
+
+    /// Runs `f` with the network.
+    ///
+    /// # Panics
+    /// If the process of this fabric is dead.
+    fn with<T>(&self, f: impl FnOnce(&mut Net) -> T) -> T {
+        let mut net = self.net.borrow_mut();
+        let is_ours = net.processes[self.rank].incarnation == self.incarnation;
+        assert!(is_ours && net.lives(self.rank), "a dead process has called its fabric");
+        f(&mut net)
+    }
+
+    /// Hands one thing over.
+    fn hand_over<S: Sink>(&mut self, Ready { peer, what }: Ready, sink: &mut S) {
+        match what {
+            What::Arrival(arrival) if arrival.is_whole() => self.message(peer, arrival, sink),
+            What::Arrival(arrival) => self.beginning(peer, arrival, sink),
+            What::Sent(token, result) => sink.sent(token, result),
+            What::Moved(token, result) => sink.moved(token, result),
+            What::Link(event) => {
+                self.with(|net| net.reported(self.rank, peer, &event));
+                sink.link(PeerId(peer as u32), event);
+            }
+        }
+    }
+
+    fn message<S: Sink>(&mut self, peer: usize, arrival: Arrival, sink: &mut S) {
+        let Arrival { message, here, in_place } = arrival;
+        let (from, len) = (PeerId(peer as u32), message.len);
+        let lease = LEASES && len > self.limits.inline && !in_place;
+        let is_full = self.leases.count() >= self.with(|net| net.settings.leases);
+        if lease && is_full {
+            self.with(|net| net.reach(Situation::LeasesUsedUp));
+        }
+        let how = ["whole", "leased"][usize::from(lease && !is_full)];
+        self.with(|net| net.say(|| format!("{} has #{} {how} {len}", self.rank, message.number)));
+        let take = match (&message.content, lease && !is_full) {
+            (Content::Log { span, .. }, _) if in_place => {
+                // Read in place, and checked once more as it is now.
+                self.with(|net| net.read(&message, 0, len));
+                sink.message(from, message.head, Body::Whole(span.part(0, len).payload()))
+            }
+            (_, true) => self.lease(from, message.head, &here, sink),
+            _ => sink.message(from, message.head, Body::Whole(Payload::of(&here))),
+        };
+        assert_eq!(take, Take::Done, "the answer to a message that is whole");
+        self.with(|net| net.give_room((peer, self.rank), message.epoch));
+    }
+
+    /// Hands a message over in a receive buffer that the sink may keep.
+    fn lease<S: Sink>(&mut self, from: PeerId, head: Head, here: &[u8], sink: &mut S) -> Take {
+        if self.with(|net| net.has(Mutant::LeaseReused)) {
+            self.leases.overwrite_one();
+        }
+        let (name, buffer) = self.leases.buffer(here);
+        match sink.message(from, head, Body::Leased(buffer.payload(), Lease(name))) {
+            Take::Keep(Lease(kept)) => {
+                assert_eq!(kept, name, "the lease of a message");
+                self.leases.keep(name, buffer);
+                self.with(|net| net.reach(Situation::LeaseKept));
+                Take::Done
+            }
+            take => {
+                self.leases.retire(buffer);
+                take
+            }
+        }
+    }
+
+    /// Hands the beginning of a message over.
+    fn beginning<S: Sink>(&mut self, peer: usize, arrival: Arrival, sink: &mut S) {
+        let Arrival { message, here, .. } = arrival;
+        let left = message.len - here.len();
+        let situation =
+            if here.is_empty() { Situation::StreamHead } else { Situation::StreamSplit };
+        self.with(|net| {
+            net.reach(situation);
+            net.say(|| format!("{} has #{} {} and {left}", self.rank, message.number, here.len()));
+        });
+        let body = Body::Stream { here: Payload::of(&here), left };
+        let into = match sink.message(PeerId(peer as u32), message.head, body) {
+            Take::Done => None,
+            Take::Rest(into, token) => Some((Span::of_buf(into), token)),
+            Take::Keep(_) => panic!("the answer to the beginning of a message is to keep a lease"),
+        };
+        self.with(|net| {
+            match &into {
+                None => net.reach(Situation::StreamDropped),
+                Some((into, _)) if into.len() < left => net.reach(Situation::RestCut),
+                Some(_) => {}
+            }
+            let rest = Rest { message, here: here.len(), begins: here.len(), into };
+            net.processes[self.rank].rests.insert(peer, rest);
+        });
+    }
+
+    fn refused(&self, what: &'static str) -> Denied {
+        self.with(|net| net.reach(Situation::GetRefused));
+        self.limits.not_offered(what)
+    }
+
+    fn start(&mut self, asked: Asked<'_>) -> Result<(), Refused> {
+        if self.with(|net| net.settings.reach.is_none()) {
+            return Err(self.refused(if asked.is_get { "get" } else { "put" }).into());
+        }
+        self.with(|net| net.start(asked))
+    }
+
+    fn cost(&self, what: &'static str) -> Result<Cost, Denied> {
+        match self.with(|net| net.settings.reach) {
+            Some(_) => Ok(COST),
+            None => Err(self.limits.not_offered(what)),
+        }
+    }
+}
+
+impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> {
+    const ORDERED: bool = O;
+    const STREAMS: bool = S;
+    const LEASES: bool = L;
+
+    fn me(&self) -> PeerId {
+        PeerId(self.rank as u32)
+    }
+
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused> {
+        let (content, token) = match source {
+            Source::Bytes(bytes) => (Content::Owned(bytes.to_vec()), None),
+            Source::Parts(parts) => (Content::Owned(parts.concat()), None),
+            Source::Log(range) => (self.segments.content(range), None),
+            Source::User(bytes, token) => {
+                let later = self.with(|net| net.settings.later_from);
+                let is_later = later.is_some_and(|from| bytes.len() >= from);
+                let content = Content::of_user(Span::of_bytes(bytes));
+                (content, is_later.then_some(token))
+            }
+        };
+        self.with(|net| net.send((self.rank, to.index()), head, content, token))
+    }
+
+    fn poll<K: Sink>(&mut self, sink: &mut K) -> usize {
+        let most = self.with(|net| net.settings.poll_max);
+        let mut count = 0;
+        while count < most
+            && let Some(ready) = self.with(|net| net.next_ready(self.rank))
+        {
+            self.hand_over(ready, sink);
+            count += 1;
+        }
+        count
+    }
+
+    fn disconnect(&mut self, peer: PeerId, why: Fault) {
+        self.with(|net| net.disconnect(self.rank, peer.index(), why));
+    }
+
+    fn drained(&self, peer: PeerId, of: Incarnation) -> bool {
+        self.with(|net| net.is_drained(self.rank, peer.index(), of))
+    }
+
+    fn flushed(&self, to: PeerId) -> bool {
+        self.with(|net| {
+            let flight = &net.channel(self.rank, to.index()).flight;
+            !net.settings.holds || flight.is_empty()
+        })
+    }
+
+    fn abandon_in_child(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    fn in_child(&self) -> bool {
+        self.is_abandoned
+    }
+
+    fn return_lease(&mut self, Lease(lease): Lease) {
+        self.leases.give_back(lease);
+    }
+
+    fn incarnation(&self, peer: PeerId) -> Incarnation {
+        self.with(|net| Incarnation(net.end(self.rank, peer.index()).incarnation))
+    }
+
+    fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
+        self.segments.adopt(segment);
+        Ok(())
+    }
+
+    fn uses(&self, segment: SegmentId) -> bool {
+        self.segments.in_flight(segment)
+            || self.with(|net| self.segments.is_reached(segment, net, self.rank))
+    }
+
+    fn reach(&self, _: PeerId, _: &RemoteKey) -> Reach {
+        self.with(|net| net.settings.reach).unwrap_or(Reach::Device)
+    }
+
+    fn send_cost(&self, _: PeerId) -> Cost {
+        COST
+    }
+
+    fn get_cost(&self, _: PeerId, _: Reach) -> Result<Cost, Denied> {
+        self.cost("get")
+    }
+
+    fn put_cost(&self, _: PeerId, _: Reach) -> Result<Cost, Denied> {
+        self.cost("put")
+    }
+
+    fn register(&mut self, memory: Memory) -> Result<RegionId, MemoryError> {
+        let span = Span::of_buf(memory.expect_host(self.limits.fabric)?);
+        Ok(RegionId(self.with(|net| net.add_region(self.rank, span, false))))
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
+        let pages = Pages::new(len).ok_or_else(|| MemoryError::Short {
+            what: "memory",
+            need: len as u64,
+            have: "the allocator has less".into(),
+            remedy: "ask for less",
+        })?;
+        let span = Span::of_pages(&pages, len);
+        let region = self.with(|net| net.add_region(self.rank, span, true));
+        Ok((RegionId(region), pages.at(), pages))
+    }
+
+    fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
+        self.with(|net| net.deregister(self.rank, region.0))
+    }
+
+    fn key(&mut self, to: PeerId, id: RegionId, offset: usize) -> Result<RemoteKey, MemoryError> {
+        self.with(|net| {
+            let region = net.processes[self.rank].regions.get(&id.0);
+            let known = region.is_some_and(|region| offset <= region.span.len());
+            match known {
+                true => Ok(net.key(to, id.0, offset)),
+                false => Err(MemoryError::Unknown { region: id.0, offset: offset as u64 }),
+            }
+        })
+    }
+
+    fn bare_key(&mut self, to: PeerId, memory: UserBytes) -> Option<RemoteKey> {
+        self.with(|net| {
+            net.settings.bare_keys.then(|| {
+                let region = net.add_region(self.rank, Span::of_bytes(memory), false);
+                net.key(to, region, 0)
+            })
+        })
+    }
+
+    fn get(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        into: UserBuf,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let (by, with, near) = (self.rank, from.index(), Span::of_buf(into));
+        self.start(Asked { by, with, key, offset, near, token, is_get: true })
+    }
+
+    fn put(
+        &mut self,
+        to: PeerId,
+        key: &RemoteKey,
+        offset: u64,
+        source: UserBytes,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let (by, with, near) = (self.rank, to.index(), Span::of_bytes(source));
+        self.start(Asked { by, with, key, offset, near, token, is_get: false })
+    }
+
+    fn map(
+        &mut self,
+        from: PeerId,
+        key: &RemoteKey,
+        len: usize,
+    ) -> Result<(NonNull<u8>, Keep), Denied> {
+        if !self.limits.maps {
+            return Err(self.refused("a view"));
+        }
+        let view = self.with(|net| net.view((self.rank, from.index()), key, len))?;
+        let missing = || Denied { what: "a view", why: "no pages".into(), remedy: "get the bytes" };
+        let at = view.at().ok_or_else(missing)?;
+        Ok((at, view.pages.ok_or_else(missing)?))
+    }
+}
+
+impl<const O: bool, const S: bool, const L: bool> SendMemory for SimFabric<O, S, L> {
+    fn segment_len(&self) -> usize {
+        self.segments.len()
+    }
+
+    fn max_segments(&self) -> usize {
+        self.segments.most()
+    }
+
+    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+        let taken = self.with(|net| {
+            let (reuses, keeps) = (net.has(Mutant::SegmentReused), net.has(Mutant::SegmentKept));
+            let taken = self.segments.next(|one| {
+                let is_used =
+                    self.segments.in_flight(one) || self.segments.is_reached(one, net, self.rank);
+                reuses || !keeps && !is_used
+            });
+            net.reach(match taken {
+                Ok(Some(_)) => Situation::SegmentAgain,
+                Ok(None) => return taken,
+                Err(_) => Situation::SegmentsUsedUp,
+            });
+            taken
+        })?;
+        Ok(self.segments.take(taken))
+    }
+
+    fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {
+        self.segments.write(segment, at, bytes);
+    }
+
+    fn read(&self, segment: SegmentId, at: usize, len: usize) -> &[u8] {
+        self.segments.read(segment, at, len)
+    }
+
+    fn release(&mut self, segment: SegmentId) {
+        if self.segments.in_flight(segment) {
+            self.with(|net| net.reach(Situation::ReleasedInFlight));
+        }
+        self.segments.release(segment);
+    }
+}
+
+impl<const O: bool, const S: bool, const L: bool> Drop for SimFabric<O, S, L> {
+    fn drop(&mut self) {
+        let mut net = self.net.borrow_mut();
+        let is_ours = net.processes[self.rank].incarnation == self.incarnation;
+        if !self.is_abandoned && is_ours && net.lives(self.rank) {
+            net.close(self.rank);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What a network holds: processes, the links between them, and what is on the way.
+
+use super::coverage::{Coverage, Situation};
+use super::ram::Span;
+use super::{Mutant, Settings};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::rc::Rc;
+use taffrail_fabric::{Fault, Head, Incarnation, Life, LinkEvent, PeerId, Token};
+
+pub(super) struct Net {
+    pub(super) settings: Settings,
+    pub(super) kinds: Kinds,
+    pub(super) processes: Vec<Process>,
+    /// Of each process, in the order of peers.
+    ends: Vec<End>,
+    /// From each process, in the order of receivers.
+    channels: Vec<Channel>,
+    /// Sends that end later.
+    pub(super) sends: BTreeMap<u64, Sending>,
+    pub(super) operations: BTreeMap<u64, Operation>,
+    /// What became of each process.
+    pub(super) lives: Vec<Vec<Life>>,
+    last: u64,
+    pub(super) steps: u64,
+    pub(super) coverage: Coverage,
+    pub(super) violations: Vec<Violation>,
+    pub(super) trace: Vec<String>,
+}
+
+/// The constants of the fabrics that decide which steps are possible.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds {
+    pub(super) ordered: bool,
+    pub(super) streams: bool,
+}
+
+/// A rule that was broken, by the fabric or by those above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: &'static str,
+    /// What has happened.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.text)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Lives,
+    Dead,
+    Closed,
+}
+
+pub(super) struct Process {
+    pub(super) incarnation: u32,
+    pub(super) state: State,
+    /// What polls will hand over.
+    pub(super) ready: VecDeque<Ready>,
+    /// Messages of which the sink has the beginning, by peer.
+    pub(super) rests: BTreeMap<usize, Rest>,
+    /// Memory that peers reach. Names are never used again.
+    pub(super) regions: BTreeMap<u32, Region>,
+    /// Verdicts that the roster has not handed over.
+    pub(super) verdicts: VecDeque<(PeerId, Life)>,
+    /// How many verdicts on each process it has heard.
+    pub(super) heard: Vec<usize>,
+}
+
+/// Something for the sink.
+pub(super) struct Ready {
+    pub(super) peer: usize,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Arrival(Arrival),
+    Sent(Token, Result<(), Fault>),
+    Moved(Token, Result<(), Fault>),
+    Link(LinkEvent),
+}
+
+/// What a process knows of its link with a peer.
+pub(super) struct End {
+    pub(super) link: Link,
+    /// The link is up as far as the sink knows.
+    pub(super) is_reported: bool,
+    /// The incarnation that the link connects with, or has connected with last.
+    pub(super) incarnation: u32,
+    /// Why the link has ended, which the process has not noticed yet.
+    pub(super) ended: Option<Fault>,
+    /// The process will have no more to do with this incarnation.
+    pub(super) is_cut: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Up,
+    /// It is up, which the sink has not been told yet.
+    Coming,
+    Down(Fault),
+}
+
+#[derive(Default)]
+pub(super) struct Channel {
+    pub(super) flight: VecDeque<Message>,
+    /// Messages that were accepted, and not handed over yet.
+    pub(super) waiting: usize,
+    pub(super) is_jammed: bool,
+    /// Links so far.
+    pub(super) epoch: u32,
+}
+
+pub(super) struct Message {
+    pub(super) number: u64,
+    pub(super) head: Head,
+    pub(super) len: usize,
+    pub(super) content: Content,
+    pub(super) epoch: u32,
+    /// The incarnation that has sent it.
+    pub(super) of: u32,
+    /// Its send ended in an error.
+    pub(super) has_failed: bool,
+}
+
+/// Where the payload of a message is.
+pub(super) enum Content {
+    Owned(Vec<u8>),
+    /// In a log segment, and a copy of what was there.
+    Log {
+        span: Span,
+        copy: Vec<u8>,
+        _in_use: Rc<()>,
+    },
+    /// In the memory of the program, and a copy of what was there.
+    User {
+        span: Span,
+        copy: Vec<u8>,
+    },
+}
+
+/// A message at its receiver, or the beginning of one.
+pub(super) struct Arrival {
+    pub(super) message: Message,
+    /// The bytes that are here, unless they are read in place.
+    pub(super) here: Vec<u8>,
+    pub(super) in_place: bool,
+}
+
+impl Arrival {
+    pub(super) fn is_whole(&self) -> bool {
+        self.in_place || self.here.len() == self.message.len
+    }
+}
+
+/// A message of which the sink has the beginning.
+pub(super) struct Rest {
+    pub(super) message: Message,
+    /// Bytes that have arrived.
+    pub(super) here: usize,
+    /// Bytes that the sink was given before.
+    pub(super) begins: usize,
+    pub(super) into: Option<(Span, Token)>,
+}
+
+/// A send that ends later.
+pub(super) struct Sending {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The incarnation that it is sent to.
+    pub(super) incarnation: u32,
+    pub(super) token: Token,
+    pub(super) result: Option<Result<(), Fault>>,
+}
+
+/// A get or put.
+pub(super) struct Operation {
+    pub(super) by: (usize, u32),
+    pub(super) with: (usize, u32),
+    pub(super) token: Token,
+    pub(super) is_get: bool,
+    /// `None` for a get of a process that is dead.
+    pub(super) near: Option<Span>,
+    pub(super) region: u32,
+    pub(super) start: usize,
+    pub(super) len: usize,
+    pub(super) done: usize,
+    pub(super) fault: Option<Fault>,
+    /// No more bytes move.
+    pub(super) is_stopped: bool,
+    /// Whoever has started it is dead or has closed.
+    pub(super) is_orphan: bool,
+}
+
+pub(super) struct Region {
+    pub(super) span: Span,
+    /// Peers may map it.
+    pub(super) is_allocated: bool,
+}
+
+impl Net {
+    pub(super) fn new(processes: usize, settings: Settings, kinds: Kinds) -> Net {
+        let end = || End {
+            link: Link::Up,
+            is_reported: true,
+            incarnation: 0,
+            ended: None,
+            is_cut: false,
+        };
+        let process = || Process {
+            incarnation: 0,
+            state: State::Lives,
+            ready: VecDeque::new(),
+            rests: BTreeMap::new(),
+            regions: BTreeMap::new(),
+            verdicts: VecDeque::new(),
+            heard: vec![0; processes],
+        };
+        Net {
+            settings,
+            kinds,
+            processes: (0..processes).map(|_| process()).collect(),
+            ends: (0..processes * processes).map(|_| end()).collect(),
+            channels: (0..processes * processes).map(|_| Channel::default()).collect(),
+            sends: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            lives: vec![Vec::new(); processes],
+            last: 0,
+            steps: 0,
+            coverage: Coverage::default(),
+            violations: Vec::new(),
+            trace: Vec::new(),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.processes.len()
+    }
+
+    pub(super) fn lives(&self, rank: usize) -> bool {
+        self.processes[rank].state == State::Lives
+    }
+
+    /// What `rank` knows of its link with `peer`.
+    pub(super) fn end(&self, rank: usize, peer: usize) -> &End {
+        &self.ends[rank * self.processes.len() + peer]
+    }
+
+    pub(super) fn end_mut(&mut self, rank: usize, peer: usize) -> &mut End {
+        &mut self.ends[rank * self.processes.len() + peer]
+    }
+
+    pub(super) fn channel(&self, from: usize, to: usize) -> &Channel {
+        &self.channels[from * self.processes.len() + to]
+    }
+
+    pub(super) fn channel_mut(&mut self, from: usize, to: usize) -> &mut Channel {
+        &mut self.channels[from * self.processes.len() + to]
+    }
+
+    /// A number that was not given before: of messages, operations and regions.
+    pub(super) fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn has(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
+    }
+
+    pub(super) fn reach(&mut self, situation: Situation) {
+        self.coverage.reach(situation);
+    }
+
+    pub(super) fn violated(&mut self, rule: &'static str, text: String) {
+        self.say(|| format!("VIOLATED {rule}: {text}"));
+        self.violations.push(Violation { rule, text });
+    }
+
+    pub(super) fn say(&mut self, line: impl FnOnce() -> String) {
+        if self.settings.trace {
+            self.trace.push(format!("{:>6} {}", self.steps, line()));
+        }
+    }
+
+    pub(super) fn push(&mut self, rank: usize, peer: usize, what: What) {
+        self.processes[rank].ready.push_back(Ready { peer, what });
+    }
+
+    /// Ahead of all that waits, for what a peer's messages wait for.
+    pub(super) fn push_first(&mut self, rank: usize, peer: usize, what: What) {
+        self.processes[rank].ready.push_front(Ready { peer, what });
+    }
+}
+
+impl End {
+    pub(super) fn is_up(&self) -> bool {
+        !matches!(self.link, Link::Down(_))
+    }
+
+    /// Whether the process has still to notice the end, or there is none.
+    pub(super) fn is_up_with(&self, incarnation: Incarnation) -> bool {
+        self.is_up() && self.incarnation == incarnation.0
+    }
+
+    /// Why nothing can be sent, if so.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        match &self.link {
+            Link::Up => None,
+            Link::Coming => Some(Fault::Lost("the link is just coming up".into())),
+            Link::Down(fault) => Some(fault.clone()),
+        }
+    }
+}
