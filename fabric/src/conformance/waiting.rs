@@ -116,6 +116,10 @@ fn volley<F: Fabric + Wait>(mut fabric: F, seed: u64, rounds: u32, patience: Dur
         deadline.check("the last message");
         poll(&mut fabric, &mut seen);
     }
+    while !fabric.flushed(other) {
+        deadline.check("the last message to be out of its sender's hands");
+        poll(&mut fabric, &mut seen);
+    }
 }
 
 /// Three threads wake one; it must never sleep while a message waits.
