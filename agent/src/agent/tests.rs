@@ -1,0 +1,152 @@
+use super::*;
+use crate::roster::{Change, RankState};
+use crate::wire::{Level, Stream, Welcome};
+
+const LIFE: RankIncarnation = RankIncarnation { rank: 1, incarnation: Incarnation(0) };
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn welcome() -> Frame {
+    Frame::Welcome(Box::new(Welcome {
+        renewal: 0,
+        node: 1,
+        nodes: 2,
+        ranks: 3,
+        lease_ms: 10_000,
+        renew_ms: 2_000,
+        output_window: 100,
+        secret: crate::Secret([1; 32]),
+        job: "job".into(),
+        network: String::new(),
+    }))
+}
+
+/// An agent that serves since second 1, under a lease until second 10.
+fn serving() -> Agent {
+    let (mut agent, actions) = Agent::new(Duration::ZERO, Hello::default());
+    assert_eq!(actions, [Action::Send(Frame::Hello(Hello::default()))]);
+    let actions = frame(&mut agent, 1, welcome());
+    assert_eq!(actions[1], Action::Arm(seconds(10)));
+    agent
+}
+
+fn frame(agent: &mut Agent, now: u64, frame: Frame) -> Vec<Action> {
+    agent.handle(seconds(now), Event::Frame(frame))
+}
+
+fn live(epoch: u64, life: RankIncarnation) -> Frame {
+    Frame::Roster(RosterUpdate {
+        epoch,
+        changes: vec![Change { life, node: 1, state: RankState::Live }],
+    })
+}
+
+fn start(life: RankIncarnation) -> Frame {
+    Frame::Start { life, app: 0, generation: 0 }
+}
+
+/// An agent with one rank.
+fn with_rank() -> Agent {
+    let mut agent = serving();
+    let actions = frame(&mut agent, 1, live(1, LIFE));
+    assert!(matches!(
+        actions[..],
+        [Action::Publish(_), Action::Send(Frame::RosterAck { epoch: 1 })]
+    ));
+    let spawn = Action::Spawn { life: LIFE, app: 0, generation: 0 };
+    assert_eq!(frame(&mut agent, 1, start(LIFE)), [spawn]);
+    agent
+}
+
+fn is_fenced(actions: &[Action]) -> bool {
+    actions.contains(&Action::KillAll) && matches!(actions[0], Action::Report(_))
+}
+
+#[test]
+fn only_what_the_roster_has_here_is_started_and_only_once() {
+    let other = RankIncarnation::new(1, 1);
+    assert!(is_fenced(&frame(&mut serving(), 1, start(LIFE))), "not in the roster");
+    let mut agent = with_rank();
+    assert!(is_fenced(&frame(&mut agent, 1, start(LIFE))), "twice");
+    let mut agent = with_rank();
+    frame(&mut agent, 1, live(2, other));
+    assert!(is_fenced(&frame(&mut agent, 1, start(other))), "while the one before lives");
+    let mut agent = with_rank();
+    agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
+    assert!(is_fenced(&frame(&mut agent, 1, start(LIFE))), "again");
+    let mut agent = with_rank();
+    agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
+    frame(&mut agent, 1, live(2, other));
+    let spawn = Action::Spawn { life: other, app: 0, generation: 0 };
+    assert_eq!(frame(&mut agent, 1, start(other)), [spawn]);
+}
+
+#[test]
+fn a_lease_is_renewed_and_ends_for_good() {
+    let mut agent = with_rank();
+    assert_eq!(agent.due(), Some(seconds(3)));
+    assert_eq!(agent.handle(seconds(3), Event::Tick), [Action::Send(Frame::Renew { renewal: 1 })]);
+    // It counts from when it was asked for.
+    assert_eq!(frame(&mut agent, 4, Frame::Grant { renewal: 1 }), [Action::Arm(seconds(13))]);
+    // The deadline comes before what else has come: nothing is started behind it.
+    let actions = frame(&mut agent, 13, start(RankIncarnation::new(2, 0)));
+    assert!(is_fenced(&actions) && actions.len() == 2, "{actions:?}");
+    assert_eq!(frame(&mut agent, 14, welcome()), []);
+    assert_eq!((agent.state(), agent.due()), (State::Fenced, None));
+    let gone = agent.handle(seconds(14), Event::Ended { life: LIFE, end: End::Signal(9) });
+    assert_eq!(gone, [Action::Send(Frame::Goodbye { refused: [0; 5] }), Action::Exit(1)]);
+}
+
+#[test]
+fn whatever_loses_the_launcher_ends_the_ranks() {
+    for event in [
+        Event::ChannelLost { why: "end of the stream".into() },
+        Event::GuardFired,
+        Event::Frame(Frame::Revoke { why: "lost".into() }),
+        Event::Frame(Frame::Grant { renewal: 9 }),
+        Event::Frame(welcome()),
+        Event::Frame(Frame::Renew { renewal: 0 }),
+    ] {
+        let mut agent = with_rank();
+        assert!(is_fenced(&agent.handle(seconds(2), event.clone())), "{event:?}");
+    }
+}
+
+#[test]
+fn a_job_ends_with_its_grace_and_a_goodbye() {
+    let mut agent = with_rank();
+    let actions = frame(&mut agent, 2, Frame::End { signal: 15, grace_ms: 500 });
+    let signals = [15, 18].map(|signal| Action::Signal(signal, Reach::Groups));
+    assert_eq!(actions, signals);
+    assert_eq!(agent.handle(Duration::from_millis(2499), Event::Tick), []);
+    assert_eq!(agent.handle(Duration::from_millis(2500), Event::Tick), [Action::KillAll]);
+    agent.handle(seconds(3), Event::Refused(Refusal::Garbage));
+    // Farewell waits for the last process.
+    assert_eq!(frame(&mut agent, 3, Frame::Farewell), [Action::KillAll]);
+    let gone = agent.handle(seconds(4), Event::Ended { life: LIFE, end: End::Exited(0) });
+    assert_eq!(gone, [Action::Send(Frame::Goodbye { refused: [0, 1, 0, 0, 0] }), Action::Exit(0)]);
+}
+
+#[test]
+fn output_has_a_window_and_ended_is_the_last_frame() {
+    let mut agent = with_rank();
+    let output = |len| {
+        Event::Say(Frame::Output { life: LIFE, stream: Stream::Output, bytes: vec![b'x'; len] })
+    };
+    assert_eq!(agent.handle(seconds(1), output(70)).len(), 1);
+    assert_eq!(agent.output_room(), 30);
+    frame(&mut agent, 1, Frame::OutputTaken { bytes: 50 });
+    assert_eq!(agent.output_room(), 80);
+    let ended = Event::Ended { life: LIFE, end: End::Exited(3) };
+    let actions = agent.handle(seconds(1), ended.clone());
+    assert_eq!(actions, [Action::Send(Frame::Ended { life: LIFE, end: End::Exited(3) })]);
+    assert_eq!(
+        (agent.handle(seconds(1), output(1)), agent.handle(seconds(1), ended)),
+        (vec![], vec![])
+    );
+    let note = Frame::Note { level: Level::Note, text: "of the agent itself".into() };
+    assert_eq!(agent.handle(seconds(1), Event::Say(note)).len(), 1);
+    assert!(is_fenced(&frame(&mut agent, 1, Frame::OutputTaken { bytes: 21 })));
+}

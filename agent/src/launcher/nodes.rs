@@ -1,0 +1,177 @@
+//! The nodes of a job: whether they have an agent, and the leases of those.
+
+use super::{Action, Launcher, Report};
+use crate::NodeId;
+use crate::hosts::Host;
+use crate::lease::Granted;
+use crate::place::SeatState;
+use crate::wire::Frame;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How far a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeState {
+    /// It has no agent.
+    Idle,
+    /// Its agent was started, and has not said HELLO.
+    Starting { until: Duration },
+    /// Its agent can be reached.
+    Up,
+    /// Its agent cannot be reached; its ranks may live until the lease has expired.
+    Cut,
+    /// No rank lives on it, and none is started any more.
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub name: String,
+    pub slots: u32,
+    pub state: NodeState,
+    pub granted: Granted,
+    /// The last update of the roster that its ranks see.
+    pub acked: u64,
+    /// Bytes of output under way.
+    pub output: u32,
+    /// Programs that it knows.
+    pub programs: BTreeSet<u32>,
+}
+
+impl Node {
+    pub fn new(host: &Host) -> Node {
+        Node {
+            name: host.name.clone(),
+            slots: host.slots,
+            state: NodeState::Idle,
+            granted: Granted::default(),
+            acked: 0,
+            output: 0,
+            programs: BTreeSet::new(),
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.state == NodeState::Up
+    }
+
+    /// Whether ranks may live on it, which must see the roster before anything is started.
+    pub fn may_act(&self) -> bool {
+        match self.state {
+            NodeState::Up => true,
+            NodeState::Cut => !mutant!(AcksOfCutNotAwaited),
+            _ => false,
+        }
+    }
+
+    pub fn seat(&self) -> SeatState {
+        match self.state {
+            NodeState::Idle => SeatState::Spare,
+            NodeState::Starting { .. } | NodeState::Up => SeatState::Used,
+            NodeState::Cut | NodeState::Ended => SeatState::Gone,
+        }
+    }
+
+    /// When something is to be decided about it.
+    pub fn due(&self) -> Option<Duration> {
+        match self.state {
+            NodeState::Starting { until } => Some(until),
+            NodeState::Up | NodeState::Cut => self.granted.expiry(),
+            NodeState::Idle | NodeState::Ended => None,
+        }
+    }
+}
+
+impl Launcher {
+    /// Starts the agent of a host.
+    pub(super) fn start_agent(&mut self, node: NodeId) {
+        let until = self.now + self.config.start_timeout;
+        self.nodes[usize::from(node)].state = NodeState::Starting { until };
+        self.actions.push(Action::StartAgent(node));
+    }
+
+    /// A channel has ended: whether the ranks of that node have, only its lease says.
+    pub(super) fn broken(&mut self, node: NodeId, why: &str) {
+        match self.nodes[usize::from(node)].state {
+            NodeState::Starting { .. } => self.node_ended(node, why),
+            NodeState::Up => {
+                self.nodes[usize::from(node)].state = NodeState::Cut;
+                self.actions.push(Action::Close(node));
+                if mutant!(EndedWhenBroken) {
+                    self.node_ended(node, why);
+                }
+            }
+            NodeState::Idle | NodeState::Cut | NodeState::Ended => {}
+        }
+    }
+
+    /// Start timeouts and leases that are over.
+    pub(super) fn check_nodes(&mut self) {
+        for number in 0..self.nodes.len() {
+            let node = &self.nodes[number];
+            let why = match node.state {
+                NodeState::Starting { until } if self.now >= until => {
+                    "no agent has answered in time"
+                }
+                NodeState::Up if node.granted.has_expired(self.now) => {
+                    "no word from its agent for the length of its lease"
+                }
+                NodeState::Cut if node.granted.has_expired(self.now) => {
+                    "the connection with its agent is lost, and its lease has ended"
+                }
+                _ => continue,
+            };
+            self.node_ended(number as NodeId, why);
+        }
+    }
+
+    /// No rank of a node lives any more.
+    pub(super) fn node_ended(&mut self, node: NodeId, why: &str) {
+        let number = usize::from(node);
+        let before = self.nodes[number].state;
+        let reachable = matches!(before, NodeState::Up | NodeState::Starting { .. });
+        if reachable && !mutant!(LateBelieved) {
+            self.send(node, Frame::Revoke { why: why.to_owned() });
+            self.actions.push(Action::Close(node));
+        }
+        self.nodes[number].state = NodeState::Ended;
+        let lost = self.lose(node);
+        let refused = [0; 5];
+        self.report(Report::NodeEnded { node, why: why.to_owned(), lost, refused });
+        let was_named = self.ranks.iter().any(|rank| rank.last == node);
+        if matches!(before, NodeState::Starting { .. }) && !self.begun && was_named {
+            let name = &self.nodes[number].name;
+            self.fail(format!("host {name} did not come up: {why}"));
+        }
+    }
+
+    /// An agent has said that no process of the job is left on its node.
+    pub(super) fn goodbye(&mut self, node: NodeId, refused: [u64; 5]) {
+        self.nodes[usize::from(node)].state = NodeState::Ended;
+        self.actions.push(Action::Close(node));
+        let lost = self.lose(node);
+        let why = "its agent has left".to_owned();
+        self.report(Report::NodeEnded { node, why, lost, refused });
+    }
+
+    /// The job is over.
+    pub(super) fn finish(&mut self) {
+        self.ending = true;
+        self.finishing = true;
+        self.send_all(&Frame::Farewell);
+        for number in 0..self.nodes.len() {
+            if matches!(self.nodes[number].state, NodeState::Starting { .. }) {
+                self.nodes[number].state = NodeState::Ended;
+                self.actions.push(Action::Close(number as NodeId));
+            }
+        }
+    }
+
+    /// Nodes that are cut off are left to their leases.
+    pub(super) fn check_done(&mut self) {
+        if self.finishing && !self.done && !self.nodes.iter().any(Node::is_up) {
+            self.done = true;
+            self.report(Report::Done);
+        }
+    }
+}

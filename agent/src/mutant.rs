@@ -1,0 +1,74 @@
+//! Ways to break the protocol on purpose, each of which the simulator must find. They exist in tests only.
+
+/// Whether the product's code is broken in this way; never outside of tests.
+macro_rules! mutant {
+    ($mutant:ident) => {{
+        #[cfg(test)]
+        let broken = $crate::mutant::is($crate::mutant::Mutant::$mutant);
+        #[cfg(not(test))]
+        let broken = false;
+        broken
+    }};
+}
+
+#[cfg(test)]
+pub(crate) use in_tests::*;
+
+#[cfg(test)]
+mod in_tests {
+    use std::cell::Cell;
+
+    /// What is wrong, on purpose.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Mutant {
+        /// An agent counts its lease from when the grant came, not from when it asked.
+        LeaseFromReceipt,
+        /// An agent does not look at its deadline, and its guard is not told of it.
+        DeadlineIgnored,
+        /// The guard is not told of the deadline: a stopped agent ends no ranks.
+        GuardNotArmed,
+        /// An agent that wakes handles an event before it looks at its clock.
+        CheckAfterAct,
+        /// The launcher waits for the length of the lease, and not for clocks and kills.
+        NoMargin,
+        /// The launcher takes a node as ended when its channel breaks.
+        EndedWhenBroken,
+        /// The launcher believes what comes late from nodes and incarnations that it has given up.
+        LateBelieved,
+        /// Ranks are started before all agents have the roster.
+        AcksNotAwaited,
+        /// Ranks are started when the agents that can be reached have the roster.
+        AcksOfCutNotAwaited,
+        /// A node that comes up late gets changes of the roster, and not the roster.
+        LateNodeWithoutRoster,
+        /// A node that comes up late does not get the values of the exchange.
+        LateNodeWithoutValues,
+        /// A node that comes up late does not hear which barriers are complete.
+        LateNodeWithoutBarriers,
+        /// An agent says that a rank has ended when it kills it.
+        EndedAtKill,
+        /// A fenced agent says goodbye when it kills its ranks.
+        GoodbyeAtKill,
+        /// Barriers that a dead incarnation has entered count for its successor.
+        EnteredByTheDead,
+        /// Ranks start while not all nodes of the job are up.
+        BeginsEarly,
+        /// A rank that waited for a node that has ended is not placed anew.
+        NotPlacedAnew,
+    }
+
+    thread_local! {
+        static BROKEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether this is wrong.
+    pub(crate) fn is(mutant: Mutant) -> bool {
+        BROKEN.get() == Some(mutant)
+    }
+
+    /// Makes this wrong, and nothing else, on this thread.
+    #[cfg(not(loom))]
+    pub(crate) fn set(mutant: Option<Mutant>) {
+        BROKEN.set(mutant);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a seed means: the job, the clocks, the faults.
+
+use crate::lease::Terms;
+use fastrand::Rng;
+use std::time::Duration;
+
+/// Lengths of time are in microseconds.
+pub const LEASE: u64 = 1_000_000;
+pub const KILL: u64 = 200_000;
+/// Faults begin within this time.
+const FAULTS_UNTIL: u64 = 4 * LEASE;
+
+pub fn terms() -> Terms {
+    Terms { lease: Duration::from_micros(LEASE), kill: Duration::from_micros(KILL) }
+}
+
+/// A clock, which differs from the others and from real time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub offset: u64,
+    /// Its rate differs by so many in 10 000 from real time: A1 of the specification.
+    pub rate: i64,
+}
+
+impl Clock {
+    fn new(rng: &mut Rng) -> Clock {
+        // The extremes are tried often.
+        let rate = match rng.u8(..3) {
+            0 => -50,
+            1 => 50,
+            _ => rng.i64(-50..=50),
+        };
+        Clock { offset: rng.u64(0..1 << 40), rate }
+    }
+
+    /// The time that it shows.
+    pub fn at(&self, real: u64) -> Duration {
+        let real = i128::from(real) * (10_000 + i128::from(self.rate)) / 10_000;
+        Duration::from_micros(self.offset + real as u64)
+    }
+
+    /// When it shows at least this time.
+    pub fn real(&self, time: Duration) -> u64 {
+        let local = (time.as_micros() as u64).saturating_sub(self.offset);
+        let rate = 10_000 + i128::from(self.rate);
+        ((i128::from(local) * 10_000 + rate - 1) / rate) as u64
+    }
+}
+
+/// Something that goes wrong on a node, or for the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The process of a rank is killed, whatever runs it.
+    KillRank(u32),
+    /// The launcher is asked to kill a rank.
+    Kill(u32),
+    /// The node and its agent cannot reach the launcher, nor the other way; then they can. If the connection does
+    /// not survive, each end notices at a time of its own.
+    Cut { length: u64, breaks: bool },
+    /// As a cut, but only what the agent sends is late.
+    CutUp { length: u64 },
+    /// As a cut, but only what the launcher sends is late.
+    CutDown { length: u64 },
+    /// The channel breaks, with what is under way.
+    Break,
+    /// The agent stands still.
+    Pause { length: u64 },
+    /// The launcher stands still.
+    PauseLauncher { length: u64 },
+    /// The agent is killed.
+    KillAgent,
+    /// The node is gone.
+    Crash,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub at: u64,
+    pub node: usize,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub seed: u64,
+    /// Slots of each host.
+    pub hosts: Vec<u32>,
+    pub ranks: u32,
+    pub sets: bool,
+    pub launcher: Clock,
+    pub clocks: Vec<Clock>,
+    pub faults: Vec<Fault>,
+    /// The longest delay of a message without a fault.
+    pub delay: u64,
+}
+
+impl Case {
+    pub fn new(seed: u64) -> Case {
+        let mut rng = Rng::with_seed(seed);
+        let hosts: Vec<u32> = (0..rng.usize(2..=5)).map(|_| rng.u32(1..=3)).collect();
+        let slots: u32 = hosts.iter().sum();
+        let ranks = rng.u32(2..=slots.min(7));
+        let node = hosts.len();
+        let count = rng.usize(0..=6);
+        let mut faults: Vec<Fault> = (0..count)
+            .map(|_| Fault {
+                at: rng.u64(0..FAULTS_UNTIL),
+                node: rng.usize(0..node),
+                what: what(&mut rng, ranks),
+            })
+            .collect();
+        faults.sort_by_key(|fault| fault.at);
+        Case {
+            seed,
+            ranks,
+            sets: rng.u8(..) < 64,
+            launcher: Clock::new(&mut rng),
+            clocks: hosts.iter().map(|_| Clock::new(&mut rng)).collect(),
+            hosts,
+            faults,
+            delay: *rng.choice(&[100, 5_000, LEASE / 25]).unwrap_or(&100),
+        }
+    }
+}
+
+fn what(rng: &mut Rng, ranks: u32) -> What {
+    // Around the length of a lease is where mistakes are.
+    let length = match rng.u8(..3) {
+        0 => rng.u64(0..LEASE / 2),
+        1 => rng.u64(LEASE / 2..2 * LEASE),
+        _ => rng.u64(LEASE..4 * LEASE),
+    };
+    match rng.u8(..17) {
+        16 => What::Kill(rng.u32(0..ranks)),
+        0..=3 => What::KillRank(rng.u32(0..ranks)),
+        4 | 5 => What::Cut { length, breaks: rng.bool() },
+        6 | 7 => What::CutUp { length },
+        8 | 9 => What::CutDown { length },
+        10 | 11 => What::Break,
+        12 => What::Pause { length },
+        13 => What::PauseLauncher { length },
+        14 => What::KillAgent,
+        _ => What::Crash,
+    }
+}

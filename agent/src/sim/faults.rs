@@ -1,0 +1,106 @@
+//! What a fault does to the world.
+
+use super::case::{Fault, KILL, LEASE, What};
+use super::world::{Happening, Side, World};
+use crate::launcher::Event;
+
+impl World {
+    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
+        let Fault { node, what, .. } = fault;
+        self.note(format!("fault on node {node}: {what:?}"));
+        if let What::KillRank(rank) = what {
+            let on = (0..self.hosts.len()).find(|&at| self.hosts[at].processes.contains_key(&rank));
+            if let Some(on) = on {
+                self.kill(on, rank, true);
+            }
+            return Ok(());
+        }
+        if let What::Kill(rank) = what {
+            return self.launcher_events(vec![Event::Kill(rank)]);
+        }
+        if let What::PauseLauncher { length } = what {
+            self.launcher_paused_until = self.launcher_paused_until.max(self.now + length);
+            self.launcher_was_paused = true;
+            self.at(self.launcher_paused_until, Happening::WakeLauncher);
+            return Ok(());
+        }
+        self.hosts[node].faulty = true;
+        let until = |length| self.now + length;
+        match what {
+            What::Cut { length, breaks } => {
+                let until = until(length);
+                self.hosts[node].up.cut(until);
+                self.hosts[node].down.cut(until);
+                if breaks {
+                    self.break_channel(node);
+                }
+            }
+            What::CutUp { length } => self.hosts[node].up.cut(until(length)),
+            What::CutDown { length } => self.hosts[node].down.cut(until(length)),
+            What::Break => self.break_channel(node),
+            What::Pause { length } => {
+                let until = until(length);
+                let host = &mut self.hosts[node];
+                host.paused_until = host.paused_until.max(until);
+                self.at(until, Happening::WakeAgent(node));
+            }
+            What::KillAgent => self.end_agent(node),
+            What::Crash => {
+                self.hosts[node].crashed = true;
+                self.hosts[node].agent = None;
+                self.hosts[node].guard = None;
+                self.hosts[node].processes.clear();
+                self.break_channel(node);
+            }
+            What::KillRank(_) | What::Kill(_) | What::PauseLauncher { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A channel is lost. Each end notices when it likes, or, if it only listens, not at all.
+    pub fn break_channel(&mut self, node: usize) {
+        for side in [Side::Launcher, Side::Agent] {
+            let late = match self.rng.u8(..4) {
+                0 => 0,
+                1 => self.rng.u64(0..LEASE / 10),
+                2 => self.rng.u64(0..3 * LEASE),
+                _ => continue,
+            };
+            self.at(self.now + late, Happening::NoticesBreak(node, side));
+        }
+        self.hosts[node].up.break_off();
+        self.hosts[node].down.break_off();
+    }
+
+    /// The process of an agent ends: its ranks are killed by the kernel, its channel ends.
+    pub fn end_agent(&mut self, node: usize) {
+        self.hosts[node].agent = None;
+        self.hosts[node].guard = None;
+        self.kill_all(node);
+        let soon = self.now + self.rng.u64(0..LEASE / 10);
+        self.at(soon, Happening::NoticesBreak(node, Side::Launcher));
+    }
+
+    /// SIGKILL to everything on a node.
+    pub fn kill_all(&mut self, node: usize) {
+        let ranks: Vec<u32> = self.hosts[node].processes.keys().copied().collect();
+        for rank in ranks {
+            self.kill(node, rank, false);
+        }
+    }
+
+    /// SIGKILL to the process of a rank, which takes its time to end: A2 of the specification.
+    pub fn kill(&mut self, node: usize, rank: u32, at_once: bool) {
+        let most = if at_once { 1 } else { KILL * 99 / 100 };
+        let late = match self.rng.u8(..3) {
+            0 => 0,
+            1 => most,
+            _ => self.rng.u64(0..=most),
+        };
+        let Some(process) = self.hosts[node].processes.get_mut(&rank) else { return };
+        if !std::mem::replace(&mut process.killed, true) {
+            let life = process.life(rank);
+            self.at(self.now + late, Happening::Dies(node, life, Some(9)));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Writes frames.
+
+use super::bytes::Writer;
+use super::frame::{End, Frame, Hello, Program, RosterUpdate, Welcome};
+use super::shape::{Header, TEXT};
+use crate::RankIncarnation;
+
+/// Room for words in a frame that has little else.
+const WORDS: usize = TEXT - 32;
+
+/// A frame that the format has no room for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{frame} of {bytes} bytes; it may have {limit}")]
+pub struct TooLong {
+    /// Which frame.
+    pub frame: &'static str,
+    /// Bytes of its body.
+    pub bytes: usize,
+    /// Bytes of its body at most.
+    pub limit: usize,
+}
+
+impl Frame {
+    /// The bytes.
+    ///
+    /// # Errors
+    /// [`TooLong`] if the body is longer than the limit of its type. Words for people are cut off instead.
+    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+        let mut body = Writer::default();
+        let kind = self.body(&mut body);
+        let life = self.life().unwrap_or_default();
+        let (rank, incarnation) = (life.rank, life.incarnation.0);
+        let header = Header { kind, length: body.0.len(), rank, incarnation };
+        let shape = header.shape();
+        if body.0.len() > shape.limit {
+            return Err(TooLong { frame: shape.name, bytes: body.0.len(), limit: shape.limit });
+        }
+        let mut bytes = header.encode().to_vec();
+        bytes.append(&mut body.0);
+        Ok(bytes)
+    }
+
+    /// The incarnation that the frame is of.
+    pub fn life(&self) -> Option<RankIncarnation> {
+        match self {
+            Frame::Start { life, .. }
+            | Frame::Started { life, .. }
+            | Frame::Ended { life, .. }
+            | Frame::Member { life, .. }
+            | Frame::Output { life, .. }
+            | Frame::Input { life, .. }
+            | Frame::InputTaken { life, .. }
+            | Frame::Kill { life }
+            | Frame::Put { life, .. }
+            | Frame::Enter { life, .. }
+            | Frame::Address { life, .. }
+            | Frame::Wave { life, .. } => Some(*life),
+            _ => None,
+        }
+    }
+
+    /// The name of its type.
+    pub fn name(&self) -> &'static str {
+        let kind = self.body(&mut Writer::default());
+        Header { kind, length: 0, rank: 0, incarnation: 0 }.shape().name
+    }
+
+    /// Writes the body. The number of the type.
+    fn body(&self, to: &mut Writer) -> u8 {
+        match self {
+            Frame::Hello(hello) => write_hello(hello, to),
+            Frame::Welcome(welcome) => write_welcome(welcome, to),
+            Frame::Renew { renewal } => word(3, *renewal, to),
+            Frame::Grant { renewal } => word(4, *renewal, to),
+            Frame::Roster(update) => write_roster(update, to),
+            Frame::RosterAck { epoch } => word(6, *epoch, to),
+            Frame::Program(program) => write_program(program, to),
+            Frame::Start { app, generation, .. } => two(8, *app, *generation, to),
+            Frame::Started { pid, .. } => one(9, *pid, to),
+            Frame::Ended { end, .. } => write_end(end, to),
+            Frame::Member { member, .. } => {
+                to.u32(member.event as u32);
+                to.u32(member.pid);
+                to.i64(member.value);
+                to.words(&member.text, WORDS);
+                11
+            }
+            Frame::Output { stream, bytes, .. } => {
+                to.u8(*stream as u8);
+                to.0.extend(bytes);
+                12
+            }
+            Frame::OutputTaken { bytes } => one(13, *bytes, to),
+            Frame::Input { bytes, .. } => {
+                to.0.extend(bytes);
+                14
+            }
+            Frame::InputTaken { bytes, .. } => one(15, *bytes, to),
+            Frame::Signal { signal, reach } => two(16, *signal as u32, *reach as u32, to),
+            Frame::Kill { .. } => 17,
+            Frame::Release => 18,
+            Frame::Put { key, value, .. } => {
+                to.text(key);
+                to.text(value);
+                19
+            }
+            Frame::Enter { barrier, .. } => word(20, *barrier, to),
+            Frame::Complete { barriers } => word(21, *barriers, to),
+            Frame::Address { address, .. } => {
+                to.0.extend(address);
+                22
+            }
+            Frame::Wave { words, .. } => {
+                let words = [words.wave, words.target, words.committed, words.schedule];
+                words.into_iter().for_each(|word| to.u64(word));
+                23
+            }
+            Frame::End { signal, grace_ms } => two(24, *signal as u32, *grace_ms, to),
+            Frame::Farewell => 25,
+            Frame::Revoke { why } => {
+                to.words(why, WORDS);
+                26
+            }
+            Frame::Goodbye { refused } => {
+                refused.iter().for_each(|&count| to.u64(count));
+                27
+            }
+            Frame::Failed { status, why } => {
+                to.u32(*status);
+                to.words(why, WORDS);
+                28
+            }
+            Frame::Note { level, text } => {
+                to.u32(*level as u32);
+                to.words(text, WORDS);
+                29
+            }
+        }
+    }
+}
+
+fn word(kind: u8, value: u64, to: &mut Writer) -> u8 {
+    to.u64(value);
+    kind
+}
+
+fn one(kind: u8, value: u32, to: &mut Writer) -> u8 {
+    to.u32(value);
+    kind
+}
+
+fn two(kind: u8, first: u32, second: u32, to: &mut Writer) -> u8 {
+    to.u32(first);
+    to.u32(second);
+    kind
+}
+
+fn write_hello(hello: &Hello, to: &mut Writer) -> u8 {
+    let Hello { renewal, pid, cpus, host, program, addresses } = hello;
+    to.u64(*renewal);
+    to.u32(*pid);
+    to.u32(*cpus);
+    to.text(host);
+    to.text(program);
+    to.list(addresses, |to, address| to.text(address));
+    1
+}
+
+fn write_welcome(welcome: &Welcome, to: &mut Writer) -> u8 {
+    let w = welcome;
+    to.u64(w.renewal);
+    [w.node.into(), w.nodes, w.ranks, w.lease_ms, w.renew_ms, w.output_window]
+        .into_iter()
+        .for_each(|number| to.u32(number));
+    to.0.extend(w.secret.0);
+    to.text(&w.job);
+    to.text(&w.network);
+    2
+}
+
+fn write_roster(update: &RosterUpdate, to: &mut Writer) -> u8 {
+    to.u64(update.epoch);
+    to.list(&update.changes, |to, change| {
+        to.u32(change.life.rank);
+        to.u32(change.life.incarnation.0);
+        to.0.extend(change.node.to_le_bytes());
+        to.u8(change.state as u8);
+        to.u8(0);
+    });
+    5
+}
+
+fn write_program(program: &Program, to: &mut Writer) -> u8 {
+    to.u32(program.app);
+    to.bytes(&program.directory);
+    to.list(&program.arguments, |to, argument| to.bytes(argument));
+    to.list(&program.environment, |to, (name, value)| {
+        to.bytes(name);
+        to.bytes(value);
+    });
+    7
+}
+
+fn write_end(end: &End, to: &mut Writer) -> u8 {
+    let (kind, value, why) = match end {
+        End::Exited(status) => (1, *status, ""),
+        End::Signal(signal) => (2, *signal, ""),
+        End::NotStarted(status, why) => (3, *status, why.as_str()),
+    };
+    to.u32(kind);
+    to.i32(value);
+    to.words(why, WORDS);
+    10
+}
