@@ -137,6 +137,7 @@ pub const VARIABLES: &[Variable] = &[
     ),
     job(CHECKED, "The launcher has said already which variables nothing reads."),
     tests("TAFFRAIL_SEED", "The seed of random tests."),
+    tests("TAFFRAIL_SEEDS", "How many seeds a test runs."),
     tests("TAFFRAIL_KILLS", "How many processes a test kills."),
     tests("TAFFRAIL_CASE", "The case that a child process of a test runs."),
     tests(

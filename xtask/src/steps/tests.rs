@@ -22,8 +22,10 @@ pub fn doctests(place: &Place) -> Outcome {
 }
 
 pub fn loom(place: &Place) -> Outcome {
-    let mut command =
-        cargo(place, "test --release --locked -p taffrail-shm -p taffrail-logging --lib loom_");
+    let mut command = cargo(
+        place,
+        "test --release --locked -p taffrail-shm -p taffrail-logging -p taffrail-agent --lib loom_",
+    );
     command
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", place.build("loom"))
