@@ -6,6 +6,7 @@ mod traffic;
 use crate::error::SetupError;
 use crate::frame::HEADER;
 use crate::link::Link;
+use crate::lively::Lively;
 use crate::log::LogMemory;
 use crate::own::Own;
 use crate::rx::Lengths;
@@ -84,6 +85,7 @@ pub struct TcpFabric {
     network: Option<Box<Network>>,
     pub(crate) watch: Watch,
     own: Own,
+    lively: Lively,
     /// What the sink is to be told at the next opportunity, in this order.
     news: VecDeque<News>,
     /// Peers of links that end when all that has arrived is read.
@@ -154,6 +156,7 @@ impl TcpFabric {
             network: None,
             watch: Watch::new(me)?,
             own: Own::default(),
+            lively: Lively::default(),
             news: VecDeque::new(),
             failing: Vec::new(),
             log: LogMemory::new(config.max_segments),

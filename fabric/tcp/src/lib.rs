@@ -14,6 +14,7 @@ mod fabric;
 mod frame;
 pub mod handshake;
 mod link;
+mod lively;
 mod log;
 mod mesh;
 mod own;

@@ -54,6 +54,11 @@ impl Fabric for TcpFabric {
         if !self.own.is_empty() {
             calls += self.own.deliver(self.me, sink);
         }
+        if let Some(peer) = self.lively.only() {
+            let found = self.read(peer, sink);
+            self.lively.after(peer, found > 0);
+            return calls + found + self.report(sink);
+        }
         for ready in self.watch.ready() {
             calls += match ready.key {
                 Key::Peer(peer) => self.serve(peer, ready, sink),
@@ -173,7 +178,9 @@ impl TcpFabric {
             Peer::Myself => self.watch.silence(),
         }
         if ready.has_data {
-            calls += self.read(peer, sink);
+            let found = self.read(peer, sink);
+            self.lively.after(peer, found > 0);
+            calls += found;
         }
         calls
     }
