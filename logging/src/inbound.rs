@@ -1,6 +1,6 @@
-//! What arrives: from which incarnation, and what is not here whole.
+//! What arrives: from which incarnation, which number is next, and what is not here whole.
 
-use crate::{Name, Rank};
+use crate::{Admit, Clocked, Expected, Name, Rank, Replay, before};
 use std::collections::BTreeSet;
 
 /// What a connection with an incarnation of a peer means.
@@ -14,9 +14,11 @@ pub enum Meeting {
     Old,
 }
 
-/// The receiving side of a rank, beside the numbers of its channels, which the match engine keeps.
+/// The receiving side of a rank.
 #[derive(Clone, Debug)]
 pub struct Inbound {
+    /// The next numbers.
+    pub expected: Expected,
     incarnations: Vec<u32>,
     /// Messages that were counted, and perhaps matched, and whose last byte is not here.
     parts: BTreeSet<Name>,
@@ -29,9 +31,61 @@ impl Inbound {
     /// Of a rank among so many, which are all in their first incarnation as far as it knows.
     pub fn new(ranks: u32) -> Self {
         Inbound {
+            expected: Expected::new(ranks),
             incarnations: vec![0; ranks as usize],
             parts: BTreeSet::new(),
             to_come: BTreeSet::new(),
+        }
+    }
+
+    /// Judges a message, and counts it if it is the next of its channel. To be asked once of each that comes.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[inline]
+    pub fn admit(&mut self, message: Name) -> Admit {
+        match self.expected.count(message) {
+            true => Admit::Match,
+            false => self.admit_not_next(message),
+        }
+    }
+
+    /// As [`admit`](Self::admit), where the replay may know for whom the message is kept.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn admit_in_replay(
+        &mut self,
+        message: Name,
+        replay: &mut Replay<impl Iterator<Item = Clocked> + Clone>,
+    ) -> Admit {
+        let is_next = message.seq == self.expected.next(message.source, message.context);
+        if (is_next || self.is_to_come(message))
+            && let Some(whom) = replay.arrived(message)
+        {
+            if is_next {
+                self.expected.count(message);
+            } else {
+                self.has_come(message);
+            }
+            return Admit::Reserved(whom);
+        }
+        self.admit(message)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_not_next(&mut self, message: Name) -> Admit {
+        let expected = self.expected.next(message.source, message.context);
+        if !before(message.seq, expected) {
+            Admit::OutOfOrder { expected }
+        } else if self.has_come(message) {
+            // It lay ahead of the checkpoint that this rank goes on from: a message like any other.
+            Admit::Match
+        } else if self.lacks(message) {
+            Admit::Refill
+        } else {
+            Admit::Duplicate
         }
     }
 
@@ -109,6 +163,49 @@ impl Inbound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Event, Reserved};
+
+    const fn name(seq: u32) -> Name {
+        Name { source: 1, context: 0, seq }
+    }
+
+    #[test]
+    fn a_message_is_judged_by_what_is_here_of_it() {
+        let mut inbound = Inbound::new(2);
+        assert_eq!(inbound.admit(name(1)), Admit::OutOfOrder { expected: 0 });
+        inbound.expected.set(1, 0, 3);
+        inbound.began(name(1));
+        inbound.lies_ahead(name(2));
+        assert_eq!(inbound.admit(name(0)), Admit::Duplicate);
+        assert_eq!(inbound.admit(name(1)), Admit::Refill);
+        assert_eq!(inbound.admit(name(2)), Admit::Match, "no more than counted had it");
+        assert_eq!(inbound.admit(name(2)), Admit::Duplicate);
+        assert_eq!(inbound.admit(name(3)), Admit::Match);
+        assert_eq!(inbound.admit(name(5)), Admit::OutOfOrder { expected: 4 });
+        inbound.is_whole(name(1));
+        assert_eq!(inbound.admit(name(1)), Admit::Duplicate);
+    }
+
+    #[test]
+    fn the_replay_reserves_what_comes_for_the_first_time() {
+        let event = |clock, post, seq| Clocked {
+            clock,
+            event: Event::Matched { polls: 0, post, message: name(seq) },
+        };
+        let events = [event(1, 7, 1), event(2, 8, 2)];
+        let mut replay = Replay::new(0, events).unwrap();
+        let mut inbound = Inbound::new(2);
+        inbound.expected.set(1, 0, 2);
+        inbound.lies_ahead(name(1));
+        let mut admit = |seq| inbound.admit_in_replay(name(seq), &mut replay);
+        assert_eq!(admit(0), Admit::Duplicate);
+        assert_eq!(admit(1), Admit::Reserved(Reserved::Post(7)));
+        assert_eq!(admit(1), Admit::Duplicate);
+        assert_eq!(admit(3), Admit::OutOfOrder { expected: 2 });
+        assert_eq!(admit(2), Admit::Reserved(Reserved::Post(8)));
+        assert_eq!(admit(3), Admit::Match);
+        assert_eq!(admit(2), Admit::Duplicate);
+    }
 
     #[test]
     fn only_the_latest_incarnation_is_believed() {

@@ -10,7 +10,8 @@
 //!   [`Record`](event::RECORD) it is stored as.
 //! - [`Replay`]: what a restarted rank is told, call by call.
 //! - [`Outbound`]: numbers of what is sent, the payload log, what is held, sent again or not sent.
-//! - [`Inbound`]: incarnations of peers, and messages that are not here whole.
+//! - [`Inbound`]: incarnations of peers, numbers of what arrives ([`Expected`]), and messages that are not here
+//!   whole; [`Admit`]: what becomes of a message.
 //! - [`Gate`]: whether a message may leave the correlated set.
 //! - [`Causal`]: in place of the gate, events that travel with the messages that depend on them.
 //! - [`Cut`]: which events of the members of a set are stable together.
@@ -24,11 +25,13 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod admit;
 pub mod causal;
 mod checkpoint;
 mod checksum;
 mod cut;
 pub mod event;
+mod expected;
 mod gate;
 mod inbound;
 mod number;
@@ -39,10 +42,12 @@ mod restart;
 #[cfg(feature = "store")]
 pub mod store;
 
+pub use admit::Admit;
 pub use causal::{Causal, CausalError, Determinant};
 pub use checkpoint::{Position, PositionError, Side};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
+pub use expected::Expected;
 pub use gate::{Gate, Ticket};
 pub use inbound::{Inbound, Meeting};
 pub use number::Next;

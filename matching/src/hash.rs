@@ -1,4 +1,4 @@
-//! The hash of keys and channels.
+//! The hash of keys.
 //!
 //! Peers choose tags, contexts and identifiers. The seed is secret, so that none of them can choose
 //! words that collide.
@@ -31,12 +31,6 @@ impl Seed {
         let Seed([a, b, c, d]) = *self;
         let rest = mix(key.lane ^ key.keep ^ a, key.ident ^ b);
         level(mix(rest ^ c, key.tag ^ d))
-    }
-
-    #[inline]
-    pub(crate) fn hash_lane(&self, lane: u64) -> u32 {
-        let Seed([a, b, ..]) = *self;
-        level(mix(lane ^ a, b))
     }
 }
 

@@ -5,9 +5,10 @@
 //! (`fi_tagged(3)`, `FI_DIRECTED_RECV` and `FI_MULTI_RECV` in `fi_getinfo(3)` and `fi_msg(3)`):
 //!
 //! - a message goes to the receive posted first among those that fit;
-//! - a receive gets the message that arrived first among those that fit;
-//! - messages of a channel (source, context) arrive in the order of their numbers, whatever order
-//!   they come in.
+//! - a receive gets the message that arrived first among those that fit.
+//!
+//! In which order messages arrive, and whether one of them was here before, is not its business: whoever
+//! calls it has judged that (*policy-judges-arrival*).
 //!
 //! [`Matcher`] has the calls. A message costs: [`Matcher::post`] and [`Matcher::arrive`] in either
 //! order, with [`Matcher::store_unexpected`] in between if the message comes first.
@@ -21,11 +22,10 @@ mod index;
 mod line;
 mod matcher;
 mod names;
-mod order;
 mod posted;
 mod slab;
 mod unexpected;
 
-pub use matcher::{Matcher, Orphans};
+pub use matcher::Matcher;
 pub use names::{Arrival, Counts, Data, Envelope, MessageId, PostId, Posted, Posting};
 pub use posted::Waiting;

@@ -1,8 +1,7 @@
 //! The engine: brings receives and messages together.
 
 use crate::hash::Seed;
-use crate::names::{Key, lane, unlane};
-use crate::order::Order;
+use crate::names::Key;
 use crate::posted::{Receives, Waiting};
 use crate::unexpected::Unexpected;
 use crate::{Arrival, Counts, Envelope, MessageId, PostId, Posted, Posting};
@@ -24,7 +23,6 @@ use std::fmt;
 /// assert_eq!(matcher.arrive(&envelope), Arrival::Matched(100));
 ///
 /// // The message is there first.
-/// let envelope = Envelope { seq: 1, ..envelope };
 /// assert_eq!(matcher.arrive(&envelope), Arrival::Unmatched);
 /// matcher.store_unexpected(&envelope, b"hi".to_vec());
 /// assert_eq!(matcher.post(posting, 101), Posted::Matched(envelope, b"hi".to_vec()));
@@ -32,20 +30,10 @@ use std::fmt;
 pub struct Matcher<R, U> {
     receives: Receives<R>,
     unexpected: Unexpected<U>,
-    order: Order<U>,
-}
-
-/// What a failed peer leaves behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Orphans<R, U> {
-    /// The receives that named it, in the order they were posted; no longer posted.
-    pub receives: Vec<R>,
-    /// Its messages that waited for an earlier one, in no order; no longer stashed.
-    pub early: Vec<(Envelope, U)>,
 }
 
 impl<R: Copy, U> Matcher<R, U> {
-    /// An engine that holds nothing; every channel starts with number 0.
+    /// An engine that holds nothing.
     pub fn new() -> Self {
         Matcher::seeded(Seed::random())
     }
@@ -58,11 +46,7 @@ impl<R: Copy, U> Matcher<R, U> {
     }
 
     fn seeded(seed: Seed) -> Self {
-        Matcher {
-            receives: Receives::with_seed(seed),
-            unexpected: Unexpected::with_seed(seed),
-            order: Order::with_seed(seed),
-        }
+        Matcher { receives: Receives::with_seed(seed), unexpected: Unexpected::with_seed(seed) }
     }
 
     /// Posts a receive: gives it the earliest fitting message that waits, or lets it wait itself.
@@ -91,47 +75,17 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.remove(number)
     }
 
-    /// Takes in the envelope of a message: checks its number, and finds the receive that gets it,
-    /// the one posted first among those that fit.
-    ///
-    /// If [`has_early`](Self::has_early) says so, see afterwards whether
-    /// [`release`](Self::release) has the next message of the same channel.
+    /// Takes in the envelope of a message: finds the receive that gets it, the one posted first among
+    /// those that fit.
     #[inline(always)]
     pub fn arrive(&mut self, envelope: &Envelope) -> Arrival<R> {
-        if self.order.count(lane(envelope.source, envelope.context), envelope.seq) {
-            self.receives.take(envelope)
-        } else {
-            self.out_of_order(envelope)
-        }
+        self.receives.take(envelope)
     }
 
     /// Whether no receive is posted, and no message waits for one.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.receives.is_empty() && self.unexpected.waiting() == 0
-    }
-
-    /// Takes in the envelope of a message for a receive that is not posted, but would be the only one:
-    /// whether the message is the next of its channel and the receive takes it, while the engine
-    /// [is idle](Self::is_idle). If not, nothing has changed: let it [`arrive`](Self::arrive).
-    #[inline]
-    pub fn arrive_for(&mut self, posting: &Posting, envelope: &Envelope) -> bool {
-        self.is_idle()
-            && posting.takes(envelope)
-            && self.order.count(lane(envelope.source, envelope.context), envelope.seq)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn out_of_order(&self, envelope: &Envelope) -> Arrival<R> {
-        let ahead = envelope.seq.wrapping_sub(self.expected(envelope.source, envelope.context));
-        if (ahead as i32) < 0 {
-            Arrival::Old { behind: ahead.wrapping_neg() }
-        } else if self.order.is_stashed(envelope) {
-            Arrival::Old { behind: 0 }
-        } else {
-            Arrival::Early { ahead }
-        }
     }
 
     /// Stores a message whose arrival was [`Arrival::Unmatched`]. Nothing may be posted in between.
@@ -143,55 +97,6 @@ impl<R: Copy, U> Matcher<R, U> {
     /// Stores a message that is claimed from the beginning: no receive or probe sees it.
     pub fn store_claimed(&mut self, envelope: &Envelope, payload: U) -> MessageId {
         self.unexpected.push_claimed(envelope, payload)
-    }
-
-    /// Whether any message waits for an earlier one of its channel.
-    #[inline]
-    pub fn has_early(&self) -> bool {
-        self.order.early() != 0
-    }
-
-    /// Keeps a message whose arrival was [`Arrival::Early`] until the gap before it is closed.
-    ///
-    /// # Panics
-    /// In debug builds, if the message is not early or is stashed already.
-    pub fn stash(&mut self, envelope: &Envelope, payload: U) {
-        debug_assert!(
-            envelope.seq.wrapping_sub(self.expected(envelope.source, envelope.context)) as i32 > 0
-                && !self.order.is_stashed(envelope),
-            "only what `arrive` called early can be stashed, got {envelope:?}"
-        );
-        self.order.stash(envelope, payload);
-    }
-
-    /// Hands back the stashed message that is now the next of this channel: let it
-    /// [`arrive`](Self::arrive), and ask again.
-    pub fn release(&mut self, source: u32, context: u16) -> Option<(Envelope, U)> {
-        if !self.has_early() {
-            return None;
-        }
-        self.order.release(lane(source, context))
-    }
-
-    /// The number that the next message of this channel must have.
-    pub fn expected(&self, source: u32, context: u16) -> u32 {
-        self.order.expected(lane(source, context))
-    }
-
-    /// The channels of this source that any message has come in, and the number of the next message of
-    /// each: context, number. In no order.
-    pub fn channels(&self, source: u32) -> impl Iterator<Item = (u16, u32)> {
-        self.order.channels().filter_map(move |(lane, expected)| {
-            let (from, context) = unlane(lane);
-            (from == source).then_some((context, expected))
-        })
-    }
-
-    /// Sets the number of the next message of this channel, as after a restart. Returns the stashed
-    /// messages that come before it, which are old now; [`release`](Self::release) may have the
-    /// next one.
-    pub fn set_expected(&mut self, source: u32, context: u16, seq: u32) -> Vec<(Envelope, U)> {
-        self.order.set_expected(lane(source, context), seq)
     }
 
     /// Cancels a receive that waits, or retires one that is `multi`. `None`: it is matched already,
@@ -232,14 +137,11 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.payload_mut(id)
     }
 
-    /// Removes what can only be finished by `source`, which has failed: receives that name it, and
-    /// its messages that have a gap before them. Receives from any source stay, and so do its
-    /// messages that came whole and in order: see [`unexpected`](Self::unexpected) for these.
-    pub fn fail(&mut self, source: u32) -> Orphans<R, U> {
-        Orphans {
-            receives: self.receives.remove_source(source),
-            early: self.order.remove_early(|envelope| envelope.source == source),
-        }
+    /// Removes the receives that name `source`, which has failed, and returns them in the order they were
+    /// posted. Receives from any source stay, and so do its messages: see
+    /// [`unexpected_from`](Self::unexpected_from) for these.
+    pub fn fail(&mut self, source: u32) -> Vec<R> {
+        self.receives.remove_source(source)
     }
 
     /// How much is held.
@@ -249,8 +151,6 @@ impl<R: Copy, U> Matcher<R, U> {
             unexpected: self.unexpected.waiting(),
             claimed: self.unexpected.claimed(),
             unexpected_bytes: self.unexpected.bytes(),
-            early: self.order.early(),
-            early_bytes: self.order.early_bytes(),
         }
     }
 
@@ -276,18 +176,12 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.iter_claimed()
     }
 
-    /// The messages that wait for an earlier one of their channel, in no order.
-    pub fn early(&self) -> impl Iterator<Item = (&Envelope, &U)> {
-        self.order.iter()
-    }
-
     /// Gives back the memory that what is held now does not need. Memory otherwise grows to the
     /// largest need and stays, so that nothing is allocated in steady state. Takes time for each
     /// receive and message held: for idle moments.
     pub fn trim(&mut self) {
         self.receives.trim();
         self.unexpected.trim();
-        self.order.trim();
     }
 }
 
@@ -304,13 +198,11 @@ impl<R: Copy + fmt::Debug, U> fmt::Debug for Matcher<R, U> {
         let posted: Vec<_> = self.posted().into_iter().take(SHOWN).collect();
         let unexpected: Vec<_> = self.unexpected().map(|(_, e, _)| e).take(SHOWN).collect();
         let claimed: Vec<_> = self.claimed().map(|(_, e, _)| e).take(SHOWN).collect();
-        let early: Vec<_> = self.early().map(|(e, _)| e).take(SHOWN).collect();
         f.debug_struct("Matcher")
             .field("counts", &self.counts())
             .field("posted", &posted)
             .field("unexpected", &unexpected)
             .field("claimed", &claimed)
-            .field("early", &early)
             .finish()
     }
 }
@@ -320,23 +212,21 @@ mod tests {
     use super::*;
 
     impl Matcher<u32, u32> {
-        fn memory(&self) -> [[usize; 3]; 3] {
-            [self.receives.memory(), self.unexpected.memory(), self.order.memory()]
+        fn memory(&self) -> [[usize; 3]; 2] {
+            [self.receives.memory(), self.unexpected.memory()]
         }
 
         fn deliver(&mut self, envelope: &Envelope) {
             match self.arrive(envelope) {
                 Arrival::Unmatched => _ = self.store_unexpected(envelope, 0),
-                Arrival::Early { .. } => self.stash(envelope, 0),
                 Arrival::Matched(_) => {}
-                Arrival::Old { .. } => panic!("{envelope:?} was sent once"),
             }
         }
     }
 
-    /// 50 messages each from 5 sources, those of the last in swapped pairs; half of the receives posted
+    /// 50 messages each from 5 sources; half of the receives posted
     /// before, of three classes, and half afterwards in the opposite order.
-    fn round(matcher: &mut Matcher<u32, u32>, round: u32) {
+    fn round(matcher: &mut Matcher<u32, u32>) {
         let posting = |n: u32| Posting {
             source: (!n.is_multiple_of(3)).then_some(n % 5),
             tag: n.into(),
@@ -348,14 +238,8 @@ mod tests {
         }
         for n in 0..250 {
             let source = n % 5;
-            let at = (n / 5) ^ u32::from(source == 4);
-            let seq = round * 50 + at;
-            let tag = u64::from(at * 5 + source);
-            let envelope = Envelope { source, tag, seq, ..Envelope::default() };
+            let envelope = Envelope { source, tag: n.into(), ..Envelope::default() };
             matcher.deliver(&envelope);
-            while let Some((envelope, _)) = matcher.release(source, 0) {
-                matcher.deliver(&envelope);
-            }
         }
         for n in (125..250).rev() {
             assert!(matches!(matcher.post(posting(n), n), Posted::Matched(..)), "receive {n}");
@@ -365,26 +249,13 @@ mod tests {
     #[test]
     fn nothing_is_allocated_in_steady_state() {
         let mut matcher = Matcher::new();
-        round(&mut matcher, 0);
+        round(&mut matcher);
         let memory = matcher.memory();
         for number in 1..100 {
-            round(&mut matcher, number);
+            round(&mut matcher);
             assert_eq!(matcher.counts(), Counts::default());
             assert_eq!(matcher.memory(), memory, "round {number}");
         }
-    }
-
-    #[test]
-    fn the_channels_of_a_source_are_told() {
-        let mut matcher: Matcher<u32, u32> = Matcher::new();
-        for (source, context) in [(1, 0), (1, 0), (1, u16::MAX), (2, 0), (1, 0)] {
-            let seq = matcher.expected(source, context);
-            matcher.deliver(&Envelope { source, context, seq, ..Envelope::default() });
-        }
-        let mut channels: Vec<_> = matcher.channels(1).collect();
-        channels.sort_unstable();
-        assert_eq!(channels, [(0, 3), (u16::MAX, 1)]);
-        assert_eq!(matcher.channels(3).count(), 0);
     }
 
     #[test]
@@ -407,9 +278,8 @@ mod tests {
         let posting = Posting { source: Some(3), tag: 77, ..Posting::default() };
         assert!(matches!(matcher.post(posting, 1), Posted::Queued(_)));
         matcher.deliver(&Envelope { source: 4, tag: 88, ..Envelope::default() });
-        matcher.deliver(&Envelope { source: 5, tag: 99, seq: 9, ..Envelope::default() });
         let report = format!("{matcher:?}");
-        for part in ["posted: 1", "unexpected: 1", "early: 1", "tag: 77", "tag: 88", "tag: 99"] {
+        for part in ["posted: 1", "unexpected: 1", "tag: 77", "tag: 88"] {
             assert!(report.contains(part), "no {part:?} in {report}");
         }
     }

@@ -9,7 +9,7 @@ pub struct Envelope {
     pub context: u16,
     /// The tag.
     pub tag: u64,
-    /// The number of the message in its channel (source, context): consecutive, wrapping.
+    /// The number of the message, which matching does not look at.
     pub seq: u32,
     /// Length of the payload in bytes.
     pub len: u64,
@@ -106,22 +106,9 @@ pub enum Posted<U> {
 pub enum Arrival<R> {
     /// The earliest fitting receive, which is no longer posted unless it is `multi`.
     Matched(R),
-    /// The message is in order and counted, but nobody waits for it: hand it to
-    /// [`store_unexpected`](crate::Matcher::store_unexpected) before anything else is done with
-    /// the engine.
+    /// Nobody waits for the message: hand it to [`store_unexpected`](crate::Matcher::store_unexpected)
+    /// before anything else is done with the engine.
     Unmatched,
-    /// The message came before others of its channel: hand it to
-    /// [`stash`](crate::Matcher::stash), or refuse it if it is further ahead than the peer may be.
-    Early {
-        /// How many messages of the channel are missing or stashed in between, at least 1.
-        ahead: u32,
-    },
-    /// The message was here before: drop it.
-    Old {
-        /// By how many the channel has passed it, at least 1; 0 if it is a second copy of a message
-        /// that waits in the stash.
-        behind: u32,
-    },
 }
 
 /// A receive that waits; goes stale when the receive is matched (unless `multi`) or cancelled.
@@ -149,21 +136,12 @@ pub struct Counts {
     pub claimed: usize,
     /// Payload bytes of the unexpected and claimed messages.
     pub unexpected_bytes: u64,
-    /// Messages that wait for an earlier one of their channel.
-    pub early: usize,
-    /// Payload bytes of the early messages.
-    pub early_bytes: u64,
 }
 
-/// Source and context in one word, also the name of a channel.
+/// Source and context in one word.
 #[inline]
 pub(crate) fn lane(source: u32, context: u16) -> u64 {
     u64::from(context) << 32 | u64::from(source)
-}
-
-/// Source and context of a lane that is a channel's.
-pub(crate) fn unlane(lane: u64) -> (u32, u16) {
-    (lane as u32, (lane >> 32) as u16)
 }
 
 /// Set in the lane of receives from any source, instead of a source.

@@ -79,7 +79,7 @@ mod tests {
                     let mut ep = job.endpoint_with(Settings::default()).unwrap();
                     let peer = 1 - ep.rank();
                     ep.engine.channels.set(peer, CONTEXT, START);
-                    ep.engine.core.matcher.set_expected(peer, CONTEXT, START);
+                    ep.engine.core.unlogged.expected.set(peer, CONTEXT, START);
                     job.barrier().unwrap();
                     for round in 0..40usize {
                         let len = lens[round % lens.len()];

@@ -19,7 +19,7 @@ use super::named::NoMemory;
 use super::peer::Peer;
 use super::policy::NoLogging;
 use super::policy::Policy;
-use super::policy::rx::RxPolicy;
+use super::policy::rx::{RxPolicy, Unlogged};
 use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
@@ -112,6 +112,8 @@ pub(crate) struct Core<P> {
     /// What message logging decides.
     pub(crate) policy: P,
     pub(crate) no_logging: NoLogging,
+    /// What decides of messages that arrive where nothing is logged.
+    pub(crate) unlogged: Unlogged,
     /// Who lives, by what the links say.
     membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
@@ -151,6 +153,7 @@ impl<P: Policy> Core<P> {
             immediate: Immediate::default(),
             policy,
             no_logging: NoLogging,
+            unlogged: Unlogged::new(size),
             membership: ByLink,
             departures: Departures::default(),
             last_gone: None,

@@ -69,9 +69,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn forget(&mut self, rank: Rank) {
         self.core.peers[rank as usize] = Default::default();
         self.channels.forget(rank);
-        let channels: Vec<_> = self.core.matcher.channels(rank).collect();
-        for (context, _) in channels {
-            self.core.matcher.set_expected(rank, context, 0);
+        match self.core.policy.log_mut() {
+            Some(log) => log.inbound.expected.forget(rank),
+            None => self.core.unlogged.expected.forget(rank),
         }
         if self.core.last_gone == Some(rank) {
             self.core.last_gone = None;

@@ -1,7 +1,7 @@
 //! A blocking receive whose message comes while it waits.
 //!
 //! Nobody but the one who waits can tell whether such a receive is posted. So as long as no other is,
-//! and no message waits for one, it is not: what comes is held against it before the matcher sees it, and
+//! and no message waits for one, it is not: what comes is held against it before policy and matcher see it, and
 //! neither a place among the posted receives nor a request is needed. The first thing that comes and is not
 //! simply its message (a longer one, one for another receive) finds it posted.
 
@@ -9,9 +9,8 @@ use super::core::Core;
 use super::kind;
 use super::log::Log;
 use super::log::nondeterminism::name;
-use super::policy::NoLogging;
 use super::policy::Policy;
-use super::policy::rx::RxPolicy;
+use super::policy::rx::{RxPolicy, Unlogged};
 use super::receive::posting;
 use super::request::{ANY, Stage};
 use super::sink::Rx;
@@ -89,14 +88,14 @@ impl<P: Policy> Core<P> {
         }
         if head.kind == kind::EAGER && payload.len() <= want.room {
             let env = self.envelope(from, head, payload.len() as u64);
-            if self.matcher.arrive_for(&want.posting, &env) {
+            let is_wanted = self.matcher.is_idle() && want.posting.takes(&env);
+            let (policy, _) = R::of(self);
+            if is_wanted && policy.admit_next(name(&env)) {
                 // SAFETY: whoever receives vouches for `room` bytes at `into`.
                 unsafe { payload.copy_to(want.into, want.room) };
                 (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
                 (want.source, want.has_come) = (from, true);
-                if let Some((policy, _)) = R::of(self) {
-                    policy.received_directly(want.posting.source.is_none(), name(&env));
-                }
+                policy.received_directly(want.posting.source.is_none(), name(&env));
                 return true;
             }
         }
@@ -156,7 +155,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn turn_directly(&mut self, want: &mut Want) -> usize {
         match self.core.policy.logs() {
             true => self.turn_directly_by::<Log>(want),
-            false => self.turn_directly_by::<NoLogging>(want),
+            false => self.turn_directly_by::<Unlogged>(want),
         }
     }
 

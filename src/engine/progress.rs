@@ -4,10 +4,10 @@ use super::Engine;
 use super::core::{Action, Core};
 use super::log::Log;
 use super::peer::Stream;
-use super::policy::NoLogging;
 use super::request::Stage;
 use super::sink::Rx;
 use crate::engine::policy::Policy;
+use crate::engine::policy::rx::Unlogged;
 use std::time::Duration;
 use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 
@@ -33,7 +33,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline(never)]
     fn turn_plain(&mut self) -> usize {
-        let events = self.fabric.poll(&mut Rx::<P, NoLogging, false>::new(&mut self.core));
+        let events = self.fabric.poll(&mut Rx::<P, Unlogged, false>::new(&mut self.core));
         self.follow(events)
     }
 
@@ -81,7 +81,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn check(&mut self) -> usize {
         self.checked = self.clock.now();
         let events = match self.core.policy.log() {
-            None => self.fabric.check(&mut Rx::<P, NoLogging, false>::new(&mut self.core)),
+            None => self.fabric.check(&mut Rx::<P, Unlogged, false>::new(&mut self.core)),
             Some(_) => self.fabric.check(&mut Rx::<P, Log, false>::new(&mut self.core)),
         };
         self.act();

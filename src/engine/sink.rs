@@ -8,7 +8,8 @@ use super::policy::Policy;
 use super::policy::rx::RxPolicy;
 use std::marker::PhantomData;
 use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
-use taffrail_matching::Arrival;
+use taffrail_logging::Admit;
+use taffrail_matching::{Arrival, Envelope};
 
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
 pub(crate) struct Rx<'a, P, R, const UNPOSTED: bool> {
@@ -73,19 +74,21 @@ impl<P: Policy> Core<P> {
     /// A message of any kind.
     #[inline(always)]
     fn receive<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
-        let is_replaying = R::of(self).is_some_and(|(policy, _)| policy.is_replaying());
-        if head.kind != kind::EAGER || is_replaying {
-            return self.other_or_replayed(from, head, payload);
+        if head.kind != kind::EAGER {
+            return self.receive_other(from, head, payload);
         }
         let env = self.envelope(from, head, payload.len() as u64);
+        let (policy, _) = R::of(self);
+        if !policy.admit_next(name(&env)) {
+            return self.receive_not_next::<R>(from, head, payload);
+        }
         match self.matcher.arrive(&env) {
             Arrival::Matched(request) => {
-                if let Some((policy, requests)) = R::of(self) {
-                    policy.matched(&mut requests.get(request).record, name(&env));
-                }
+                let (policy, requests) = R::of(self);
+                policy.matched(requests, request, name(&env));
                 self.deliver(request, &env, payload, 0);
             }
-            arrival => self.eager_not_matched(arrival, &env, payload),
+            Arrival::Unmatched => self.receive_unmatched(Admit::Match, &env, payload),
         }
     }
 
@@ -97,5 +100,36 @@ impl<P: Policy> Core<P> {
         payload: &Payload<'_>,
     ) {
         self.receive::<R>(from, head, payload);
+    }
+
+    #[inline(never)]
+    fn receive_other(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        if let Err(fault) = self.other(from, head, payload) {
+            self.distrust(from, fault);
+        }
+    }
+
+    /// A whole message that is not simply the next. Its envelope is made anew, so that where all others come it
+    /// need not be in memory.
+    #[cold]
+    #[inline(never)]
+    fn receive_not_next<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+        let env = self.envelope(from, head, payload.len() as u64);
+        match self.arrive_by::<R>(&env) {
+            Ok((_, Some(request))) => self.deliver(request, &env, payload, 0),
+            Ok((admit, None)) => self.receive_unmatched(admit, &env, payload),
+            Err(fault) => self.distrust(from, fault),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_unmatched(&mut self, admit: Admit, env: &Envelope, payload: &Payload<'_>) {
+        // What a peer says that was cut off a moment ago.
+        if self.peers[env.source as usize].fault.is_some() {
+            return;
+        }
+        if let Err(fault) = self.eager_unmatched(admit, env, payload, 0, None) {
+            self.distrust(env.source, fault);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Frame, Piece, Stored, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::Req;
-use taffrail_logging::{Meeting, Name, Rank, Received, Reserved, Restart, Turn};
+use taffrail_logging::{Admit, Meeting, Name, Rank, Received, Restart, Turn};
 use taffrail_matching::{Arrival, Data, Envelope};
 
 pub(super) fn name(envelope: &Envelope) -> Name {
@@ -102,7 +102,7 @@ impl Wiring {
     fn piece(&mut self, peer: Rank, piece: &Piece) -> Result<(), Trouble> {
         let Piece { context, seq, .. } = *piece;
         let name = Name { source: peer, context, seq };
-        if piece.index == 0 && !self.inbound.lacks(name) && !self.begins(name, piece)? {
+        if piece.index == 0 && !self.begins(name, piece)? {
             self.comes_again(name, piece.sync);
             return Ok(());
         }
@@ -133,37 +133,35 @@ impl Wiring {
         Ok(())
     }
 
-    /// The first piece of a message that was not here before: counts it, if a checkpoint has not, and finds
-    /// out who gets it. Whether it is wanted.
+    /// The first piece of a message: judges it, and finds out who gets one that was not here before. Whether it
+    /// is wanted.
     fn begins(&mut self, name: Name, piece: &Piece) -> Result<bool, Trouble> {
         let Name { source, context, seq } = name;
         let pieces = piece.body.pieces;
         let len = u64::from(pieces);
         let envelope =
             Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: Data::NONE };
-        let expected = self.matcher.expected(source, context);
-        let again = self.inbound.has_come(name);
-        if again {
-            // A message like any other now, as if it were the next of its channel.
-            self.matcher.set_expected(source, context, seq);
-        } else if expected != seq && self.is(Broken::DuplicatesDelivered) {
-            self.matcher.set_expected(source, context, seq);
-        } else if taffrail_logging::before(seq, expected) {
-            return Ok(false);
-        } else if expected != seq {
-            return Err(Trouble::Early { name, ahead: seq.wrapping_sub(expected) });
+        let mut admit = self.inbound.admit_in_replay(name, &mut self.replay);
+        if matches!(admit, Admit::Duplicate | Admit::OutOfOrder { .. })
+            && self.is(Broken::DuplicatesDelivered)
+        {
+            self.inbound.expected.set(source, context, seq);
+            admit = self.inbound.admit_in_replay(name, &mut self.replay);
         }
+        // By the log, what is reserved is of one receive or claim, which finds it by its name.
+        let is_matched = match admit {
+            Admit::Refill => return Ok(true),
+            Admit::Duplicate => return Ok(false),
+            Admit::OutOfOrder { expected } => {
+                return Err(Trouble::Early { name, ahead: seq.wrapping_sub(expected) });
+            }
+            Admit::Reserved(_) => self.is(Broken::NotReserved),
+            Admit::Match => true,
+        };
         let sync = None;
         self.stored.insert(name, Stored { envelope, words: [0; 3], got: 0, pieces, sync });
-        match self.replay.arrived(name) {
-            // By the log it is of one receive or claim, which finds it by its name.
-            Some(Reserved::Post(_) | Reserved::Claim) if !self.is(Broken::NotReserved) => {
-                self.matcher.set_expected(source, context, seq.wrapping_add(1));
-            }
-            _ => self.arrives(&envelope),
-        }
-        if again {
-            self.matcher.set_expected(source, context, expected);
+        if is_matched {
+            self.arrives(&envelope);
         }
         Ok(true)
     }
@@ -173,7 +171,6 @@ impl Wiring {
         match arrival {
             Arrival::Matched(req) => self.matched(req, name(envelope)),
             Arrival::Unmatched => _ = self.matcher.store_unexpected(envelope, ()),
-            Arrival::Early { .. } | Arrival::Old { .. } => unreachable!("its number was looked at"),
         }
     }
 }

@@ -101,7 +101,7 @@ impl Wiring {
 
     /// The next number of each channel from a peer.
     pub(super) fn channels(&self, peer: Rank) -> Vec<(u16, u32)> {
-        CONTEXTS.map(|context| (context, self.matcher.expected(peer, context))).to_vec()
+        CONTEXTS.map(|context| (context, self.inbound.expected.next(peer, context))).to_vec()
     }
 
     /// A checkpoint is stored: tells it to all who are there. Others will be told of a later one.
@@ -147,7 +147,7 @@ impl Wiring {
         self.handed = self.requests.len();
         for ((peer, side), log) in (0..).zip(sides).zip(&checkpoint.logs) {
             for (context, seq) in side.received.channels {
-                self.matcher.set_expected(peer, context, seq);
+                self.inbound.expected.set(peer, context, seq);
             }
             for (context, seq) in side.received.missing {
                 self.inbound.lies_ahead(Name { source: peer, context, seq });

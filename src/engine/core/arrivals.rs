@@ -5,28 +5,71 @@ use super::{Announcement, Core, EACH, Unexpected, broken};
 use crate::engine::core::Action;
 use crate::engine::kind;
 use crate::engine::loan::Offer;
-use crate::engine::log::Verdict;
+use crate::engine::log::Log;
+use crate::engine::log::nondeterminism::name;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::policy::Policy;
+use crate::engine::policy::rx::{RxPolicy, Unlogged};
 use crate::engine::receive::status;
 use crate::engine::request::{Slot, Stage};
 use crate::engine::{EAGER_LIMIT, EAGER_LOGGED};
 use crate::{Data, Error, Rank};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
-use taffrail_matching::Envelope;
+use taffrail_logging::Admit;
+use taffrail_matching::{Arrival, Envelope};
+
+impl<P: Policy> Core<P> {
+    /// Lets the policy judge a message, and matches it if it may be: what the policy has said, and the receive
+    /// that gets it.
+    ///
+    /// # Errors
+    /// When its number is not the one that it must have.
+    pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<(Admit, Option<u32>), Fault> {
+        match self.policy.logs() {
+            true => self.arrive_by::<Log>(env),
+            false => self.arrive_by::<Unlogged>(env),
+        }
+    }
+
+    /// As [`arrive`](Self::arrive), by the one policy that there is.
+    ///
+    /// # Errors
+    /// When its number is not the one that it must have.
+    pub(crate) fn arrive_by<R: RxPolicy>(
+        &mut self,
+        env: &Envelope,
+    ) -> Result<(Admit, Option<u32>), Fault> {
+        let (policy, _) = R::of(self);
+        let admit = policy.admit(name(env));
+        let request = match admit {
+            Admit::Match => match self.matcher.arrive(env) {
+                Arrival::Matched(request) => {
+                    let (policy, requests) = R::of(self);
+                    policy.matched(requests, request, name(env));
+                    Some(request)
+                }
+                Arrival::Unmatched => None,
+            },
+            Admit::Reserved(whom) => self.take_reserved(whom, name(env)),
+            Admit::Refill | Admit::Duplicate => None,
+            Admit::OutOfOrder { expected } => return Err(broken("seq", expected, env.seq)),
+        };
+        Ok((admit, request))
+    }
+}
 
 impl<P: Policy> Core<P> {
     /// Stores what arrived of a message that no receive takes yet.
     pub(crate) fn keep(
         &mut self,
-        verdict: Verdict,
+        admit: Admit,
         env: &Envelope,
         payload: &Payload<'_>,
         skip: usize,
         sync: Option<u64>,
     ) -> u32 {
         let entry = self.store.put(payload, skip, env.len as usize);
-        self.store_message(verdict, env, Unexpected::Stored { entry, sync });
+        self.store_message(admit, env, Unexpected::Stored { entry, sync });
         let limit = self.unexpected_limit;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes += env.len as usize;
@@ -39,8 +82,8 @@ impl<P: Policy> Core<P> {
     }
 
     /// Stores what a message says whose bytes are still its sender's.
-    pub(super) fn note(&mut self, verdict: Verdict, env: &Envelope, found: Unexpected) {
-        self.store_message(verdict, env, found);
+    pub(super) fn note(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
+        self.store_message(admit, env, found);
         self.peers[env.source as usize].held += EACH;
     }
 
@@ -61,12 +104,12 @@ impl<P: Policy> Core<P> {
         let name = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
         let env = self.envelope(from, head, payload.len() as u64 - 8);
         match self.arrive(&env)? {
-            Verdict::Request(request) => {
+            (_, Some(request)) => {
                 self.deliver(request, &env, payload, 8);
                 self.acknowledge(from, name);
                 self.check_held(from)
             }
-            verdict => self.eager_unmatched(verdict, &env, payload, 8, Some(name)),
+            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, Some(name)),
         }
     }
 
@@ -79,11 +122,11 @@ impl<P: Policy> Core<P> {
         let data = read_data(payload)?;
         let env = Envelope { data, ..self.envelope(from, head, payload.len() as u64 - 8) };
         match self.arrive(&env)? {
-            Verdict::Request(request) => {
+            (_, Some(request)) => {
                 self.deliver(request, &env, payload, 8);
                 self.check_held(from)
             }
-            verdict => self.eager_unmatched(verdict, &env, payload, 8, None),
+            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, None),
         }
     }
 
@@ -116,7 +159,7 @@ impl<P: Policy> Core<P> {
     ) -> Result<(), Fault> {
         let (from, here) = (env.source, payload.len() - skip);
         let landing = match self.arrive(env)? {
-            Verdict::Request(request) => {
+            (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(env);
                 let request = self.land(request);
@@ -127,9 +170,9 @@ impl<P: Policy> Core<P> {
                 put(slot, 0, payload, skip, here.min(slot.len));
                 Landing::Request(request)
             }
-            Verdict::Again => self.arrives_again(env, payload, skip, None)?,
-            Verdict::Old => Landing::Nowhere,
-            verdict => Landing::Store(self.keep(verdict, env, payload, skip, None)),
+            (Admit::Refill, None) => self.arrives_again(env, payload, skip, None)?,
+            (Admit::Duplicate, None) => Landing::Nowhere,
+            (admit, None) => Landing::Store(self.keep(admit, env, payload, skip, None)),
         };
         let (context, seq, len) = (env.context, env.seq, env.len as usize);
         self.peers[from as usize].inflow = Some(Inflow { landing, context, seq, here, len });
@@ -181,17 +224,17 @@ impl<P: Policy> Core<P> {
         let mut env = self.envelope(from, head, len);
         env.data = data.unwrap_or(env.data);
         match self.arrive(&env)? {
-            Verdict::Request(request) => {
+            (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(&env);
                 self.announced(request, from, announcement);
             }
-            verdict @ (Verdict::Again | Verdict::Old) => {
-                if let Some(request) = self.announced_again(verdict, &env, announcement)? {
+            (admit @ (Admit::Refill | Admit::Duplicate), None) => {
+                if let Some(request) = self.announced_again(admit, &env, announcement)? {
                     self.announced(request, from, announcement);
                 }
             }
-            verdict => self.note(verdict, &env, Unexpected::Announced(announcement)),
+            (admit, None) => self.note(admit, &env, Unexpected::Announced(announcement)),
         }
         self.check_held(from)
     }
@@ -207,15 +250,15 @@ impl<P: Policy> Core<P> {
         };
         let env = self.envelope(from, head, len);
         match self.arrive(&env)? {
-            Verdict::Request(request) => {
+            (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(&env);
                 self.lent(request, from, offer);
             }
-            Verdict::Again | Verdict::Old => {
+            (Admit::Refill | Admit::Duplicate, None) => {
                 return Err(broken("seq", "no loan a second time", head.seq));
             }
-            verdict => self.note(verdict, &env, Unexpected::Loan(offer)),
+            (admit, None) => self.note(admit, &env, Unexpected::Loan(offer)),
         }
         self.check_held(from)
     }

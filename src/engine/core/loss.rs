@@ -14,8 +14,7 @@ impl<P: Policy> Core<P> {
             return;
         }
         let error = Error::PeerFailed { rank, fault: fault.clone() };
-        let orphans = self.matcher.fail(rank);
-        for request in orphans.receives {
+        for request in self.matcher.fail(rank) {
             self.fail(request, error.clone());
         }
         let peer = &mut self.peers[rank as usize];

@@ -1,4 +1,4 @@
-//! What comes: counted, matched or kept for a replay; and what comes a second time.
+//! What comes: what of it a replay keeps, what nobody receives yet, and what comes a second time.
 
 use super::host::Host;
 use super::nondeterminism::name;
@@ -8,164 +8,57 @@ use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::policy::Policy;
 use crate::engine::request::Stage;
-use taffrail_fabric::{Fault, Head, Payload};
-use taffrail_logging::{Reserved, Restart};
-use taffrail_matching::{Arrival, Envelope, MessageId};
+use taffrail_fabric::{Fault, Payload};
+use taffrail_logging::{Admit, Name, Reserved, Restart};
+use taffrail_matching::{Envelope, MessageId};
 
-/// What becomes of a message that has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// This receive gets it.
-    Request(u32),
-    /// No receive does, yet.
-    Nobody,
-    /// It is kept for what, by the replay, gets it.
-    Reserved,
-    /// It is here in part: this is the whole of it, or the beginning.
-    Again,
-    /// It is here already.
-    Old,
+impl Log {
+    /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
+    pub(crate) fn judge(&mut self, message: Name) -> Admit {
+        match self.replaying {
+            true => self.inbound.admit_in_replay(message, &mut self.replay),
+            false => self.inbound.admit(message),
+        }
+    }
 }
 
 impl<P: Policy> Core<P> {
-    /// Matches a message, if it was not here before.
-    ///
-    /// # Errors
-    /// When its number is not the next of its channel, as far as it must be.
-    #[inline]
-    pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        match self.policy.log() {
-            Some(log) if log.replaying => self.arrive_in_replay(env),
-            _ => self.arrive_free(env),
-        }
-    }
-
-    /// As [`arrive`](Self::arrive), of a message that the replay, if there is one, does not know.
-    fn arrive_free(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        let arrival = self.matcher.arrive(env);
-        self.judge(arrival, env)
-    }
-
-    /// What becomes of a message that the matcher has seen.
-    fn judge(&mut self, arrival: Arrival<u32>, env: &Envelope) -> Result<Verdict, Fault> {
-        let arrival = match arrival {
-            Arrival::Old { .. } => self.arrive_late(env).unwrap_or(arrival),
-            _ => arrival,
+    /// A message has come that the replay keeps for this one. Returns the receive that waits for it, if one does.
+    #[inline(never)]
+    pub(crate) fn take_reserved(&mut self, whom: Reserved, message: Name) -> Option<u32> {
+        let log = self.policy.log_mut()?;
+        let awaited = match whom {
+            Reserved::Post(_) => log.awaited.remove(&message),
+            Reserved::Claim => None,
         };
-        if let (Arrival::Matched(request), Some(log)) = (&arrival, self.policy.log_mut()) {
-            log.record_match(&mut self.requests.get(*request).record, name(env));
+        if awaited.is_some_and(|request| log.got_one(request)) {
+            self.actions.extend(awaited.map(|request| Action::Advance { request }));
         }
-        let lacks = |log: &Log| log.inbound.lacks(name(env));
-        match arrival {
-            Arrival::Matched(request) => Ok(Verdict::Request(request)),
-            Arrival::Unmatched => Ok(Verdict::Nobody),
-            Arrival::Old { .. } if self.policy.log().is_some_and(lacks) => Ok(Verdict::Again),
-            // Where nothing is logged, nothing comes a second time.
-            Arrival::Old { .. } if self.policy.logs() => Ok(Verdict::Old),
-            Arrival::Early { .. } | Arrival::Old { .. } => {
-                let expected = self.matcher.expected(env.source, env.context);
-                Err(broken("seq", expected, env.seq))
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn arrive_in_replay(&mut self, env: &Envelope) -> Result<Verdict, Fault> {
-        let Some(log) = self.policy.log_mut() else { return Ok(Verdict::Nobody) };
-        let is_next = env.seq == self.matcher.expected(env.source, env.context);
-        if (is_next || log.inbound.is_to_come(name(env)))
-            && let Some(whom) = log.replay.arrived(name(env))
-        {
-            // By the log it is of one receive or claim.
-            if is_next {
-                self.matcher.set_expected(env.source, env.context, env.seq.wrapping_add(1));
-            } else {
-                log.inbound.has_come(name(env));
-            }
-            let awaited = match whom {
-                Reserved::Post(_) => log.awaited.remove(&name(env)),
-                Reserved::Claim => None,
-            };
-            if awaited.is_some_and(|request| log.got_one(request)) {
-                self.actions.extend(awaited.map(|request| Action::Advance { request }));
-            }
-            log.look_at_replay();
-            return Ok(awaited.map_or(Verdict::Reserved, Verdict::Request));
-        }
-        self.arrive_free(env)
-    }
-
-    /// What is not a plain message, or may be one that the replay knows of.
-    #[inline(never)]
-    pub(crate) fn other_or_replayed(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
-        let result = match head.kind {
-            kind::EAGER => {
-                let env = self.envelope(from, head, payload.len() as u64);
-                let verdict = self.arrive_in_replay(&env);
-                verdict.and_then(|verdict| self.eager_judged(verdict, &env, payload))
-            }
-            _ => self.other(from, head, payload),
-        };
-        if let Err(fault) = result {
-            self.distrust(from, fault);
-        }
-    }
-
-    #[inline(never)]
-    pub(crate) fn eager_not_matched(
-        &mut self,
-        arrival: Arrival<u32>,
-        env: &Envelope,
-        payload: &Payload<'_>,
-    ) {
-        // What a peer says that was cut off a moment ago.
-        if self.peers[env.source as usize].fault.is_some() {
-            return;
-        }
-        let verdict = self.judge(arrival, env);
-        let result = verdict.and_then(|verdict| self.eager_judged(verdict, env, payload));
-        if let Err(fault) = result {
-            self.distrust(env.source, fault);
-        }
-    }
-
-    fn eager_judged(
-        &mut self,
-        verdict: Verdict,
-        env: &Envelope,
-        payload: &Payload<'_>,
-    ) -> Result<(), Fault> {
-        match verdict {
-            Verdict::Request(request) => {
-                self.deliver(request, env, payload, 0);
-                Ok(())
-            }
-            _ if self.peers[env.source as usize].fault.is_some() => Ok(()),
-            verdict => self.eager_unmatched(verdict, env, payload, 0, None),
-        }
+        log.look_at_replay();
+        awaited
     }
 
     /// A whole message that no receive gets now. `sync` names its send, if that wants to know.
     #[inline(never)]
     pub(crate) fn eager_unmatched(
         &mut self,
-        verdict: Verdict,
+        admit: Admit,
         env: &Envelope,
         payload: &Payload<'_>,
         skip: usize,
         sync: Option<u64>,
     ) -> Result<(), Fault> {
-        match verdict {
-            Verdict::Request(_) | Verdict::Nobody | Verdict::Reserved => {
-                self.keep(verdict, env, payload, skip, sync);
-            }
-            Verdict::Again => {
+        match admit {
+            Admit::Refill => {
                 self.arrives_again(env, payload, skip, sync)?;
             }
-            Verdict::Old => {
+            Admit::Duplicate => {
                 if let Some(send) = sync {
                     self.sync_again(env, send);
                 }
+            }
+            admit => {
+                self.keep(admit, env, payload, skip, sync);
             }
         }
         self.check_held(env.source)
@@ -174,15 +67,15 @@ impl<P: Policy> Core<P> {
     /// Stores a message that no receive takes yet.
     pub(crate) fn store_message(
         &mut self,
-        verdict: Verdict,
+        admit: Admit,
         env: &Envelope,
         found: Unexpected,
     ) -> MessageId {
         if let Some(send) = found.waiting_send() {
             self.refuse(env.source, send);
         }
-        match (verdict, self.policy.log_mut()) {
-            (Verdict::Reserved, Some(log)) => {
+        match (admit, self.policy.log_mut()) {
+            (Admit::Reserved(_), Some(log)) => {
                 let id = self.matcher.store_claimed(env, found);
                 log.reserved.insert(name(env), id);
                 id
@@ -280,11 +173,11 @@ impl<P: Policy> Core<P> {
     /// When it is not the message that it was.
     pub(crate) fn announced_again(
         &mut self,
-        verdict: Verdict,
+        admit: Admit,
         env: &Envelope,
         announcement: Announcement,
     ) -> Result<Option<u32>, Fault> {
-        if verdict == Verdict::Old {
+        if admit == Admit::Duplicate {
             self.acknowledge(env.source, announcement.name);
             return Ok(None);
         }
@@ -350,14 +243,14 @@ impl<P: Policy> Core<P> {
         self.peers[from as usize].is_silent = true;
         self.last_gone = Some(from);
         let error = self.silence(from);
-        for request in self.matcher.fail(from).receives {
+        for request in self.matcher.fail(from) {
             self.fail(request, error.clone());
         }
     }
 
     /// The name of an inflow's message.
-    pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> taffrail_logging::Name {
-        taffrail_logging::Name { source: from, context: inflow.context, seq: inflow.seq }
+    pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> Name {
+        Name { source: from, context: inflow.context, seq: inflow.seq }
     }
 
     /// Whether the message that this request receives is here in part, and comes again: then there is

@@ -2,9 +2,8 @@
 //! MPICH-V2, section 4.6).
 
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
-use super::{Logging, nondeterminism, pages};
+use super::{Logging, pages};
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::engine::kind;
 use crate::engine::peer::Queued;
 use crate::engine::policy::Policy;
@@ -15,7 +14,6 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
 use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
-use taffrail_matching::{Arrival, Envelope};
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
 /// them in one frame.
@@ -149,11 +147,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Whether this rank has received all that it has sent to itself.
     fn has_all_of_itself(&self) -> bool {
-        let me = self.rank();
-        let matcher = &self.core.matcher;
+        let Some(log) = self.core.policy.log() else { return true };
+        let (me, expected) = (log.me, &log.inbound.expected);
         let mut sent = self.channels.numbers(me);
-        matcher.unexpected_from(me).next().is_none()
-            && sent.all(|(context, next)| matcher.expected(me, context) == next)
+        self.core.matcher.unexpected_from(me).next().is_none()
+            && sent.all(|(context, next)| expected.next(me, context) == next)
     }
 
     /// Where this rank is.
@@ -167,8 +165,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     fn side(&self, rank: Rank) -> Result<Side, Error> {
-        let channels: Vec<(u16, u32)> = self.core.matcher.channels(rank).collect();
         let log = self.core.policy.log().expect("only called when messages are logged");
+        let channels: Vec<(u16, u32)> = log.inbound.expected.channels(rank).collect();
         if rank == log.me {
             let next = self.channels.numbers(rank).collect();
             let received = Received { channels, missing: Vec::new() };
@@ -201,10 +199,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.core.requests.count_from(position.serial);
         for (rank, side) in (0..).zip(position.sides) {
             let Received { channels, missing } = side.received;
-            for (context, seq) in channels {
-                self.core.matcher.set_expected(rank, context, seq);
-            }
             let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
+            for (context, seq) in channels {
+                log.inbound.expected.set(rank, context, seq);
+            }
             for (context, seq) in missing {
                 log.inbound.lies_ahead(Name { source: rank, context, seq });
             }
@@ -252,23 +250,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 log.me
             ));
         }
-    }
-}
-
-impl<P: Policy> Core<P> {
-    /// A message that was counted before has come. If it lay ahead of the checkpoint that this rank goes on
-    /// from, it is matched like any other.
-    #[cold]
-    pub(super) fn arrive_late(&mut self, env: &Envelope) -> Option<Arrival<u32>> {
-        let log = self.policy.log_mut()?;
-        if !log.inbound.has_come(nondeterminism::name(env)) {
-            return None;
-        }
-        let next = self.matcher.expected(env.source, env.context);
-        self.matcher.set_expected(env.source, env.context, env.seq);
-        let arrival = self.matcher.arrive(env);
-        self.matcher.set_expected(env.source, env.context, next);
-        Some(arrival)
     }
 }
 

@@ -38,7 +38,6 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use arrival::Verdict;
 pub(crate) use pages::Resend;
 pub(crate) use payload_log::LogEntry;
 pub(crate) use recv_record::RecvRecord;
@@ -87,7 +86,7 @@ pub(crate) struct Logging<H: Host> {
     links: Vec<Link>,
     replay: Replay<H::Replayed>,
     outbound: Outbound<LogEntry>,
-    inbound: Inbound,
+    pub(super) inbound: Inbound,
     /// Room for the bytes of some of the events in [`causal`](Self::causal).
     frame: Vec<u8>,
     payload_log: PayloadLog<H::Spill>,

@@ -127,7 +127,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     fn tell(&mut self, rank: Rank, turn: Turn) {
         let Some(log) = self.core.policy.log_mut() else { return };
-        let channels = self.core.matcher.channels(rank).collect();
+        let channels = log.inbound.expected.channels(rank).collect();
         let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { turn, incarnation: log.incarnation, received };

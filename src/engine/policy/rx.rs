@@ -1,42 +1,70 @@
 //! What the receive path asks of message logging. It is compiled once for each implementation.
 
-use super::{NoLogging, Policy};
+use super::Policy;
 use crate::engine::core::Core;
-use crate::engine::log::{Log, RecvRecord};
+use crate::engine::log::Log;
 use crate::engine::request::Requests;
-use taffrail_logging::Name;
+use taffrail_logging::{Admit, Expected, Name};
 
 /// The receiving half of a message-logging policy.
 pub(crate) trait RxPolicy: Sized {
     /// Whether a peer that dies is restarted, so that requests to it wait.
     const LOGS: bool;
 
-    /// The policy of this rank. `None` at compile time where nothing is logged.
-    fn of<P: Policy>(core: &mut Core<P>) -> Option<(&mut Self, &mut Requests)>;
-    /// Whether a replay decides what arriving messages match.
-    fn is_replaying(&self) -> bool;
+    /// The policy of this rank, and the requests beside it.
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests);
+    /// Judges a message that has come, before it is matched and once (*policy-judges-arrival*).
+    #[inline]
+    fn admit(&mut self, message: Name) -> Admit {
+        match self.admit_next(message) {
+            true => Admit::Match,
+            false => self.admit_other(message),
+        }
+    }
+
+    /// Admits a message that is simply to be matched, as most are. If it is not, nothing has changed, and this may be
+    /// asked again.
+    fn admit_next(&mut self, message: Name) -> bool;
+    /// Judges a message that is not simply to be matched.
+    fn admit_other(&mut self, message: Name) -> Admit;
     /// A posted receive has matched a message.
-    fn matched(&mut self, record: &mut RecvRecord, message: Name);
+    fn matched(&mut self, requests: &mut Requests, request: u32, message: Name);
     /// A receive that was not posted has got a message.
     fn received_directly(&mut self, from_any: bool, message: Name);
 }
 
-/// Nobody has this policy at hand, so the compiler removes every question to it.
-impl RxPolicy for NoLogging {
+/// Of a job that is not logged: every message has to be the next of its channel.
+pub(crate) struct Unlogged {
+    /// The next number of each channel that messages arrive in.
+    pub(crate) expected: Expected,
+}
+
+impl Unlogged {
+    /// Of a rank among so many.
+    pub(crate) fn new(size: u32) -> Self {
+        Unlogged { expected: Expected::new(size) }
+    }
+}
+
+impl RxPolicy for Unlogged {
     const LOGS: bool = false;
 
     #[inline(always)]
-    fn of<P: Policy>(_: &mut Core<P>) -> Option<(&mut Self, &mut Requests)> {
-        None
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        (&mut core.unlogged, &mut core.requests)
     }
 
     #[inline(always)]
-    fn is_replaying(&self) -> bool {
-        false
+    fn admit_next(&mut self, message: Name) -> bool {
+        self.expected.count(message)
+    }
+
+    fn admit_other(&mut self, message: Name) -> Admit {
+        Admit::OutOfOrder { expected: self.expected.next(message.source, message.context) }
     }
 
     #[inline(always)]
-    fn matched(&mut self, _: &mut RecvRecord, _: Name) {}
+    fn matched(&mut self, _: &mut Requests, _: u32, _: Name) {}
 
     #[inline(always)]
     fn received_directly(&mut self, _: bool, _: Name) {}
@@ -45,19 +73,25 @@ impl RxPolicy for NoLogging {
 impl RxPolicy for Log {
     const LOGS: bool = true;
 
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline(always)]
-    fn of<P: Policy>(core: &mut Core<P>) -> Option<(&mut Self, &mut Requests)> {
-        Some((core.policy.log_mut()?, &mut core.requests))
+    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        let log = core.policy.log_mut().expect("only called when messages are logged");
+        (log, &mut core.requests)
     }
 
     #[inline(always)]
-    fn is_replaying(&self) -> bool {
-        self.replaying
+    fn admit_next(&mut self, message: Name) -> bool {
+        !self.replaying && self.inbound.expected.count(message)
+    }
+
+    fn admit_other(&mut self, message: Name) -> Admit {
+        self.judge(message)
     }
 
     #[inline(always)]
-    fn matched(&mut self, record: &mut RecvRecord, message: Name) {
-        self.record_match(record, message);
+    fn matched(&mut self, requests: &mut Requests, request: u32, message: Name) {
+        self.record_match(&mut requests.get(request).record, message);
     }
 
     #[inline(always)]
