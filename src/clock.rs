@@ -1,15 +1,20 @@
-//! The clock: the engine is given times, and reads none itself.
+//! The clock: the engine is given one, and reads no other.
 
 use std::time::Instant;
 
-/// Where an endpoint has its times from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clock;
+/// Where an engine has its times from: the clock of the machine, or that of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(fn() -> Instant);
 
 impl Clock {
+    /// A clock that this function reads.
+    pub(crate) fn new(read: fn() -> Instant) -> Clock {
+        Clock(read)
+    }
+
     /// The time now.
     #[inline]
     pub(crate) fn now(self) -> Instant {
-        Instant::now()
+        self.0()
     }
 }

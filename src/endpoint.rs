@@ -18,10 +18,11 @@ use crate::engine::call::Operation;
 use crate::engine::direct::Received;
 use crate::engine::immediate::Immediate;
 use crate::engine::loan::Buffer;
-use crate::engine::log::Log;
+use crate::engine::log::Logging as LoggingOf;
 use crate::engine::policy::Policy;
 use crate::engine::spin::Spin;
 use crate::engine::{EAGER_LIMIT, Engine, Sizes};
+use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
 use crate::host::setting::Setting as Logging;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment, host};
@@ -62,7 +63,7 @@ const SHORTEST_PIECE: usize = 256;
 /// # Ok::<(), taffrail::Error>(())
 /// ```
 pub struct Endpoint {
-    pub(crate) engine: Engine<Line, Option<Box<Log>>>,
+    pub(crate) engine: Engine<Line, Option<Box<LoggingOf<Files>>>>,
     pub(crate) handlers: HashMap<u16, Handler>,
     /// A handler is running.
     pub(crate) handling: bool,
@@ -113,8 +114,8 @@ impl Endpoint {
         let crowded = job.size() as usize > processors();
         let log = logging.as_ref().map(|logging| {
             let (me, segment) = (job.rank(), line.segment_len());
-            let parts = host::open(logging, me, segment, line.max_segments())?;
-            Log::open(&logging.config, parts, me, segment, heartbeat)
+            let parts = host::open(logging, me, segment, line.max_segments(), heartbeat)?;
+            LoggingOf::open(&logging.config, parts, me, segment)
         });
         let sizes = Sizes {
             piece,
@@ -125,7 +126,7 @@ impl Endpoint {
             unexpected: settings.unexpected,
         };
         let policy = log.transpose()?.map(Box::new);
-        let mut engine = Engine::new(line, policy, job.size(), sizes, Clock);
+        let mut engine = Engine::new(line, policy, job.size(), sizes, Clock::new(Instant::now));
         if job.is_embedded() {
             engine.core.immediate = Immediate::OPEN;
             engine.core.expects_newcomers = true;
@@ -142,7 +143,7 @@ impl Endpoint {
             },
             last_source: job.rank(),
             heartbeat,
-            asleep: Clock.now(),
+            asleep: Instant::now(),
             patience: Duration::MAX,
             settings,
             addresses,

@@ -5,7 +5,7 @@ mod processes;
 mod waiting;
 
 use crate::engine::policy::Policy;
-pub(crate) use crate::words::{counted, say, warn};
+pub(crate) use crate::words::{say, warn};
 pub(crate) use joining::waits as joining_waits;
 pub(crate) use processes::own_rank;
 pub(crate) use waiting::{name as peer_name, stalled};

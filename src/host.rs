@@ -12,6 +12,7 @@ use crate::Rank;
 use crate::engine::log::host::{
     CheckpointError, CheckpointStore, Host, LogParts, ReplayedEvents, RestartPoint,
 };
+use heartbeat::Heartbeat;
 use previous::PreviousFiles;
 use rings::EventRings;
 use setting::{Estate, Setting};
@@ -43,8 +44,9 @@ pub(crate) fn open(
     me: Rank,
     segment: usize,
     segments: usize,
+    heartbeat: Heartbeat,
 ) -> Result<LogParts<Files>, Error> {
-    let (events, replayed) = EventRings::open(setting, me)?;
+    let (events, replayed) = EventRings::open(setting, me, heartbeat)?;
     let gated = events.are_gated() && !setting.config.causal;
     let owner = events.owner();
     let mut parts = LogParts {

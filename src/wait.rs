@@ -1,17 +1,15 @@
 //! How a call waits: it makes progress until the engine says that the call is over, and meanwhile spins, then
 //! yields, then sleeps. Nothing else waits.
 
-use crate::clock::Clock;
 use crate::engine::call::{Call, Operation, Outcome};
 use crate::engine::direct::{Received, SOON, Want};
 use crate::engine::policy::Policy;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
 use crate::engine::view::{Landing, View};
-use crate::host::heartbeat::Heartbeat;
 use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, explain};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, PeerId, Wait};
 
 /// Times the processor is given away before sleeping.
@@ -23,10 +21,6 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// A wait that takes longer says what it waits for; again after twice that, and so on.
 const LONG: Duration = Duration::from_secs(10);
-/// The same of an event logger that takes no events.
-const LONG_FOR_EVENTS: Duration = Duration::from_secs(5);
-/// The sleep between two attempts to write an event.
-const EVENT_NAP: Duration = Duration::from_micros(50);
 
 /// Which of several operations is over (its place in the list), and how it ended.
 pub type Ended = (usize, Result<Status, Error>);
@@ -71,7 +65,7 @@ impl Endpoint {
             return;
         }
         if idle.turns == begin {
-            (self.asleep, self.patience) = (self.engine.clock.now(), LONG);
+            (self.asleep, self.patience) = (Instant::now(), LONG);
         }
         if !self.engine.peers_with_backlog.is_empty() {
             // Room towards a peer comes without a bell, and so does what opens the gate.
@@ -85,7 +79,7 @@ impl Endpoint {
             self.engine.check();
         }
         self.engine.end_of_any_source();
-        if self.engine.clock.now() - self.asleep > self.patience {
+        if Instant::now() - self.asleep > self.patience {
             let seconds = self.patience.as_secs();
             let what = explain::stalled(self);
             explain::warn(&format!("{what}; nothing has happened for {seconds} s"));
@@ -274,26 +268,5 @@ impl Endpoint {
     pub(crate) fn take_leave(&mut self) {
         self.say_that_it_is_over();
         self.engine.leave();
-    }
-}
-
-/// Waits until the event logger has taken an event of rank `me`: `push` says whether it has.
-///
-/// It waits in the midst of progress, since what follows from the event must not leave before.
-#[cold]
-pub(crate) fn until_taken(me: Rank, heartbeat: Heartbeat, mut push: impl FnMut() -> bool) {
-    let clock = Clock;
-    let (begin, mut patience) = (clock.now(), LONG_FOR_EVENTS);
-    while !push() {
-        std::thread::sleep(EVENT_NAP);
-        heartbeat.waits();
-        if clock.now() - begin > patience {
-            explain::warn(&format!(
-                "rank {me} has waited for {} s for the event logger, which takes no events: is it \
-                 alive, and is there room where it keeps them?",
-                patience.as_secs()
-            ));
-            patience *= 2;
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Calls that may have to wait: a state machine each. [`advance`](Engine::advance) takes one as far as it gets, and
 //! never waits; `src/wait.rs` makes progress between its steps.
 
-use super::log::Log;
+use super::log::Logging;
 use super::log::nondeterminism::diverged;
 use super::policy::NoLogging;
 use super::policy::calls::{Calls, Decision};
@@ -88,7 +88,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub(crate) fn advance(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
         match self.core.policy.logs() {
-            true => self.advance_as::<Log>(call),
+            true => self.advance_as::<Logging<P::Host>>(call),
             false => self.advance_as::<NoLogging>(call),
         }
     }
@@ -104,11 +104,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline(never)]
     fn poll_logged(&mut self, turns: u32) -> Result<Over, Decision> {
-        self.poll_as::<Log>(turns)
+        self.poll_as::<Logging<P::Host>>(turns)
     }
 
     #[inline(always)]
-    fn poll_as<C: Calls>(&mut self, turns: u32) -> Result<Over, Decision> {
+    fn poll_as<C: Calls<P>>(&mut self, turns: u32) -> Result<Over, Decision> {
         let operation = Operation::PollCompletion(turns);
         let (policy, requests) = C::of(&mut self.core);
         match policy.ask(&operation, requests) {
@@ -159,7 +159,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    fn advance_as<C: Calls>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+    fn advance_as<C: Calls<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
         let Call { operation, decided } = call;
         let decision = match decided.take() {
             Some(decision) => decision,
@@ -196,7 +196,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A step of an operation that finds what there is.
-    fn find<C: Calls>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
+    fn find<C: Calls<P>>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
         let outcome = match *operation {
             Operation::Test(requests) => {
                 let mut ended = self.first_completed(requests, false)?;
@@ -306,7 +306,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// A completion poll that finds what there is.
     #[inline(always)]
-    fn poll_freely<C: Calls>(&mut self, turns: u32) -> Option<Request> {
+    fn poll_freely<C: Calls<P>>(&mut self, turns: u32) -> Option<Request> {
         let (mut left, mut idle) = (turns, false);
         loop {
             if let Some(request) = self.core.requests.ended() {

@@ -23,6 +23,7 @@ use super::policy::rx::{RxPolicy, Unlogged};
 use super::request::Requests;
 use super::store::Store;
 use crate::Rank;
+use crate::clock::Clock;
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{
@@ -111,6 +112,7 @@ pub(crate) struct Core<P> {
     pub(crate) immediate: Immediate,
     /// What message logging decides.
     pub(crate) policy: P,
+    pub(crate) clock: Clock,
     pub(crate) no_logging: NoLogging,
     /// What decides of messages that arrive where nothing is logged.
     pub(crate) unlogged: Unlogged,
@@ -140,7 +142,7 @@ const GRACE: usize = 64 << 20;
 pub(crate) const MOST_ANSWERS: usize = 1 << 18;
 
 impl<P: Policy> Core<P> {
-    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize) -> Self {
+    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
         Core {
             matcher: Matcher::new(),
             requests: Requests::default(),
@@ -152,6 +154,7 @@ impl<P: Policy> Core<P> {
             active: VecDeque::new(),
             immediate: Immediate::default(),
             policy,
+            clock,
             no_logging: NoLogging,
             unlogged: Unlogged::new(size),
             membership: ByLink,
@@ -247,14 +250,14 @@ impl<P: Policy> Core<P> {
 }
 
 impl<P: Policy> Core<P> {
-    pub(crate) fn moved<R: RxPolicy>(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn moved<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
         if rest::is_rest(token) {
             return self.end_message::<R>(token, result);
         }
         self.actions.push_back(Action::Read { token, result });
     }
 
-    pub(crate) fn link<R: RxPolicy>(&mut self, peer: PeerId, event: LinkEvent) {
+    pub(crate) fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
             (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),

@@ -7,7 +7,7 @@
 
 use super::core::Core;
 use super::kind;
-use super::log::Log;
+use super::log::Logging;
 use super::log::nondeterminism::name;
 use super::policy::Policy;
 use super::policy::rx::{RxPolicy, Unlogged};
@@ -76,7 +76,7 @@ impl Want {
 impl<P: Policy> Core<P> {
     /// Whether this message is the one for the receive that is not posted. If it is not, that is posted.
     #[inline(always)]
-    pub(super) fn take_unposted<R: RxPolicy>(
+    pub(super) fn take_unposted<R: RxPolicy<P>>(
         &mut self,
         want: &mut Want,
         from: u32,
@@ -154,13 +154,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(always)]
     pub(crate) fn turn_directly(&mut self, want: &mut Want) -> usize {
         match self.core.policy.logs() {
-            true => self.turn_directly_by::<Log>(want),
+            true => self.turn_directly_by::<Logging<P::Host>>(want),
             false => self.turn_directly_by::<Unlogged>(want),
         }
     }
 
     #[inline(never)]
-    fn turn_directly_by<R: RxPolicy>(&mut self, want: &mut Want) -> usize {
+    fn turn_directly_by<R: RxPolicy<P>>(&mut self, want: &mut Want) -> usize {
         let events = self.fabric.poll(&mut Rx::<P, R, true>::with_unposted(&mut self.core, want));
         self.follow(events)
     }

@@ -42,7 +42,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let way = self.choose(from, reach, want);
         let peer = &mut self.core.peers[from as usize];
         if peer.timed.is_none() {
-            let since = self.clock.now();
+            let since = self.core.clock.now();
             peer.timed = Some(Timed { request, len: want, way, mapped, since });
         }
         if let (Way::Read, Some(key)) = (way, key) {

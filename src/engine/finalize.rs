@@ -36,7 +36,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.finalizing.is_some() {
             return;
         }
-        self.core.finalizing = Some(self.clock.now());
+        self.core.finalizing = Some(self.core.clock.now());
         let core = &mut self.core;
         let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
         let names: Vec<(Rank, u64)> = waiting
@@ -51,7 +51,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Whether nothing is under way that is worth waiting for.
     pub(crate) fn is_finalized(&self) -> bool {
         let is_early =
-            self.core.finalizing.is_none_or(|since| self.clock.now() - since < OWN_PROCESS);
+            self.core.finalizing.is_none_or(|since| self.core.clock.now() - since < OWN_PROCESS);
         // Nobody answers for the logged messages of ranks that are gone for good.
         let is_patient = !self.core.policy.logs() && !std::thread::panicking();
         let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));

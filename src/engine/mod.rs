@@ -102,7 +102,6 @@ pub(crate) struct Engine<F, P> {
     /// Progress calls so far, and when the peers were looked at last.
     pub(crate) turns: u32,
     pub(crate) checked: Instant,
-    pub(crate) clock: Clock,
 }
 
 /// The address of registered memory.
@@ -120,7 +119,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The engine of a rank in a job of `size`, over a fabric.
     pub(crate) fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
         Engine {
-            core: Core::new(policy, size, sizes.unexpected),
+            core: Core::new(policy, size, sizes.unexpected, clock),
             channels: Channels::new(size),
             peers_with_backlog: Vec::new(),
             bytes_since_poll: 0,
@@ -136,7 +135,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             sizes,
             turns: 0,
             checked: clock.now(),
-            clock,
             fabric,
         }
     }

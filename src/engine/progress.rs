@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::core::{Action, Core};
-use super::log::Log;
+use super::log::Logging;
 use super::peer::Stream;
 use super::request::Stage;
 use super::sink::Rx;
@@ -42,7 +42,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
             return self.follow(0);
         }
-        let events = self.fabric.poll(&mut Rx::<P, Log, false>::new(&mut self.core));
+        let events = self.fabric.poll(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core));
         if events > 0 || self.core.is_ahead {
             self.core.look_how_far_ahead();
         }
@@ -73,16 +73,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     #[inline(never)]
     fn check_in_time(&mut self) -> usize {
-        if self.clock.now() - self.checked < CHECK_EVERY { 0 } else { self.check() }
+        if self.core.clock.now() - self.checked < CHECK_EVERY { 0 } else { self.check() }
     }
 
     /// Looks whether the peers are alive, and whatever else takes a system call.
     #[cold]
     pub(crate) fn check(&mut self) -> usize {
-        self.checked = self.clock.now();
+        self.checked = self.core.clock.now();
         let events = match self.core.policy.log() {
             None => self.fabric.check(&mut Rx::<P, Unlogged, false>::new(&mut self.core)),
-            Some(_) => self.fabric.check(&mut Rx::<P, Log, false>::new(&mut self.core)),
+            Some(_) => {
+                self.fabric.check(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core))
+            }
         };
         self.act();
         self.tell_departure();

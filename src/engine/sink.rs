@@ -18,21 +18,21 @@ pub(crate) struct Rx<'a, P, R, const UNPOSTED: bool> {
     policy: PhantomData<R>,
 }
 
-impl<'a, P: Policy, R: RxPolicy> Rx<'a, P, R, false> {
+impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, false> {
     #[inline(always)]
     pub(crate) fn new(core: &'a mut Core<P>) -> Self {
         Rx { core, want: None, policy: PhantomData }
     }
 }
 
-impl<'a, P: Policy, R: RxPolicy> Rx<'a, P, R, true> {
+impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, true> {
     #[inline(always)]
     pub(crate) fn with_unposted(core: &'a mut Core<P>, want: &'a mut Want) -> Self {
         Rx { core, want: Some(want), policy: PhantomData }
     }
 }
 
-impl<P: Policy, R: RxPolicy, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTED> {
+impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTED> {
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let payload = match &body {
@@ -73,7 +73,7 @@ impl<P: Policy, R: RxPolicy, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPOSTE
 impl<P: Policy> Core<P> {
     /// A message of any kind.
     #[inline(always)]
-    fn receive<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+    fn receive<R: RxPolicy<P>>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
         if head.kind != kind::EAGER {
             return self.receive_other(from, head, payload);
         }
@@ -93,7 +93,7 @@ impl<P: Policy> Core<P> {
     }
 
     #[inline(never)]
-    pub(super) fn receive_apart<R: RxPolicy>(
+    pub(super) fn receive_apart<R: RxPolicy<P>>(
         &mut self,
         from: u32,
         head: Head,
@@ -113,7 +113,7 @@ impl<P: Policy> Core<P> {
     /// need not be in memory.
     #[cold]
     #[inline(never)]
-    fn receive_not_next<R: RxPolicy>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
+    fn receive_not_next<R: RxPolicy<P>>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
         let env = self.envelope(from, head, payload.len() as u64);
         match self.arrive_by::<R>(&env) {
             Ok((_, Some(request))) => self.deliver(request, &env, payload, 0),

@@ -29,7 +29,7 @@ fn engines<F: Fabric + SendMemory>(mesh: Vec<F>) -> Vec<Plain<F>> {
             way: None,
             unexpected: 1 << 20,
         };
-        Engine::new(fabric, NoLogging, size, sizes, Clock)
+        Engine::new(fabric, NoLogging, size, sizes, Clock::new(std::time::Instant::now))
     };
     mesh.into_iter().map(engine).collect()
 }

@@ -14,7 +14,7 @@ const OPEN: u64 = 1 << 32;
 const WAITS: u64 = 1 << 33;
 
 /// The word of this process, if it has one.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heartbeat(Option<&'static AtomicU64>);
 
 impl Heartbeat {

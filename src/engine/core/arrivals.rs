@@ -5,7 +5,7 @@ use super::{Announcement, Core, EACH, Unexpected, broken};
 use crate::engine::core::Action;
 use crate::engine::kind;
 use crate::engine::loan::Offer;
-use crate::engine::log::Log;
+use crate::engine::log::Logging;
 use crate::engine::log::nondeterminism::name;
 use crate::engine::peer::{Inflow, Landing};
 use crate::engine::policy::Policy;
@@ -26,7 +26,7 @@ impl<P: Policy> Core<P> {
     /// When its number is not the one that it must have.
     pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<(Admit, Option<u32>), Fault> {
         match self.policy.logs() {
-            true => self.arrive_by::<Log>(env),
+            true => self.arrive_by::<Logging<P::Host>>(env),
             false => self.arrive_by::<Unlogged>(env),
         }
     }
@@ -35,7 +35,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When its number is not the one that it must have.
-    pub(crate) fn arrive_by<R: RxPolicy>(
+    pub(crate) fn arrive_by<R: RxPolicy<P>>(
         &mut self,
         env: &Envelope,
     ) -> Result<(Admit, Option<u32>), Fault> {

@@ -1,7 +1,6 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
 use super::{Action, Announcement, Core, EACH, Unexpected, broken};
-use crate::clock::Clock;
 use crate::engine::kind;
 use crate::engine::peer::Landing;
 use crate::engine::policy::Policy;
@@ -93,7 +92,7 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
-            let ns = (Clock.now() - timed.since).as_nanos() as f64;
+            let ns = (self.clock.now() - timed.since).as_nanos() as f64;
             peer.ways(timed.mapped).note(timed.len, timed.way, ns);
         }
         if slot.status.len > slot.len {

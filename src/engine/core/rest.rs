@@ -67,7 +67,7 @@ impl<P: Policy> Core<P> {
 
     /// The rest of a message has come, or never will.
     #[cold]
-    pub(super) fn end_message<R: RxPolicy>(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(super) fn end_message<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
         let from = (token.0 & !REST) as u32;
         let Some(rest) = self.rests.0.remove(&from) else { return };
         if result.is_err() || self.peers[from as usize].fault.is_some() {

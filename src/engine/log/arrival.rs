@@ -1,8 +1,8 @@
 //! What comes: what of it a replay keeps, what nobody receives yet, and what comes a second time.
 
+use super::Logging;
 use super::host::Host;
 use super::nondeterminism::name;
-use super::{Log, Logging};
 use crate::engine::core::{Action, Announcement, Core, Unexpected, broken, put};
 use crate::engine::kind;
 use crate::engine::peer::{Inflow, Landing};
@@ -12,7 +12,7 @@ use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, Name, Reserved, Restart};
 use taffrail_matching::{Envelope, MessageId};
 
-impl Log {
+impl<H: Host> Logging<H> {
     /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
     pub(crate) fn judge(&mut self, message: Name) -> Admit {
         match self.replaying {

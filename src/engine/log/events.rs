@@ -2,8 +2,6 @@
 
 use super::host::{EventSink, FellowEvents};
 use crate::Rank;
-use crate::host::heartbeat::Heartbeat;
-use crate::wait;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{Clocked, Gate, Ticket};
 
@@ -16,13 +14,12 @@ pub(crate) struct Events<S> {
     /// Where messages wait until what is written is stable, and it is not at once. This rank is its first member, and
     /// the others follow in the order of [`EventSink::fellows`].
     gate: Option<Gate>,
-    heartbeat: Heartbeat,
 }
 
 impl<S: EventSink> Events<S> {
-    pub(super) fn new(sink: S, me: Rank, gated: bool, heartbeat: Heartbeat) -> Self {
+    pub(super) fn new(sink: S, me: Rank, gated: bool) -> Self {
         let gate = gated.then(|| Gate::new(1 + sink.fellows().len()));
-        Events { sink, me, gate, heartbeat }
+        Events { sink, me, gate }
     }
 
     /// Whether anything may have to wait for its events.
@@ -48,8 +45,9 @@ impl<S: EventSink> Events<S> {
 
     #[cold]
     fn write_slowly(&mut self, event: Clocked) {
-        let Events { sink, me, heartbeat, .. } = self;
-        wait::until_taken(*me, *heartbeat, || sink.push(&event.event).is_ok());
+        while self.sink.push(&event.event).is_err() {
+            self.sink.wait_for_room();
+        }
     }
 
     /// Says that this rank is done with all others, at these incarnations, which are added up.

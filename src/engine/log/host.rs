@@ -36,6 +36,9 @@ pub(crate) trait EventSink {
     /// [`Full`] when the event logger is behind: nothing is written.
     fn push(&mut self, event: &Event) -> Result<u64, Full>;
 
+    /// Waits a little for the event logger to take events, after [`Full`].
+    fn wait_for_room(&mut self);
+
     /// Gets ready for the event that is expected next, after this number of polls, with these flags.
     fn prepare(&mut self, polls: u32, flags: u8);
 
@@ -206,4 +209,139 @@ pub(crate) struct RestartPoint<P> {
     pub(crate) state: Vec<u8>,
     /// The log that the checkpoint refers to.
     pub(crate) previous: P,
+}
+
+/// The outside of no log: there is none.
+pub(crate) enum NoHost {}
+
+impl Host for NoHost {
+    type Events = NoHost;
+    type Replayed = NoHost;
+    type Spill = NoHost;
+    type Previous = NoHost;
+    type Checkpoints = NoHost;
+}
+
+impl EventSink for NoHost {
+    type Fellow = NoHost;
+
+    fn push(&mut self, _: &Event) -> Result<u64, Full> {
+        match *self {}
+    }
+
+    fn wait_for_room(&mut self) {
+        match *self {}
+    }
+
+    fn prepare(&mut self, _: u32, _: u8) {
+        match *self {}
+    }
+
+    fn written(&self) -> u64 {
+        match *self {}
+    }
+
+    fn stable(&self) -> u64 {
+        match *self {}
+    }
+
+    fn acknowledged(&self) -> u64 {
+        match *self {}
+    }
+
+    fn capacity(&self) -> u64 {
+        match *self {}
+    }
+
+    fn leave(&mut self, _: u64) {
+        match *self {}
+    }
+
+    fn tell(&mut self, _: &Counters) {
+        match *self {}
+    }
+
+    fn fellows(&self) -> &[NoHost] {
+        match *self {}
+    }
+}
+
+impl FellowEvents for NoHost {
+    fn rank(&self) -> Rank {
+        match *self {}
+    }
+
+    fn written(&self) -> u64 {
+        match *self {}
+    }
+
+    fn stable(&self) -> u64 {
+        match *self {}
+    }
+
+    fn acknowledged(&self) -> u64 {
+        match *self {}
+    }
+}
+
+impl Clone for NoHost {
+    fn clone(&self) -> Self {
+        match *self {}
+    }
+}
+
+impl Iterator for NoHost {
+    type Item = Clocked;
+
+    fn next(&mut self) -> Option<Clocked> {
+        match *self {}
+    }
+}
+
+impl ReplayedEvents for NoHost {
+    fn behind(self, _: u64) -> Self {
+        match self {}
+    }
+}
+
+impl SpillStore for NoHost {
+    unsafe fn begin(&mut self, _: u64, _: &[u8]) -> Result<Option<usize>, SpillError> {
+        match *self {}
+    }
+
+    fn finished(&mut self, _: bool) -> Vec<(usize, Result<(), SpillError>)> {
+        match *self {}
+    }
+
+    fn read(&self, _: u64, _: &mut [u8]) -> Result<(), SpillError> {
+        match *self {}
+    }
+
+    fn forget(&self, _: u64, _: u64) -> Result<(), SpillError> {
+        match *self {}
+    }
+
+    fn is_in_memory(&self, _: u32, _: u64) {
+        match *self {}
+    }
+
+    fn left_memory(&self, _: u32) {
+        match *self {}
+    }
+
+    fn is_spilled(&self, _: u64, _: bool) -> Result<(), SpillError> {
+        match *self {}
+    }
+}
+
+impl PreviousLog for NoHost {
+    fn read(&self, _: u64, _: &mut [u8]) -> Result<bool, PreviousLogError> {
+        match *self {}
+    }
+}
+
+impl CheckpointStore for NoHost {
+    fn save(&mut self, _: u32, _: &[u8], _: &[IoSlice<'_>]) -> Result<u64, CheckpointError> {
+        match *self {}
+    }
 }

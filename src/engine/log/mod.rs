@@ -44,9 +44,8 @@ pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
 
 use super::peer::Landing;
-use crate::host::Files;
-use crate::host::heartbeat::Heartbeat;
-use crate::{Error, Rank, explain};
+use crate::words::counted;
+use crate::{Error, Rank};
 use completion_poll::{PollState, Recheck};
 use events::Events;
 use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
@@ -109,9 +108,6 @@ pub(crate) struct Logging<H: Host> {
     restored: Option<Vec<u8>>,
 }
 
-/// The log of the product.
-pub(crate) type Log = Logging<Files>;
-
 /// The connection with a peer.
 #[derive(Clone, Default)]
 struct Link {
@@ -135,11 +131,10 @@ impl<H: Host> Logging<H> {
         parts: LogParts<H>,
         me: Rank,
         segment: usize,
-        heartbeat: Heartbeat,
     ) -> Result<Self, Error> {
         let LoggingConfig { causal, all_events, ref sets, incarnation, memory } = *config;
         let LogParts { events, gated, replayed, spill, checkpoints, restart } = parts;
-        let events = Events::new(events, me, gated, heartbeat);
+        let events = Events::new(events, me, gated);
         let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
         let causal = causal.then(|| Box::new(causal::open(me, ranks, &events, &replayed)));
         let (going_on, restored) = restart
@@ -224,7 +219,7 @@ impl<H: Host> Logging<H> {
         if self.replaying {
             let (all, left) = (self.replay.clock(), self.replay.events_left());
             let done = all.saturating_sub(left);
-            let awaited = explain::counted(self.awaited.len() as u64, "message");
+            let awaited = counted(self.awaited.len() as u64, "message");
             parts.push(format!(
                 "it was killed and repeats what it did before: {done} of {all} events are done, and \
                  {awaited} must come again"

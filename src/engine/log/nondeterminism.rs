@@ -1,9 +1,9 @@
 //! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
 //! says.
 
+use super::Logging;
 use super::host::Host;
 use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
-use super::{Log, Logging};
 use crate::engine::Engine;
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::core::Core;
@@ -169,12 +169,12 @@ impl<H: Host> Logging<H> {
     }
 }
 
-impl Calls for Log {
+impl<P: Policy> Calls<P> for Logging<P::Host> {
     const LOGS: bool = true;
 
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline]
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
         (core.policy.log_mut().expect("only called when messages are logged"), &mut core.requests)
     }
 
@@ -220,7 +220,7 @@ pub(crate) fn diverged(answer: Answer, call: &'static str) -> Error {
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
-    pub(super) fn log(&mut self) -> &mut Log {
+    pub(super) fn log(&mut self) -> &mut Logging<P::Host> {
         self.core.policy.log_mut().expect("only called when messages are logged")
     }
 

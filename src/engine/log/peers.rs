@@ -194,7 +194,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return false;
         }
         // The time until all had left does not count.
-        self.core.finalizing = Some(self.clock.now());
+        self.core.finalizing = Some(self.core.clock.now());
         if let Some(log) = self.core.policy.log_mut() {
             log.counters().iter().for_each(|sent| log.events.tell(sent));
         }

@@ -29,7 +29,7 @@ fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
         incarnation: 0,
         memory: 64 * segment,
     };
-    Logging::open(&config, parts, 0, segment, Heartbeat::default()).unwrap()
+    Logging::open(&config, parts, 0, segment).unwrap()
 }
 
 const INLINE: usize = 200;

@@ -20,12 +20,12 @@ pub(crate) enum Decision {
 }
 
 /// The part of a policy that decides of calls.
-pub(crate) trait Calls {
+pub(crate) trait Calls<P: Policy> {
     /// Whether anything is logged.
     const LOGS: bool;
 
     /// The policy, and the requests beside it.
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests);
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests);
 
     /// Decides of a call, once unless the answer is [`Decision::Later`].
     fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision;
@@ -38,11 +38,11 @@ pub(crate) trait Calls {
 }
 
 /// Every call is free.
-impl Calls for NoLogging {
+impl<P: Policy> Calls<P> for NoLogging {
     const LOGS: bool = false;
 
     #[inline(always)]
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
         (&mut core.no_logging, &mut core.requests)
     }
 

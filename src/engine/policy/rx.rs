@@ -2,17 +2,17 @@
 
 use super::Policy;
 use crate::engine::core::Core;
-use crate::engine::log::Log;
+use crate::engine::log::Logging;
 use crate::engine::request::Requests;
 use taffrail_logging::{Admit, Expected, Name};
 
 /// The receiving half of a message-logging policy.
-pub(crate) trait RxPolicy: Sized {
+pub(crate) trait RxPolicy<P: Policy>: Sized {
     /// Whether a peer that dies is restarted, so that requests to it wait.
     const LOGS: bool;
 
     /// The policy of this rank, and the requests beside it.
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests);
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests);
     /// Judges a message that has come, before it is matched and once (*policy-judges-arrival*).
     #[inline]
     fn admit(&mut self, message: Name) -> Admit {
@@ -46,11 +46,11 @@ impl Unlogged {
     }
 }
 
-impl RxPolicy for Unlogged {
+impl<P: Policy> RxPolicy<P> for Unlogged {
     const LOGS: bool = false;
 
     #[inline(always)]
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
         (&mut core.unlogged, &mut core.requests)
     }
 
@@ -70,12 +70,12 @@ impl RxPolicy for Unlogged {
     fn received_directly(&mut self, _: bool, _: Name) {}
 }
 
-impl RxPolicy for Log {
+impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
     const LOGS: bool = true;
 
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline(always)]
-    fn of<P: Policy>(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
         let log = core.policy.log_mut().expect("only called when messages are logged");
         (log, &mut core.requests)
     }
