@@ -13,18 +13,17 @@ mod standing_in;
 mod starting;
 mod waiting;
 
-use crate::clock::Clock;
+use crate::engine::Clock;
 use crate::engine::call::Operation;
 use crate::engine::direct::Received;
-use crate::engine::immediate::Immediate;
 use crate::engine::loan::Buffer;
 use crate::engine::log::Logging as LoggingOf;
 use crate::engine::policy::Policy;
-use crate::engine::spin::Spin;
 use crate::engine::{EAGER_LIMIT, Engine, Sizes};
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
 use crate::host::setting::Setting as Logging;
+use crate::spin::Spin;
 use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment, host};
 use active::Handler;
 use std::any::Any;
@@ -128,8 +127,7 @@ impl Endpoint {
         let policy = log.transpose()?.map(Box::new);
         let mut engine = Engine::new(line, policy, job.size(), sizes, Clock::new(Instant::now));
         if job.is_embedded() {
-            engine.core.immediate = Immediate::OPEN;
-            engine.core.expects_newcomers = true;
+            engine.open();
         }
         let mut endpoint = Endpoint {
             engine,

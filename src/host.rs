@@ -12,6 +12,7 @@ use crate::Rank;
 use crate::engine::log::host::{
     CheckpointError, CheckpointStore, Host, LogParts, ReplayedEvents, RestartPoint,
 };
+use crate::words::{say, warn};
 use heartbeat::Heartbeat;
 use previous::PreviousFiles;
 use rings::EventRings;
@@ -20,8 +21,8 @@ use spill::SpillFile;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use taffrail_logging::Position;
 use taffrail_logging::store::{Committed, Owner, Places, Unpacked, Vault};
+use taffrail_logging::{Clocked, Position};
 
 /// Rings and files.
 #[derive(Debug)]
@@ -29,10 +30,19 @@ pub(crate) struct Files;
 
 impl Host for Files {
     type Events = EventRings;
-    type Replayed = Unpacked;
+    type Replayed = ReplayedFile;
     type Spill = SpillFile;
     type Previous = PreviousFiles;
-    type Checkpoints = Vault;
+    type Checkpoints = CheckpointFile;
+
+    fn end_process(why: &str) -> ! {
+        say(why);
+        std::process::abort();
+    }
+
+    fn warn(what: &str) {
+        warn(what);
+    }
 }
 
 /// What there is for the log of a rank whose memory has segments of so many bytes, and so many of them at the most.
@@ -52,7 +62,7 @@ pub(crate) fn open(
     let mut parts = LogParts {
         events,
         gated,
-        replayed,
+        replayed: ReplayedFile(replayed),
         spill: SpillFile::default(),
         checkpoints: None,
         restart: None,
@@ -63,7 +73,7 @@ pub(crate) fn open(
     let places = Places::begin(open(&own.places)?, segments).map_err(not_set_up)?;
     parts.spill = SpillFile::given(open(&own.spill)?, places);
     let last = vault.last().map_err(not_set_up)?;
-    parts.checkpoints = Some(vault);
+    parts.checkpoints = Some(CheckpointFile(vault));
     let Some(Committed { number, incarnation, position, state }) = last else { return Ok(parts) };
     let position =
         Position::decode(&position, setting.config.sets.len() as u32).map_err(not_set_up)?;
@@ -76,20 +86,37 @@ pub(crate) fn open(
     Ok(parts)
 }
 
-impl ReplayedEvents for Unpacked {
-    fn behind(self, clock: u64) -> Self {
-        Unpacked::behind(self, clock)
+/// The events of earlier incarnations, as the event logger has packed them.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplayedFile(Unpacked);
+
+impl Iterator for ReplayedFile {
+    type Item = Clocked;
+
+    #[inline]
+    fn next(&mut self) -> Option<Clocked> {
+        self.0.next()
     }
 }
 
-impl CheckpointStore for Vault {
+impl ReplayedEvents for ReplayedFile {
+    fn behind(self, clock: u64) -> Self {
+        ReplayedFile(self.0.behind(clock))
+    }
+}
+
+/// The checkpoints of a rank, in memory that its launcher holds.
+#[derive(Debug)]
+pub(crate) struct CheckpointFile(Vault);
+
+impl CheckpointStore for CheckpointFile {
     fn save(
         &mut self,
         incarnation: u32,
         position: &[u8],
         state: &[IoSlice<'_>],
     ) -> Result<u64, CheckpointError> {
-        self.commit(incarnation, position, state).map_err(CheckpointError)
+        self.0.commit(incarnation, position, state).map_err(CheckpointError)
     }
 }
 

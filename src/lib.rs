@@ -17,34 +17,32 @@
 
 #![warn(missing_docs)]
 
-mod arithmetic;
-mod clock;
 pub mod collectives;
 mod endpoint;
-mod engine;
 #[doc(hidden)]
 pub mod environment;
-mod error;
 mod explain;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod host;
 mod job;
-mod names;
 #[doc(hidden)]
 pub mod pmi;
 mod scope;
 mod settings;
+mod spin;
 mod tuning;
 pub mod units;
 mod wait;
 #[doc(hidden)]
 pub mod words;
 
-pub use arithmetic::{Atomic, AtomicOp, AtomicType};
+use taffrail_engine as engine;
+
 pub use endpoint::Endpoint;
-pub use endpoint::reporting::Over;
+pub use engine::CONTEXTS;
+pub use engine::Error;
 pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;
 pub use engine::loan::Buffer;
@@ -55,17 +53,12 @@ pub use engine::request::Completion;
 pub use engine::view::View;
 #[doc(hidden)]
 pub use engine::ways::Way;
-pub use error::Error;
+pub use engine::{Atomic, AtomicOp, AtomicType};
+pub use engine::{Data, Dest, Pattern, Rank, Request, Status};
+pub use engine::{Ended, Over};
 pub use job::Job;
-pub use names::{Data, Dest, Pattern, Rank, Request, Status};
 pub use scope::Scope;
 pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};
 pub use taffrail_logging::causal::Counters;
 pub use tuning::{Announced, Tuning};
-pub use wait::Ended;
-
-/// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
-/// bits say so, which are all that tell contexts apart in an [open job](Job::open). It is not checked: a
-/// message in one of the others may be taken for one of the [`collectives`].
-pub const CONTEXTS: u16 = 0xc000;

@@ -22,9 +22,6 @@ const NAP: Duration = Duration::from_millis(5);
 /// A wait that takes longer says what it waits for; again after twice that, and so on.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Which of several operations is over (its place in the list), and how it ended.
-pub type Ended = (usize, Result<Status, Error>);
-
 /// How long this wait has been idle.
 #[derive(Default)]
 struct Idle {

@@ -32,7 +32,7 @@ impl Endpoint {
     /// job](crate::Job::open) only contexts are whose low 14 bits are zeros.
     #[inline]
     pub fn tells_context(&self, context: u16) -> bool {
-        self.engine.core.immediate.context(context) == context
+        self.engine.tells_context(context)
     }
 
     /// The address of a rank, if there is such a one.

@@ -2,21 +2,9 @@
 
 use crate::engine::claim::Claimed;
 use crate::engine::policy::Policy;
-use crate::{Completion, Dest, Endpoint, Error, Rank, Request, Status};
+use crate::{Completion, Dest, Endpoint, Error, Over, Rank, Request, Status};
 use std::io::IoSliceMut;
 use taffrail_fabric::{Fabric, PeerId, Source};
-
-/// Which operation is over, as [`Endpoint::await_ended`] finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Over {
-    /// None.
-    Nothing,
-    /// The one that ended first.
-    Next,
-    /// The one that ended first when this was done for the first time, in a replay.
-    This(Request),
-}
 
 impl Endpoint {
     /// Lets the end of an operation be told by [`next_ended`](Self::next_ended). Whoever wants to be told
@@ -155,7 +143,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
-        let bytes = unsafe { crate::engine::send::bytes(data, len) };
+        let bytes = unsafe { crate::engine::bytes(data, len) };
         self.engine.send_now(to, Source::Bytes(bytes), len)
     }
 
@@ -173,7 +161,7 @@ impl Endpoint {
         len: usize,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        self.engine.send_copy(*to, unsafe { crate::engine::send::bytes(data, len) })
+        self.engine.send_copy(*to, unsafe { crate::engine::bytes(data, len) })
     }
 
     /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;

@@ -1,0 +1,55 @@
+//! Active messages: a handler's number, eight bytes, and a payload; the handler runs at the target.
+
+use super::core::Active;
+use super::kind;
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Dest, Error, Rank};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+
+/// An active message that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct AmMessage<'a> {
+    /// The sender.
+    pub source: Rank,
+    /// The eight bytes sent with it.
+    pub header: u64,
+    /// The payload, a private copy.
+    pub payload: &'a [u8],
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Sends an active message. `false` when there is no room now.
+    pub fn try_send_active(
+        &mut self,
+        to: Rank,
+        handler: u16,
+        header: u64,
+        payload: &[u8],
+    ) -> Result<bool, Error> {
+        self.check_dest(&Dest::new(to, 0))?;
+        self.not_logged("an active message", "send a message")?;
+        let limit = self.fabric.limits(PeerId(to)).max_message;
+        if payload.len() > limit {
+            return Err(Error::TooLong { got: payload.len(), limit });
+        }
+        if self.core.peers[to as usize].has_backlog() {
+            return Ok(false);
+        }
+        let head = Head { kind: kind::ACTIVE, context: handler, seq: 0, tag: header };
+        match self.fabric.send(PeerId(to), head, Source::Bytes(payload)) {
+            Ok(_) => Ok(true),
+            Err(Refused::Failed(fault)) => Err(Error::PeerFailed { rank: to, fault }),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The next active message whose handler is to run, and its handler's number. Its payload is in the list.
+    #[cold]
+    pub fn next_active(&mut self) -> Option<(Rank, u16, u64, Vec<u8>)> {
+        let Active { from, handler, header, entry } = self.core.active.pop_front()?;
+        let payload = self.core.store.take(entry);
+        self.core.peers[from as usize].held -= payload.len() + super::core::EACH;
+        Some((from, handler, header, payload))
+    }
+}

@@ -1,0 +1,123 @@
+//! Atomic operations on named memory of a peer. The target's engine does them, when the target makes
+//! progress.
+
+use super::core::broken;
+use super::kind;
+use super::named::{Access, NAMED};
+use super::request::Stage;
+use crate::Engine;
+use crate::arithmetic::{Atomic, AtomicOp};
+use crate::policy::Policy;
+use crate::{Data, Error, Rank, Status};
+use std::sync::{Mutex, PoisonError};
+use taffrail_fabric::{Fabric, Head, SendMemory};
+
+/// In the word of an operation: the target is to answer with what was there.
+const FETCH: u64 = 1 << 16;
+
+/// Memory may be exposed by several endpoints, which may belong to several threads: one operation at a
+/// time in the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Starts an operation on memory that has a name. What was there before goes to `fetched`, unless
+    /// that is null.
+    ///
+    /// # Safety
+    /// Bytes of all elements at `fetched` stay valid for writes until the request is finished.
+    pub unsafe fn start_atomic(
+        &mut self,
+        rank: Rank,
+        (name, address): (u64, u64),
+        atomic: Atomic,
+        operands: &[u8],
+        fetched: *mut u8,
+    ) -> Result<u32, Error> {
+        assert_eq!(operands.len(), atomic.operand_bytes(), "bytes of the operands");
+        self.check_access(rank)?;
+        let len = atomic.len();
+        let place = (name, address);
+        let needed = access(&atomic, !fetched.is_null());
+        let own = (rank == self.rank()).then(|| self.named_memory(place, len as u64, needed));
+        let own = own.transpose().map_err(|why| why.error(place))?;
+        let request = self.core.requests.start(Stage::Done, rank, fetched, len);
+        let slot = self.core.requests.get(request);
+        slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
+        if let Some(at) = own {
+            // SAFETY: `named_memory` has found the range in exposed memory.
+            let old = unsafe { change(at, &atomic, operands) };
+            if !fetched.is_null() {
+                // SAFETY: the caller's promise.
+                unsafe { std::ptr::copy_nonoverlapping(old.as_ptr(), fetched, len) };
+            }
+            return Ok(request);
+        }
+        let fetch = if fetched.is_null() { 0 } else { FETCH };
+        slot.stage = if fetch == 0 { Stage::AskedPut } else { Stage::AskedGet };
+        let head = Head { kind: kind::ATOMIC, context: NAMED, tag: slot.name(request), seq: 0 };
+        let mut body = Vec::with_capacity(24 + operands.len());
+        for word in [name, address, atomic.word() | fetch] {
+            body.extend_from_slice(&word.to_le_bytes());
+        }
+        body.extend_from_slice(operands);
+        self.post_frame(rank, head, &body);
+        Ok(request)
+    }
+
+    /// Does an operation on our memory for a peer.
+    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
+    pub fn serve_atomic(&mut self, from: Rank, head: Head, body: &[u8]) {
+        let Some((place, operands)) = body.split_first_chunk::<24>() else { return };
+        let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
+        let (name, address, what) = (word(0), word(8), word(16));
+        let known = Atomic::from_word(what & !FETCH);
+        let Some(atomic) = known.filter(|known| operands.len() == known.operand_bytes()) else {
+            let expected = "an operation that there is, and its operands";
+            return self.core.distrust(from, broken("atomic operation", expected, what));
+        };
+        let needed = access(&atomic, what & FETCH != 0);
+        let at = match self.named_memory((name, address), atomic.len() as u64, needed) {
+            Ok(at) => at,
+            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
+        };
+        // SAFETY: `named_memory` has found the range in exposed memory, whose owner has agreed that
+        // peers write to it.
+        let old = unsafe { change(at, &atomic, operands) };
+        if what & FETCH != 0 {
+            let head = Head { kind: kind::RNDV_DATA, tag: head.tag, ..Head::default() };
+            self.post_frame(from, head, &old);
+        } else {
+            self.core.acknowledge(from, head.tag);
+            self.act();
+        }
+    }
+}
+
+/// What an operation does with the memory.
+fn access(atomic: &Atomic, fetches: bool) -> Access {
+    match (atomic.op(), fetches) {
+        (AtomicOp::Read, _) => Access::Read,
+        (_, false) => Access::Write,
+        (_, true) => Access::Both,
+    }
+}
+
+/// Does an operation, and returns what was there before.
+///
+/// # Safety
+/// The elements are at `at`, and peers may write there.
+unsafe fn change(at: *mut u8, atomic: &Atomic, operands: &[u8]) -> Vec<u8> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the caller's promise. They are copied, since the program may look at them meanwhile.
+    let old = unsafe {
+        let mut old = vec![0; atomic.len()];
+        std::ptr::copy_nonoverlapping(at, old.as_mut_ptr(), old.len());
+        old
+    };
+    let new = atomic.apply(&old, operands);
+    if new != old {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), at, new.len()) };
+    }
+    old
+}

@@ -1,0 +1,408 @@
+//! Calls that may have to wait: a state machine each. [`advance`](Engine::advance) takes one as far as it gets, and
+//! never waits; `src/wait.rs` makes progress between its steps.
+
+use super::log::Logging;
+use super::log::nondeterminism::diverged;
+use super::policy::NoLogging;
+use super::policy::calls::{Calls, Decision};
+use super::receive::posting;
+use super::request::Stage;
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Error, Pattern, Rank, Request, Status};
+use std::io::IoSlice;
+use std::task::Poll::{self, Pending, Ready};
+use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_logging::Answer;
+use taffrail_matching::{Envelope, MessageId};
+
+/// Turns without success between two looks at what the log will need next.
+const PREPARE_EVERY: u32 = 8;
+
+/// Which of several operations is over (its place in the list), and how it ended.
+pub type Ended = (usize, Result<Status, Error>);
+
+/// Which operation is over, as a completion poll finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Over {
+    /// None.
+    Nothing,
+    /// The one that ended first.
+    Next,
+    /// The one that ended first when this was done for the first time, in a replay.
+    This(Request),
+}
+
+/// What a program asks for.
+#[derive(Clone, Copy)]
+pub enum Operation<'a> {
+    /// Whether one of several operations has completed.
+    Test(&'a [Request]),
+    /// The first of several operations that completes.
+    WaitAny(&'a [Request]),
+    /// The message that a receive with this pattern would get.
+    Probe(&'a Pattern),
+    /// The same, and nobody else gets it.
+    Claim(&'a Pattern),
+    /// Cancels a receive that no message has matched.
+    Cancel(Request),
+    /// The next of the reported operations that has completed; makes progress up to so many times.
+    PollCompletion(u32),
+    /// Sends an active message.
+    SendActive { to: Rank, handler: u16, header: u64, payload: &'a [u8] },
+    /// Writes a checkpoint that was [begun](Engine::begin_checkpoint), with this state of the program.
+    Checkpoint(&'a [IoSlice<'a>]),
+    /// Waits until the programs of all other ranks are over.
+    Leave,
+    /// Waits until nothing is under way that is worth waiting for.
+    Finalize,
+}
+
+/// What an operation comes to.
+pub enum Outcome {
+    Done,
+    /// It has found nothing.
+    Nothing,
+    /// The operation with this index has completed.
+    Completed(Ended),
+    /// The reported operation that completed first, as a completion poll has found it.
+    Next(Request),
+    /// The reported operation that a recorded completion poll has found.
+    This(Request),
+    Seen(Envelope),
+    Claimed(MessageId, Envelope),
+    Cancelled(bool),
+    /// No message is there, and nobody is left to send one.
+    Gone(Error),
+}
+
+/// A call under way.
+pub struct Call<'a> {
+    operation: Operation<'a>,
+    /// What the policy has decided of it.
+    decided: Option<Decision>,
+}
+
+impl<'a> Call<'a> {
+    pub fn new(operation: Operation<'a>) -> Self {
+        Call { operation, decided: None }
+    }
+
+    /// A call of which this was decided.
+    pub fn decided(operation: Operation<'a>, decision: Decision) -> Self {
+        Call { operation, decided: Some(decision) }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Takes a call as far as it gets. After [`Pending`] it is to be advanced again when progress was made.
+    ///
+    /// # Errors
+    /// Those of the call, and [`Error::Diverged`].
+    #[inline]
+    pub fn advance(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+        match self.core.policy.logs() {
+            true => self.advance_as::<Logging<P::Host>>(call),
+            false => self.advance_as::<NoLogging>(call),
+        }
+    }
+
+    /// A completion poll that need not wait: all but those that a replay decides, of which this is the decision.
+    #[inline(always)]
+    pub fn poll_at_once(&mut self, turns: u32) -> Result<Over, Decision> {
+        match self.core.policy.logs() {
+            true => self.poll_logged(turns),
+            false => self.poll_as::<NoLogging>(turns),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_logged(&mut self, turns: u32) -> Result<Over, Decision> {
+        self.poll_as::<Logging<P::Host>>(turns)
+    }
+
+    #[inline(always)]
+    fn poll_as<C: Calls<P>>(&mut self, turns: u32) -> Result<Over, Decision> {
+        let operation = Operation::PollCompletion(turns);
+        let (policy, requests) = C::of(&mut self.core);
+        match policy.ask(&operation, requests) {
+            Decision::Free => {}
+            Decision::Skip => return Ok(Over::Nothing),
+            decision => return Err(decision),
+        }
+        let next = self.poll_freely::<C>(turns);
+        let (policy, requests) = C::of(&mut self.core);
+        match next {
+            Some(request) => {
+                policy.tell(&operation, &Outcome::Next(request), requests);
+                Ok(Over::Next)
+            }
+            None => {
+                policy.tell(&operation, &Outcome::Nothing, requests);
+                Ok(Over::Nothing)
+            }
+        }
+    }
+
+    /// A test of one operation, where nothing is logged: as [`advance`](Self::advance), without a call that would
+    /// take half as long as the message. `None`: a policy is to be asked.
+    #[inline(always)]
+    pub fn test_at_once(&mut self, request: Request) -> Option<Result<Option<Status>, Error>> {
+        if self.core.policy.logs() {
+            return None;
+        }
+        let mut result = self.try_finish(request);
+        if let Ok(None) = result {
+            self.turn();
+            result = self.try_finish(request);
+        }
+        Some(result)
+    }
+
+    /// The result of an operation, if it has completed.
+    #[inline]
+    fn try_finish(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        let slot = self.core.requests.look(request)?;
+        match slot.stage {
+            Stage::Done | Stage::Failed if slot.has_more_to_tell() => Ok(None),
+            Stage::Done | Stage::Failed => self.core.requests.finish(request.index).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn advance_as<C: Calls<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+        let Call { operation, decided } = call;
+        let decision = match decided.take() {
+            Some(decision) => decision,
+            None => {
+                let (policy, requests) = C::of(&mut self.core);
+                policy.ask(operation, requests)
+            }
+        };
+        let outcome = match decision {
+            Decision::Free => self.find::<C>(operation),
+            Decision::Skip => Ready(Ok(Outcome::Nothing)),
+            Decision::Later => return Pending,
+            Decision::Replayed(answer) => self.find_again(operation, answer),
+        };
+        match outcome {
+            Pending => {
+                *decided = Some(decision);
+                Pending
+            }
+            Ready(Ok(outcome)) => {
+                if let Decision::Free = decision {
+                    let (policy, requests) = C::of(&mut self.core);
+                    policy.tell(operation, &outcome, requests);
+                }
+                Ready(match outcome {
+                    Outcome::Gone(error) => Err(error),
+                    outcome => Ok(outcome),
+                })
+            }
+            failed => failed,
+        }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// A step of an operation that finds what there is.
+    fn find<C: Calls<P>>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
+        let outcome = match *operation {
+            Operation::Test(requests) => {
+                let mut ended = self.first_completed(requests, false)?;
+                if ended.is_none() {
+                    self.turn();
+                    self.end_of_any_source();
+                    ended = self.first_completed(requests, false)?;
+                }
+                ended.map_or(Outcome::Nothing, Outcome::Completed)
+            }
+            Operation::WaitAny(requests) => match self.first_completed(requests, true)? {
+                Some(ended) => Outcome::Completed(ended),
+                None => return Pending,
+            },
+            Operation::Probe(from) => match self.look_for(from) {
+                Ok(found) => found.map_or(Outcome::Nothing, Outcome::Seen),
+                Err(error) => Outcome::Gone(error),
+            },
+            Operation::Claim(from) => match self.look_for(from) {
+                Ok(_) => match self.core.matcher.claim(&posting(from)) {
+                    Some((id, envelope)) => Outcome::Claimed(id, envelope),
+                    None => Outcome::Nothing,
+                },
+                Err(error) => Outcome::Gone(error),
+            },
+            Operation::Cancel(request) => Outcome::Cancelled(self.cancel_posted(request)?),
+            Operation::PollCompletion(turns) => {
+                self.poll_freely::<C>(turns).map_or(Outcome::Nothing, Outcome::Next)
+            }
+            Operation::SendActive { to, handler, header, payload } => {
+                match self.try_send_active(to, handler, header, payload)? {
+                    true => Outcome::Done,
+                    false => return Pending,
+                }
+            }
+            Operation::Checkpoint(state) => match self.is_all_stable() {
+                true => self.write_checkpoint(state).map(|()| Outcome::Done)?,
+                false => return Pending,
+            },
+            Operation::Leave => match self.have_all_left_for_good() {
+                true => Outcome::Done,
+                false => return Pending,
+            },
+            Operation::Finalize => match self.is_finalized() {
+                true => Outcome::Done,
+                false => return Pending,
+            },
+        };
+        Ready(Ok(outcome))
+    }
+
+    /// A step of an operation whose outcome is recorded.
+    fn find_again(
+        &mut self,
+        operation: &Operation<'_>,
+        answer: Answer,
+    ) -> Poll<Result<Outcome, Error>> {
+        let outcome = match (*operation, answer) {
+            (Operation::Cancel(request), Answer::Found(_)) => {
+                self.core.fail(request.index, Error::Cancelled);
+                Outcome::Cancelled(true)
+            }
+            (Operation::Test(_) | Operation::Probe(_) | Operation::Claim(_), Answer::Nothing) => {
+                self.turn();
+                Outcome::Nothing
+            }
+            (Operation::Test(requests) | Operation::WaitAny(requests), Answer::Found(index))
+                if (index as usize) < requests.len() =>
+            {
+                let request = requests[index as usize];
+                if !self.core.requests.look(request)?.stage.is_over() {
+                    return Pending;
+                }
+                let result = self.core.requests.finish(request.index);
+                Outcome::Completed((index as usize, result))
+            }
+            (Operation::Probe(from) | Operation::Claim(from), Answer::Found(_)) => {
+                match self.gone(from) {
+                    Some(error) => Outcome::Gone(error),
+                    None => return Pending,
+                }
+            }
+            (Operation::PollCompletion(turns), Answer::Nothing) => {
+                if turns > 0 {
+                    self.turn();
+                }
+                Outcome::Nothing
+            }
+            (Operation::PollCompletion(_), Answer::Found(serial)) => {
+                match self.core.requests.ended_with(serial) {
+                    Some(request) => Outcome::This(request),
+                    None => return Pending,
+                }
+            }
+            (Operation::Probe(_), Answer::Probed(name)) => match self.core.waiting_message(name) {
+                Some((_, envelope)) => Outcome::Seen(envelope),
+                None => return Pending,
+            },
+            (Operation::Claim(_), Answer::Claimed(name)) => match self.core.reserved_claim(name) {
+                Some((id, envelope)) => Outcome::Claimed(id, envelope),
+                None => return Pending,
+            },
+            (operation, other) => return Ready(Err(diverged(other, operation.name()))),
+        };
+        Ready(Ok(outcome))
+    }
+
+    /// A completion poll that finds what there is.
+    #[inline(always)]
+    fn poll_freely<C: Calls<P>>(&mut self, turns: u32) -> Option<Request> {
+        let (mut left, mut idle) = (turns, false);
+        loop {
+            if let Some(request) = self.core.requests.ended() {
+                return Some(request);
+            }
+            if left == 0 {
+                break;
+            }
+            if left < turns {
+                // The other rank may run on the other half of this core.
+                std::hint::spin_loop();
+            }
+            idle = self.turn() == 0;
+            left -= 1;
+            if C::LOGS && self.core.last_gone.is_some() {
+                self.end_of_any_source();
+            }
+            if idle {
+                C::of(&mut self.core).0.prepare();
+            }
+        }
+        if C::LOGS {
+            self.polled_in_vain(idle);
+        }
+        None
+    }
+
+    /// Whoever polls in vain waits, and has time.
+    #[inline(never)]
+    fn polled_in_vain(&mut self, idle: bool) {
+        self.core.is_ahead = false;
+        if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
+            self.prepare_log();
+        }
+    }
+
+    /// A wait has made progress in vain so many times in a row.
+    #[inline]
+    pub fn waits(&mut self, turns: u32) {
+        // What is waited for has not come yet, however much else has.
+        self.core.is_ahead = false;
+        if let Some(log) = self.core.policy.log_mut() {
+            match turns {
+                1 => log.prepare_event(0),
+                turns if turns.is_multiple_of(PREPARE_EVERY) => self.prepare_log(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The first of several operations that has completed, and how. A multi-receive has when its messages are
+    /// taken, or if it is waited for.
+    fn first_completed(
+        &mut self,
+        requests: &[Request],
+        waits: bool,
+    ) -> Result<Option<Ended>, Error> {
+        for (index, &request) in requests.iter().enumerate() {
+            let slot = self.core.requests.look(request)?;
+            if slot.stage.is_over() && (waits || !slot.has_more_to_tell()) {
+                return Ok(Some((index, self.core.requests.finish(request.index))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Operation<'_> {
+    /// What it is called where a program does not repeat what it did.
+    fn name(&self) -> &'static str {
+        match self {
+            Operation::Test([_]) => "a test of a request",
+            Operation::Test(_) => "a test of several requests",
+            Operation::WaitAny(_) => "a wait for one of several requests",
+            Operation::Probe(_) => "a probe",
+            Operation::Claim(_) => "a claim",
+            Operation::Cancel(_) => "a cancellation",
+            Operation::PollCompletion(_) => "a look for the end of an operation",
+            Operation::SendActive { .. } => "an active message",
+            Operation::Checkpoint(_) => "a checkpoint",
+            Operation::Leave | Operation::Finalize => "the end of the program",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

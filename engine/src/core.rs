@@ -1,0 +1,275 @@
+//! What arrives, and what becomes of it: the state that a fabric's poll works on.
+//!
+//! Here a message is matched as it comes off the fabric, before its payload is touched. Whatever
+//! needs the fabric again (an answer, a read of the sender's memory) becomes an [`Action`], done
+//! after the poll.
+
+mod arrivals;
+mod delivery;
+mod loss;
+mod rest;
+
+pub use arrivals::{read_key, read_u64};
+pub use delivery::put;
+
+use super::departures::Departures;
+use super::immediate::Immediate;
+use super::kind;
+use super::named::NoMemory;
+use super::peer::Peer;
+use super::policy::NoLogging;
+use super::policy::Policy;
+use super::policy::rx::{RxPolicy, Unlogged};
+use super::request::Requests;
+use super::store::Store;
+use crate::Rank;
+use crate::clock::Clock;
+use std::collections::VecDeque;
+use std::time::Instant;
+use taffrail_fabric::{
+    ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Token,
+};
+use taffrail_logging::Restart;
+use taffrail_matching::{Envelope, Matcher};
+
+/// A message that arrived before its receive was posted.
+pub enum Unexpected {
+    /// Its bytes are in the store, or on their way there; `sync` names the send to acknowledge.
+    Stored { entry: u32, sync: Option<u64> },
+    /// It was announced.
+    Announced(Announcement),
+    /// It is a loan.
+    Loan(super::loan::Offer),
+}
+
+impl Unexpected {
+    /// The name of the send that waits for this to be received, if one does.
+    pub fn waiting_send(&self) -> Option<u64> {
+        match self {
+            Unexpected::Stored { sync, .. } => *sync,
+            Unexpected::Announced(announcement) => Some(announcement.name),
+            Unexpected::Loan(_) => None,
+        }
+    }
+}
+
+/// What an announcement says beside the envelope.
+#[derive(Clone, Copy)]
+pub struct Announcement {
+    /// The send, as its owner names it.
+    pub name: u64,
+    /// Where its memory is, if it can be read.
+    pub key: Option<RemoteKey>,
+}
+
+/// Something to be done after the poll.
+pub enum Action {
+    /// Send a message without payload.
+    Answer { to: Rank, head: Head },
+    /// Begin to move an announced message that `request` has matched.
+    Fetch { request: u32, from: Rank, announcement: Announcement },
+    /// Begin to send the pieces of an announced message.
+    Stream { request: u32, want: usize, to_name: u64, streaming: bool },
+    /// Take a loan that `request` has matched.
+    Borrow { request: u32, from: Rank, offer: super::loan::Offer },
+    /// A read by the fabric ended.
+    Read { token: Token, result: Result<(), Fault> },
+    /// Answer a peer's get or put that the fabric cannot do.
+    OneSided { from: Rank, head: Head, body: Vec<u8> },
+    /// A view or a loaned buffer comes back.
+    Returned { loan: u64, from: Rank },
+    /// A peer is gone.
+    Failed { rank: Rank },
+    /// A peer that had died is there again.
+    Back { rank: Rank },
+    /// A multi-receive of a replay has got a message.
+    Advance { request: u32 },
+    /// A peer says what it has of us.
+    Told { from: Rank, restart: Restart },
+}
+
+/// An active message whose handler is to be called.
+pub struct Active {
+    pub from: Rank,
+    pub handler: u16,
+    pub header: u64,
+    /// Its payload, in the store.
+    pub entry: u32,
+}
+
+/// The state that a poll works on.
+pub struct Core<P> {
+    pub matcher: Matcher<u32, Unexpected>,
+    pub requests: Requests,
+    pub peers: Vec<Peer>,
+    pub store: Store,
+    rests: rest::Rests,
+    pub actions: VecDeque<Action>,
+    /// Actions that there was no room for.
+    pub put_off: VecDeque<Action>,
+    pub active: VecDeque<Active>,
+    /// How contexts carry immediate data.
+    pub immediate: Immediate,
+    /// What message logging decides.
+    pub policy: P,
+    pub clock: Clock,
+    pub no_logging: NoLogging,
+    /// What decides of messages that arrive where nothing is logged.
+    pub unlogged: Unlogged,
+    /// Who lives, by what the links say.
+    membership: ByLink,
+    /// Peers that are gone, where their numbers are given to others.
+    pub departures: Departures,
+    /// The rank that fell silent last.
+    pub last_gone: Option<Rank>,
+    /// Receives from any source wait also when all peers are gone, since others may come.
+    pub expects_newcomers: bool,
+    /// Since when this rank receives only what its posted receives match ([`super::finalize`]).
+    pub finalizing: Option<Instant>,
+    /// Unexpected bytes of one peer above which it is told to announce.
+    pub unexpected_limit: usize,
+    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
+    most_held: usize,
+    /// This rank was started again, and more was sent to it than it needs now.
+    pub is_ahead: bool,
+}
+
+/// What a message that waits costs beside its bytes.
+pub const EACH: usize = 128;
+/// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
+const GRACE: usize = 64 << 20;
+/// Answers to a peer that it does not take, at most.
+pub const MOST_ANSWERS: usize = 1 << 18;
+
+impl<P: Policy> Core<P> {
+    pub fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
+        Core {
+            matcher: Matcher::new(),
+            requests: Requests::default(),
+            peers: (0..size).map(|_| Peer::default()).collect(),
+            store: Store::default(),
+            rests: rest::Rests::default(),
+            actions: VecDeque::new(),
+            put_off: VecDeque::new(),
+            active: VecDeque::new(),
+            immediate: Immediate::default(),
+            policy,
+            clock,
+            no_logging: NoLogging,
+            unlogged: Unlogged::new(size),
+            membership: ByLink,
+            departures: Departures::default(),
+            last_gone: None,
+            expects_newcomers: false,
+            finalizing: None,
+            unexpected_limit,
+            is_ahead: false,
+            most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
+        }
+    }
+
+    /// Everything that is not a plain message.
+    #[inline(always)]
+    pub fn other(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
+        if self.peers[from as usize].fault.is_some() {
+            // What a peer says that was cut off a moment ago.
+            return Ok(());
+        }
+        let len = payload.len();
+        if !self.policy.logs() && kind::is_of_the_log(head.kind) {
+            return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
+        }
+        kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
+        match head.kind {
+            kind::EAGER_SYNC => self.eager_sync(from, head, payload),
+            kind::EAGER_DATA => self.eager_data(from, head, payload),
+            kind::EAGER_FIRST => self.first(from, head, payload),
+            kind::EAGER_FRAG => self.more(from, payload),
+            kind::RTS | kind::RTS_DATA => self.announcement(from, head, payload),
+            kind::LOAN => self.loan(from, head, payload),
+            kind::RNDV_DATA => self.piece(from, head, payload),
+            kind::CTS => self.clear(from, head, payload),
+            kind::ACK => {
+                self.finished(from, head.tag, None);
+                Ok(())
+            }
+            kind::NAK_KEY => {
+                self.finished(from, head.tag, Some(NoMemory::fault(&head)));
+                Ok(())
+            }
+            kind::ACTIVE => {
+                let entry = self.store.put(payload, 0, payload.len());
+                let Head { context: handler, tag: header, .. } = head;
+                self.active.push_back(Active { from, handler, header, entry });
+                self.peers[from as usize].held += len + EACH;
+                self.check_held(from)
+            }
+            kind::LOAN_RETURN => {
+                self.actions.push_back(Action::Returned { loan: head.tag, from });
+                Ok(())
+            }
+            kind::GET_REQ | kind::PUT_REQ | kind::ATOMIC => {
+                let body = payload.to_vec();
+                self.actions.push_back(Action::OneSided { from, head, body });
+                Ok(())
+            }
+            kind::THROTTLE => {
+                self.peers[from as usize].force_rendezvous(head.seq != 0);
+                Ok(())
+            }
+            kind::RESTART => self.restart(from, payload),
+            kind::FINALIZE => {
+                self.farewell(from);
+                Ok(())
+            }
+            kind::DETERMINANTS => self.determinants(from, payload),
+            kind::FINALIZE_NAK => {
+                self.unreceived(from, head.tag);
+                Ok(())
+            }
+            other => Err(broken("kind", "1..=22", other)),
+        }
+    }
+
+    pub fn envelope(&self, from: u32, head: Head, len: u64) -> Envelope {
+        Envelope {
+            source: from,
+            context: self.immediate.context(head.context),
+            tag: head.tag,
+            seq: head.seq,
+            len,
+            ident: 0,
+            data: self.immediate.data(head.context),
+        }
+    }
+}
+
+impl<P: Policy> Core<P> {
+    pub fn moved<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
+        if rest::is_rest(token) {
+            return self.end_message::<R>(token, result);
+        }
+        self.actions.push_back(Action::Read { token, result });
+    }
+
+    pub fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
+        let life = self.membership.link(peer, &event);
+        match (life, event) {
+            (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),
+            (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
+            (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
+            (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),
+            (_, LinkEvent::Up(_)) => {}
+        }
+    }
+}
+
+/// The fault of a peer that asks without reading the answers.
+#[cold]
+pub fn answers_not_taken() -> Fault {
+    broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
+}
+
+pub fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
+    Fault::Protocol { place, expected: expected.to_string(), got: got.to_string() }
+}

@@ -1,0 +1,254 @@
+//! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
+
+use super::{Action, Announcement, Core, EACH, Unexpected, broken};
+use crate::kind;
+use crate::peer::Landing;
+use crate::policy::Policy;
+use crate::receive::status;
+use crate::request::{Slot, Stage};
+use crate::{Error, Rank, Status};
+use taffrail_fabric::{Head, Payload};
+use taffrail_matching::Envelope;
+
+impl<P: Policy> Core<P> {
+    /// Delivers a whole message to the receive it matched.
+    #[inline(always)]
+    pub fn deliver(&mut self, request: u32, env: &Envelope, payload: &Payload<'_>, skip: usize) {
+        let slot = self.requests.get(request);
+        let len = payload.len() - skip;
+        slot.status = Status { len, ..status(env) };
+        if slot.extra.is_some() {
+            return self.deliver_special(request, payload, skip);
+        }
+        if skip == 0 {
+            // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+            unsafe { payload.copy_to(slot.at, slot.len) };
+        } else {
+            // SAFETY: as above.
+            unsafe { payload.copy_part(skip, slot.at, len.min(slot.len)) };
+        }
+        if len > slot.len {
+            return self.truncated(request);
+        }
+        slot.stage = Stage::Done;
+        if slot.serial != 0 {
+            self.requests.is_to_be_told(request);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn deliver_special(&mut self, request: u32, payload: &Payload<'_>, skip: usize) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        let len = (payload.len() - skip).min(slot.len);
+        put(slot, 0, payload, skip, len);
+        self.complete(request);
+    }
+
+    /// Gives a receive that has no memory of its own the memory for its message, now that its
+    /// status is known. Returns the request that receives the bytes.
+    pub fn land(&mut self, request: u32) -> u32 {
+        let slot = self.requests.get(request);
+        let status = slot.status;
+        let Some(extra) = &mut slot.extra else { return request };
+        if let Some(view) = &mut extra.view {
+            (slot.at, slot.len) = view.make_room(status.len);
+            return request;
+        }
+        self.part(request)
+    }
+
+    pub(crate) fn is_multi(&mut self, request: u32) -> bool {
+        self.requests.get(request).extra.as_ref().is_some_and(|e| e.multi.is_some())
+    }
+
+    /// The request that receives the message a receive has matched: of a multi-receive one of its
+    /// own, so that the next message may come.
+    pub(crate) fn part(&mut self, request: u32) -> u32 {
+        if self.is_multi(request) { crate::multi::allocate_part(self, request) } else { request }
+    }
+
+    /// Delivers a message that lies in this process's reach to a receive whose status is known.
+    pub fn deliver_private(&mut self, request: u32, bytes: &[u8]) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        put(slot, 0, &Payload::of(bytes), 0, bytes.len().min(slot.len));
+        self.complete(request);
+    }
+
+    /// Ends a receive whose bytes are there.
+    pub fn complete(&mut self, request: u32) {
+        let slot = self.requests.get(request);
+        let peer = &mut self.peers[slot.status.source as usize];
+        if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
+            let ns = (self.clock.now() - timed.since).as_nanos() as f64;
+            peer.ways(timed.mapped).note(timed.len, timed.way, ns);
+        }
+        if slot.status.len > slot.len {
+            self.truncated(request);
+        } else {
+            self.requests.end(request);
+        }
+        let slot = self.requests.get(request);
+        if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
+            crate::multi::part_completed(self, request);
+        }
+    }
+
+    #[cold]
+    fn truncated(&mut self, request: u32) {
+        let slot = self.requests.get(request);
+        let Status { source, tag, len, data } = slot.status;
+        let error = match slot.extra.as_ref().is_some_and(|extra| extra.view.is_some()) {
+            true => crate::view::no_room(len).into(),
+            false => Error::Truncated { len, room: slot.len, source_rank: source, tag, data },
+        };
+        self.requests.fail(request, error);
+    }
+
+    /// Ends an operation with an error; a part of a multi-receive tells its whole.
+    pub fn fail(&mut self, request: u32, error: Error) {
+        if self.is_multi(request) {
+            return crate::multi::end(self, request, error);
+        }
+        self.requests.fail(request, error);
+        for peer in &mut self.peers {
+            peer.timed.take_if(|t| t.request == request);
+        }
+        let slot = self.requests.get(request);
+        if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
+            crate::multi::part_completed(self, request);
+        }
+    }
+
+    /// Begins a receive of a message that was taken out of the unexpected store.
+    pub fn receive_unexpected(&mut self, request: u32, env: Envelope, found: Unexpected) {
+        let slot = self.requests.get(request);
+        slot.status = status(&env);
+        slot.post = None;
+        let peer = &mut self.peers[env.source as usize];
+        peer.held -= EACH;
+        match found {
+            Unexpected::Announced(announcement) => {
+                self.announced(request, env.source, announcement);
+            }
+            Unexpected::Loan(offer) => self.lent(request, env.source, offer),
+            Unexpected::Stored { entry, sync } => {
+                if let Some(name) = sync {
+                    self.acknowledge(env.source, name);
+                }
+                self.receive_stored(request, env, entry);
+            }
+        }
+    }
+
+    fn receive_stored(&mut self, request: u32, env: Envelope, entry: u32) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        let stored = self.store.get(entry);
+        let have = stored.len();
+        let payload = Payload::of(stored);
+        put(slot, 0, &payload, 0, have.min(slot.len));
+        slot.moved = have;
+        let peer = &mut self.peers[env.source as usize];
+        peer.unexpected_bytes -= env.len as usize;
+        peer.held -= env.len as usize;
+        if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
+            peer.throttled = false;
+            self.throttle(env.source, false);
+        }
+        self.store.release(entry);
+        let peer = &mut self.peers[env.source as usize];
+        if (have as u64) < env.len {
+            match peer.inflow.as_mut().filter(|inflow| inflow.is_into(entry)) {
+                Some(inflow) => inflow.landing = Landing::Request(request),
+                // Its sender has died, and sends it again.
+                None => {
+                    self.policy.log_mut().into_iter().for_each(|log| log.redirect(&env, request))
+                }
+            }
+            self.requests.get(request).stage = Stage::Arriving;
+            self.requests.get(request).peer = env.source;
+        } else {
+            self.complete(request);
+        }
+    }
+
+    /// A receive has matched an announced message.
+    pub(crate) fn announced(&mut self, request: u32, from: Rank, announcement: Announcement) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        slot.stage = Stage::Reading;
+        slot.peer = from;
+        slot.moved = 0;
+        if self.policy.logs() && self.comes_again(request) {
+            self.requests.get(request).stage = Stage::Cleared;
+            return;
+        }
+        self.actions.push_back(Action::Fetch { request, from, announcement });
+    }
+
+    pub fn acknowledge(&mut self, to: Rank, name: u64) {
+        let head = Head { kind: kind::ACK, tag: name, ..Head::default() };
+        self.actions.push_back(Action::Answer { to, head });
+    }
+
+    pub(crate) fn throttle(&mut self, rank: Rank, on: bool) {
+        let head = Head { kind: kind::THROTTLE, seq: on as u32, ..Head::default() };
+        self.actions.push_back(Action::Answer { to: rank, head });
+    }
+
+    /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
+    /// announcement says of their place is not looked at, since others can write to our ring.
+    pub fn copy_own(&mut self, request: u32, name: u64, want: usize) {
+        let rank = self.requests.get(request).peer;
+        let send = self.named(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
+        let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
+            let fault = broken("announcement", "a send under way", name);
+            return self.fail(request, Error::PeerFailed { rank, fault });
+        };
+        let mut parts = Vec::new();
+        crate::send::gather(slot, 0, want, |part| parts.push(part));
+        let slot = self.requests.get(request);
+        let mut at = 0;
+        for part in parts {
+            put_piece(slot, at, &Payload::of(part));
+            at += part.len();
+        }
+        self.requests.sent(send);
+        self.complete(request);
+    }
+}
+
+/// Copies `len` bytes of a payload, from `skip` on, to where byte `at` of a receive belongs.
+/// Beyond the end of the receive nothing is written.
+pub fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
+    let len = len.min(slot.len.saturating_sub(at));
+    if let Some(extra) = slot.extra.as_ref().filter(|e| !e.parts.is_empty()) {
+        let (mut at, mut skip, mut left) = (at, skip, len);
+        for &(to, room) in &extra.parts {
+            if at >= room {
+                at -= room;
+                continue;
+            }
+            let now = left.min(room - at);
+            // SAFETY: whoever posted the receive vouches for each of its parts.
+            unsafe { payload.copy_part(skip, to.add(at), now) };
+            (at, skip, left) = (0, skip + now, left - now);
+            if left == 0 {
+                break;
+            }
+        }
+        return;
+    }
+    if len > 0 {
+        // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+        unsafe { payload.copy_part(skip, slot.at.add(at), len) };
+    }
+}
+
+/// Copies a whole piece to where byte `at` of a receive belongs.
+pub(crate) fn put_piece(slot: &mut Slot, at: usize, payload: &Payload<'_>) {
+    put(slot, at, payload, 0, payload.len());
+}

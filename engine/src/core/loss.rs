@@ -1,0 +1,95 @@
+//! What ends with a peer that is gone, or says nothing any more.
+
+use super::{Action, Core, EACH, Unexpected};
+use crate::peer::{Inflow, Landing};
+use crate::policy::Policy;
+use crate::request::{ANY, Slot, Stage};
+use crate::{Error, Rank};
+use taffrail_fabric::Fault;
+
+impl<P: Policy> Core<P> {
+    /// Ends everything that needs a peer which is gone.
+    pub fn bury(&mut self, rank: u32, fault: Fault) {
+        if self.peers[rank as usize].fault.is_some() {
+            return;
+        }
+        let error = Error::PeerFailed { rank, fault: fault.clone() };
+        for request in self.matcher.fail(rank) {
+            self.fail(request, error.clone());
+        }
+        let peer = &mut self.peers[rank as usize];
+        peer.fault = Some(fault);
+        peer.is_silent = true;
+        self.last_gone = Some(rank);
+        peer.drop_backlog();
+        if let Some(Inflow { landing: Landing::Store(entry), .. }) = peer.inflow.take() {
+            self.discard(rank, entry);
+        }
+        let theirs = |slot: &Slot| slot.peer == rank && slot.stage != Stage::Posted;
+        let under_way: Vec<u32> =
+            self.requests.under_way().filter(|(_, s)| theirs(s)).map(|(i, _)| i).collect();
+        for request in under_way {
+            // The fabric reports the end of what reads or writes memory, and only then is it over;
+            // what has not begun to read has an action that finds out.
+            let slot = self.requests.get(request);
+            if !matches!(slot.stage, Stage::Reading | Stage::OneSided) {
+                self.fail(request, error.clone());
+            }
+        }
+        self.actions.push_back(Action::Failed { rank });
+    }
+
+    /// Drops a message in the store whose rest will never come.
+    fn discard(&mut self, rank: u32, entry: u32) {
+        let this = |found: &Unexpected| matches!(found, Unexpected::Stored { entry: e, .. } if *e == entry);
+        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
+        let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
+        if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
+            let peer = &mut self.peers[rank as usize];
+            peer.unexpected_bytes -= env.len as usize;
+            peer.held -= env.len as usize + EACH;
+            self.store.release(entry);
+        }
+    }
+
+    /// The answers under way to a rank that nobody here waits for.
+    pub fn detached_of(&mut self, rank: u32) -> Vec<u32> {
+        let theirs =
+            |slot: &Slot| slot.peer == rank && slot.extra.as_ref().is_some_and(|e| e.detached);
+        self.requests.over().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
+    }
+
+    /// Whether every rank but `me` sends nothing any more.
+    pub fn everybody_is_silent(&self, me: Rank) -> bool {
+        (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_silent)
+    }
+
+    /// The error of what waits for a rank that is gone, or whose program is over.
+    pub fn silence(&self, rank: Rank) -> Error {
+        let fault = self.peers[rank as usize].fault.clone();
+        Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
+    }
+
+    /// The receives from any source that no message has matched.
+    pub fn any_source_receives(&self) -> Vec<u32> {
+        let open =
+            |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY && slot.post.is_some();
+        self.requests.under_way().filter(|(_, slot)| open(slot)).map(|(i, _)| i).collect()
+    }
+
+    /// Takes a receive out of the queue.
+    pub fn cancel_post(&mut self, request: u32) {
+        if let Some(post) = self.requests.get(request).post.take() {
+            self.matcher.cancel(post);
+        }
+    }
+
+    /// A peer has broken the protocol above the fabric: nothing of it is believed any more.
+    #[cold]
+    pub fn distrust(&mut self, rank: u32, fault: Fault) {
+        if self.peers[rank as usize].fault.is_none() {
+            tracing::warn!(rank, %fault, "cut off");
+            self.bury(rank, fault);
+        }
+    }
+}

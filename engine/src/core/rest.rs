@@ -1,0 +1,201 @@
+//! Messages whose bytes are not all here when their fabric hands them over: it reads the rest into memory that is
+//! named here ([`Take::Rest`]), and nothing else of that peer comes before it.
+//!
+//! The rest of a message that a receive has matched goes straight to the memory of the program, if that is in one
+//! piece; so do the bytes of an announced message. Everything else is gathered in a buffer of our own, of at most the
+//! longest message of the fabric for each peer (*control-passes-bodies*: a stream never stops behind a body
+//! that nobody wants yet).
+
+use super::{Core, broken};
+use crate::kind;
+use crate::peer::Landing;
+use crate::policy::Policy;
+use crate::policy::rx::RxPolicy;
+use crate::request::Slot;
+use rustc_hash::FxHashMap;
+use taffrail_fabric::{Fault, Head, Payload, Take, Token, UserBuf};
+
+/// Tokens of rests: this bit, which no index of a request has, and the peer.
+const REST: u64 = 1 << 31;
+
+/// The rests that are under way, by their peers. The memory stays until the fabric has reported the end.
+#[derive(Default)]
+pub struct Rests(FxHashMap<u32, Rest>);
+
+/// Where the rest of a message goes, and what becomes of it then.
+enum Rest {
+    /// Behind what was here of it: it is taken in when it is whole.
+    Whole { head: Head, bytes: Vec<u8> },
+    /// To a buffer: the beginning was taken in, and this is as another piece of it.
+    Piece { head: Head, bytes: Vec<u8> },
+    /// To the memory of the receive.
+    Direct { head: Head, len: usize },
+}
+
+/// Whether a token is that of a rest.
+#[inline]
+pub(crate) fn is_rest(token: Token) -> bool {
+    token.0 & REST != 0
+}
+
+impl<P: Policy> Core<P> {
+    /// The beginning of a message has come; `left` more bytes are to come.
+    #[cold]
+    #[inline(never)]
+    pub fn begin_message(
+        &mut self,
+        from: u32,
+        head: Head,
+        here: &Payload<'_>,
+        left: usize,
+    ) -> Take {
+        if self.peers[from as usize].fault.is_some() {
+            // What a peer says that was cut off a moment ago.
+            return Take::Done;
+        }
+        let is_replaying = self.policy.log().is_some_and(|log| log.replaying);
+        let rest = match head.kind {
+            kind::EAGER if !is_replaying => self.begin_eager(from, head, here, left),
+            kind::RNDV_DATA => self.begin_piece(from, head, here, left),
+            _ => Ok(self.gather(from, head, here, left)),
+        };
+        rest.unwrap_or_else(|fault| {
+            self.distrust(from, fault);
+            Take::Done
+        })
+    }
+
+    /// The rest of a message has come, or never will.
+    #[cold]
+    pub(crate) fn end_message<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
+        let from = (token.0 & !REST) as u32;
+        let Some(rest) = self.rests.0.remove(&from) else { return };
+        if result.is_err() || self.peers[from as usize].fault.is_some() {
+            // The end of its link, which is reported next, ends what is under way.
+            return;
+        }
+        let result = match rest {
+            Rest::Whole { head, bytes } => {
+                self.receive_apart::<R>(from, head, &Payload::of(&bytes));
+                Ok(())
+            }
+            Rest::Piece { head, bytes } if head.kind == kind::EAGER => {
+                self.more(from, &Payload::of(&bytes))
+            }
+            Rest::Piece { head, bytes } => self.piece(from, head, &Payload::of(&bytes)),
+            Rest::Direct { head, len } if head.kind == kind::EAGER => {
+                self.moved_in(from, len);
+                Ok(())
+            }
+            Rest::Direct { head, len } => {
+                self.moved_piece(from, head, len);
+                Ok(())
+            }
+        };
+        if let Err(fault) = result {
+            self.distrust(from, fault);
+        }
+    }
+
+    fn begin_eager(
+        &mut self,
+        from: u32,
+        head: Head,
+        here: &Payload<'_>,
+        left: usize,
+    ) -> Result<Take, Fault> {
+        let env = self.envelope(from, head, (here.len() + left) as u64);
+        self.begin_inflow(&env, here, 0)?;
+        self.check_held(from)?;
+        let Some(inflow) = &self.peers[from as usize].inflow else { return Ok(Take::Done) };
+        let (landing, at) = (inflow.landing, inflow.here);
+        match landing {
+            Landing::Request(request) => {
+                let slot = self.requests.get(request);
+                match memory(slot, at, left) {
+                    Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
+                    None => Ok(self.await_piece(from, head, left)),
+                }
+            }
+            _ => Ok(self.await_piece(from, head, left)),
+        }
+    }
+
+    fn begin_piece(
+        &mut self,
+        from: u32,
+        head: Head,
+        here: &Payload<'_>,
+        left: usize,
+    ) -> Result<Take, Fault> {
+        let Some((_, slot)) = self.named(from, head.tag) else { return Ok(Take::Done) };
+        let (room, len) = (slot.wanted() - slot.moved, here.len() + left);
+        if len > room {
+            return Err(broken("piece", format!("1..={room}"), len));
+        }
+        if !here.is_empty() {
+            self.piece(from, head, here)?;
+        }
+        let Some((_, slot)) = self.named(from, head.tag) else { return Ok(Take::Done) };
+        match memory(slot, slot.moved, left) {
+            Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
+            None => Ok(self.await_piece(from, head, left)),
+        }
+    }
+
+    /// Gathers a whole message in a buffer.
+    fn gather(&mut self, from: u32, head: Head, here: &Payload<'_>, left: usize) -> Take {
+        let mut bytes = here.to_vec();
+        let at = bytes.len();
+        bytes.resize(at + left, 0);
+        let into = buffer(&mut bytes[at..]);
+        self.await_rest(from, Rest::Whole { head, bytes }, into)
+    }
+
+    fn await_piece(&mut self, from: u32, head: Head, left: usize) -> Take {
+        let mut bytes = vec![0; left];
+        let into = buffer(&mut bytes);
+        self.await_rest(from, Rest::Piece { head, bytes }, into)
+    }
+
+    fn await_rest(&mut self, from: u32, rest: Rest, into: UserBuf) -> Take {
+        let before = self.rests.0.insert(from, rest);
+        debug_assert!(before.is_none(), "a second rest of peer {from} before the first is here");
+        Take::Rest(into, Token(REST | u64::from(from)))
+    }
+
+    /// The last bytes of an eager message are where they belong.
+    fn moved_in(&mut self, from: u32, len: usize) {
+        let Some(mut inflow) = self.peers[from as usize].inflow.take() else { return };
+        inflow.here += len;
+        if let Landing::Request(request) = inflow.landing {
+            self.requests.get(request).moved = inflow.here;
+            self.complete(request);
+        }
+        self.over(from, &inflow);
+    }
+
+    /// Bytes of an announced message are where they belong.
+    fn moved_piece(&mut self, from: u32, head: Head, len: usize) {
+        let Some((request, slot)) = self.named(from, head.tag) else { return };
+        slot.moved += len;
+        self.end_pieces(request);
+    }
+}
+
+/// The memory of a receive for `len` bytes from `at` on; `None` if it is not in one piece.
+fn memory(slot: &Slot, at: usize, len: usize) -> Option<UserBuf> {
+    if slot.extra.as_ref().is_some_and(|extra| !extra.parts.is_empty()) {
+        return None;
+    }
+    // Of what does not fit the fabric drops the rest.
+    let room = len.min(slot.len.saturating_sub(at));
+    // SAFETY: whoever posted the receive vouches for its memory until the request is finished, which it is only
+    // after the fabric has reported the end: of a link that breaks, the rest comes first, as an error.
+    Some(unsafe { UserBuf::new(slot.at.wrapping_add(at.min(slot.len)), room) })
+}
+
+fn buffer(bytes: &mut [u8]) -> UserBuf {
+    // SAFETY: the buffer is kept in `Rests` until the fabric has reported the end, or is gone itself.
+    unsafe { UserBuf::new(bytes.as_mut_ptr(), bytes.len()) }
+}

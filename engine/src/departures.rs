@@ -1,0 +1,89 @@
+//! Peers that are gone, for whoever gives their numbers to others.
+
+use super::core::Core;
+use super::request::{ANY, Requests, Stage};
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Data, Error, Rank, Status};
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
+
+/// Who is gone, and the request that tells it.
+#[derive(Default)]
+pub struct Departures {
+    /// Somebody has asked for them once.
+    is_watched: bool,
+    /// The request that ends with the next.
+    watch: Option<u32>,
+    /// Peers that are gone and were not reported yet: their messages are still here, or no request watches.
+    untold: Vec<Rank>,
+}
+
+impl Departures {
+    /// Starts a request that ends when nothing of a peer is here any more; its status has the rank.
+    pub fn watch(&mut self, requests: &mut Requests) -> u32 {
+        let request = requests.start(Stage::Watching, ANY, std::ptr::null_mut(), 0);
+        self.is_watched = true;
+        self.watch = Some(request);
+        request
+    }
+
+    /// A peer is gone.
+    #[cold]
+    pub fn gone(&mut self, rank: Rank) {
+        if self.is_watched {
+            self.untold.push(rank);
+        }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Tells whoever watches of the next peer that is gone and has left nothing.
+    #[cold]
+    pub fn tell_departure(&mut self) {
+        let departures = &self.core.departures;
+        if departures.watch.is_none() || departures.untold.is_empty() {
+            return;
+        }
+        let next = departures.untold.iter().position(|&rank| !self.holds_something_of(rank));
+        let Core { departures, requests, .. } = &mut self.core;
+        if let (Some(at), Some(request)) = (next, departures.watch.take_if(|_| next.is_some())) {
+            let source = departures.untold.remove(at);
+            requests.get(request).status = Status { source, tag: 0, len: 0, data: Data::NONE };
+            requests.end(request);
+        }
+    }
+
+    /// Whether anything of a peer that is gone is still here: messages that nobody has received, requests that
+    /// nobody has finished, views of its memory.
+    pub fn holds_something_of(&self, rank: Rank) -> bool {
+        let Core { matcher, requests, .. } = &self.core;
+        matcher.unexpected_from(rank).next().is_some()
+            || matcher.claimed().any(|(_, envelope, _)| envelope.source == rank)
+            || requests.under_way().any(|(_, slot)| slot.peer == rank)
+            || requests.over().any(|(_, slot)| slot.peer == rank || slot.status.source == rank)
+            || requests.under_way().any(|(_, slot)| slot.has_landed_of(rank))
+            || self.loans.values().any(|(to, _)| *to == rank)
+    }
+
+    /// Gives the number of a peer that is gone, and has left nothing, to whoever comes next.
+    pub fn forget(&mut self, rank: Rank) {
+        self.core.peers[rank as usize] = Default::default();
+        self.channels.forget(rank);
+        match self.core.policy.log_mut() {
+            Some(log) => log.inbound.expected.forget(rank),
+            None => self.core.unlogged.expected.forget(rank),
+        }
+        if self.core.last_gone == Some(rank) {
+            self.core.last_gone = None;
+        }
+    }
+
+    /// Refuses a rank that nobody has.
+    #[cold]
+    pub fn check_taken(&self, rank: Rank) -> Result<(), Error> {
+        match self.fabric.knows(PeerId(rank)) {
+            true => Ok(()),
+            false => Err(Error::NoSuchRank { rank, size: self.size() }),
+        }
+    }
+}

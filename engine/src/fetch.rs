@@ -1,0 +1,274 @@
+//! How an announced message is moved: read out of its sender's memory, or sent in pieces.
+//!
+//! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
+
+use super::core::{Action, Announcement, Unexpected};
+use super::kind;
+use super::loan::{Borrowed, Buffer, Offer, Return};
+use super::peer::Timed;
+use super::request::Stage;
+use super::view::Landing;
+use super::ways::{WAYS, Way, Ways};
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Error, Rank};
+use taffrail_fabric::{
+    Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
+};
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Begins to move the message that `request` has matched.
+    pub fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
+        let slot = self.core.requests.get(request);
+        if slot.stage != Stage::Reading {
+            // Its sender has died meanwhile, and sends it again.
+            return;
+        }
+        let want = slot.status.len.min(slot.len);
+        if let Some(fault) = self.core.peers[from as usize].fault.clone() {
+            return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+        }
+        if want == 0 {
+            self.core.acknowledge(from, announcement.name);
+            return self.core.complete(request);
+        }
+        if from == self.fabric.me().0 {
+            return self.core.copy_own(request, announcement.name, want);
+        }
+        let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
+        let key = announcement.key.filter(|_| !scattered);
+        let reach = key.map(|key| self.fabric.reach(PeerId(from), &key));
+        let mapped = reach == Some(Reach::Mapped);
+        let way = self.choose(from, reach, want);
+        let peer = &mut self.core.peers[from as usize];
+        if peer.timed.is_none() {
+            let since = self.core.clock.now();
+            peer.timed = Some(Timed { request, len: want, way, mapped, since });
+        }
+        if let (Way::Read, Some(key)) = (way, key) {
+            let token = Token(self.core.requests.get(request).name(request));
+            let slot = self.core.requests.get(request);
+            slot.extra().source = Some((key, announcement.name));
+            let at = slot.at;
+            // SAFETY: whoever posted the receive vouches for its memory until the request is
+            // finished, and it is finished only when the fabric has reported the end.
+            let into = unsafe { UserBuf::new(at, want) };
+            match self.fabric.get(PeerId(from), &key, 0, into, token) {
+                Ok(()) => return,
+                Err(Refused::Busy) => {
+                    self.core.put_off.push_back(Action::Fetch { request, from, announcement });
+                    return;
+                }
+                // This rank falls back with it.
+                Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => return,
+                Err(Refused::Failed(fault)) => {
+                    return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+                }
+                Err(_) => {}
+            }
+        }
+        self.ask_for_pieces(request, from, announcement.name, want, way == Way::Streaming);
+    }
+
+    /// How to move `len` bytes that are reached so, if they are.
+    fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> Way {
+        let read = reach.and_then(|reach| self.fabric.get_cost(PeerId(from), reach).ok());
+        let mapped = reach == Some(Reach::Mapped);
+        if let Some(way) = self.sizes.way.filter(|&way| way != Way::Read || read.is_some()) {
+            return way;
+        }
+        let expected = self.costs_of_ways(from, read.ok_or(()), len).map(Result::ok);
+        self.core.peers[from as usize].ways(mapped).choose(len, expected)
+    }
+
+    /// Whether the kernel lets this rank read plain memory of another; the reason if not.
+    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
+        self.fabric.get_cost(PeerId(rank), Reach::Kernel).map(drop)
+    }
+
+    /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
+    /// nanoseconds, in the order of [`WAYS`]; or why it cannot be taken.
+    pub fn first_way(
+        &self,
+        from: Rank,
+        reach: Reach,
+        len: usize,
+    ) -> (Way, [Result<f64, Denied>; WAYS.len()]) {
+        let read = self.fabric.get_cost(PeerId(from), reach);
+        let costs = self.costs_of_ways(from, read, len);
+        let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
+        let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
+        (forced.unwrap_or_else(|| Ways::default().choose(len, expected)), costs)
+    }
+
+    fn costs_of_ways<E>(
+        &self,
+        from: Rank,
+        read: Result<Cost, E>,
+        len: usize,
+    ) -> [Result<f64, E>; WAYS.len()] {
+        let pieces = self.fabric.send_cost(PeerId(from)).of(len);
+        let non_temporal = self.fabric.non_temporal_cost(PeerId(from));
+        let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
+        [read.map(|cost| cost.of(len)), Ok(pieces), Ok(streaming)]
+    }
+
+    fn ask_for_pieces(
+        &mut self,
+        request: u32,
+        from: Rank,
+        name: u64,
+        want: usize,
+        streaming: bool,
+    ) {
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::Cleared;
+        slot.peer = from;
+        slot.moved = 0;
+        if let Some(extra) = &mut slot.extra {
+            extra.source = None;
+        }
+        let mut body = [0; 16];
+        body[..8].copy_from_slice(&(want as u64).to_le_bytes());
+        body[8..].copy_from_slice(&slot.name(request).to_le_bytes());
+        let head = Head { kind: kind::CTS, tag: name, seq: streaming as u32, context: 0 };
+        self.post_frame(from, head, &body);
+    }
+
+    /// A read or write by the fabric ended.
+    pub fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+        let request = token.0 as u32;
+        let logged = self.core.policy.logs();
+        let Some(slot) = self.core.requests.find(request) else { return };
+        if slot.generation != (token.0 >> 32) as u32 {
+            return;
+        }
+        let peer = slot.peer;
+        let source = slot.extra.as_mut().and_then(|e| e.source.take());
+        match (slot.stage, result) {
+            // This rank falls back with its peer.
+            (_, Err(Fault::Died)) if logged => {}
+            (Stage::Reading, Ok(())) => {
+                if let Some((_, name)) = source {
+                    self.core.acknowledge(peer, name);
+                }
+                self.core.complete(request);
+            }
+            (Stage::OneSided, Ok(())) => self.core.requests.end(request),
+            (Stage::Reading, Err(fault)) => {
+                let dead = self.core.peers[peer as usize].fault.is_some() || fault == Fault::Died;
+                match source {
+                    Some((_, name)) if !dead => {
+                        tracing::warn!(rank = peer, %fault, "could not read a message; asking for pieces");
+                        let slot = self.core.requests.get(request);
+                        let want = slot.status.len.min(slot.len);
+                        self.ask_for_pieces(request, peer, name, want, false);
+                    }
+                    _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
+                }
+            }
+            (Stage::OneSided, Err(fault)) => self.retry_one_sided(request, peer, fault),
+            _ => {}
+        }
+    }
+
+    /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
+    pub fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
+        let len = self.core.requests.get(request).status.len;
+        let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
+            Ok(mapped) => mapped,
+            Err(denied) => {
+                self.give_back(from, offer.loan);
+                let fault = self.core.peers[from as usize].fault.clone();
+                let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
+                return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+            }
+        };
+        let back = self.back.clone();
+        let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
+        let slot = self.core.requests.get(request);
+        if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
+            *view = Landing::Borrowed(borrowed);
+            (slot.at, slot.len) = (at.as_ptr(), len);
+            return self.core.complete(request);
+        }
+        self.core.deliver_private(request, borrowed.bytes());
+    }
+
+    /// A buffer of at least `len` bytes that peers can map.
+    pub fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
+        if self.back.any() {
+            self.bring_back();
+        }
+        let block = self.pool.take(&mut self.fabric, len)?;
+        Ok(Buffer::new(block, len, self.back.clone()))
+    }
+
+    /// Brings back what was dropped since the last look.
+    #[cold]
+    pub fn bring_back(&mut self) {
+        let mut things = std::mem::take(&mut self.came_back);
+        self.back.take(&mut things);
+        for thing in things.drain(..) {
+            match thing {
+                Return::Block(block) => self.pool.put(block),
+                Return::Loan { owner, loan } => self.give_back(owner, loan),
+                Return::Message(id) => self.discard_claimed(id),
+            }
+        }
+        self.came_back = things;
+    }
+
+    pub fn give_back(&mut self, owner: Rank, loan: u64) {
+        let head = Head { kind: kind::LOAN_RETURN, tag: loan, ..Head::default() };
+        self.post_frame(owner, head, &[]);
+    }
+
+    /// Gives back what was lent to this endpoint and is not looked at, since it closes.
+    pub fn give_all_back(&mut self) {
+        self.bring_back();
+        let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
+        let lent: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| match found {
+                Unexpected::Loan(offer) => Some((env.source, offer.loan)),
+                _ => None,
+            })
+            .collect();
+        for (owner, loan) in lent {
+            self.give_back(owner, loan);
+        }
+    }
+
+    /// Takes back what was lent to ranks that are gone, as soon as nobody there looks at it.
+    pub fn reclaim_loans(&mut self) {
+        if self.loans.is_empty() || self.core.last_gone.is_none() {
+            return;
+        }
+        let gone = |rank: &Rank| self.core.peers[*rank as usize].fault.is_some();
+        let mut borrowers: Vec<Rank> =
+            self.loans.values().map(|&(to, _)| to).filter(gone).collect();
+        borrowers.sort_unstable();
+        borrowers.dedup();
+        for rank in borrowers {
+            if self.fabric.drained(PeerId(rank), self.fabric.incarnation(PeerId(rank))) {
+                self.take_back(rank);
+            }
+        }
+    }
+
+    /// Takes back all that was lent to a rank.
+    pub fn take_back(&mut self, rank: Rank) {
+        let pool = &mut self.pool;
+        let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
+        lent.for_each(|(_, (_, block))| pool.put(block));
+    }
+
+    /// A loan of ours has come back.
+    pub fn returned(&mut self, loan: u64, from: Rank) {
+        if self.loans.get(&loan).is_some_and(|(to, _)| *to == from)
+            && let Some((_, block)) = self.loans.remove(&loan)
+        {
+            self.pool.put(block);
+        }
+    }
+}

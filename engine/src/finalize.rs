@@ -1,0 +1,94 @@
+//! How an endpoint finalises: a message that was sent arrives, also if nobody waits for its send any more.
+//!
+//! MPI lets a program free the request of a send and finalise. So an endpoint goes only when every operation
+//! under way is over. A peer that finalises as well receives nothing more than what its posted receives
+//! match: it answers all other sends that wait for it with FINALIZE_NAK, so that two that finalise do not wait
+//! for each other.
+
+use super::core::{Action, Core};
+use super::kind;
+use super::request::{Slot, Stage};
+use crate::Engine;
+use crate::Rank;
+use crate::policy::Policy;
+use std::time::Duration;
+use taffrail_fabric::{Fabric, Head, PeerId, SendMemory};
+
+/// A peer is waited for so long if its thread may be the one that waits.
+const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
+    /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
+    /// nothing is received but what posted receives match.
+    pub fn try_finalize(&mut self) -> bool {
+        if self.fabric.in_child() {
+            return true;
+        }
+        self.begin_to_finalize();
+        self.turn();
+        self.is_finalized()
+    }
+
+    /// Notifies the sends that wait for a receive of this rank, which will post none. Sends that come from
+    /// now on are notified as they come.
+    pub fn begin_to_finalize(&mut self) {
+        if self.core.finalizing.is_some() {
+            return;
+        }
+        self.core.finalizing = Some(self.core.clock.now());
+        let core = &mut self.core;
+        let waiting = core.matcher.unexpected().chain(core.matcher.claimed());
+        let names: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| Some((env.source, found.waiting_send()?)))
+            .collect();
+        for (rank, name) in names {
+            core.refuse(rank, name);
+        }
+        self.act();
+    }
+
+    /// Whether nothing is under way that is worth waiting for.
+    pub fn is_finalized(&self) -> bool {
+        let is_early =
+            self.core.finalizing.is_none_or(|since| self.core.clock.now() - since < OWN_PROCESS);
+        // Nobody answers for the logged messages of ranks that are gone for good.
+        let is_patient = !self.core.policy.logs() && !std::thread::panicking();
+        let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));
+        let core = &self.core;
+        let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
+        let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
+        let mut peers =
+            under_way.map(|(_, slot)| slot.peer).chain(self.peers_with_backlog.iter().copied());
+        !peers.any(is_awaited) && (core.actions.is_empty() || !is_early)
+    }
+
+    fn is_of_own_process(&self, peer: Rank) -> bool {
+        peer == self.rank() || self.fabric.shares_process(PeerId(peer))
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// Tells a send that it waits in vain for its message to be received, if this rank finalises.
+    #[inline]
+    pub fn refuse(&mut self, to: u32, name: u64) {
+        if self.finalizing.is_some() {
+            let head = Head { kind: kind::FINALIZE_NAK, tag: name, ..Head::default() };
+            self.actions.push_back(Action::Answer { to, head });
+        }
+    }
+
+    /// A message of ours whose receiver finalises: it will not be received.
+    pub fn unreceived(&mut self, from: u32, name: u64) {
+        let error = self.silence(from);
+        match self.named(from, name) {
+            Some((request, slot)) if slot.stage == Stage::Announced => {
+                match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
+                    true => self.requests.sent(request),
+                    false => self.fail(request, error),
+                }
+            }
+            _ => {}
+        }
+    }
+}

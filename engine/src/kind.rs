@@ -1,0 +1,96 @@
+//! The engine's messages (`docs/wire.md`, section 5).
+
+use taffrail_fabric::RemoteKey;
+
+/// A whole message.
+pub const EAGER: u8 = 1;
+/// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
+pub const EAGER_SYNC: u8 = 2;
+/// The first piece of a message: `len u64`, then the piece.
+pub const EAGER_FIRST: u8 = 3;
+/// The next piece of the message that a `EAGER_FIRST` of the same peer began.
+pub const EAGER_FRAG: u8 = 4;
+/// The announcement of a message: `len u64`, `name u64`, and the key of its memory, if any.
+pub const RTS: u8 = 5;
+/// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
+/// `name u64`.
+pub const CTS: u8 = 6;
+/// A piece: tag = the receive's name; payload = the piece.
+pub const RNDV_DATA: u8 = 7;
+/// The announced message was read, or the synchronous one matched: tag = its name.
+pub const ACK: u8 = 8;
+/// An active message: context = handler, tag = header.
+pub const ACTIVE: u8 = 9;
+/// A loan: `len u64`, `loan u64`, and the key of its memory.
+pub const LOAN: u8 = 10;
+/// A loan comes back: tag = its number.
+pub const LOAN_RETURN: u8 = 11;
+/// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// `offset u64`, `len u64`. Answered by pieces.
+pub const GET_REQ: u8 = 12;
+/// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
+pub const PUT_REQ: u8 = 13;
+/// An `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
+pub const NAK_KEY: u8 = 14;
+/// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
+pub const THROTTLE: u8 = 15;
+/// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
+pub const RESTART: u8 = 16;
+/// The program of the sender is over; it stays until all are, since its log may be needed.
+pub const FINALIZE: u8 = 17;
+/// Events that what follows may depend on (`docs/logging.md`, section 13).
+pub const DETERMINANTS: u8 = 18;
+/// The sender finalises and has not received a message that waits for that: tag = its name.
+pub const FINALIZE_NAK: u8 = 19;
+
+/// A whole message with data beside the payload that its context has no room for: `data u64`, then
+/// the payload.
+pub const EAGER_DATA: u8 = 20;
+/// As [`RTS`], with data in front: `data u64`.
+pub const RTS_DATA: u8 = 21;
+/// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
+/// `what u64`, then the operands. Answered by `ACK`, or by a piece with what was there before.
+pub const ATOMIC: u8 = 22;
+
+/// Whether messages of this kind exist only where messages are logged.
+pub fn is_of_the_log(kind: u8) -> bool {
+    (RESTART..=DETERMINANTS).contains(&kind)
+}
+
+/// Whether a peer's program goes on because of a frame of this kind: then the frame waits at the gate for the
+/// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
+/// others does not).
+pub fn frees(kind: u8) -> bool {
+    !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS)
+}
+
+/// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
+pub fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
+    let (fits, expected) = match kind {
+        EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
+        EAGER_FIRST => (len > 8, "more than 8"),
+        EAGER_FRAG | RNDV_DATA => (len > 0, "at least 1"),
+        RTS => ((16..=16 + RemoteKey::MAX).contains(&len), "16 to 80"),
+        RTS_DATA => ((24..=24 + RemoteKey::MAX).contains(&len), "24 to 88"),
+        CTS => (len == 16, "16"),
+        LOAN => ((17..=16 + RemoteKey::MAX).contains(&len), "17 to 80"),
+        GET_REQ => (len == 24, "24"),
+        PUT_REQ => (len > 24, "more than 24"),
+        ATOMIC => (len >= 24, "at least 24"),
+        RESTART => (len >= 16, "at least 16"),
+        DETERMINANTS => (len > 0 && len.is_multiple_of(40), "a multiple of 40"),
+        ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE | FINALIZE_NAK => (len == 0, "0"),
+        _ => (true, ""),
+    };
+    if fits { Ok(()) } else { Err(expected) }
+}
+
+/// How much a message that waits counts as an answer, which is sent because the peer has asked for it: the
+/// more, the longer it is. 0 for others.
+pub fn weight(kind: u8, len: usize) -> usize {
+    match kind {
+        RNDV_DATA | ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE_NAK => 1 + len / 1024,
+        _ => 0,
+    }
+}

@@ -1,0 +1,190 @@
+//! The engine: protocols over a fabric, a piece in each file.
+//!
+//! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
+//! what arrives, and [`fetch`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
+//! the program as far as it gets: nothing here waits.
+
+mod arithmetic;
+mod clock;
+mod error;
+mod names;
+
+pub mod active;
+mod answer;
+mod atomic;
+pub mod call;
+mod channels;
+pub mod claim;
+pub mod core;
+mod departures;
+pub mod direct;
+mod fetch;
+mod finalize;
+mod immediate;
+mod kind;
+pub mod loan;
+pub mod log;
+pub mod multi;
+pub mod named;
+pub mod one_sided;
+pub mod peer;
+pub mod policy;
+mod pool;
+mod progress;
+pub mod receive;
+pub mod request;
+mod send;
+mod sink;
+mod store;
+mod tx_queue;
+pub mod view;
+pub mod ways;
+
+#[cfg(test)]
+mod tests;
+
+pub use arithmetic::{Atomic, AtomicOp, AtomicType};
+pub use call::{Ended, Over};
+pub use clock::Clock;
+pub use error::Error;
+pub use names::{Data, Dest, Pattern, Rank, Request, Status};
+pub use send::bytes;
+
+/// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
+/// bits say so, which are all that tell contexts apart where immediate data take the others. It is not checked: a
+/// message in one of the others may be taken for one of a collective operation.
+pub const CONTEXTS: u16 = 0xc000;
+
+use channels::Channels;
+use core::Core;
+use immediate::Immediate;
+use loan::{Back, Return};
+use named::Named;
+use policy::Policy;
+use pool::{Block, Pool};
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+use taffrail_fabric::{Fabric, SendMemory};
+use ways::Way;
+
+/// Sizes and choices of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Bytes of a piece of a message that leaves without asking.
+    pub piece: usize,
+    /// Bytes of a piece of a message that was asked for.
+    pub long_piece: usize,
+    /// Bytes of a piece of a long message that is logged.
+    pub logged_piece: usize,
+    /// Longer messages are announced.
+    pub eager_max: usize,
+    /// How long messages come, where that can be, if it is not left to the costs.
+    pub way: Option<Way>,
+    /// Unexpected bytes of one peer above which it is told to announce.
+    pub unexpected: usize,
+}
+
+/// The protocols of one rank: messages, matching, one-sided access and, by its policy, message logging.
+///
+/// It never waits, reads no clock but [`Clock`], and does no input or output but through the fabric and the
+/// policy's host.
+pub struct Engine<F, P> {
+    pub fabric: F,
+    pub core: Core<P>,
+    pub channels: Channels,
+    /// Ranks that frames or fragments wait to be sent to.
+    pub peers_with_backlog: Vec<Rank>,
+    /// Bytes of long messages sent without asking since the last poll for that reason.
+    pub bytes_since_poll: usize,
+    pub back: Arc<Back>,
+    /// Empty: the memory in which `back` collects next.
+    pub came_back: Vec<Return>,
+    pub pool: Pool,
+    /// Our loans that are out: to whom, and what.
+    pub loans: FxHashMap<u64, (Rank, Block)>,
+    pub last_loan: u64,
+    /// Receives to nowhere, of discarded messages that are still arriving.
+    pub discarding: Vec<u32>,
+    /// Memory that peers may reach by [`RemoteMemory`](one_sided::RemoteMemory).
+    pub registered: HashMap<u32, (Exposed, usize)>,
+    /// Memory that peers may reach by a name.
+    pub named: FxHashMap<u64, Named>,
+    pub sizes: Sizes,
+    /// Messages of up to this many bytes leave whole, without asking.
+    pub short: usize,
+    /// Progress calls so far, and when the peers were looked at last.
+    pub turns: u32,
+    pub checked: Instant,
+}
+
+/// The address of registered memory.
+#[derive(Clone, Copy)]
+pub struct Exposed(pub *mut u8);
+
+// SAFETY: whoever registers memory vouches for it, for any thread that has the engine.
+unsafe impl Send for Exposed {}
+
+// SAFETY: raw pointers in requests belong to whoever started them and vouches for their memory, in
+// whatever thread the engine then is; everything else is owned.
+unsafe impl<F: Send, P: Send> Send for Engine<F, P> {}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// The engine of a rank in a job of `size`, over a fabric.
+    pub fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
+        Engine {
+            core: Core::new(policy, size, sizes.unexpected, clock),
+            channels: Channels::new(size),
+            peers_with_backlog: Vec::new(),
+            bytes_since_poll: 0,
+            back: Arc::new(Back::default()),
+            came_back: Vec::new(),
+            pool: Pool::default(),
+            loans: FxHashMap::default(),
+            last_loan: 0,
+            discarding: Vec::new(),
+            registered: HashMap::new(),
+            named: FxHashMap::default(),
+            short: sizes.piece.min(sizes.eager_max),
+            sizes,
+            turns: 0,
+            checked: clock.now(),
+            fabric,
+        }
+    }
+
+    /// Others may come at any time, and of contexts only the two highest bits are told apart: an open job.
+    pub fn open(&mut self) {
+        self.core.immediate = Immediate::OPEN;
+        self.core.expects_newcomers = true;
+    }
+
+    /// Whether messages in this context are told from those in others.
+    #[inline]
+    pub fn tells_context(&self, context: u16) -> bool {
+        self.core.immediate.context(context) == context
+    }
+
+    /// This rank.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.fabric.me().0
+    }
+
+    /// How many ranks the job has.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.core.peers.len() as u32
+    }
+}
+
+/// No eager message is longer than this, whatever the settings say.
+pub const EAGER_LIMIT: usize = 1 << 20;
+
+/// The same of a message that is logged: it is copied in any case, and each piece may leave while the
+/// next is copied.
+pub const EAGER_LOGGED: usize = 8 << 20;
+
+/// A logged message that is longer than this leaves in long pieces.
+pub const LONG_LOGGED: usize = 128 << 10;

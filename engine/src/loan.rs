@@ -1,0 +1,177 @@
+//! Loans: messages that are handed over in place.
+//!
+//! The sender gives its buffer away, the receiver gets a view of it, and when the view is dropped
+//! the buffer goes back to the sender's pool. No byte is copied, so the time does not depend on the
+//! length.
+
+use super::core::{read_key, read_u64};
+use super::pool::Block;
+use crate::Rank;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use taffrail_fabric::{Keep, Payload, RemoteKey};
+use taffrail_matching::MessageId;
+
+/// What a loan's message says.
+#[derive(Clone, Copy)]
+pub struct Offer {
+    /// The loan, as its owner numbers it.
+    pub loan: u64,
+    pub key: RemoteKey,
+}
+
+impl Offer {
+    pub fn encode(&self, len: u64) -> Vec<u8> {
+        [&len.to_le_bytes(), &self.loan.to_le_bytes(), self.key.as_bytes()].concat()
+    }
+
+    /// The length of the message, and the offer.
+    pub fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
+        let offer = Offer { loan: read_u64(payload, 8)?, key: read_key(payload, 16)? };
+        Some((read_u64(payload, 0)?, offer))
+    }
+}
+
+/// Memory of a peer, as long as it is borrowed.
+pub struct Borrowed {
+    pub at: NonNull<u8>,
+    pub len: usize,
+    pub _keep: Keep,
+    pub owner: Rank,
+    pub loan: u64,
+    pub back: Arc<Back>,
+}
+
+// SAFETY: the memory stays mapped with `_keep` and is only read here.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl Borrowed {
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `len` bytes are mapped as long as `_keep` is there, and their owner has lent them:
+        // it does not write to them before they go back.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        self.back.put(Return::Loan { owner: self.owner, loan: self.loan });
+    }
+}
+
+/// Something on its way back to an endpoint.
+pub enum Return {
+    /// A borrowed message, to its owner.
+    Loan { owner: Rank, loan: u64 },
+    /// A buffer, to the endpoint's pool.
+    Block(Block),
+    /// A claimed message that nobody has received, to be discarded.
+    Message(MessageId),
+}
+
+/// Where things are put that are on their way back, by any thread.
+#[derive(Default)]
+pub struct Back {
+    any: AtomicBool,
+    things: Mutex<Vec<Return>>,
+}
+
+impl Back {
+    pub fn put(&self, thing: Return) {
+        self.things.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether there may be something.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Exchanges all there is for an empty list, whose memory is used from then on.
+    pub fn take(&self, empty: &mut Vec<Return>) {
+        debug_assert!(empty.is_empty());
+        self.any.store(false, Ordering::Relaxed);
+        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *things, empty);
+    }
+}
+
+/// Memory of an endpoint that peers reach without a copy: for loans, for one-sided access, and for
+/// long messages. It returns to the endpoint's pool when dropped.
+pub struct Buffer {
+    block: Option<Block>,
+    len: usize,
+    back: Arc<Back>,
+}
+
+impl Buffer {
+    pub fn new(block: Block, len: usize, back: Arc<Back>) -> Self {
+        debug_assert!(len <= block.len);
+        Buffer { block: Some(block), len, back }
+    }
+
+    /// Whether it goes back there.
+    pub fn is_of(&self, back: &Arc<Back>) -> bool {
+        Arc::ptr_eq(&self.back, back)
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "the block is taken only when the buffer is consumed or dropped"
+    )]
+    pub fn block(&self) -> &Block {
+        self.block.as_ref().expect("a buffer has its block until it is dropped")
+    }
+
+    /// The block, and the length in use.
+    #[expect(
+        clippy::expect_used,
+        reason = "the block is taken only when the buffer is consumed or dropped"
+    )]
+    pub fn into_parts(mut self) -> (Block, usize) {
+        (self.block.take().expect("a buffer has its block until it is dropped"), self.len)
+    }
+
+    /// Uses only the first `len` bytes from now on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        assert!(len <= self.len, "{len} of {} bytes", self.len);
+        self.len = len;
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block is mapped for at least `len` bytes as long as it is kept.
+        unsafe { std::slice::from_raw_parts(self.block().at.as_ptr(), self.len) }
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; the buffer is the only one in this process that has the block.
+        unsafe { std::slice::from_raw_parts_mut(self.block().at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.back.put(Return::Block(block));
+        }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}

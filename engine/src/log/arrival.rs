@@ -1,0 +1,282 @@
+//! What comes: what of it a replay keeps, what nobody receives yet, and what comes a second time.
+
+use super::Logging;
+use super::host::Host;
+use super::nondeterminism::name;
+use crate::core::{Action, Announcement, Core, Unexpected, broken, put};
+use crate::kind;
+use crate::peer::{Inflow, Landing};
+use crate::policy::Policy;
+use crate::request::Stage;
+use taffrail_fabric::{Fault, Payload};
+use taffrail_logging::{Admit, Name, Reserved, Restart};
+use taffrail_matching::{Envelope, MessageId};
+
+impl<H: Host> Logging<H> {
+    /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
+    pub fn judge(&mut self, message: Name) -> Admit {
+        match self.replaying {
+            true => self.inbound.admit_in_replay(message, &mut self.replay),
+            false => self.inbound.admit(message),
+        }
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// A message has come that the replay keeps for this one. Returns the receive that waits for it, if one does.
+    #[inline(never)]
+    pub fn take_reserved(&mut self, whom: Reserved, message: Name) -> Option<u32> {
+        let log = self.policy.log_mut()?;
+        let awaited = match whom {
+            Reserved::Post(_) => log.awaited.remove(&message),
+            Reserved::Claim => None,
+        };
+        if awaited.is_some_and(|request| log.got_one(request)) {
+            self.actions.extend(awaited.map(|request| Action::Advance { request }));
+        }
+        log.look_at_replay();
+        awaited
+    }
+
+    /// A whole message that no receive gets now. `sync` names its send, if that wants to know.
+    #[inline(never)]
+    pub fn eager_unmatched(
+        &mut self,
+        admit: Admit,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> Result<(), Fault> {
+        match admit {
+            Admit::Refill => {
+                self.arrives_again(env, payload, skip, sync)?;
+            }
+            Admit::Duplicate => {
+                if let Some(send) = sync {
+                    self.sync_again(env, send);
+                }
+            }
+            admit => {
+                self.keep(admit, env, payload, skip, sync);
+            }
+        }
+        self.check_held(env.source)
+    }
+
+    /// Stores a message that no receive takes yet.
+    pub fn store_message(&mut self, admit: Admit, env: &Envelope, found: Unexpected) -> MessageId {
+        if let Some(send) = found.waiting_send() {
+            self.refuse(env.source, send);
+        }
+        match (admit, self.policy.log_mut()) {
+            (Admit::Reserved(_), Some(log)) => {
+                let id = self.matcher.store_claimed(env, found);
+                log.reserved.insert(name(env), id);
+                id
+            }
+            _ => self.matcher.store_unexpected(env, found),
+        }
+    }
+
+    /// A message that is here in part begins again: its bytes go where the first ones went. Returns
+    /// where, if more of it is to come.
+    ///
+    /// # Errors
+    /// When it is not the message that it was.
+    pub fn arrives_again(
+        &mut self,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+        sync: Option<u64>,
+    ) -> Result<Landing, Fault> {
+        let here = payload.len() - skip;
+        let whole = here as u64 == env.len;
+        let landing = self.policy.log_mut().and_then(|log| log.partial.remove(&name(env)));
+        let landing = match landing.unwrap_or(Landing::Nowhere) {
+            Landing::Request(request) => {
+                let slot = self.requests.get(request);
+                if slot.status.len as u64 != env.len {
+                    return Err(changed(slot.status.len as u64, env.len));
+                }
+                slot.stage = Stage::Arriving;
+                slot.moved = here;
+                put(slot, 0, payload, skip, here.min(slot.len));
+                if whole {
+                    self.complete(request);
+                }
+                Landing::Request(request)
+            }
+            Landing::Store(entry) => {
+                self.store.begin_again(entry, payload, skip);
+                Landing::Store(entry)
+            }
+            Landing::Waiting(id) => match self.matcher.payload_mut(id) {
+                None => Landing::Nowhere,
+                Some(found) => {
+                    let entry = self.store.put(payload, skip, env.len as usize);
+                    *found = Unexpected::Stored { entry, sync: None };
+                    let peer = &mut self.peers[env.source as usize];
+                    peer.unexpected_bytes += env.len as usize;
+                    peer.held += env.len as usize;
+                    Landing::Store(entry)
+                }
+            },
+            Landing::Nowhere => Landing::Nowhere,
+        };
+        if whole {
+            self.is_whole(env);
+        }
+        if let Some(send) = sync {
+            self.sync_again(env, send);
+        }
+        Ok(landing)
+    }
+
+    /// The last byte of a message that came again is here.
+    fn is_whole(&mut self, env: &Envelope) {
+        if let Some(log) = self.policy.log_mut() {
+            log.inbound.is_whole(name(env));
+        }
+    }
+
+    /// The last byte of a message of several pieces is here.
+    pub fn over(&mut self, from: u32, inflow: &Inflow) {
+        if let Some(log) = self.policy.log_mut() {
+            log.inbound.is_whole(Self::inflow_name(from, inflow));
+        }
+    }
+
+    /// A synchronous message came again: its sender, in a new incarnation, waits to hear of it.
+    pub fn sync_again(&mut self, env: &Envelope, send: u64) {
+        let waiting = self.waiting_message(name(env));
+        match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
+            Some(Unexpected::Stored { sync, .. }) => {
+                *sync = Some(send);
+                self.refuse(env.source, send);
+            }
+            Some(_) => {}
+            None => self.acknowledge(env.source, send),
+        }
+    }
+
+    /// An announcement of a message that is here, in part or whole. Whether the receive that has
+    /// matched it is to fetch it, and which.
+    ///
+    /// # Errors
+    /// When it is not the message that it was.
+    pub fn announced_again(
+        &mut self,
+        admit: Admit,
+        env: &Envelope,
+        announcement: Announcement,
+    ) -> Result<Option<u32>, Fault> {
+        if admit == Admit::Duplicate {
+            self.acknowledge(env.source, announcement.name);
+            return Ok(None);
+        }
+
+        let Some(log) = self.policy.log_mut() else { return Ok(None) };
+        // It stays one that lacks its bytes until these are here.
+        let landing = log.partial.get(&name(env)).copied().unwrap_or(Landing::Nowhere);
+        match landing {
+            Landing::Request(request) => {
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                let len = self.requests.get(request).status.len as u64;
+                if len != env.len { Err(changed(len, env.len)) } else { Ok(Some(request)) }
+            }
+            Landing::Waiting(id) => {
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                if let Some(found) = self.matcher.payload_mut(id) {
+                    *found = Unexpected::Announced(announcement);
+                    self.refuse(env.source, announcement.name);
+                }
+                Ok(None)
+            }
+            Landing::Store(entry) => {
+                // What is here of it is given up: it waits in its sender's memory now.
+                log.partial.remove(&name(env));
+                log.inbound.is_whole(name(env));
+                let found = self.waiting_message(name(env));
+                if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
+                    *found = Unexpected::Announced(announcement);
+                    self.store.release(entry);
+                    let peer = &mut self.peers[env.source as usize];
+                    peer.unexpected_bytes -= env.len as usize;
+                    peer.held -= env.len as usize;
+                    self.refuse(env.source, announcement.name);
+                }
+                Ok(None)
+            }
+            Landing::Nowhere => {
+                self.acknowledge(env.source, announcement.name);
+                Ok(None)
+            }
+        }
+    }
+
+    /// RESTART1 or RESTART2 has come.
+    pub fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
+        if self.policy.log().is_none_or(|log| log.is_fellow(from)) {
+            return Err(broken("kind", "no RESTART within a set", kind::RESTART));
+        }
+        let restart = Restart::decode(&payload.to_vec())
+            .map_err(|error| broken("RESTART", "a restart message", error))?;
+        self.actions.push_back(Action::Told { from, restart });
+        Ok(())
+    }
+
+    /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
+    /// and receives that wait for another one wait in vain.
+    pub fn farewell(&mut self, from: u32) {
+        if !self.policy.logs() || self.peers[from as usize].is_silent {
+            return;
+        }
+        self.peers[from as usize].is_silent = true;
+        self.last_gone = Some(from);
+        let error = self.silence(from);
+        for request in self.matcher.fail(from) {
+            self.fail(request, error.clone());
+        }
+    }
+
+    /// The name of an inflow's message.
+    pub fn inflow_name(from: u32, inflow: &Inflow) -> Name {
+        Name { source: from, context: inflow.context, seq: inflow.seq }
+    }
+
+    /// Whether the message that this request receives is here in part, and comes again: then there is
+    /// nothing to fetch.
+    pub fn comes_again(&mut self, request: u32) -> bool {
+        let Some(log) = self.policy.log_mut() else { return false };
+        let slot = self.requests.get(request);
+        let Some(name) = slot.record.name(slot.peer) else { return false };
+        match log.partial.get_mut(&name) {
+            Some(landing) => {
+                *landing = Landing::Request(request);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn changed(before: u64, now: u64) -> Fault {
+    broken(
+        "length of a message that is sent again",
+        format!("{before}, as before: a program must be determined by its messages"),
+        now,
+    )
+}
+
+impl<H: Host> Logging<H> {
+    /// The bytes of a message that is here in part go to this request from now on.
+    pub fn redirect(&mut self, env: &Envelope, request: u32) {
+        if let Some(landing) = self.partial.get_mut(&name(env)) {
+            *landing = Landing::Request(request);
+        }
+    }
+}

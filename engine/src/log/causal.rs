@@ -1,0 +1,142 @@
+//! Causal logging (`docs/logging.md`, section 13): what is sent is preceded by the events that it may
+//! depend on and that are not known to be stable (*determinant-before-effect*).
+
+use super::Logging;
+use super::events::Events;
+use super::host::{EventSink, Host, ReplayedEvents};
+use crate::Engine;
+use crate::core::{Core, broken};
+use crate::kind;
+use crate::policy::Policy;
+use crate::{Dest, Rank};
+use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
+use taffrail_logging::causal::{Counters, DETERMINANT};
+use taffrail_logging::{Causal, Clocked};
+
+/// What a rank knows at its start: its own events before that, as far as they are not stable.
+pub(crate) fn open<R: ReplayedEvents>(
+    me: Rank,
+    ranks: u32,
+    events: &Events<impl EventSink>,
+    replayed: &R,
+) -> Causal {
+    let mut causal = Causal::new(me, ranks, events.capacity());
+    let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
+    for &(rank, clock) in &stable {
+        causal.stable(rank, clock);
+    }
+    replayed.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
+    causal
+}
+
+impl<H: Host> Logging<H> {
+    /// Whether what is sent is preceded by determinants.
+    #[inline]
+    pub fn is_causal(&self) -> bool {
+        self.causal.is_some()
+    }
+
+    /// An event was written. Apart, so that it is not in memory where logging is not causal.
+    #[inline(never)]
+    pub(crate) fn wrote(&mut self, event: Clocked) {
+        if let Some(causal) = &mut self.causal {
+            causal.wrote(&event);
+        }
+    }
+
+    /// The next determinants that a peer has to be sent now, `most` bytes of them at the most. `false`
+    /// when there are none.
+    fn determinants_for(&mut self, to: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
+        let Some(causal) = &mut self.causal else { return false };
+        // Who is away is sent all of them when it is back, before anything that depends on them.
+        if !causal.has_news_for(to) || to == self.me || self.links[to as usize].away {
+            return false;
+        }
+        for (rank, clock) in self.events.acknowledged() {
+            causal.stable(rank, clock);
+        }
+        causal.piggyback(to, most, bytes)
+    }
+
+    /// A peer has died, or is there again.
+    pub(crate) fn forget_what_it_has(&mut self, peer: Rank) {
+        if let Some(causal) = &mut self.causal {
+            causal.lost(peer);
+        }
+    }
+
+    /// What was created and sent, in causal logging.
+    pub fn counters(&self) -> Option<Counters> {
+        self.causal.as_deref().map(Causal::counters)
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// A message is about to be sent to a peer, or to be queued for it.
+    #[inline(never)]
+    pub(crate) fn precede_message(&mut self, to: Rank) {
+        let Some(log) = self.core.policy.log_mut() else { return };
+        if to != log.me
+            && let Some(causal) = &mut log.causal
+        {
+            causal.count_message();
+            self.precede(to);
+        }
+    }
+
+    /// Sends a short message to a rank of another set at once, behind what must go before it. `false` when
+    /// something stands in its way, or nothing must go before messages.
+    #[inline(never)]
+    pub(crate) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
+        let Some(log) = self.core.policy.log() else { return false };
+        if !log.is_causal() || !log.outbound.is_ready(to.rank) {
+            return false;
+        }
+        self.precede(to.rank);
+        let Engine { fabric, core, .. } = self;
+        let (peer, Some(log)) = (&core.peers[to.rank as usize], core.policy.log_mut()) else {
+            return false;
+        };
+        let sent = log.send_short(fabric, core.immediate, peer, to, source, len);
+        if let (true, Some(causal)) = (sent, &mut log.causal) {
+            causal.count_message();
+        }
+        sent
+    }
+
+    /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
+    pub fn precede(&mut self, to: Rank) {
+        let most = self.sizes.piece.max(DETERMINANT);
+        let Some(log) = self.core.policy.log_mut() else { return };
+        let mut bytes = std::mem::take(&mut log.frame);
+        while let Some(log) = self.core.policy.log_mut()
+            && log.determinants_for(to, most, &mut bytes)
+        {
+            self.post_frame(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
+        }
+        self.core
+            .policy
+            .log_mut()
+            .into_iter()
+            .for_each(|log| log.frame = std::mem::take(&mut bytes));
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// Determinants have come.
+    ///
+    /// # Errors
+    /// When no peer that keeps the protocol sends these.
+    pub fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
+        let causal = self.policy.log_mut().and_then(|log| log.causal.as_mut());
+        let Some(causal) = causal else {
+            return Err(broken(
+                "kind",
+                "1..=17 or 19, since logging is not causal",
+                kind::DETERMINANTS,
+            ));
+        };
+        let told = causal.received(from, &payload.to_vec());
+        told.map_err(|error| broken("DETERMINANTS", "those of a rank in their order", error))
+    }
+}

@@ -1,0 +1,270 @@
+//! Checkpoints: taken, gone on from, and what others drop because of them (`docs/logging.md`, section 14;
+//! MPICH-V2, section 4.6).
+
+use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
+use super::{Logging, pages};
+use crate::Engine;
+use crate::kind;
+use crate::peer::Queued;
+use crate::policy::Policy;
+use crate::request::{ANY, Slot, Stage};
+use crate::{Error, Rank};
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use taffrail_fabric::words::counted;
+use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
+use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
+
+/// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
+/// them in one frame.
+const MOST_MISSING: usize = 8192;
+
+impl<H: Host> Logging<H> {
+    /// What this rank goes on from, if it goes on from a checkpoint: once.
+    pub fn take_restored(&mut self) -> Option<Vec<u8>> {
+        self.restored.take()
+    }
+
+    /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
+    /// `inline` bytes are short ones, and longer ones leave in pieces.
+    pub(crate) fn take_over(
+        &mut self,
+        memory: &mut impl SendMemory,
+        rank: Rank,
+        table: &[u8],
+        previous: &H::Previous,
+        (inline, piece): (usize, usize),
+    ) -> Result<(), Error> {
+        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
+        let entries = pages::messages(table, |at, into| previous.read(at, into));
+        let entries = entries.ok_or_else(damaged)?.map_err(not_read)?;
+        let mut bytes = Vec::new();
+        for Entry { context, seq, payload: kept } in entries {
+            bytes.resize(kept.len(), 0);
+            if !previous.read(kept.at + kept.prefix() as u64, &mut bytes).map_err(not_read)? {
+                continue;
+            }
+            if self.fills_page(rank) {
+                self.write_page(memory, rank)?;
+            }
+            if self.payload_log.fits_at_once(bytes.len()) {
+                self.payload_log.prepare(memory, bytes.len(), piece)?;
+            }
+            let is_short = bytes.len() <= inline;
+            let payload = self.payload_log.write_again(memory, &kept, &bytes, is_short)?;
+            self.outbound.keep(rank, Entry { context, seq, payload });
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
+    pub fn begin_checkpoint(&mut self) -> Result<bool, Error> {
+        let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
+        // Who goes on from here has been told of nothing.
+        log.poll_state.forget_drained();
+        if log.checkpoints.is_none() {
+            return Err(Error::NotLogged {
+                what: "a checkpoint of a rank whose set has other members, or with causal logging,",
+                remedy: "start the job with --logging pessimistic --sets rank",
+            });
+        }
+        // What the replay has answered too early is an event that has not happened yet.
+        if log.replaying || log.pending_answer.is_some() {
+            return Ok(false);
+        }
+        // What this rank has sent to itself is here then, or waits for a turn of its own.
+        self.turn();
+        self.check_nothing_is_under_way()?;
+        self.collect_what_waits();
+        self.log().before_send();
+        Ok(true)
+    }
+
+    /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
+    /// behind them.
+    pub fn is_all_stable(&self) -> bool {
+        self.core.policy.log().is_none_or(|log| log.events.are_all_stable())
+    }
+
+    /// Writes a checkpoint that was begun, when all events are stable.
+    #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
+    pub fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
+        let position = self.position()?;
+        let log = self.log();
+        let incarnation = log.incarnation;
+        let store = log.checkpoints.as_mut().expect("it was begun");
+        let number = store.save(incarnation, &position.encode(), state);
+        let number = number.map_err(|error| not_written(&error))?;
+        tracing::debug!(number, clock = position.clock, "checkpoint taken");
+        for (rank, side) in (0..).zip(position.sides) {
+            let log = self.log();
+            if !log.is_fellow(rank) && !log.links[rank as usize].away {
+                let restart =
+                    Restart { turn: Turn::Committed, incarnation, received: side.received };
+                let head = Head { kind: kind::RESTART, ..Head::default() };
+                self.post_frame(rank, head, &restart.encode());
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::Pending`], which names what is.
+    fn check_nothing_is_under_way(&mut self) -> Result<(), Error> {
+        let requests = &self.core.requests;
+        let is_own = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.detached);
+        let open = requests.under_way().find(|(_, slot)| !is_own(slot));
+        let what = match open.or_else(|| requests.over().next()) {
+            Some((_, slot)) if slot.stage.is_over() => {
+                Some("an operation is over and its result was not taken".to_owned())
+            }
+            Some((_, slot)) => {
+                let what = match slot.stage {
+                    Stage::Posted | Stage::Arriving | Stage::Cleared | Stage::Reading => {
+                        "a receive"
+                    }
+                    _ => "a send, get or put",
+                };
+                let peer = match slot.peer {
+                    ANY => "any rank".to_owned(),
+                    rank => format!("rank {rank}"),
+                };
+                Some(format!("{what} with {peer}"))
+            }
+            None if self.core.matcher.claimed().next().is_some() => {
+                Some("a message is claimed and not received".to_owned())
+            }
+            None if !self.has_all_of_itself() => {
+                Some("a message of this rank to itself is not received".to_owned())
+            }
+            None if !self.loans.is_empty() => Some("a loan is out".to_owned()),
+            None => None,
+        };
+        what.map_or(Ok(()), |what| Err(Error::Pending { what }))
+    }
+
+    /// Whether this rank has received all that it has sent to itself.
+    fn has_all_of_itself(&self) -> bool {
+        let Some(log) = self.core.policy.log() else { return true };
+        let (me, expected) = (log.me, &log.inbound.expected);
+        let mut sent = self.channels.numbers(me);
+        self.core.matcher.unexpected_from(me).next().is_none()
+            && sent.all(|(context, next)| expected.next(me, context) == next)
+    }
+
+    /// Where this rank is.
+    fn position(&mut self) -> Result<Position, Error> {
+        let log = self.log();
+        let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
+        let serial = self.core.requests.serial();
+        let sides = (0..self.size()).map(|rank| self.side(rank)).collect::<Result<_, _>>()?;
+        Ok(Position { clock, posts, serial, sides })
+    }
+
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    fn side(&self, rank: Rank) -> Result<Side, Error> {
+        let log = self.core.policy.log().expect("only called when messages are logged");
+        let channels: Vec<(u16, u32)> = log.inbound.expected.channels(rank).collect();
+        if rank == log.me {
+            let next = self.channels.numbers(rank).collect();
+            let received = Received { channels, missing: Vec::new() };
+            return Ok(Side { received, next, log: Vec::new() });
+        }
+        let unreceived = self.core.matcher.unexpected_from(rank);
+        let unreceived = unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq));
+        // Some of it may still lie ahead of the checkpoint that this process went on from.
+        let absent = log.inbound.missing(rank).map(|name| (name.context, name.seq));
+        let missing = BTreeSet::from_iter(unreceived.chain(absent));
+        let missing: Vec<(u16, u32)> = missing.into_iter().collect();
+        if missing.len() + channels.len() > MOST_MISSING {
+            let what = format!("unreceived of rank {rank}: {}", counted(missing.len(), "message"));
+            return Err(Error::Pending { what });
+        }
+        let next = log.outbound.numbers(rank).to_vec();
+        Ok(Side { received: Received { channels, missing }, next, log: log.table(rank) })
+    }
+
+    /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with
+    /// the others.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it
+    /// does not fit.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
+        let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
+        log.recorder = Recorder::going_on(log.replay.clock(), position.posts);
+        self.core.requests.count_from(position.serial);
+        for (rank, side) in (0..).zip(position.sides) {
+            let Received { channels, missing } = side.received;
+            let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
+            for (context, seq) in channels {
+                log.inbound.expected.set(rank, context, seq);
+            }
+            for (context, seq) in missing {
+                log.inbound.lies_ahead(Name { source: rank, context, seq });
+            }
+            if rank == log.me {
+                for (context, seq) in side.next {
+                    self.channels.set(rank, context, seq);
+                }
+                continue;
+            }
+            log.outbound.go_on(rank, side.next);
+            let Engine { fabric, core, sizes, .. } = self;
+            let Some(log) = core.policy.log_mut() else { return Ok(()) };
+            let inline = fabric.limits(fabric.me()).inline;
+            log.take_over(fabric, rank, &side.log, &previous, (inline, sizes.piece))?;
+        }
+        Ok(())
+    }
+
+    /// Drops what could not be dropped when it was told.
+    fn collect_what_waits(&mut self) {
+        for rank in 0..self.size() {
+            if let Some(committed) = self.log().links[rank as usize].committed.take() {
+                self.collect(rank, committed);
+            }
+        }
+    }
+
+    /// A peer has a checkpoint, and will not ask again for what that covers.
+    pub(crate) fn collect(&mut self, rank: Rank, committed: Received) {
+        let peer = &self.core.peers[rank as usize];
+        let waits = peer.frames().any(|frame| !matches!(frame, Queued::Small { .. }));
+        // What is on its way is read from where it is.
+        let is_sent = |slot: &Slot| {
+            slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())
+        };
+        if waits || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
+            self.log().links[rank as usize].committed = Some(committed);
+            return;
+        }
+        let Engine { fabric, core, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return };
+        if let Err(error) = log.drop_covered(fabric, rank, &committed) {
+            P::Host::warn(&format!(
+                "rank {}: what rank {rank} does not need any more stays in the log: {error}",
+                log.me
+            ));
+        }
+    }
+}
+
+/// The error of a checkpoint that its file did not take.
+#[cold]
+fn not_written(error: &CheckpointError) -> Error {
+    Error::Memory(MemoryError::Refused {
+        what: "the checkpoint",
+        why: error.to_string(),
+        remedy: "make it smaller, or leave the job more memory: checkpoints are kept in memory",
+    })
+}
+
+/// The error of a log that the process before has left, and that a checkpoint refers to.
+#[cold]
+fn not_read(error: PreviousLogError) -> Error {
+    Error::Setup(error.to_string())
+}

@@ -1,0 +1,124 @@
+//! The events of this rank: which are written, and which are stable.
+
+use super::host::{EventSink, FellowEvents};
+use crate::Rank;
+use taffrail_logging::causal::Counters;
+use taffrail_logging::{Clocked, Gate, Ticket};
+
+/// The events of the set, and its gate.
+#[repr(C)]
+pub struct Events<S> {
+    // First, and its beginning first of all: each event needs it.
+    sink: S,
+    me: Rank,
+    /// Where messages wait until what is written is stable, and it is not at once. This rank is its first member, and
+    /// the others follow in the order of [`EventSink::fellows`].
+    gate: Option<Gate>,
+}
+
+impl<S: EventSink> Events<S> {
+    pub(crate) fn new(sink: S, me: Rank, gated: bool) -> Self {
+        let gate = gated.then(|| Gate::new(1 + sink.fellows().len()));
+        Events { sink, me, gate }
+    }
+
+    /// Whether anything may have to wait for its events.
+    pub fn has_gate(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// Writes an event. Waits while the event logger is behind.
+    #[inline(always)]
+    pub fn write(&mut self, event: Clocked) {
+        if let Ok(clock) = self.sink.push(&event.event) {
+            debug_assert_eq!(clock, event.clock);
+            return;
+        }
+        self.write_slowly(event);
+    }
+
+    /// Gets ready for the event that is expected next, after so many polls, with these flags.
+    #[inline]
+    pub fn prepare(&mut self, polls: u32, flags: u8) {
+        self.sink.prepare(polls, flags);
+    }
+
+    #[cold]
+    fn write_slowly(&mut self, event: Clocked) {
+        while self.sink.push(&event.event).is_err() {
+            self.sink.wait_for_room();
+        }
+    }
+
+    /// Says that this rank is done with all others, at these incarnations, which are added up.
+    pub fn leave(&mut self, incarnations: u64) {
+        self.sink.leave(incarnations);
+    }
+
+    /// Tells what was sent with the messages of this rank.
+    pub fn tell(&mut self, sent: &Counters) {
+        self.sink.tell(sent);
+    }
+
+    /// The clock of the last event.
+    pub fn written(&self) -> u64 {
+        self.sink.written()
+    }
+
+    /// The clock of the last event that is stable.
+    pub fn stable(&self) -> u64 {
+        self.sink.stable()
+    }
+
+    /// Whether all that this rank has written is stable.
+    pub fn are_all_stable(&self) -> bool {
+        self.gate.is_none() || self.stable() >= self.written()
+    }
+
+    /// What a message that is sent now has to wait for.
+    #[inline]
+    pub fn ticket(&mut self) -> Ticket {
+        match self.gate {
+            None => Ticket::default(),
+            Some(_) => self.look(),
+        }
+    }
+
+    #[inline(never)]
+    fn look(&mut self) -> Ticket {
+        self.refresh();
+        self.gate.as_ref().map_or_else(Ticket::default, Gate::ticket)
+    }
+
+    /// Whether a message may leave (*stable-before-escape*).
+    pub fn is_open(&mut self, ticket: &Ticket) -> bool {
+        if ticket.is_free() {
+            return true;
+        }
+        self.refresh();
+        self.gate.as_ref().is_none_or(|gate| gate.is_open(ticket))
+    }
+
+    fn refresh(&mut self) {
+        let Events { sink, gate: Some(gate), .. } = self else { return };
+        gate.written(0, sink.written());
+        gate.stable(0, sink.stable());
+        for (member, fellow) in (1..).zip(sink.fellows()) {
+            gate.written(member, fellow.written());
+            gate.stable(member, fellow.stable());
+        }
+    }
+
+    /// Up to which clock the event logger has the events of each member of the set, whatever they are
+    /// to survive. This rank is the first.
+    pub fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
+        let fellows = self.sink.fellows().iter();
+        let fellows = fellows.map(|fellow| (fellow.rank(), fellow.acknowledged()));
+        std::iter::once((self.me, self.sink.acknowledged())).chain(fellows)
+    }
+
+    /// No rank has more events than this that the event logger does not have.
+    pub fn capacity(&self) -> u64 {
+        self.sink.capacity()
+    }
+}

@@ -1,0 +1,68 @@
+//! The gate: every frame that leaves the set, and on which a peer's program goes on, waits here for the events
+//! that it may depend on (*stable-before-escape*, *every-frame-that-frees*; `docs/logging.md`, section 2).
+//!
+//! A frame is given its ticket when it is made, and the gate is asked in one place, when the frame is the next
+//! of its peer's queue.
+
+use super::Logging;
+use super::host::Host;
+use crate::Engine;
+use crate::Rank;
+use crate::kind;
+use crate::policy::Policy;
+use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_logging::Ticket;
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// What a control frame has to wait for. `None` when it is not to be sent at all, since its peer died: the
+    /// next incarnation asks again. In causal logging nothing waits, and determinants go before the frame.
+    pub fn gate_ticket(&mut self, to: Rank, kind: u8) -> Option<Ticket> {
+        match self.core.policy.log_mut() {
+            Some(log) if kind::frees(kind) => {
+                // Its peer's program goes on, as it does with a message.
+                log.before_send();
+                if log.is_causal() {
+                    self.precede(to);
+                    return Some(Ticket::default());
+                }
+                let ticket = log.ticket_to(to);
+                if ticket.is_free() {
+                    return Some(ticket);
+                }
+                // What is being timed would include the time at the gate.
+                self.core.peers[to as usize].timed = None;
+                let away = self.core.policy.log().is_some_and(|log| log.is_away(to));
+                (!away).then_some(ticket)
+            }
+            _ => Some(Ticket::default()),
+        }
+    }
+
+    /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
+    pub fn passes_gate(&mut self, to: Rank) -> bool {
+        if !self.core.policy.logs() {
+            return true;
+        }
+        loop {
+            let core = &mut self.core;
+            let Some(front) = core.peers[to as usize].front() else { return true };
+            if !front.ticket.is_free() {
+                if core.policy.log_mut().is_some_and(|log| !log.events.is_open(&front.ticket)) {
+                    return false;
+                }
+                // An open gate stays open: the rest of a long message does not ask again.
+                front.ticket = Ticket::default();
+            }
+            if !self.open_page(to) {
+                return true;
+            }
+        }
+    }
+}
+
+impl<H: Host> Logging<H> {
+    /// What a frame that is made now has to wait for: nothing within the set.
+    fn ticket_to(&mut self, to: Rank) -> Ticket {
+        if self.is_fellow(to) { Ticket::default() } else { self.events.ticket() }
+    }
+}

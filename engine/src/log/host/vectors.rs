@@ -1,0 +1,282 @@
+//! A host of vectors, for tests: what it keeps can be seen, and what it refuses is chosen.
+
+use super::{
+    CheckpointError, CheckpointStore, EventSink, FellowEvents, Host, PreviousLog, PreviousLogError,
+    ReplayedEvents, SpillError, SpillStore,
+};
+use crate::Rank;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::io::{Error, ErrorKind, IoSlice};
+use std::ptr::NonNull;
+use taffrail_logging::causal::Counters;
+use taffrail_logging::store::Full;
+use taffrail_logging::{Clocked, Event};
+
+/// The host of a test.
+#[derive(Debug)]
+pub struct Vectors;
+
+impl Host for Vectors {
+    type Events = EventVec;
+    type Replayed = ReplayedVec;
+    type Spill = SpillMap;
+    type Previous = PreviousVec;
+    type Checkpoints = CheckpointVec;
+
+    fn end_process(why: &str) -> ! {
+        panic!("the process ends: {why}")
+    }
+
+    fn warn(what: &str) {
+        println!("{what}");
+    }
+}
+
+/// Events, of which the event logger has taken the first.
+#[derive(Debug, Default)]
+pub struct EventVec {
+    pub events: Vec<Event>,
+    /// Events that the event logger has.
+    pub taken: u64,
+    /// Events that it may be behind.
+    pub capacity: u64,
+    /// Written events are stable at once.
+    pub stable_at_once: bool,
+    pub fellows: Vec<FellowClocks>,
+    pub left: Option<u64>,
+}
+
+/// The clocks of another member of the set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FellowClocks {
+    pub rank: Rank,
+    pub written: u64,
+    pub stable: u64,
+}
+
+impl EventSink for EventVec {
+    type Fellow = FellowClocks;
+
+    fn push(&mut self, event: &Event) -> Result<u64, Full> {
+        if self.written() - self.taken >= self.capacity {
+            return Err(Full);
+        }
+        self.events.push(*event);
+        Ok(self.written())
+    }
+
+    fn wait_for_room(&mut self) {
+        panic!("nobody takes events of a full vector");
+    }
+
+    fn prepare(&mut self, _: u32, _: u8) {}
+
+    fn written(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn stable(&self) -> u64 {
+        if self.stable_at_once { self.written() } else { self.taken }
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.taken
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn leave(&mut self, incarnations: u64) {
+        self.left = Some(incarnations);
+    }
+
+    fn tell(&mut self, _: &Counters) {}
+
+    fn fellows(&self) -> &[FellowClocks] {
+        &self.fellows
+    }
+}
+
+impl FellowEvents for FellowClocks {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn stable(&self) -> u64 {
+        self.stable
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.stable
+    }
+}
+
+/// Events of earlier incarnations.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
+
+impl Iterator for ReplayedVec {
+    type Item = Clocked;
+
+    fn next(&mut self) -> Option<Clocked> {
+        self.0.pop_front()
+    }
+}
+
+impl ReplayedEvents for ReplayedVec {
+    fn behind(mut self, clock: u64) -> Self {
+        self.0.retain(|event| event.clock > clock);
+        self
+    }
+}
+
+/// Spilled segments, each at its place. As a kernel may, it reads the bytes of a write when the write ends.
+#[derive(Debug)]
+pub struct SpillMap {
+    pub segments: RefCell<FxHashMap<u64, Vec<u8>>>,
+    under_way: Vec<(usize, u64, NonNull<[u8]>)>,
+    begun: usize,
+    /// Writes that may be under way at once.
+    pub at_once: usize,
+    /// Of how many writes that end one fails, and for want of room: 0 for none.
+    pub fails_each: usize,
+    /// No write can begin.
+    pub refuses: bool,
+    /// Nothing can be read.
+    pub is_unreadable: bool,
+    /// The segment of the log that each segment of the memory has.
+    pub in_memory: RefCell<FxHashMap<u32, u64>>,
+    /// Segments of the log that were written whole.
+    pub spilled: RefCell<Vec<u64>>,
+}
+
+impl Default for SpillMap {
+    fn default() -> Self {
+        SpillMap {
+            segments: RefCell::default(),
+            under_way: Vec::new(),
+            begun: 0,
+            at_once: 5,
+            fails_each: 0,
+            refuses: false,
+            is_unreadable: false,
+            in_memory: RefCell::default(),
+            spilled: RefCell::default(),
+        }
+    }
+}
+
+impl SpillStore for SpillMap {
+    unsafe fn begin(&mut self, place: u64, bytes: &[u8]) -> Result<Option<usize>, SpillError> {
+        if self.refuses {
+            return Err(SpillError::Write(ErrorKind::StorageFull.into()));
+        }
+        if self.under_way.len() >= self.at_once {
+            return Ok(None);
+        }
+        self.begun += 1;
+        self.under_way.push((self.begun, place, NonNull::from(bytes)));
+        Ok(Some(self.begun))
+    }
+
+    /// Without waiting, half of the writes end, the last ones first.
+    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
+        let stay = if wait { 0 } else { self.under_way.len().div_ceil(2) };
+        let mut ended = Vec::new();
+        for (write, place, bytes) in self.under_way.drain(stay..).rev() {
+            if self.fails_each > 0 && write % self.fails_each == 0 {
+                ended.push((write, Err(SpillError::Write(ErrorKind::StorageFull.into()))));
+                continue;
+            }
+            // SAFETY: the promise of whoever began the write.
+            let bytes = unsafe { bytes.as_ref() }.to_vec();
+            self.segments.borrow_mut().insert(place, bytes);
+            ended.push((write, Ok(())));
+        }
+        ended
+    }
+
+    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
+        let segments = self.segments.borrow();
+        let found = segments.iter().find_map(|(&begin, bytes)| {
+            let at = place.checked_sub(begin)? as usize;
+            bytes.get(at..at + into.len())
+        });
+        match found.filter(|_| !self.is_unreadable) {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => return Err(SpillError::Read(ErrorKind::UnexpectedEof.into())),
+        }
+        Ok(())
+    }
+
+    fn forget(&self, place: u64, _: u64) -> Result<(), SpillError> {
+        self.segments.borrow_mut().remove(&place);
+        Ok(())
+    }
+
+    fn is_in_memory(&self, memory: u32, number: u64) {
+        self.in_memory.borrow_mut().insert(memory, number);
+    }
+
+    fn left_memory(&self, memory: u32) {
+        self.in_memory.borrow_mut().remove(&memory);
+    }
+
+    fn is_spilled(&self, number: u64, is: bool) -> Result<(), SpillError> {
+        let mut spilled = self.spilled.borrow_mut();
+        spilled.retain(|other| *other != number);
+        if is {
+            spilled.push(number);
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a payload log, of which some were given up, and some cannot be read.
+#[derive(Debug, Default)]
+pub struct PreviousVec {
+    pub bytes: Vec<u8>,
+    /// From here on they were given up.
+    pub given_up: Option<u64>,
+}
+
+impl PreviousLog for PreviousVec {
+    fn read(&self, place: u64, into: &mut [u8]) -> Result<bool, PreviousLogError> {
+        if self.given_up.is_some_and(|from| place >= from) {
+            return Ok(false);
+        }
+        let bytes = self.bytes.get(place as usize..place as usize + into.len());
+        let torn = || PreviousLogError(Error::from(ErrorKind::UnexpectedEof));
+        into.copy_from_slice(bytes.ok_or_else(torn)?);
+        Ok(true)
+    }
+}
+
+/// Checkpoints: incarnation, position and state of each.
+#[derive(Debug, Default)]
+pub struct CheckpointVec {
+    pub saved: Vec<(u32, Vec<u8>, Vec<u8>)>,
+    pub is_full: bool,
+}
+
+impl CheckpointStore for CheckpointVec {
+    fn save(
+        &mut self,
+        incarnation: u32,
+        position: &[u8],
+        state: &[IoSlice<'_>],
+    ) -> Result<u64, CheckpointError> {
+        if self.is_full {
+            return Err(CheckpointError(ErrorKind::StorageFull.into()));
+        }
+        let state = state.iter().flat_map(|part| part.iter().copied()).collect();
+        self.saved.push((incarnation, position.to_vec(), state));
+        Ok(self.saved.len() as u64)
+    }
+}

@@ -1,0 +1,237 @@
+//! Message logging: what the engine does more when its rank may be started again
+//! (`docs/logging.md`; Bouteiller et al., MPICH-V2, and the correlated sets of Euro-Par'11).
+//!
+//! The state machines are those of `taffrail-logging`; here they are put together with the matcher,
+//! the requests and the fabric. From the top:
+//!
+//! - [`nondeterminism`]: what the program asks, and what chance decides of it;
+//! - [`completion_poll`]: the same of polls for operations that are over;
+//! - [`multi_replay`]: multi-receives that are replayed;
+//! - [`send`]: what leaves for other sets: copied to the [`payload_log`], and sent; [`resend`]: what leaves from there;
+//! - [`syncs`]: messages whose sends wait to hear of a match;
+//! - [`pages`]: the table of what has left, on the payload log as well;
+//! - [`arrival`]: what comes, and what of it a replay keeps;
+//! - [`peers`]: ranks that die and come back, and the end of the program;
+//! - [`checkpoint`]: from where a rank goes on, and what others need not keep then;
+//! - [`events`]: where events are written, and which are stable; [`gate`]: what leaves the set waits for them;
+//! - [`causal`]: events that travel with the messages that depend on them;
+//! - [`host`]: the outside, behind traits: the log opens no files, and maps no memory.
+
+mod arrival;
+mod causal;
+mod checkpoint;
+mod cold;
+mod completion_poll;
+mod events;
+mod gate;
+pub mod host;
+mod long_message;
+mod multi_replay;
+pub mod nondeterminism;
+mod pages;
+mod payload_log;
+mod peers;
+mod recv_record;
+mod resend;
+mod send;
+mod syncs;
+#[cfg(test)]
+mod tests;
+
+pub use pages::Resend;
+pub use payload_log::LogEntry;
+pub use recv_record::RecvRecord;
+pub use resend::LoggedSend;
+
+use super::peer::Landing;
+use crate::{Error, Rank};
+use completion_poll::{PollState, Recheck};
+use events::Events;
+use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
+use multi_replay::MultiReplay;
+use pages::Pages;
+use payload_log::PayloadLog;
+use rustc_hash::FxHashMap;
+use taffrail_fabric::words::counted;
+use taffrail_logging::{
+    Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
+};
+use taffrail_matching::MessageId;
+
+/// What is logged of this rank, and what is replayed to it. What most messages need stands in front, in two
+/// lines: a rank that waits gives the processor away, and others use its caches meanwhile.
+#[repr(C, align(64))]
+pub struct Logging<H: Host> {
+    /// There is something left of the replay.
+    pub(crate) replaying: bool,
+    /// Completion-queue state after the last poll.
+    pub poll_state: PollState,
+    recheck: Recheck,
+    all_events: bool,
+    /// What leaves waits for no events, and takes none with it.
+    departs_freely: bool,
+    /// All ranks are of one set.
+    has_fellows_only: bool,
+    me: Rank,
+    pub incarnation: u32,
+    recorder: Recorder,
+    /// What the replay has answered to the poll that waits now.
+    pending_answer: Option<Answer>,
+    /// In causal logging, the events that messages depend on and that are not stable.
+    causal: Option<Box<Causal>>,
+    events: Events<H::Events>,
+    /// The correlated set of each rank.
+    sets: Vec<u32>,
+    links: Vec<Link>,
+    replay: Replay<H::Replayed>,
+    outbound: Outbound<LogEntry>,
+    pub(crate) inbound: Inbound,
+    /// Room for the bytes of some of the events in [`causal`](Self::causal).
+    frame: Vec<u8>,
+    payload_log: PayloadLog<H::Spill>,
+    pages: Pages,
+    /// Messages that are here and that the replay gives to a receive or claim still to come.
+    reserved: FxHashMap<Name, MessageId>,
+    /// Receives whose message, by the replay, is still to come.
+    awaited: FxHashMap<Name, u32>,
+    /// Multi-receives that, by the replay, are still to get messages.
+    multi_replays: FxHashMap<u32, MultiReplay>,
+    /// Messages that are here in part, and whose sender died: where its next incarnation's go.
+    partial: FxHashMap<Name, Landing>,
+    /// The requests of synchronous messages.
+    syncs: FxHashMap<(Rank, u16, u32), u64>,
+    /// Where checkpoints are kept, if this rank can take any.
+    checkpoints: Option<H::Checkpoints>,
+    /// What this process goes on from, until it does.
+    going_on: Option<(Position, H::Previous)>,
+    /// The state of the program there, until it asks for it.
+    restored: Option<Vec<u8>>,
+}
+
+/// The connection with a peer.
+#[derive(Clone, Default)]
+struct Link {
+    /// It died, and has not come back.
+    away: bool,
+    /// We have started again, and have not heard yet what this peer has of us.
+    is_first: bool,
+    /// It is of our set.
+    fellow: bool,
+    /// What its last checkpoint covers, if that is still to be dropped.
+    committed: Option<Received>,
+}
+
+impl<H: Host> Logging<H> {
+    /// The log of a rank that starts, for the first time or again, in segments of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when the events that are to be replayed are no history of a rank.
+    pub fn open(
+        config: &LoggingConfig,
+        parts: LogParts<H>,
+        me: Rank,
+        segment: usize,
+    ) -> Result<Self, Error> {
+        let LoggingConfig { causal, all_events, ref sets, incarnation, memory } = *config;
+        let LogParts { events, gated, replayed, spill, checkpoints, restart } = parts;
+        let events = Events::new(events, me, gated);
+        let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
+        let causal = causal.then(|| Box::new(causal::open(me, ranks, &events, &replayed)));
+        let (going_on, restored) = restart
+            .map(|RestartPoint { position, state, previous }| ((position, previous), state))
+            .unzip();
+        let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
+        let replay = Replay::new(clock, replayed.behind(clock))
+            .map_err(|error| Error::Setup(error.to_string()))?;
+        let first = incarnation == 0;
+        if !first {
+            let events = replay.clock() - clock;
+            tracing::info!(incarnation, events, "started again: replaying");
+        }
+        Ok(Logging {
+            me,
+            incarnation,
+            sets: sets.clone(),
+            all_events,
+            departs_freely: causal.is_none() && !events.has_gate(),
+            has_fellows_only: sets.iter().all(|&set| set == mine),
+            recorder: Recorder::after(replay.clock()),
+            replaying: !replay.is_over(),
+            replay,
+            poll_state: PollState::default(),
+            recheck: Recheck::default(),
+            pending_answer: None,
+            outbound: Outbound::new(ranks, first),
+            inbound: Inbound::new(ranks),
+            events,
+            causal,
+            frame: Vec::new(),
+            payload_log: PayloadLog::new(segment, memory, spill),
+            checkpoints,
+            going_on,
+            restored,
+            pages: vec![Vec::new(); sets.len()],
+            reserved: FxHashMap::default(),
+            awaited: FxHashMap::default(),
+            multi_replays: FxHashMap::default(),
+            partial: FxHashMap::default(),
+            syncs: FxHashMap::default(),
+            links: (sets.iter())
+                .map(|set| Link { is_first: !first, fellow: *set == mine, ..Link::default() })
+                .collect(),
+        })
+    }
+
+    /// Whether a rank is of this rank's set: what is sent to it is not kept.
+    #[inline]
+    pub fn is_fellow(&self, rank: Rank) -> bool {
+        self.has_fellows_only || self.links[rank as usize].fellow
+    }
+
+    /// The set of a rank.
+    pub fn set(&self, rank: Rank) -> u32 {
+        self.sets[rank as usize]
+    }
+
+    /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who
+    /// has something to answer has not.
+    #[inline]
+    pub fn prepare_event(&mut self, flags: u8) {
+        self.events.prepare(self.recorder.polls(), flags);
+    }
+
+    #[inline(always)]
+    fn write(&mut self, event: Clocked) {
+        self.events.write(event);
+        if self.causal.is_some() {
+            self.wrote(event);
+        }
+    }
+
+    /// Whether a rank was killed, and is still to start again.
+    pub fn is_away(&self, rank: Rank) -> bool {
+        self.links[rank as usize].away
+    }
+
+    /// What logging has to do with a wait.
+    pub fn waiting(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if self.replaying {
+            let (all, left) = (self.replay.clock(), self.replay.events_left());
+            let done = all.saturating_sub(left);
+            let awaited = counted(self.awaited.len() as u64, "message");
+            parts.push(format!(
+                "it was killed and repeats what it did before: {done} of {all} events are done, and \
+                 {awaited} must come again"
+            ));
+        }
+        if !self.events.are_all_stable() {
+            let (written, stable) = (self.events.written(), self.events.stable());
+            parts.push(format!(
+                "what it sends waits for the event logger, which has stored {stable} of its {written} \
+                 events"
+            ));
+        }
+        parts
+    }
+}

@@ -1,0 +1,271 @@
+//! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
+//! says.
+
+use super::Logging;
+use super::host::Host;
+use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
+use crate::Engine;
+use crate::call::{Operation, Outcome};
+use crate::core::Core;
+use crate::policy::Policy;
+use crate::policy::calls::{Calls, Decision};
+use crate::request::{Requests, Stage};
+use crate::{Error, Pattern, Rank, Request};
+use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_logging::{Answer, Name, RecvOutcome};
+use taffrail_matching::{Envelope, MessageId};
+
+#[inline]
+pub fn name(envelope: &Envelope) -> Name {
+    Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
+}
+
+/// What the replay says of a receive.
+enum PostDecision {
+    /// Nothing: it is posted like any other.
+    Free,
+    /// It has this message, which is here.
+    Has(MessageId),
+    /// It is to get a message that is not here yet, or none.
+    Waits,
+}
+
+impl<H: Host> Logging<H> {
+    /// A receive is posted: its record begins. Whether the replay is to be asked about it.
+    #[inline]
+    pub fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
+        record.post = self.recorder.post();
+        let by_chance = from.source.is_none() || self.all_events;
+        record.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
+        self.replaying
+    }
+
+    /// A receive has got a message without being posted, by chance if it did not name its source.
+    #[inline(always)]
+    pub fn record_direct(&mut self, from_any: bool, message: Name) {
+        let post = self.recorder.post();
+        if from_any || self.all_events {
+            let Name { source, context, seq } = message;
+            self.log_direct(post, source, context, seq);
+        }
+    }
+
+    /// Apart, so that messages that are not logged do not pay for it. Not given a name, which would go
+    /// through memory: stored in parts, and read whole.
+    #[inline(never)]
+    fn log_direct(&mut self, post: u32, source: Rank, context: u16, seq: u32) {
+        let event = self.recorder.matched(post, Name { source, context, seq });
+        self.write(event);
+    }
+
+    fn decide_post(&mut self, request: u32, record: &mut RecvRecord) -> PostDecision {
+        let decision = match self.replay.recv_outcome(record.post) {
+            RecvOutcome::Messages(messages) => {
+                record.set_name(messages[0].context, messages[0].seq);
+                record.flags |= LOGGED;
+                match self.reserved.remove(&messages[0]) {
+                    Some(id) => PostDecision::Has(id),
+                    None => {
+                        self.awaited.insert(messages[0], request);
+                        PostDecision::Waits
+                    }
+                }
+            }
+            RecvOutcome::Cancelled => {
+                record.flags |= CANCELLED | LOGGED;
+                PostDecision::Waits
+            }
+            RecvOutcome::Free => PostDecision::Free,
+        };
+        self.look_at_replay();
+        decision
+    }
+
+    /// A receive has got a message: an event, if chance has decided it.
+    #[inline]
+    pub fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
+        record.set_name(message.context, message.seq);
+        if record.is_to_be_logged() {
+            self.log_match(record, message);
+        }
+    }
+
+    #[inline(never)]
+    fn log_match(&mut self, record: &mut RecvRecord, message: Name) {
+        if !record.has(MULTI) {
+            record.flags |= LOGGED;
+        }
+        let event = self.recorder.matched(record.post, message);
+        self.write(event);
+    }
+
+    /// What the replay says of the next call whose outcome is an event.
+    pub(crate) fn next_answer(&mut self) -> Decision {
+        let answer = match self.pending_answer.take() {
+            Some(answer) => answer,
+            None if self.replaying => self.replay.poll(),
+            None => Answer::Free,
+        };
+        self.look_at_replay();
+        match answer {
+            Answer::Free => Decision::Free,
+            answer => Decision::Replayed(answer),
+        }
+    }
+
+    pub(crate) fn look_at_replay(&mut self) {
+        if self.replaying && self.replay.is_over() {
+            self.replaying = false;
+            tracing::debug!("the replay is over");
+        }
+    }
+
+    pub(crate) fn found_nothing(&mut self) {
+        if let Some(event) = self.recorder.found_nothing() {
+            self.write(event);
+        }
+    }
+
+    /// What the replay says of the cancellation of a receive.
+    fn ask_cancel(&mut self, request: Request, requests: &mut Requests) -> Decision {
+        if self.multi_replays.contains_key(&request.index) {
+            return Decision::Later;
+        }
+        let slot = requests.get(request.index);
+        match slot.record.has(CANCELLED) && slot.stage == Stage::Posted {
+            true => Decision::Replayed(Answer::Found(0)),
+            false => Decision::Free,
+        }
+    }
+
+    /// A receive was to be cancelled. That its message came first is chance, also where it is determined which
+    /// message that is.
+    fn tell_cancel(&mut self, request: Request, cancelled: bool, requests: &mut Requests) {
+        let slot = requests.get(request.index);
+        if cancelled {
+            let event = self.recorder.cancelled(slot.record.post);
+            self.write(event);
+        } else if slot.record.has(POSTED) {
+            // Of a multi-receive each is an event already.
+            let is_event = slot.record.has(LOGGED) || slot.record.has(MULTI);
+            if let Some(message) = slot.record.name(slot.status.source).filter(|_| !is_event) {
+                self.log_match(&mut slot.record, message);
+            }
+        }
+    }
+
+    /// A call has come to this.
+    fn tell_outcome(&mut self, outcome: &Outcome) {
+        let event = match outcome {
+            Outcome::Nothing => return self.found_nothing(),
+            Outcome::Completed((index, _)) => self.recorder.found(*index as u32),
+            // That nobody is left to send a message is determined, but when that is found is not.
+            Outcome::Gone(_) => self.recorder.found(0),
+            Outcome::Seen(envelope) => self.recorder.probed(name(envelope)),
+            Outcome::Claimed(_, envelope) => self.recorder.claimed(name(envelope)),
+            _ => return,
+        };
+        self.write(event);
+    }
+}
+
+impl<P: Policy> Calls<P> for Logging<P::Host> {
+    const LOGS: bool = true;
+
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    #[inline]
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        (core.policy.log_mut().expect("only called when messages are logged"), &mut core.requests)
+    }
+
+    #[inline(always)]
+    fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision {
+        match *call {
+            Operation::PollCompletion(turns) => self.ask_poll(turns, requests),
+            Operation::Cancel(request) => self.ask_cancel(request, requests),
+            Operation::Test(_) | Operation::WaitAny(_) => self.next_answer(),
+            Operation::Probe(_) | Operation::Claim(_) => match self.next_answer() {
+                // The program may have seen already what was here when the checkpoint was taken. Nothing else
+                // waits for that: it may depend on what the program is about to send again.
+                Decision::Free if !self.inbound.is_complete() => Decision::Later,
+                decision => decision,
+            },
+            _ => Decision::Free,
+        }
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests) {
+        match (call, outcome) {
+            (_, Outcome::Next(request)) => self.tell_poll(*request, requests),
+            (Operation::PollCompletion(_), _) => self.tell_empty_poll(),
+            (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
+                self.tell_cancel(*request, *cancelled, requests);
+            }
+            _ => self.tell_outcome(outcome),
+        }
+    }
+
+    #[inline(always)]
+    fn prepare(&mut self) {
+        self.prepare_poll();
+    }
+}
+
+/// The error of a program that does not do again what it did.
+pub fn diverged(answer: Answer, call: &'static str) -> Error {
+    Error::Diverged { call, log: answer.to_string() }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    #[inline]
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    pub(crate) fn log(&mut self) -> &mut Logging<P::Host> {
+        self.core.policy.log_mut().expect("only called when messages are logged")
+    }
+
+    /// Posts a receive that the replay may know of. `false`: it does not.
+    #[inline(never)]
+    pub fn post_replayed(&mut self, request: u32) -> bool {
+        let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
+            return false;
+        };
+        match log.decide_post(request, &mut requests.get(request).record) {
+            PostDecision::Free => return false,
+            PostDecision::Waits => {}
+            PostDecision::Has(id) => self.receive_reserved(request, id),
+        }
+        true
+    }
+
+    /// Receives a message that was kept for this receive.
+    pub(crate) fn receive_reserved(&mut self, request: u32, id: MessageId) {
+        if let Some((env, found)) = self.core.matcher.take_message(id) {
+            self.core.receive_unexpected(request, env, found);
+            self.act();
+        }
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// A message that was claimed is being received.
+    pub fn receives(&mut self, request: u32, envelope: &Envelope) {
+        self.requests.get(request).record.set_name(envelope.context, envelope.seq);
+    }
+
+    /// A message that the replay gives to a claim, when it is here.
+    pub fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
+        let found = self.waiting_message(name)?;
+        self.policy.log_mut()?.reserved.remove(&name);
+        Some(found)
+    }
+
+    /// A message that no receive has got, and its handle.
+    pub fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
+        let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
+        let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
+            (super::nondeterminism::name(envelope) == name).then_some((id, *envelope))
+        };
+        all.find_map(this)
+    }
+}

@@ -1,0 +1,241 @@
+//! The table of what was sent: runs of messages that differ in little, in pages on the payload log, which leave
+//! memory as what was sent does, but for the last runs to each peer.
+//!
+//! ```text
+//!  0       2       4               8               16              24              32              40
+//!  +-------+-------+---------------+---------------+---------------+---------------+---------------+---
+//!  |context| count |      seq      |      tag      |      at       | length, flags |     step      | ...
+//!  +-------+-------+---------------+---------------+---------------+---------------+---------------+---
+//! ```
+//!
+//! A run is `count` messages of which the first is at `at` and has the number `seq`; each other has the next
+//! number and is `step` behind the one before. A page has [`RUNS`] runs, in the order of sending, in the byte
+//! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
+
+use super::Logging;
+use super::host::Host;
+use super::payload_log::LogEntry;
+use super::resend::LoggedSend;
+use crate::Engine;
+use crate::peer::{Queued, Waiting};
+use crate::policy::Policy;
+use crate::{Error, Rank};
+use std::sync::Arc;
+use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_logging::{Entry, Received, Run};
+
+/// Runs of a page.
+const RUNS: usize = 128;
+/// Bytes of a run.
+const RUN: usize = 40;
+/// Bytes of a page.
+const PAGE: usize = RUNS * RUN;
+
+/// Where the pages of each peer are, in the order of sending.
+pub(crate) type Pages = Vec<Vec<u64>>;
+
+/// A page whose messages are to be sent again, as far as its peer lacks them.
+pub struct Resend {
+    at: u64,
+    has: Arc<Received>,
+}
+
+impl<H: Host> Logging<H> {
+    /// Whether what was sent to a peer fills a page, which is to be written before there is more.
+    #[inline(always)]
+    pub(crate) fn fills_page(&self, rank: Rank) -> bool {
+        self.outbound.runs(rank) >= RUNS
+    }
+
+    /// Writes what was sent to a peer as a page.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the log is full.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_page(
+        &mut self,
+        fabric: &mut impl SendMemory,
+        rank: Rank,
+    ) -> Result<(), Error> {
+        self.payload_log.prepare(fabric, PAGE, PAGE)?;
+        let mut bytes = Vec::with_capacity(PAGE);
+        self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
+        debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
+        let at = self.payload_log.begin_whole(PAGE, 0);
+        self.payload_log.write(fabric, &bytes);
+        self.pages[rank as usize].push(at);
+        Ok(())
+    }
+
+    /// All pages of a peer, to be sent again.
+    pub(crate) fn again(&self, rank: Rank, has: &Received) -> Vec<Resend> {
+        let has = Arc::new(has.clone());
+        let pages = self.pages[rank as usize].iter();
+        pages.map(|&at| Resend { at, has: has.clone() }).collect()
+    }
+
+    /// The messages of a page that its peer lacks.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
+    fn read_page(
+        &mut self,
+        fabric: &impl SendMemory,
+        page: &Resend,
+    ) -> Result<Vec<LoggedSend>, Error> {
+        let mut bytes = [0; PAGE];
+        self.payload_log.read(fabric, page.at, &mut bytes)?;
+        let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
+        Ok(lacking.map(LoggedSend::new).collect())
+    }
+
+    /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
+    /// messages do.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when a page cannot be read from the file.
+    pub(crate) fn drop_covered(
+        &mut self,
+        fabric: &mut impl SendMemory,
+        rank: Rank,
+        committed: &Received,
+    ) -> Result<(), Error> {
+        let mut bytes = [0; PAGE];
+        let (mut stay, mut result) = (Vec::new(), Ok(()));
+        for page in std::mem::take(&mut self.pages[rank as usize]) {
+            // What cannot be read may be asked for, so it stays.
+            result = result.and_then(|()| self.payload_log.read(fabric, page, &mut bytes));
+            if result.is_err() || !runs(&bytes).all(|run| run.is_covered(committed)) {
+                stay.push(page);
+                continue;
+            }
+            runs(&bytes).for_each(|run| self.payload_log.release(fabric, run));
+            self.payload_log.release_bytes(fabric, page, PAGE);
+        }
+        self.pages[rank as usize] = stay;
+        result?;
+        for run in self.outbound.collect(rank, committed) {
+            self.payload_log.release(fabric, run);
+        }
+        self.payload_log.release_empty(fabric);
+        Ok(())
+    }
+
+    /// Where the log for a peer is: the places of its pages, then the runs of no page.
+    ///
+    /// ```text
+    ///  0               8               16
+    ///  +---------------+---------------+---      ---+---------------------+---
+    ///  | pages         | place of one  | ...        | entry, as in a page | ...
+    ///  +---------------+---------------+---      ---+---------------------+---
+    /// ```
+    pub(crate) fn table(&self, rank: Rank) -> Vec<u8> {
+        let pages = &self.pages[rank as usize];
+        let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE);
+        bytes.extend_from_slice(&(pages.len() as u64).to_ne_bytes());
+        pages.iter().for_each(|at| bytes.extend_from_slice(&at.to_ne_bytes()));
+        for run in self.outbound.log(rank) {
+            bytes.extend_from_slice(&encode(&run));
+        }
+        bytes
+    }
+}
+
+/// The messages of a [table](Logging::table), in the order of sending. `page` reads a page at its place; of one
+/// that is not there any more nobody will ask.
+///
+/// # Errors
+/// Those of `page`; `None` in the place of an error when this is no table.
+pub(crate) fn messages<E>(
+    table: &[u8],
+    mut page: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
+) -> Option<Result<Vec<Entry<LogEntry>>, E>> {
+    let (count, rest) = table.split_first_chunk::<8>()?;
+    let places = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(8)?;
+    let (places, last) = rest.split_at_checked(places)?;
+    if !last.len().is_multiple_of(RUN) {
+        return None;
+    }
+    let mut all = Vec::new();
+    let mut bytes = [0; PAGE];
+    for place in places.as_chunks::<8>().0 {
+        match page(u64::from_ne_bytes(*place), &mut bytes) {
+            Ok(true) => all.extend(entries(&bytes)),
+            Ok(false) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    all.extend(entries(last));
+    Some(Ok(all))
+}
+
+fn entries(page: &[u8]) -> impl Iterator<Item = Entry<LogEntry>> {
+    runs(page).flat_map(Run::entries)
+}
+
+fn runs(page: &[u8]) -> impl Iterator<Item = Run<LogEntry>> {
+    page.as_chunks::<RUN>().0.iter().map(decode)
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Puts the messages of the page at the front of a peer's queue in its place: they have passed the gate
+    /// with it. `false` when no page is there.
+    pub(crate) fn open_page(&mut self, rank: Rank) -> bool {
+        let Engine { fabric, core, .. } = self;
+        let peer = &mut core.peers[rank as usize];
+        let (Some(Waiting { frame: Queued::Page(page), .. }), Some(log)) =
+            (peer.front(), core.policy.log_mut())
+        else {
+            return false;
+        };
+        let leaving = log.read_page(fabric, page);
+        let leaving = leaving.unwrap_or_else(|error| super::resend::lost::<P::Host>(&error));
+        peer.pop_front();
+        for message in leaving.into_iter().rev() {
+            peer.push_front(Waiting::free(Queued::Logged(message)));
+        }
+        true
+    }
+}
+
+#[expect(clippy::expect_used, reason = "a run has up to 128 messages")]
+fn encode(run: &Run<LogEntry>) -> [u8; RUN] {
+    let Run { first: Entry { context, seq, payload }, count, step } = run;
+    let count = u16::try_from(*count).expect("a run has few messages");
+    let mut bytes = [0; RUN];
+    bytes[..2].copy_from_slice(&context.to_ne_bytes());
+    bytes[2..4].copy_from_slice(&count.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&seq.to_ne_bytes());
+    let [tag, at, len] = payload.to_words();
+    let words = bytes[8..].as_chunks_mut::<8>().0;
+    for (word, value) in words.iter_mut().zip([tag, at, len, *step]) {
+        *word = value.to_ne_bytes();
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8; RUN]) -> Run<LogEntry> {
+    let context = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let count = u16::from_ne_bytes([bytes[2], bytes[3]]);
+    let seq = u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    let words = bytes[8..].as_chunks::<8>().0;
+    let [tag, at, len, step] = [0, 1, 2, 3].map(|k| u64::from_ne_bytes(words[k]));
+    let payload = LogEntry::from_words([tag, at, len]);
+    Run { first: Entry { context, seq, payload }, count: count.into(), step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(context: u16, count: u16, seq: u32, words: [u64; 3], step: u64) {
+            let first = Entry { context, seq, payload: LogEntry::from_words(words) };
+            let run = Run { first, count: count.into(), step };
+            prop_assert_eq!(decode(&encode(&run)), run);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Peers that die and come back, and the end of the program.
+
+use super::nondeterminism::name;
+use crate::Engine;
+use crate::core::{Action, Core, Unexpected};
+use crate::kind;
+use crate::peer::Landing;
+use crate::policy::Policy;
+use crate::request::Stage;
+use crate::{Error, Rank};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, SendMemory};
+use taffrail_logging::{Name, Received, Restart, Turn};
+
+impl<P: Policy> Core<P> {
+    /// Whether a peer that has died will come back.
+    pub fn comes_back(&self, why: &Fault) -> bool {
+        self.policy.logs() && *why == Fault::Died
+    }
+
+    /// A peer has died and will be started again: what is under way to it and from it waits for that
+    /// (*whole-message*).
+    pub fn suspend(&mut self, rank: Rank) {
+        let Some(log) = self.policy.log_mut() else { return };
+        tracing::debug!(rank, "died; waiting for its next incarnation");
+        log.links[rank as usize].away = true;
+        log.outbound.lost(rank);
+        log.forget_what_it_has(rank);
+        let peer = &mut self.peers[rank as usize];
+        // Its program is not over any more, if it was.
+        peer.is_silent = false;
+        peer.drop_backlog();
+        peer.force_rendezvous(false);
+        peer.throttled = false;
+        peer.timed = None;
+        let mut lacking: Vec<(Name, Landing)> = Vec::new();
+        if let Some(inflow) = peer.inflow.take()
+            && !matches!(inflow.landing, Landing::Nowhere)
+        {
+            lacking.push((Self::inflow_name(rank, &inflow), inflow.landing));
+        }
+        let mut detached = Vec::new();
+        let under_way: Vec<u32> = self.requests.under_way().map(|(index, _)| index).collect();
+        for index in under_way {
+            let slot = self.requests.get(index);
+            if slot.peer != rank {
+                continue;
+            }
+            match slot.stage {
+                Stage::Reading | Stage::Cleared => {
+                    (slot.stage, slot.moved) = (Stage::Cleared, 0);
+                    if let Some(extra) = &mut slot.extra {
+                        extra.source = None;
+                    }
+                    if let Some(name) = slot.record.name(rank) {
+                        lacking.push((name, Landing::Request(index)));
+                    }
+                }
+                Stage::Announced | Stage::Streaming => {
+                    // The log has it; what is to be acknowledged is sent again with its name.
+                    (slot.stage, slot.moved) = (Stage::Announced, 0);
+                    if slot.extra.as_ref().is_some_and(|extra| extra.detached) {
+                        detached.push(index);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut synchronous = Vec::new();
+        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
+        for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
+            match found {
+                Unexpected::Announced(_) => lacking.push((name(envelope), Landing::Waiting(id))),
+                Unexpected::Stored { sync: Some(_), .. } => synchronous.push(id),
+                _ => {}
+            }
+        }
+        // The next incarnation names its sends anew: an answer to a former name might answer another send.
+        for id in synchronous {
+            if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
+                *sync = None;
+            }
+        }
+        for (name, landing) in lacking {
+            log.inbound.began(name);
+            log.partial.insert(name, landing);
+        }
+        self.actions.retain(|action| !matches!(action, Action::Answer { to, .. } if *to == rank));
+        for index in detached {
+            self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
+            let _ = self.requests.finish(index);
+        }
+    }
+
+    /// A peer that had died is there again.
+    pub fn returned(&mut self, rank: Rank, incarnation: u32) {
+        if let Some(log) = self.policy.log_mut() {
+            log.inbound.met(rank, incarnation);
+            let link = &mut log.links[rank as usize];
+            link.away = false;
+            log.forget_what_it_has(rank);
+            self.actions.push_back(Action::Back { rank });
+        }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Begins the exchange with those who were there before: only if this rank was started again.
+    pub fn begin_exchange(&mut self) {
+        for rank in 0..self.size() {
+            let incarnation = self.fabric.incarnation(PeerId(rank)).0;
+            let Some(log) = self.core.policy.log_mut() else { return };
+            if rank != log.me {
+                log.inbound.met(rank, incarnation);
+                self.greet(rank);
+            }
+        }
+    }
+
+    /// There is a connection with a peer that one of us was started again for.
+    pub fn greet(&mut self, rank: Rank) {
+        let Some(log) = self.core.policy.log() else { return };
+        // A peer that has started again speaks first, and so do we if we have.
+        if !log.is_fellow(rank) && log.links[rank as usize].is_first {
+            self.tell(rank, Turn::First);
+        }
+    }
+
+    fn tell(&mut self, rank: Rank, turn: Turn) {
+        let Some(log) = self.core.policy.log_mut() else { return };
+        let channels = log.inbound.expected.channels(rank).collect();
+        let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
+        let received = Received { channels, missing };
+        let restart = Restart { turn, incarnation: log.incarnation, received };
+        self.post_frame(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
+    }
+
+    /// A peer says what it has of us, or what its checkpoint has.
+    pub fn told(&mut self, rank: Rank, restart: Restart) {
+        if restart.turn == Turn::Committed {
+            self.core.received_for_good(rank, &restart.received);
+            return self.collect(rank, restart.received);
+        }
+        let answers = restart.turn == Turn::First;
+        if answers {
+            self.tell(rank, Turn::Second);
+        }
+        let Some(log) = self.core.policy.log_mut() else { return };
+        // Where both have started again, its RESTART1 has said it all already.
+        if answers || !log.outbound.is_ready(rank) {
+            log.links[rank as usize].is_first = false;
+            self.send_again(rank, restart.received);
+            self.say_farewell(rank);
+        }
+    }
+
+    /// Says that the program is over, behind all messages that were sent: so where some are still
+    /// held, it is said when they leave (*nothing-after-farewell*).
+    fn say_farewell(&mut self, rank: Rank) {
+        let Some(log) = self.core.policy.log() else { return };
+        if self.core.finalizing.is_some() && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
+            self.post_frame(rank, Head { kind: kind::FINALIZE, ..Head::default() }, &[]);
+        }
+    }
+
+    /// Says that this rank takes nobody in any more.
+    pub fn leave(&mut self) {
+        let Some(me) = self.core.policy.log().map(|log| log.me) else { return };
+        // Whoever starts ranks again must know that this one takes nobody in any more.
+        let incarnation = |rank: Rank| u64::from(self.fabric.incarnation(PeerId(rank)).0);
+        let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
+        if let Some(log) = self.core.policy.log_mut() {
+            log.events.leave(others + u64::from(log.incarnation));
+        }
+    }
+
+    /// Says to all that the program is over. `false` when nobody has to wait for the others: nothing is logged.
+    pub fn begin_to_leave(&mut self) -> bool {
+        let Some(me) = self.core.policy.log().map(|log| log.me) else { return false };
+        self.begin_to_finalize();
+        for rank in (0..self.size()).filter(|&rank| rank != me) {
+            self.say_farewell(rank);
+        }
+        true
+    }
+
+    /// Whether the programs of all others are over, also after a look at who has died: that one will come again,
+    /// and will need us.
+    pub fn have_all_left_for_good(&mut self) -> bool {
+        if !self.have_all_left() {
+            return false;
+        }
+        self.check();
+        if !self.have_all_left() {
+            return false;
+        }
+        // The time until all had left does not count.
+        self.core.finalizing = Some(self.core.clock.now());
+        if let Some(log) = self.core.policy.log_mut() {
+            log.counters().iter().for_each(|sent| log.events.tell(sent));
+        }
+        true
+    }
+
+    /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:
+    /// the gate may hold that back for longer than closing the endpoint waits.
+    fn have_all_left(&self) -> bool {
+        let log = self.core.policy.log();
+        self.peers_with_backlog.is_empty()
+            && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
+    }
+}

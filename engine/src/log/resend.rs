@@ -1,0 +1,174 @@
+//! Messages that leave from the log: behind others, at the gate, or again for a peer that has started again.
+
+use super::host::Host;
+use super::send::{is_announced, send_range};
+use super::{LogEntry, Logging};
+use crate::Engine;
+use crate::core::Core;
+use crate::kind;
+use crate::peer::{Queued, Waiting};
+use crate::policy::Policy;
+use crate::request::{Requests, Stage};
+use crate::{Error, Rank};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
+use taffrail_logging::{Entry, Received};
+
+/// A message that is sent again and longer than this is announced: probably its receive is still to be
+/// posted, and it would be copied twice.
+const EAGER_AGAIN: usize = 256 << 10;
+
+/// A message of the log that waits for room, or at the gate.
+#[derive(Clone, Copy)]
+pub struct LoggedSend {
+    pub context: u16,
+    pub seq: u32,
+    pub kept: LogEntry,
+    /// Bytes that have left, the length in front included.
+    pub sent: usize,
+    /// Its receiver has started again.
+    pub again: bool,
+}
+
+impl LoggedSend {
+    /// A message of the log that is to be sent again.
+    pub(crate) fn new(entry: Entry<LogEntry>) -> Self {
+        let Entry { context, seq, payload: kept } = entry;
+        LoggedSend { context, seq, kept, sent: 0, again: true }
+    }
+
+    /// Whether all of it has left.
+    pub fn is_sent(&self) -> bool {
+        self.sent >= self.kept.bytes()
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// A peer outside of the set has said what it has: sends it what it lacks of the log.
+    pub fn send_again(&mut self, rank: Rank, mut has: Received) {
+        self.precede(rank);
+        self.core.ask_again(rank, &mut has);
+        let Some(log) = self.core.policy.log_mut() else { return };
+        let ticket = log.events.ticket();
+        // What it lacks may have been held when it was sent, and depend on events that are not stable
+        // yet: all of it waits for what is written by now.
+        let pages = log.again(rank, &has);
+        tracing::debug!(rank, pages = pages.len(), "sending again what it lacks");
+        let lacking = log.outbound.restarted(rank, has);
+        let lacking = lacking.map(|entry| Queued::Logged(LoggedSend::new(entry)));
+        let frames = pages.into_iter().map(Queued::Page).chain(lacking);
+        for frame in frames {
+            self.core.peers[rank as usize].push(Waiting {
+                ticket: ticket.clone(),
+                weight: 0,
+                frame,
+            });
+        }
+        self.mark_backlog(rank);
+        self.flush_peer(rank);
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
+    /// asked for it, or the send waits for it. The request that it is of, and its head.
+    pub fn logged_rts(
+        &mut self,
+        rank: Rank,
+        leaving: LoggedSend,
+        forced: bool,
+        inline: usize,
+    ) -> Option<(u32, Head)> {
+        let LoggedSend { context, seq, kept, sent: 0, again } = leaving else { return None };
+        let log = self.policy.log()?;
+        let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
+        let len = kept.len();
+        let is_sent = match waits {
+            None => !(is_announced(forced, len, inline) || again && len > EAGER_AGAIN),
+            Some(_) => len + 8 <= inline,
+        };
+        let request = match waits {
+            _ if is_sent => return None,
+            Some(send) => send as u32,
+            None => self.detached(rank, &kept),
+        };
+        Some((request, kept.head(context, seq, 0)))
+    }
+
+    /// A send of nobody, of a message in the log.
+    fn detached(&mut self, rank: Rank, kept: &LogEntry) -> u32 {
+        let null = std::ptr::null_mut();
+        let request = self.requests.start(Stage::Queued, rank, null, kept.len());
+        let slot = self.requests.get(request);
+        slot.status =
+            crate::Status { source: rank, tag: kept.tag, len: kept.len(), data: crate::Data::NONE };
+        slot.extra().detached = true;
+        slot.extra().kept = Some(kept.at + kept.prefix() as u64);
+        request
+    }
+}
+
+impl<H: Host> Logging<H> {
+    /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
+    pub fn send_more(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        requests: &Requests,
+        rank: Rank,
+        leaving: &mut LoggedSend,
+        piece: usize,
+    ) -> Result<Sent, Refused> {
+        let LoggedSend { context, seq, kept, sent, .. } = *leaving;
+        let waits = self.waiting_send(requests, (rank, context, seq), &kept);
+        let back = self.payload_log.bring_back(fabric, kept.at + sent as u64);
+        back.unwrap_or_else(|error| lost::<H>(&error));
+        if let Some(send) = waits {
+            // Of those that are short enough the bytes go along; the others are announced instead.
+            let range = self.payload_log.range(kept.at, kept.len(), kept.len());
+            let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
+            let body = [&send.to_le_bytes()[..], fabric.read(range.segment, range.at, kept.len())];
+            let body = body.concat();
+            let result = fabric.send(PeerId(rank), head, Source::Bytes(&body));
+            leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
+            return result;
+        }
+        let left = kept.bytes() - sent;
+        let range = self.payload_log.range(kept.at + sent as u64, left, piece + kept.prefix());
+        let result = send_range(fabric, rank, kept.head(context, seq, sent), range);
+        leaving.sent += if result.is_ok() { range.len } else { 0 };
+        result
+    }
+
+    /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
+    /// room.
+    pub fn send_piece(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        to: Rank,
+        head: Head,
+        place: u64,
+        most: usize,
+    ) -> Option<usize> {
+        let back = self.payload_log.bring_back(fabric, place);
+        back.unwrap_or_else(|error| lost::<H>(&error));
+        let range = self.payload_log.range(place, most, most);
+        send_range(fabric, to, head, range).is_ok().then_some(range.len)
+    }
+}
+
+impl LogEntry {
+    /// The head of the piece from byte `sent` on.
+    pub(crate) fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
+        let kind = match (sent, self.prefix()) {
+            (0, 0) => kind::EAGER,
+            (0, _) => kind::EAGER_FIRST,
+            _ => return Head { kind: kind::EAGER_FRAG, ..Head::default() },
+        };
+        Head { kind, context: self.word(context), seq, tag: self.tag }
+    }
+}
+
+/// What is logged cannot be had: nobody who needs it can go on. This process ends, and is started again.
+#[cold]
+pub(crate) fn lost<H: Host>(error: &Error) -> ! {
+    H::end_process(&format!("a message of the log cannot be sent again: {error}"))
+}

@@ -1,0 +1,320 @@
+//! What leaves: logged first, if it goes to another set, and sent from the log.
+
+use super::host::Host;
+use super::{LogEntry, LoggedSend, Logging};
+use crate::Engine;
+use crate::immediate::Immediate;
+use crate::peer::{Peer, Queued, Waiting};
+use crate::policy::Policy;
+use crate::policy::tx::{TxPolicy, send_numbered};
+use crate::send::source_of;
+use crate::{Dest, Error, Rank};
+use crate::{EAGER_LOGGED, LONG_LOGGED, kind};
+use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
+use taffrail_logging::{Entry, Next, Sending, Ticket};
+
+impl<H: Host> Logging<H> {
+    /// A message is about to be sent.
+    #[inline(always)]
+    pub(crate) fn before_send(&mut self) {
+        if self.recorder.has_polled() {
+            self.write_polls();
+        }
+    }
+
+    #[inline(never)]
+    fn write_polls(&mut self) {
+        if let Some(event) = self.recorder.before_send() {
+            self.write(event);
+        }
+    }
+}
+
+/// Whether a message leaves now. A synchronous one is to be acknowledged, also by a receiver that has it.
+#[inline(always)]
+pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
+    match sending {
+        Sending::Transmit => true,
+        Sending::Suppress => is_sync,
+        Sending::Hold => false,
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Uses a moment in which there is nothing to do.
+    #[inline(never)]
+    pub fn prepare_log(&mut self) {
+        if let Some(log) = self.core.policy.log() {
+            log.payload_log.prepare_in_advance(&mut self.fabric);
+        }
+    }
+
+    /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
+    #[inline(always)]
+    pub fn is_inter_set(&mut self, to: Rank) -> bool {
+        match self.core.policy.log_mut() {
+            None => false,
+            Some(log) => {
+                log.before_send();
+                let leaves = !log.is_fellow(to);
+                if !leaves && log.is_causal() {
+                    self.precede_message(to);
+                }
+                leaves
+            }
+        }
+    }
+
+    /// Sends a message to a rank of another set, at once or out of the log.
+    #[inline(never)]
+    pub fn send_logged(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
+        let Engine { fabric, core, .. } = self;
+        let peer = &core.peers[to.rank as usize];
+        if let Some(log) = core.policy.log_mut()
+            && log.departs_freely
+            && log.send_short(fabric, core.immediate, peer, to, source, len)
+        {
+            return Ok(());
+        }
+        self.send_out_of_log(to, source, len)
+    }
+
+    #[inline(never)]
+    fn send_out_of_log(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
+        if self.send_short_behind(to, source, len) {
+            return Ok(());
+        }
+        self.keep_and_send(to, source, len, None)?;
+        self.poll_if_due(to, len)
+    }
+
+    /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a
+    /// synchronous one.
+    ///
+    /// A message that does not fit into the memory of the log is logged through the file before its number is
+    /// given and any of it leaves, so that nothing has happened if the disk is full.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is no room in the log.
+    pub fn keep_and_send(
+        &mut self,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+        sync: Option<u64>,
+    ) -> Result<(), Error> {
+        let one;
+        let parts = match source {
+            Source::Parts(parts) => parts,
+            Source::Bytes(whole) => {
+                one = [whole];
+                &one[..]
+            }
+            _ => return Ok(()),
+        };
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return Ok(()) };
+        let inline = fabric.limits(PeerId(to.rank)).inline;
+        let Some(context) = core.immediate.word(to.context, to.data) else {
+            return Err(Error::NotLogged {
+                what: "a message with so large a number beside its payload",
+                remedy: "below an MPI this is the sender's rank, of which there are 16383 at the most",
+            });
+        };
+        if log.fills_page(to.rank) {
+            log.write_page(fabric, to.rank)?;
+        }
+        let in_memory = log.payload_log.fits_at_once(len);
+        let pieces = len > sizes.piece || !in_memory;
+        let mut kept = LogEntry::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
+        if in_memory {
+            log.payload_log.prepare(fabric, len, sizes.piece)?;
+        } else {
+            log.write_long(fabric, to.rank, &mut kept, parts)?;
+        }
+        let (seq, sending) = log.outbound.number(to.rank, to.context);
+        let leaves = leaves(sending, sync.is_some());
+        if leaves && log.is_causal() {
+            self.precede_message(to.rank);
+        }
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(log) = core.policy.log_mut() else { return Ok(()) };
+        let ticket = log.events.ticket();
+        let peer = &core.peers[to.rank as usize];
+        let at_once = leaves
+            && sync.is_none()
+            && ticket.is_free()
+            && !peer.has_backlog()
+            && !is_announced(peer.forces_rendezvous(), len, inline);
+        let mut leaving = LoggedSend { context: to.context, seq, kept, sent: 0, again: false };
+        let mut is_sent = false;
+        if in_memory && len <= inline {
+            leaving.kept.at = log.payload_log.begin_short(len);
+            for part in parts {
+                log.payload_log.write(fabric, part);
+            }
+            let head = leaving.kept.head(to.context, seq, 0);
+            is_sent = at_once && fabric.send(PeerId(to.rank), head, source_of(parts)).is_ok();
+        } else if in_memory {
+            // Of a long message the receiver has enough to copy while the next piece is written.
+            let step = if len > LONG_LOGGED { sizes.logged_piece } else { sizes.piece };
+            is_sent = log.write_and_send(
+                fabric,
+                to.rank,
+                &mut leaving,
+                parts,
+                (sizes.piece, step, at_once),
+            );
+        }
+        self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
+        Ok(())
+    }
+
+    /// A message is in the log. With a ticket it is to leave, or the rest of it.
+    #[inline]
+    pub(crate) fn is_logged(
+        &mut self,
+        to: Rank,
+        leaving: LoggedSend,
+        sync: Option<u64>,
+        ticket: Option<Ticket>,
+    ) {
+        let Some(log) = self.core.policy.log_mut() else { return };
+        let LoggedSend { context, seq, kept, .. } = leaving;
+        log.outbound.keep(to, Entry { context, seq, payload: kept });
+        if let Some(send) = sync {
+            log.note_sync(&self.core.requests, (to, context, seq), send);
+        }
+        if let Some(ticket) = ticket {
+            let frame = Queued::Logged(leaving);
+            self.enqueue(to, Waiting { ticket, weight: 0, frame });
+        }
+    }
+}
+
+impl<H: Host> TxPolicy for Logging<H> {
+    #[inline(always)]
+    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
+        self.outbound.next(to, context)
+    }
+
+    #[inline(always)]
+    fn keep_sent(
+        &mut self,
+        memory: &mut impl SendMemory,
+        to: &Dest,
+        head: Head,
+        source: Source<'_>,
+    ) {
+        let Source::Bytes(data) = source else { return };
+        let mut kept = LogEntry::new(to.tag, data.len(), false, false, head.context ^ to.context);
+        kept.at = self.payload_log.write_short(memory, data);
+        let Head { seq, .. } = head;
+        self.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        if self.fills_page(to.rank) {
+            // If there is no room, the next message says so.
+            let _ = self.write_page(memory, to.rank);
+        }
+    }
+}
+
+impl<H: Host> Logging<H> {
+    /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
+    /// there is room for it is made sure before, and the log ends with its process). `false` when
+    /// something stands in its way.
+    #[inline(always)]
+    pub(crate) fn send_short(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        immediate: Immediate,
+        peer: &Peer,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+    ) -> bool {
+        let inline = fabric.limits(PeerId(to.rank)).inline;
+        matches!(source, Source::Bytes(_))
+            && !self.fills_page(to.rank)
+            && self.payload_log.has_room(len)
+            && peer.is_clear_for(len, inline, inline)
+            && matches!(
+                send_numbered(fabric, self, immediate, to, kind::EAGER, source),
+                Ok(Some(_))
+            )
+    }
+
+    /// Writes a message of several pieces, or one that is longer than a slot, into the log, and sends each piece
+    /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
+    fn write_and_send(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        to: Rank,
+        leaving: &mut LoggedSend,
+        parts: &[&[u8]],
+        (piece, step, at_once): (usize, usize, bool),
+    ) -> bool {
+        let LoggedSend { context, seq, kept, sent, .. } = leaving;
+        let skew = taffrail_fabric::skew(parts, kept.len());
+        kept.at = match kept.len() > piece {
+            false => self.payload_log.begin_whole(kept.len(), skew),
+            true => self.payload_log.begin_pieces(fabric, kept.len(), skew),
+        };
+        let mut goes_on = at_once;
+        let mut written = kept.prefix();
+        let mut source = Gather { parts, at: 0 };
+        while written < kept.bytes() {
+            let now = (kept.bytes() - written).min(step).min(self.payload_log.room());
+            source.write(now, |bytes| _ = self.payload_log.write(fabric, bytes));
+            written += now;
+            while goes_on && *sent < written {
+                let range =
+                    self.payload_log.range(kept.at + *sent as u64, written - *sent, usize::MAX);
+                let head = kept.head(*context, *seq, *sent);
+                goes_on = send_range(fabric, to, head, range).is_ok();
+                *sent += if goes_on { range.len } else { 0 };
+            }
+        }
+        goes_on
+    }
+}
+
+/// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
+/// a peer takes before it has been matched.
+#[inline]
+pub(crate) fn is_announced(forced: bool, len: usize, inline: usize) -> bool {
+    (forced && len > inline) || len > EAGER_LOGGED
+}
+
+pub(crate) fn send_range(
+    fabric: &mut impl Fabric,
+    rank: Rank,
+    head: Head,
+    range: LogRange,
+) -> Result<Sent, Refused> {
+    let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
+    fabric.send(PeerId(rank), head, source)
+}
+
+/// Bytes gathered from several places, taken piece by piece.
+pub(crate) struct Gather<'a> {
+    pub(crate) parts: &'a [&'a [u8]],
+    /// Bytes taken of the first part.
+    pub(crate) at: usize,
+}
+
+impl Gather<'_> {
+    /// Shows the next `len` bytes.
+    pub(crate) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
+        let mut left = len;
+        while left > 0 {
+            let part = &self.parts[0][self.at..];
+            let now = part.len().min(left);
+            f(&part[..now]);
+            left -= now;
+            self.at += now;
+            if self.at == self.parts[0].len() {
+                (self.parts, self.at) = (&self.parts[1..], 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! One-sided access: get and put on memory that a peer has registered.
+//!
+//! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
+//! engine does it, when the target makes progress.
+
+use super::core::{MOST_ANSWERS, answers_not_taken};
+use super::kind;
+use super::named::{Access, NAMED, NoMemory};
+use super::peer::{Queued, Stream, Waiting};
+use super::request::{Extra, Stage};
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Dest, Error, Rank, Status};
+use taffrail_fabric::{
+    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token,
+    UserBuf, UserBytes,
+};
+use taffrail_logging::Ticket;
+
+/// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMemory {
+    key: RemoteKey,
+    region: u32,
+    offset: u64,
+    len: u64,
+}
+
+impl RemoteMemory {
+    /// Length of the encoded form.
+    pub const ENCODED: usize = RemoteKey::MAX + 24;
+
+    /// Bytes of the memory.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The encoded form.
+    pub fn to_bytes(&self) -> [u8; Self::ENCODED] {
+        let mut bytes = [0; Self::ENCODED];
+        let key = self.key.as_bytes();
+        bytes[0] = key.len() as u8;
+        bytes[1..=key.len()].copy_from_slice(key);
+        bytes[68..72].copy_from_slice(&self.region.to_le_bytes());
+        bytes[72..80].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[80..].copy_from_slice(&self.len.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
+    #[expect(clippy::expect_used, reason = "slices of 8 and 24 bytes out of an array")]
+    pub fn from_bytes(bytes: &[u8; Self::ENCODED]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        // A key that nobody has made reaches nothing, and the access fails.
+        let key = bytes[1..65].get(..usize::from(bytes[0])).and_then(RemoteKey::from_bytes);
+        RemoteMemory {
+            key: key.unwrap_or_else(|| RemoteKey::new(u8::MAX, &[])),
+            region: (word(64) >> 32) as u32,
+            offset: word(72),
+            len: word(80),
+        }
+    }
+}
+
+/// Memory of this rank as peers name it. The same bytes may have several names, each with a life of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryName {
+    /// A registered region.
+    Region(u64),
+    /// What the program has given a key to.
+    Key(u64),
+}
+
+/// Which way an access goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Get,
+    Put,
+}
+
+impl Way {
+    /// What it does with the memory of the target.
+    pub fn access(self) -> Access {
+        match self {
+            Way::Get => Access::Read,
+            Way::Put => Access::Write,
+        }
+    }
+}
+
+/// Memory of a peer, as its engine finds it: its region, and where in that.
+#[derive(Clone, Copy)]
+pub struct Target {
+    way: Way,
+    region: u64,
+    start: u64,
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// What rank `to` needs to reach `len` bytes of a region from `offset` on.
+    pub fn remote(
+        &mut self,
+        to: Rank,
+        region: RegionId,
+        offset: usize,
+        len: usize,
+    ) -> Result<RemoteMemory, Error> {
+        self.check_dest(&Dest::new(to, 0))?;
+        let key = self.fabric.key(PeerId(to), region, offset)?;
+        Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
+    }
+
+    /// Starts a get or put.
+    ///
+    /// # Safety
+    /// `len` bytes at `at` stay valid (for writes, of a get) until the request is finished.
+    pub unsafe fn start_one_sided(
+        &mut self,
+        way: Way,
+        rank: Rank,
+        memory: &RemoteMemory,
+        offset: u64,
+        at: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        self.check_access(rank)?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > memory.len) {
+            return Err(MemoryError::Unknown { region: memory.region, offset }.into());
+        }
+        let request = self.core.requests.start(Stage::OneSided, rank, at, len);
+        let slot = self.core.requests.get(request);
+        slot.status = Status { source: rank, tag: 0, len, data: crate::Data::NONE };
+        if len == 0 {
+            slot.stage = Stage::Done;
+            return Ok(request);
+        }
+        let token = Token(slot.name(request));
+        let target =
+            Target { way, region: memory.region.into(), start: memory.offset.wrapping_add(offset) };
+        let extra = slot.extra();
+        (extra.source, extra.target) = (Some((memory.key, 0)), Some(target));
+        // SAFETY: the caller's promise; the request is finished only after the fabric's report.
+        let (into, source) = unsafe { (UserBuf::new(at, len), UserBytes::new(at, len)) };
+        let started = match way {
+            Way::Get => self.fabric.get(PeerId(rank), &memory.key, offset, into, token),
+            Way::Put => self.fabric.put(PeerId(rank), &memory.key, offset, source, token),
+        };
+        match started {
+            Ok(()) => {}
+            // This rank falls back with it.
+            Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => {}
+            Err(Refused::Failed(fault)) => {
+                self.core.fail(request, Error::PeerFailed { rank, fault });
+            }
+            Err(_) => {
+                self.core.requests.get(request).extra().source = None;
+                self.ask_for(target, rank, request);
+            }
+        }
+        Ok(request)
+    }
+
+    /// A get or put that the fabric has failed at is done by its target, unless the memory is not there.
+    pub fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
+        let slot = self.core.requests.get(request);
+        let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
+        match target.filter(|_| matches!(fault, Fault::Os { .. })) {
+            Some(target) if self.core.peers[rank as usize].fault.is_none() => {
+                self.ask_for(target, rank, request);
+            }
+            _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
+        }
+    }
+
+    fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
+        self.ask_target(way, rank, request, (0, region), start);
+    }
+
+    /// Refuses what cannot be done, or not be logged.
+    pub fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
+        self.check_dest(&Dest::new(rank, 0))?;
+        let causal = self.core.policy.log().is_some_and(|log| log.is_causal());
+        if causal && rank != self.rank() {
+            self.not_logged(
+                "access to the memory of another rank, with --logging causal,",
+                "send messages",
+            )?;
+        }
+        if self.is_inter_set(rank) {
+            self.not_logged("access to the memory of a rank of another set", "send messages")?;
+        }
+        Ok(())
+    }
+
+    /// Lets the target do it, in memory that it calls `region`, from `start` on.
+    pub fn ask_target(
+        &mut self,
+        way: Way,
+        to: Rank,
+        request: u32,
+        (context, region): (u16, u64),
+        start: u64,
+    ) {
+        let slot = self.core.requests.get(request);
+        slot.stage = if way == Way::Get { Stage::AskedGet } else { Stage::AskedPut };
+        let (at, len, name) = (slot.at, slot.len, slot.name(request));
+        let place = |offset: u64, last: u64| {
+            let mut body = region.to_le_bytes().to_vec();
+            body.extend_from_slice(&start.wrapping_add(offset).to_le_bytes());
+            body.extend_from_slice(&last.to_le_bytes());
+            body
+        };
+        if way == Way::Get {
+            let head = Head { kind: kind::GET_REQ, context, tag: name, ..Head::default() };
+            return self.post_frame(to, head, &place(0, len as u64));
+        }
+        let head = Head { kind: kind::PUT_REQ, context, tag: name, ..Head::default() };
+        let step = self.fabric.limits(PeerId(to)).max_message - 24;
+        for from in (0..len).step_by(step) {
+            let now = step.min(len - from);
+            let mut body = place(from as u64, (from + now == len) as u64);
+            // SAFETY: the caller of `start_one_sided` vouches for the range.
+            body.extend_from_slice(unsafe { std::slice::from_raw_parts(at.add(from), now) });
+            self.post_frame(to, head, &body);
+        }
+    }
+
+    /// Does a get, put or atomic operation on our memory for a peer.
+    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
+    pub fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
+        if self.core.peers[from as usize].fault.is_some() {
+            return;
+        }
+        if head.kind == kind::ATOMIC {
+            return self.serve_atomic(from, head, body);
+        }
+        let Some((place, data)) = body.split_first_chunk::<24>() else { return };
+        let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
+        let (region, offset, third) = (word(0), word(8), word(16));
+        let asked = head.kind == kind::GET_REQ;
+        let len = if asked { third } else { data.len() as u64 };
+        let (name, found) = match head.context {
+            NAMED => {
+                let way = if asked { Way::Get } else { Way::Put };
+                let found = self.named_memory((region, offset), len, way.access());
+                (MemoryName::Key(region), found)
+            }
+            _ => {
+                let found = self.own_memory(region, offset, len).ok_or(NoMemory::Unknown);
+                (MemoryName::Region(region), found)
+            }
+        };
+        let at = match found {
+            Ok(at) => at,
+            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
+        };
+        if asked {
+            if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
+                return self.core.distrust(from, answers_not_taken());
+            }
+            let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
+            self.core.requests.get(request).extra =
+                Some(Box::new(Extra { detached: true, reads: Some(name), ..Extra::default() }));
+            return self.start_stream(
+                from,
+                Stream { request, want: len as usize, to_name: head.tag, streaming: false },
+            );
+        }
+        // SAFETY: the range lies inside registered or named memory, whose owner has agreed that peers
+        // write to it.
+        unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
+        if third != 0 {
+            self.core.acknowledge(from, head.tag);
+            self.act();
+        }
+    }
+
+    /// Registered memory of ours, if there is such.
+    fn own_memory(&self, region: u64, offset: u64, len: u64) -> Option<*mut u8> {
+        let (at, whole) = *self.registered.get(&u32::try_from(region).ok()?)?;
+        let end = offset.checked_add(len)?;
+        // SAFETY: the offset lies inside the registered range.
+        (len > 0 && end <= whole as u64).then(|| unsafe { at.0.add(offset as usize) })
+    }
+
+    /// Ends a registration.
+    pub fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
+        let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
+        self.registered.remove(&region.0).ok_or(unknown)?;
+        self.fabric.deregister(region)?;
+        self.end_answers(MemoryName::Region(region.0.into()));
+        Ok(())
+    }
+
+    /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
+    pub fn end_answers(&mut self, name: MemoryName) {
+        for peer in 0..self.core.peers.len() {
+            let streams = std::mem::take(&mut self.core.peers[peer].streams);
+            for stream in streams {
+                let slot = self.core.requests.get(stream.request);
+                if slot.extra.as_ref().is_some_and(|extra| extra.reads == Some(name)) {
+                    slot.stage = Stage::Done;
+                    let _ = self.core.requests.finish(stream.request);
+                    let head = NoMemory::Unknown.head(stream.to_name);
+                    let frame = Queued::Small { head, body: Vec::new(), request: None };
+                    let ticket = Ticket::default();
+                    self.core.peers[peer].push(Waiting { ticket, weight: 1, frame });
+                } else {
+                    self.core.peers[peer].streams.push_back(stream);
+                }
+            }
+        }
+    }
+}

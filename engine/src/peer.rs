@@ -1,0 +1,216 @@
+//! What the engine holds of one peer.
+
+use super::answer::Answer;
+use super::core::MOST_ANSWERS;
+use super::ways::{Way, Ways};
+use std::collections::VecDeque;
+use std::time::Instant;
+use taffrail_fabric::{Fault, Head};
+use taffrail_logging::Ticket;
+use taffrail_matching::MessageId;
+
+/// What holds messages to a peer back.
+mod hold {
+    /// Frames wait in its queue.
+    pub(crate) const BACKLOG: u8 = 1;
+    /// It asked for RTS instead of long eager messages.
+    pub(crate) const THROTTLED: u8 = 2;
+}
+
+/// One peer.
+#[derive(Default)]
+pub struct Peer {
+    /// What became of it.
+    pub fault: Option<Fault>,
+    /// It sends no messages any more: it is gone, or its program is over.
+    pub is_silent: bool,
+    /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
+    hold: u8,
+    /// How long its answers take.
+    pub answer: Answer,
+    /// Frames that wait for room or for the gate, in order.
+    queue: VecDeque<Waiting>,
+    /// Announced messages whose pieces the peer wants.
+    pub streams: VecDeque<Stream>,
+    /// The message of several pieces that is arriving.
+    pub inflow: Option<Inflow>,
+    /// Bytes of its messages in the store.
+    pub unexpected_bytes: usize,
+    /// Bytes of our memory that its messages take which nobody has received.
+    pub held: usize,
+    /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
+    /// that is not the peer's fault.
+    answers: usize,
+    /// We asked it for announcements.
+    pub throttled: bool,
+    /// What long messages from it have cost lately.
+    pub ways: Ways,
+    /// The same, of those in memory that this process has mapped.
+    pub mapped_ways: Ways,
+    /// The message from it that is being timed.
+    pub timed: Option<Timed>,
+}
+
+impl Peer {
+    /// What long messages from it have cost lately.
+    pub fn ways(&mut self, mapped: bool) -> &mut Ways {
+        if mapped { &mut self.mapped_ways } else { &mut self.ways }
+    }
+
+    /// Whether a message of `len` bytes may leave at once, of those that leave whole up to `most` bytes: `inline`
+    /// bytes leave also to a peer that is throttled.
+    #[inline(always)]
+    pub fn is_clear_for(&self, len: usize, most: usize, inline: usize) -> bool {
+        len <= most && (self.hold == 0 || self.hold == hold::THROTTLED && len <= inline)
+    }
+
+    /// Whether frames wait for room or for the gate.
+    #[inline(always)]
+    pub fn has_backlog(&self) -> bool {
+        self.hold & hold::BACKLOG != 0
+    }
+
+    /// Whether it asked for RTS instead of long eager messages.
+    #[inline(always)]
+    pub fn forces_rendezvous(&self) -> bool {
+        self.hold & hold::THROTTLED != 0
+    }
+
+    /// It asks for RTS instead of long eager messages, or does not any more.
+    pub fn force_rendezvous(&mut self, on: bool) {
+        self.hold = self.hold & !hold::THROTTLED | if on { hold::THROTTLED } else { 0 };
+    }
+
+    /// The frame at the front of the queue, and what it waits for.
+    pub fn front(&mut self) -> Option<&mut Waiting> {
+        self.queue.front_mut()
+    }
+
+    /// Whether the frame at the front waits for the gate, and not for room.
+    pub fn waits_at_gate(&self) -> bool {
+        self.queue.front().is_some_and(|waiting| !waiting.ticket.is_free())
+    }
+
+    /// All frames of the queue, in order.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = &Queued> {
+        self.queue.iter().map(|waiting| &waiting.frame)
+    }
+
+    /// Puts a frame into the queue.
+    pub fn push(&mut self, waiting: Waiting) {
+        self.answers += waiting.weight;
+        self.queue.push_back(waiting);
+        self.hold |= hold::BACKLOG;
+    }
+
+    /// As [`push`](Self::push), before all others.
+    pub fn push_front(&mut self, waiting: Waiting) {
+        self.answers += waiting.weight;
+        self.queue.push_front(waiting);
+        self.hold |= hold::BACKLOG;
+    }
+
+    /// Takes the frame at the front, which has left, out of the queue.
+    pub fn pop_front(&mut self) {
+        if let Some(waiting) = self.queue.pop_front() {
+            self.answers -= waiting.weight;
+        }
+        if self.queue.is_empty() {
+            self.hold &= !hold::BACKLOG;
+        }
+    }
+
+    /// Drops all that waits to be sent: the connection has ended.
+    pub fn drop_backlog(&mut self) {
+        self.queue.clear();
+        self.streams.clear();
+        self.answers = 0;
+        self.hold &= !hold::BACKLOG;
+    }
+
+    /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
+    pub fn takes_answer(&self, weight: usize) -> bool {
+        self.answers + weight <= MOST_ANSWERS
+    }
+}
+
+/// A message that is being timed.
+pub struct Timed {
+    pub request: u32,
+    pub len: usize,
+    pub way: Way,
+    /// It lies in memory that this process has mapped.
+    pub mapped: bool,
+    pub since: Instant,
+}
+
+/// A frame in the queue of a peer.
+pub struct Waiting {
+    /// The events that it waits for at the gate (*stable-before-escape*); free as soon as the gate was open.
+    pub ticket: Ticket,
+    /// How many answers it counts as, in [`Peer::answers`].
+    pub weight: usize,
+    pub frame: Queued,
+}
+
+impl Waiting {
+    /// A frame that waits for room only.
+    pub fn free(frame: Queued) -> Self {
+        Waiting { ticket: Ticket::default(), weight: 0, frame }
+    }
+}
+
+/// Something that waits for room towards a peer.
+pub enum Queued {
+    /// A message that is complete in itself.
+    Small { head: Head, body: Vec<u8>, request: Option<u32> },
+    /// An eager message of a request, `sent` bytes of which have left.
+    Eager { head: Head, request: u32, sent: usize },
+    /// A message of the log.
+    Logged(super::log::LoggedSend),
+    /// Messages of the log, to be sent again.
+    Page(super::log::Resend),
+}
+
+/// The pieces of an announced message.
+pub struct Stream {
+    pub request: u32,
+    /// Bytes the peer wants.
+    pub want: usize,
+    /// The receive, as the peer names it.
+    pub to_name: u64,
+    /// Copy the pieces past the caches.
+    pub streaming: bool,
+}
+
+/// A message of several pieces that is arriving.
+pub struct Inflow {
+    pub landing: Landing,
+    /// Which message it is.
+    pub context: u16,
+    pub seq: u32,
+    /// Bytes that are here.
+    pub here: usize,
+    /// Bytes in all.
+    pub len: usize,
+}
+
+impl Inflow {
+    /// Whether its pieces go to this entry of the store.
+    pub fn is_into(&self, entry: u32) -> bool {
+        matches!(self.landing, Landing::Store(e) if e == entry)
+    }
+}
+
+/// Where the pieces go.
+#[derive(Clone, Copy)]
+pub enum Landing {
+    /// To the receive that matched.
+    Request(u32),
+    /// To the store, since none did.
+    Store(u32),
+    /// To the message itself, which was announced and waits for a receive: of one that comes again.
+    Waiting(MessageId),
+    /// Nowhere: it is here already, or nobody wants it.
+    Nowhere,
+}

@@ -1,0 +1,101 @@
+//! What the receive path asks of message logging. It is compiled once for each implementation.
+
+use super::Policy;
+use crate::core::Core;
+use crate::log::Logging;
+use crate::request::Requests;
+use taffrail_logging::{Admit, Expected, Name};
+
+/// The receiving half of a message-logging policy.
+pub trait RxPolicy<P: Policy>: Sized {
+    /// Whether a peer that dies is restarted, so that requests to it wait.
+    const LOGS: bool;
+
+    /// The policy of this rank, and the requests beside it.
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests);
+    /// Judges a message that has come, before it is matched and once (*policy-judges-arrival*).
+    #[inline]
+    fn admit(&mut self, message: Name) -> Admit {
+        match self.admit_next(message) {
+            true => Admit::Match,
+            false => self.admit_other(message),
+        }
+    }
+
+    /// Admits a message that is simply to be matched, as most are. If it is not, nothing has changed, and this may be
+    /// asked again.
+    fn admit_next(&mut self, message: Name) -> bool;
+    /// Judges a message that is not simply to be matched.
+    fn admit_other(&mut self, message: Name) -> Admit;
+    /// A posted receive has matched a message.
+    fn matched(&mut self, requests: &mut Requests, request: u32, message: Name);
+    /// A receive that was not posted has got a message.
+    fn received_directly(&mut self, from_any: bool, message: Name);
+}
+
+/// Of a job that is not logged: every message has to be the next of its channel.
+pub struct Unlogged {
+    /// The next number of each channel that messages arrive in.
+    pub expected: Expected,
+}
+
+impl Unlogged {
+    /// Of a rank among so many.
+    pub fn new(size: u32) -> Self {
+        Unlogged { expected: Expected::new(size) }
+    }
+}
+
+impl<P: Policy> RxPolicy<P> for Unlogged {
+    const LOGS: bool = false;
+
+    #[inline(always)]
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        (&mut core.unlogged, &mut core.requests)
+    }
+
+    #[inline(always)]
+    fn admit_next(&mut self, message: Name) -> bool {
+        self.expected.count(message)
+    }
+
+    fn admit_other(&mut self, message: Name) -> Admit {
+        Admit::OutOfOrder { expected: self.expected.next(message.source, message.context) }
+    }
+
+    #[inline(always)]
+    fn matched(&mut self, _: &mut Requests, _: u32, _: Name) {}
+
+    #[inline(always)]
+    fn received_directly(&mut self, _: bool, _: Name) {}
+}
+
+impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
+    const LOGS: bool = true;
+
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    #[inline(always)]
+    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
+        let log = core.policy.log_mut().expect("only called when messages are logged");
+        (log, &mut core.requests)
+    }
+
+    #[inline(always)]
+    fn admit_next(&mut self, message: Name) -> bool {
+        !self.replaying && self.inbound.expected.count(message)
+    }
+
+    fn admit_other(&mut self, message: Name) -> Admit {
+        self.judge(message)
+    }
+
+    #[inline(always)]
+    fn matched(&mut self, requests: &mut Requests, request: u32, message: Name) {
+        self.record_match(&mut requests.get(request).record, message);
+    }
+
+    #[inline(always)]
+    fn received_directly(&mut self, from_any: bool, message: Name) {
+        self.record_direct(from_any, message);
+    }
+}

@@ -1,0 +1,58 @@
+//! What message logging decides of a message that leaves at once: its number, and whether its bytes are kept.
+//!
+//! A message within the set, or of a job that is not logged, leaves under [`Unlogged`]; one that leaves the
+//! set under the [`Log`](super::log::Log). [`send_numbered`] is compiled once for each.
+
+use crate::channels::Channels;
+use crate::immediate::Immediate;
+use crate::{Dest, Rank};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+use taffrail_logging::Next;
+
+/// The sending half of a policy.
+pub trait TxPolicy {
+    /// The next number of a channel; `None` when a message may not leave under it at once.
+    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>>;
+
+    /// Keeps a short message that has left under this head (*logged-before-visible*: there is room for it).
+    fn keep_sent(
+        &mut self,
+        memory: &mut impl SendMemory,
+        to: &Dest,
+        head: Head,
+        source: Source<'_>,
+    );
+}
+
+/// Nothing is kept. The numbers are those of the engine.
+pub struct Unlogged<'a>(pub &'a mut Channels);
+
+impl TxPolicy for Unlogged<'_> {
+    #[inline(always)]
+    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
+        Some(self.0.next(to, context))
+    }
+
+    #[inline(always)]
+    fn keep_sent(&mut self, _: &mut impl SendMemory, _: &Dest, _: Head, _: Source<'_>) {}
+}
+
+/// Hands a whole message, or the first piece of one, to the fabric under the next number of its channel, which
+/// is used up if it leaves. The head under which it left; `None` when it leaves otherwise.
+#[inline(always)]
+pub fn send_numbered(
+    fabric: &mut (impl Fabric + SendMemory),
+    policy: &mut impl TxPolicy,
+    immediate: Immediate,
+    to: &Dest,
+    kind: u8,
+    source: Source<'_>,
+) -> Result<Option<Head>, Refused> {
+    let Some(context) = immediate.word(to.context, to.data) else { return Ok(None) };
+    let Some(next) = policy.next(to.rank, to.context) else { return Ok(None) };
+    let head = Head { kind, context, seq: next.peek(), tag: to.tag };
+    fabric.send(PeerId(to.rank), head, source)?;
+    next.commit();
+    policy.keep_sent(fabric, to, head, source);
+    Ok(Some(head))
+}

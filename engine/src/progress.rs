@@ -1,0 +1,174 @@
+//! Progress: poll the fabric, do what follows, send what waits.
+
+use super::Engine;
+use super::core::{Action, Core};
+use super::log::Logging;
+use super::peer::Stream;
+use super::request::Stage;
+use super::sink::Rx;
+use crate::policy::Policy;
+use crate::policy::rx::Unlogged;
+use std::time::Duration;
+use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
+
+/// Turns between two looks at the clock.
+const LOOK_EVERY: u32 = 64;
+/// A rank that was started again, and to which so much was sent again that it has not received yet, takes
+/// more only once in so many turns, or when it waits in vain: those who send would be done long before it is,
+/// and all that they have ever sent to it would be in its memory.
+const AHEAD_EVERY: u32 = 256;
+/// Bytes of messages, and of what is known of each, that are so much.
+const AHEAD: usize = 256 << 10;
+/// Time between two looks at whether the peers are alive.
+const CHECK_EVERY: Duration = Duration::from_millis(2);
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// One turn. Returns how many things happened.
+    ///
+    /// What arrives is compiled into one function, and into a second one for where it is logged.
+    #[inline(always)]
+    pub fn turn(&mut self) -> usize {
+        if self.core.policy.logs() { self.turn_logged() } else { self.turn_plain() }
+    }
+
+    #[inline(never)]
+    fn turn_plain(&mut self) -> usize {
+        let events = self.fabric.poll(&mut Rx::<P, Unlogged, false>::new(&mut self.core));
+        self.follow(events)
+    }
+
+    #[inline(never)]
+    fn turn_logged(&mut self) -> usize {
+        if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
+            return self.follow(0);
+        }
+        let events = self.fabric.poll(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core));
+        if events > 0 || self.core.is_ahead {
+            self.core.look_how_far_ahead();
+        }
+        self.follow(events)
+    }
+
+    /// Does what follows from what has arrived.
+    #[inline(always)]
+    pub fn follow(&mut self, mut events: usize) -> usize {
+        if !self.core.actions.is_empty() {
+            self.act();
+        }
+        if !self.peers_with_backlog.is_empty() {
+            events += self.flush();
+        }
+        // What comes back to peers can wait until there is time.
+        if self.back.any() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
+            self.bring_back();
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(LOOK_EVERY) {
+            events += self.check_in_time();
+        }
+        events
+    }
+
+    /// Looks after the peers now and then, however busy others keep this rank.
+    #[cold]
+    #[inline(never)]
+    fn check_in_time(&mut self) -> usize {
+        if self.core.clock.now() - self.checked < CHECK_EVERY { 0 } else { self.check() }
+    }
+
+    /// Looks whether the peers are alive, and whatever else takes a system call.
+    #[cold]
+    pub fn check(&mut self) -> usize {
+        self.checked = self.core.clock.now();
+        let events = match self.core.policy.log() {
+            None => self.fabric.check(&mut Rx::<P, Unlogged, false>::new(&mut self.core)),
+            Some(_) => {
+                self.fabric.check(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core))
+            }
+        };
+        self.act();
+        self.tell_departure();
+        self.reclaim_loans();
+        events
+    }
+
+    /// Does what the last poll has left to do.
+    #[inline(never)]
+    pub fn act(&mut self) {
+        while let Some(action) = self.core.actions.pop_front() {
+            match action {
+                Action::Answer { to, head } => self.post_frame(to, head, &[]),
+                Action::Fetch { request, from, announcement } => {
+                    self.fetch(request, from, announcement);
+                }
+                Action::Stream { request, want, to_name, streaming } => {
+                    let slot = self.core.requests.get(request);
+                    let to = slot.peer;
+                    // Unless the peer has failed meanwhile.
+                    if slot.stage == Stage::Streaming {
+                        self.start_stream(to, Stream { request, want, to_name, streaming });
+                    }
+                }
+                Action::Borrow { request, from, offer } => self.borrow(request, from, offer),
+                Action::Read { token, result } => self.moved(token, result),
+                Action::OneSided { from, head, body } => self.serve(from, head, &body),
+                Action::Returned { loan, from } => self.returned(loan, from),
+                Action::Failed { rank } => self.mourn(rank),
+                Action::Back { rank } => self.greet(rank),
+                Action::Advance { request } => self.continue_multi(request),
+                Action::Told { from, restart } => self.told(from, restart),
+            }
+        }
+        // What there was no room for is for the next turn.
+        self.core.actions.append(&mut self.core.put_off);
+    }
+
+    /// Ends what the core could not end by itself when `rank` failed.
+    fn mourn(&mut self, rank: u32) {
+        self.peers_with_backlog.retain(|&r| r != rank);
+        // A failure found above the fabric has to be told to the fabric.
+        let fault = self.core.peers[rank as usize].fault.clone();
+        if let Some(fault) = fault {
+            self.fabric.disconnect(PeerId(rank), fault);
+        }
+        // A process that has ended looks at nothing any more. One that has only closed its endpoint
+        // may keep its views: what it has not given back is reclaimed when it lets go.
+        if self.core.peers[rank as usize].fault == Some(Fault::Died) {
+            self.take_back(rank);
+        }
+        for request in self.core.detached_of(rank) {
+            let _ = self.core.requests.finish(request);
+        }
+        if !self.core.policy.logs() {
+            self.end_of_any_source();
+        }
+        self.core.departures.gone(rank);
+        self.tell_departure();
+    }
+
+    /// Ends the receives from any source if nobody is left to send anything. Where messages are logged,
+    /// only while the program waits: until then it may send itself something, and which comes first
+    /// would be chance.
+    pub fn end_of_any_source(&mut self) {
+        let Some(rank) = self.core.last_gone.filter(|_| !self.core.expects_newcomers) else {
+            return;
+        };
+        if self.core.everybody_is_silent(self.rank()) {
+            for request in self.core.any_source_receives() {
+                self.core.cancel_post(request);
+                let error = self.core.silence(rank);
+                self.core.fail(request, error);
+            }
+        }
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// Looks whether more was sent again than is needed now.
+    #[inline]
+    fn look_how_far_ahead(&mut self) {
+        if self.policy.log().is_some_and(|log| log.incarnation > 0) {
+            self.is_ahead = self.peers.iter().map(|peer| peer.held).sum::<usize>() > AHEAD;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How a receive is posted, and how messages are looked for without one.
+
+use super::core::Core;
+use super::log::nondeterminism::name;
+use super::multi::Multi;
+use super::request::{ANY, Stage};
+use super::view::Landing;
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Error, Pattern, Request, Status};
+use std::io::IoSliceMut;
+use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_matching::{Envelope, PostId, Posted, Posting};
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    #[inline]
+    pub fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
+        if self.fabric.in_child() {
+            return Err(Error::UsedAfterFork);
+        }
+        match from.source {
+            Some(rank) if rank >= self.size() => Err(Error::NoSuchRank { rank, size: self.size() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a receive.
+    ///
+    /// # Safety
+    /// `len` bytes at `into` stay writable, and are used by nobody else, until the request is
+    /// finished.
+    #[inline]
+    pub unsafe fn start_recv(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, into, len);
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    #[inline]
+    fn post(&mut self, request: u32, from: &Pattern) {
+        if let Some(log) = self.core.policy.log_mut() {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted(record, from) && self.post_replayed(request) {
+                return;
+            }
+        }
+        match self.core.post(posting(from), request) {
+            Some(post) => self.queued(request, post, from),
+            None => self.act(),
+        }
+    }
+
+    /// A receive waits for its message.
+    #[inline]
+    pub fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
+        self.core.requests.get(request).post = Some(post);
+        // Where messages are logged, receives from any source are looked after when they are waited for.
+        if from.source.is_none() && self.core.policy.logs() {
+            return;
+        }
+        if let Some(error) = self.gone(from) {
+            self.nobody_sends(request, error);
+        }
+    }
+
+    /// Ends a receive that nobody is left to send anything for.
+    #[cold]
+    fn nobody_sends(&mut self, request: u32, error: Error) {
+        // Messages of this rank to itself may be there, and not polled yet.
+        self.turn();
+        let slot = self.core.requests.get(request);
+        if slot.stage == Stage::Posted
+            && let Some(post) = slot.post.take()
+        {
+            self.core.matcher.cancel(post);
+            self.core.fail(request, error);
+        }
+    }
+
+    /// Starts a receive into several places.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv), for each slice; the list itself is not kept.
+    pub unsafe fn start_recv_vectored(
+        &mut self,
+        from: Pattern,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let request = self.core.requests.start_scattered(from.source.unwrap_or(ANY), into);
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    /// Starts a receive that finds its own memory.
+    pub fn start_recv_view(&mut self, from: Pattern) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, std::ptr::null_mut(), 0);
+        self.core.requests.get(request).extra().view = Some(Landing::Bytes(Vec::new()));
+        self.post(request, &from);
+        Ok(request)
+    }
+
+    /// Starts a receive of many messages into one buffer.
+    ///
+    /// # Safety
+    /// As [`start_recv`](Self::start_recv).
+    pub unsafe fn start_multi(
+        &mut self,
+        from: Pattern,
+        into: *mut u8,
+        len: usize,
+        least: usize,
+    ) -> Result<u32, Error> {
+        self.check_pattern(&from)?;
+        let peer = from.source.unwrap_or(ANY);
+        let request = self.core.requests.start(Stage::Posted, peer, into, len);
+        let is_logged = self.core.policy.logs();
+        self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
+        if let Some(log) = self.core.policy.log_mut() {
+            let record = &mut self.core.requests.get(request).record;
+            if log.posted_multi(record) && self.replay_multi(request, &from) {
+                return Ok(request);
+            }
+        }
+        self.post_multi(request, &from);
+        Ok(request)
+    }
+
+    /// Posts a multi-receive, until it is full or no message is here that it takes.
+    pub fn post_multi(&mut self, request: u32, from: &Pattern) {
+        let closed = |multi: &Option<Multi>| multi.as_ref().is_some_and(|multi| multi.closed);
+        while !closed(&self.core.requests.get(request).extra().multi) {
+            let posting = Posting { multi: true, ..posting(from) };
+            match self.core.post(posting, request) {
+                Some(post) => return self.queued(request, post, from),
+                None => self.act(),
+            }
+        }
+    }
+
+    /// Cancels a receive that no message has matched. `false` when it is too late.
+    pub fn cancel_posted(&mut self, request: Request) -> Result<bool, Error> {
+        let slot = self.core.requests.look(request)?;
+        let Some(post) = slot.post.take_if(|_| slot.stage == Stage::Posted) else {
+            return Ok(false);
+        };
+        if self.core.matcher.cancel(post).is_none() {
+            return Ok(false);
+        }
+        self.core.fail(request.index, Error::Cancelled);
+        Ok(true)
+    }
+
+    /// Looks for a message without receiving it.
+    pub fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
+        let found = |core: &mut Core<P>| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
+        if let Some(envelope) = found(&mut self.core) {
+            return Ok(Some(envelope));
+        }
+        self.turn();
+        match (found(&mut self.core), self.gone(from)) {
+            // Whoever waits for it by looking again and again would wait for ever.
+            (None, Some(error)) => Err(error),
+            (envelope, _) => Ok(envelope),
+        }
+    }
+
+    /// Refuses what cannot be logged.
+    pub fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
+        if !self.core.policy.logs() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
+    }
+
+    /// The error of a pattern that nobody is left to send anything for.
+    #[inline]
+    pub fn gone(&self, from: &Pattern) -> Option<Error> {
+        match from.source {
+            Some(rank) if !self.core.peers[rank as usize].is_silent => None,
+            None if self.core.last_gone.is_none() => None,
+            _ => self.who_is_gone(from),
+        }
+    }
+
+    #[cold]
+    fn who_is_gone(&self, from: &Pattern) -> Option<Error> {
+        let rank = match from.source {
+            Some(rank) => rank,
+            None if self.core.expects_newcomers => return None,
+            None => self.core.last_gone.filter(|_| self.core.everybody_is_silent(self.rank()))?,
+        };
+        self.core.peers[rank as usize].is_silent.then(|| self.core.silence(rank))
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// Posts a receive, or gives it the message that waits for it: `None`, and there may be actions.
+    #[inline]
+    pub fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
+        match self.matcher.post(posting, request) {
+            Posted::Queued(post) => Some(post),
+            Posted::Matched(env, found) => {
+                if let Some(log) = self.policy.log_mut() {
+                    log.record_match(&mut self.requests.get(request).record, name(&env));
+                }
+                self.receive_unexpected(request, env, found);
+                None
+            }
+        }
+    }
+}
+
+pub fn posting(from: &Pattern) -> Posting {
+    Posting {
+        source: from.source,
+        context: from.context,
+        tag: from.tag,
+        ignore: from.ignore,
+        ident: 0,
+        multi: false,
+    }
+}
+
+#[inline]
+pub fn status(env: &taffrail_matching::Envelope) -> Status {
+    Status { source: env.source, tag: env.tag, len: env.len as usize, data: env.data }
+}

@@ -1,0 +1,383 @@
+//! How a message leaves.
+
+use super::kind;
+use super::loan::{Buffer, Offer};
+use super::peer::{Queued, Waiting};
+use super::policy::tx::{Unlogged, send_numbered};
+use super::request::{Slot, Stage};
+use crate::Engine;
+use crate::policy::Policy;
+use crate::{Dest, Error, Rank, Request, Status};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
+
+/// Bytes sent without asking between two polls.
+const POLL_EVERY_BYTES: usize = 1 << 20;
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Checks that a message may go to `to`.
+    #[inline]
+    pub fn check_dest(&self, to: &Dest) -> Result<(), Error> {
+        if self.fabric.in_child() {
+            return Err(Error::UsedAfterFork);
+        }
+        match self.core.peers.get(to.rank as usize) {
+            Some(peer) if peer.fault.is_none() => Ok(()),
+            _ => Err(self.no_dest(to.rank)),
+        }
+    }
+
+    #[cold]
+    fn no_dest(&self, rank: Rank) -> Error {
+        match self.core.peers.get(rank as usize).and_then(|p| p.fault.clone()) {
+            Some(fault) => Error::PeerFailed { rank, fault },
+            None => Error::NoSuchRank { rank, size: self.size() },
+        }
+    }
+
+    /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started
+    /// as an operation. What leaves the set always leaves, or waits in the log.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
+        self.check_dest(to)?;
+        if self.is_inter_set(to.rank) {
+            return self.send_logged(to, source, len).map(|()| true);
+        }
+        self.poll_if_due(to, len)?;
+        let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
+        if !peer.is_clear_for(len, self.short, inline) {
+            return Ok(false);
+        }
+        self.send_unlogged(to, kind::EAGER, source).map(|head| head.is_some())
+    }
+
+    /// Most bytes of a message that a slot of this peer takes.
+    #[inline(always)]
+    pub(crate) fn inline(&self, to: Rank) -> usize {
+        self.fabric.limits(PeerId(to)).inline
+    }
+
+    /// Hands a message, or its first piece, to the fabric. `None` when there is no room now.
+    #[inline(always)]
+    fn send_unlogged(
+        &mut self,
+        to: &Dest,
+        kind: u8,
+        source: Source<'_>,
+    ) -> Result<Option<Head>, Error> {
+        let Engine { fabric, core, channels, .. } = self;
+        match send_numbered(fabric, &mut Unlogged(channels), core.immediate, to, kind, source) {
+            Ok(head) => Ok(head),
+            Err(refused) => self.not_now(to.rank, refused).map(|()| None),
+        }
+    }
+
+    /// Hands as much of an eager message of several pieces to the fabric as there is room for: its head,
+    /// and how many bytes have left. `None`: none, or it leaves otherwise.
+    #[inline(never)]
+    fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
+        let (piece, most) = (self.sizes.piece, self.sizes.eager_max);
+        let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
+        if data.len() <= piece || !is_clear {
+            return Ok(None);
+        }
+        let whole = (data.len() as u64).to_le_bytes();
+        let (first, rest) = data.split_at(piece);
+        let source = Source::Parts(&[&whole, first]);
+        let Some(head) = self.send_unlogged(to, kind::EAGER_FIRST, source)? else {
+            return Ok(None);
+        };
+        let more = Head { kind: kind::EAGER_FRAG, ..Head::default() };
+        // What finds no room waits in the queue, as does the rest for a peer that has failed.
+        let left = rest.chunks(piece).take_while(|piece| {
+            self.fabric.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
+        });
+        let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
+        Ok(Some((head, sent)))
+    }
+
+    /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
+    #[inline]
+    pub fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
+        if len > self.inline(to.rank) {
+            self.bytes_since_poll += len;
+            if self.bytes_since_poll > POLL_EVERY_BYTES {
+                self.bytes_since_poll = 0;
+                self.turn();
+                // Its failure may be what was heard, and what is started after that nobody ends.
+                return self.check_dest(to);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<(), Error> {
+        match refused {
+            // This rank falls back with it.
+            Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(()),
+            Refused::Failed(Fault::Vacant) => Err(Error::NoSuchRank { rank, size: self.size() }),
+            Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a send.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` stay readable and unchanged until the request is finished.
+    pub unsafe fn start_send(
+        &mut self,
+        to: Dest,
+        data: *const u8,
+        len: usize,
+        sync: bool,
+    ) -> Result<u32, Error> {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { bytes(data, len) };
+        self.start(to, Source::Bytes(bytes), (data.cast_mut(), len), sync)
+    }
+
+    /// Starts a send gathered from several places.
+    ///
+    /// # Safety
+    /// As [`start_send`](Self::start_send), for each slice; the list itself is not kept.
+    pub unsafe fn start_send_vectored(&mut self, to: Dest, parts: &[&[u8]]) -> Result<u32, Error> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.start(to, Source::Parts(parts), (std::ptr::null_mut(), len), false)
+    }
+
+    /// Starts a send of `len` bytes. They are at `at`, or in several parts.
+    #[inline(always)]
+    fn start(
+        &mut self,
+        to: Dest,
+        source: Source<'_>,
+        (at, len): (*mut u8, usize),
+        sync: bool,
+    ) -> Result<u32, Error> {
+        let (mut begun, mut is_logged) = (None, false);
+        if sync {
+            self.check_dest(&to)?;
+            is_logged = self.is_inter_set(to.rank);
+        } else if self.send_now(&to, source, len)? {
+            return Ok(self.sent(&to, len));
+        } else if let Source::Bytes(bytes) = source {
+            begun = self.send_pieces(&to, bytes)?;
+            if begun.is_some_and(|(_, sent)| sent == len) {
+                return Ok(self.sent(&to, len));
+            }
+        }
+        self.check_taken(to.rank)?;
+        let request = self.core.requests.start(Stage::Queued, to.rank, at, len);
+        let slot = self.core.requests.get(request);
+        slot.status = sent_status(&to, len);
+        if let Source::Parts(parts) = source {
+            let parts = parts.iter().map(|part| (part.as_ptr().cast_mut(), part.len()));
+            slot.extra().parts = parts.collect();
+        }
+        if let Some((head, sent)) = begun {
+            self.enqueue(to.rank, Waiting::free(Queued::Eager { head, request, sent }));
+        } else if is_logged {
+            slot.stage = Stage::Announced;
+            let name = slot.name(request);
+            if let Err(error) = self.keep_and_send(&to, source, len, Some(name)) {
+                self.core.fail(request, error);
+            }
+        } else {
+            self.queue_send(request, to, sync);
+        }
+        Ok(request)
+    }
+
+    /// A request for a message that has left already.
+    #[inline]
+    fn sent(&mut self, to: &Dest, len: usize) -> u32 {
+        self.core.requests.start_sent(sent_status(to, len))
+    }
+
+    /// Gives a message its number and its protocol, and puts it in the queue.
+    #[inline(never)]
+    fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
+        let word = self.core.immediate.word(to.context, to.data);
+        let context = word.unwrap_or(to.context);
+        // Data for which the word has no room.
+        let data = to.data.get().filter(|_| word.is_none());
+        let seq = self.channels.next(to.rank, to.context).commit();
+        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
+        let inline = self.inline(to.rank);
+        let slot = self.core.requests.get(request);
+        let len = slot.len;
+        let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
+            true => inline - 8,
+            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.piece - 8),
+            false => self.sizes.eager_max,
+        };
+        if len > eager_max || sync && data.is_some() {
+            let rts = self.rts(to.rank, request, head, data);
+            return self.enqueue(to.rank, Waiting::free(rts));
+        }
+        let name = slot.name(request);
+        let with_front = |front: u64, slot: &Slot| {
+            let mut body = front.to_le_bytes().to_vec();
+            gather(slot, 0, len, |part| body.extend_from_slice(part));
+            body
+        };
+        let queued = match data {
+            _ if sync => {
+                slot.stage = Stage::Announced;
+                let head = Head { kind: kind::EAGER_SYNC, ..head };
+                Queued::Small { head, body: with_front(name, slot), request: None }
+            }
+            Some(data) => {
+                let head = Head { kind: kind::EAGER_DATA, ..head };
+                let body = with_front(data.into(), slot);
+                Queued::Small { head, body, request: Some(request) }
+            }
+            None => Queued::Eager { head, request, sent: 0 },
+        };
+        self.enqueue(to.rank, Waiting::free(queued));
+    }
+
+    /// The RTS of a message, with data in front if the word of its context has no room for them.
+    pub(crate) fn rts(&mut self, to: Rank, request: u32, head: Head, data: Option<u32>) -> Queued {
+        let slot = self.core.requests.get(request);
+        let (len, at) = (slot.len, slot.at);
+        // What is logged comes out of the log, as long as its sender lives.
+        let logged = self.core.policy.log().is_some_and(|log| !log.is_fellow(to));
+        let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::Announced;
+        let mut body = data.map_or(Vec::new(), |data| u64::from(data).to_le_bytes().to_vec());
+        body.extend_from_slice(&(len as u64).to_le_bytes());
+        body.extend_from_slice(&slot.name(request).to_le_bytes());
+        if let Some(key) = key {
+            body.extend_from_slice(key.as_bytes());
+        }
+        let kind = if data.is_some() { kind::RTS_DATA } else { kind::RTS };
+        Queued::Small { head: Head { kind, ..head }, body, request: None }
+    }
+
+    /// The key of a message's memory: of a region, if it is in one of the pool's.
+    fn key_for(
+        &mut self,
+        to: Rank,
+        at: *const u8,
+        len: usize,
+    ) -> Option<taffrail_fabric::RemoteKey> {
+        if let Some((region, offset)) = self.pool.find(at, len)
+            && let Ok(key) = self.fabric.key(PeerId(to), region, offset)
+        {
+            return Some(key);
+        }
+        // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
+        let bytes = unsafe { UserBytes::new(at, len) };
+        self.fabric.bare_key(PeerId(to), bytes)
+    }
+
+    /// Sends a buffer away.
+    pub fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
+        self.check_dest(&to)?;
+        if self.is_inter_set(to.rank) {
+            // The log has it from now on, and the buffer is free again.
+            return self.keep_and_send(&to, Source::Bytes(&buffer), buffer.len(), None);
+        }
+        let key = {
+            let block = buffer.block();
+            self.fabric.key(PeerId(to.rank), block.region, block.offset)?
+        };
+        let word = self.core.immediate.word(to.context, to.data);
+        let Some(context) =
+            word.filter(|_| self.fabric.reach(PeerId(to.rank), &key) == Reach::Mapped)
+        else {
+            self.send_buffer(to, buffer);
+            return Ok(());
+        };
+        let (block, len) = buffer.into_parts();
+        self.last_loan += 1;
+        let loan = self.last_loan;
+        let body = Offer { loan, key }.encode(len as u64);
+        self.loans.insert(loan, (to.rank, block));
+        let seq = self.channels.next(to.rank, to.context).commit();
+        let head = Head { kind: kind::LOAN, context, seq, tag: to.tag };
+        self.post_frame(to.rank, head, &body);
+        Ok(())
+    }
+
+    /// Sends a copy of a message that could not leave at once.
+    #[cold]
+    pub fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+        self.check_taken(to.rank)?;
+        let mut buffer = self.take_buffer(data.len())?;
+        buffer.copy_from_slice(data);
+        self.send_buffer(to, buffer);
+        Ok(())
+    }
+
+    /// Sends what is in a buffer, which then goes back to the pool.
+    #[cold]
+    fn send_buffer(&mut self, to: Dest, mut buffer: Buffer) {
+        let (at, len) = (buffer.as_mut_ptr(), buffer.len());
+        let request = self.core.requests.start(Stage::Queued, to.rank, at, len);
+        let slot = self.core.requests.get(request);
+        slot.status = sent_status(&to, len);
+        slot.extra().detached = true;
+        slot.extra().buffer = Some(buffer);
+        self.queue_send(request, to, false);
+    }
+
+    /// The handle of a request.
+    pub fn handle(&self, request: u32) -> Request {
+        self.core.requests.handle(request)
+    }
+}
+
+/// The parts of a message, or of a piece of one.
+pub fn source_of<'a>(parts: &'a [&'a [u8]]) -> Source<'a> {
+    match parts {
+        [one] => Source::Bytes(one),
+        _ => Source::Parts(parts),
+    }
+}
+
+/// What a send says at its end.
+fn sent_status(to: &Dest, len: usize) -> Status {
+    Status { source: to.rank, tag: to.tag, len, data: to.data }
+}
+
+/// The bytes at `at`; none for a null pointer.
+///
+/// # Safety
+/// As `slice::from_raw_parts`, but for `len` 0, with which any pointer is good.
+pub unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at, len) }
+}
+
+/// Shows `f` the `len` bytes from `from` on of what a send sends, in order.
+pub fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
+    let whole = [(slot.at, slot.len)];
+    let parts: &[(*mut u8, usize)] = match &slot.extra {
+        Some(extra) if !extra.parts.is_empty() => &extra.parts,
+        _ => &whole,
+    };
+    let (mut skip, mut left) = (from, len);
+    for &(at, room) in parts {
+        if skip >= room {
+            skip -= room;
+            continue;
+        }
+        let now = left.min(room - skip);
+        // SAFETY: whoever started the send vouches for each of its parts until it is finished.
+        f(unsafe { bytes(at.add(skip), now) });
+        (skip, left) = (0, left - now);
+        if left == 0 {
+            return;
+        }
+    }
+    if len == 0 {
+        f(&[]);
+    }
+}

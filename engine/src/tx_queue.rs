@@ -1,0 +1,213 @@
+//! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
+
+use super::core::answers_not_taken;
+use super::kind;
+use super::peer::{Queued, Stream, Waiting};
+use super::send::{bytes, gather, source_of};
+use crate::Engine;
+use crate::Rank;
+use crate::policy::Policy;
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Sends a message that is complete in itself, now or when there is room.
+    pub fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
+        if self.core.peers[to as usize].fault.is_some() {
+            return;
+        }
+        let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
+        let is_free = ticket.is_free();
+        if is_free && !self.core.peers[to as usize].has_backlog() {
+            match self.fabric.send(PeerId(to), head, Source::Bytes(body)) {
+                Ok(_) => return,
+                // The fabric reports the end of the peer by itself.
+                Err(Refused::Failed(_)) => return,
+                Err(_) => {}
+            }
+        }
+        let peer = &mut self.core.peers[to as usize];
+        let weight = if is_free { kind::weight(head.kind, body.len()) } else { 0 };
+        let frame = Queued::Small { head, body: body.to_vec(), request: None };
+        if head.kind != kind::THROTTLE {
+            if !peer.takes_answer(weight) {
+                return self.core.distrust(to, answers_not_taken());
+            }
+            return self.enqueue(to, Waiting { ticket, weight, frame });
+        }
+        // A peer that sends too much is told at once, and what it was told last counts.
+        match peer.front() {
+            Some(Waiting { frame: Queued::Small { head: front, .. }, .. })
+                if front.kind == kind::THROTTLE =>
+            {
+                *front = head;
+            }
+            _ => peer.push_front(Waiting { ticket, weight, frame }),
+        }
+        self.mark_backlog(to);
+    }
+
+    /// Puts a frame into a peer's queue, and sends what there is room for.
+    pub fn enqueue(&mut self, to: Rank, waiting: Waiting) {
+        self.core.peers[to as usize].push(waiting);
+        self.mark_backlog(to);
+        self.flush_peer(to);
+    }
+
+    /// Frames or fragments wait to be sent to a peer.
+    pub fn mark_backlog(&mut self, to: Rank) {
+        if !self.peers_with_backlog.contains(&to) {
+            self.peers_with_backlog.push(to);
+        }
+    }
+
+    /// Begins to send the pieces of a message.
+    pub fn start_stream(&mut self, to: Rank, stream: Stream) {
+        self.core.peers[to as usize].streams.push_back(stream);
+        self.mark_backlog(to);
+        self.flush_peer(to);
+    }
+
+    /// Sends what waits, as far as there is room. Returns how many messages left.
+    pub fn flush(&mut self) -> usize {
+        let mut left = 0;
+        let mut k = 0;
+        while k < self.peers_with_backlog.len() {
+            let to = self.peers_with_backlog[k];
+            left += self.flush_peer(to);
+            let peer = &self.core.peers[to as usize];
+            if !peer.has_backlog() && peer.streams.is_empty() {
+                self.peers_with_backlog.swap_remove(k);
+            } else {
+                k += 1;
+            }
+        }
+        left
+    }
+
+    pub fn flush_peer(&mut self, to: Rank) -> usize {
+        let mut left = 0;
+        while self.core.peers[to as usize].has_backlog() {
+            if !self.passes_gate(to) {
+                return left;
+            }
+            self.replace_by_rts(to);
+            if self.send_front(to) {
+                left += 1;
+            } else if self.core.peers[to as usize].has_backlog() {
+                return left;
+            }
+        }
+        while !self.core.peers[to as usize].streams.is_empty() {
+            if !self.send_piece(to) {
+                return left;
+            }
+            left += 1;
+        }
+        left
+    }
+
+    /// Puts an RTS in the place of the message at the front of the queue, if that is the way by now.
+    fn replace_by_rts(&mut self, to: Rank) {
+        let inline = self.inline(to);
+        let peer = &mut self.core.peers[to as usize];
+        let forced = peer.forces_rendezvous();
+        let (request, head) = match peer.front().map(|front| &front.frame) {
+            Some(&Queued::Eager { head, request, sent: 0 }) => {
+                if !forced || self.core.requests.get(request).len <= inline {
+                    return;
+                }
+                (request, head)
+            }
+            Some(&Queued::Logged(leaving)) => {
+                match self.core.logged_rts(to, leaving, forced, inline) {
+                    Some(rts) => rts,
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+        let rts = self.rts(to, request, head, None);
+        if let Some(front) = self.core.peers[to as usize].front() {
+            front.frame = rts;
+        }
+    }
+
+    /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
+    fn send_front(&mut self, to: Rank) -> bool {
+        let Engine { fabric, core, sizes, .. } = self;
+        let Some(front) = core.peers[to as usize].front() else { return false };
+        let (result, over, request) = match &mut front.frame {
+            // The gate has opened it.
+            Queued::Page(_) => return false,
+            Queued::Logged(leaving) => {
+                let Some(log) = core.policy.log_mut() else { return false };
+                let result = log.send_more(fabric, &core.requests, to, leaving, sizes.piece);
+                (result, leaving.is_sent(), None)
+            }
+            Queued::Small { head, body, request } => {
+                (fabric.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
+            }
+            Queued::Eager { head, request, sent } => {
+                let slot = core.requests.get(*request);
+                let now = (slot.len - *sent).min(sizes.piece);
+                let whole = (slot.len as u64).to_le_bytes();
+                let over = *sent + now == slot.len;
+                let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
+                let head = match *sent {
+                    0 if over => *head,
+                    0 => {
+                        parts.push(&whole);
+                        Head { kind: kind::EAGER_FIRST, ..*head }
+                    }
+                    _ => Head { kind: kind::EAGER_FRAG, ..Head::default() },
+                };
+                gather(slot, *sent, now, |part| parts.push(part));
+                let result = fabric.send(PeerId(to), head, source_of(&parts));
+                if result.is_ok() {
+                    *sent += now;
+                }
+                (result, over, Some(*request))
+            }
+        };
+        // A failed peer's queue is cleared when the fabric reports it.
+        if result.is_ok() && over {
+            core.peers[to as usize].pop_front();
+            if let Some(request) = request {
+                core.requests.sent(request);
+            }
+        }
+        result.is_ok()
+    }
+
+    /// Sends the next piece of a peer's first stream. `false` when there is no room.
+    fn send_piece(&mut self, to: Rank) -> bool {
+        let piece = self.sizes.long_piece;
+        let core = &mut self.core;
+        let front = core.peers[to as usize].streams.front();
+        let Some(&Stream { request, want, to_name, streaming }) = front else { return false };
+        self.fabric.non_temporal(PeerId(to), streaming);
+        let slot = core.requests.get(request);
+        let now = (want - slot.moved).min(piece);
+        let head = Head { kind: kind::RNDV_DATA, tag: to_name, ..Head::default() };
+        let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
+        let sent = if let (Some(place), Some(log)) = (kept, core.policy.log_mut()) {
+            log.send_piece(&mut self.fabric, to, head, place + slot.moved as u64, now)
+        } else if slot.at.is_null() {
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
+            gather(slot, slot.moved, now, |part| parts.push(part));
+            self.fabric.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
+        } else {
+            // SAFETY: whoever started the send vouches for its memory until it is finished.
+            let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
+            self.fabric.send(PeerId(to), head, Source::Bytes(bytes)).is_ok().then_some(now)
+        };
+        let Some(now) = sent else { return false };
+        let slot = self.core.requests.get(request);
+        slot.moved += now;
+        if slot.moved == want {
+            self.core.peers[to as usize].streams.pop_front();
+            self.core.requests.sent(request);
+        }
+        true
+    }
+}

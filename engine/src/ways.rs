@@ -1,0 +1,178 @@
+//! Which way long messages from a peer come fastest: found out by using them.
+//!
+//! How fast a copy is depends on where the two processors sit, and on virtual machines that changes
+//! while a program runs. So the receiver, which chooses, keeps for each peer and size what each way
+//! has cost lately, takes the cheapest, and now and then tries another. The first messages that come
+//! another way than those before take longer than the others will: their buffers are in no cache. So a
+//! trial is of several messages, and the first are believed only if they are better than what is known.
+
+/// A way for an announced message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The receiver reads it out of the sender's memory.
+    Read,
+    /// The sender sends it in pieces.
+    Pieces,
+    /// The sender sends it in pieces, and copies them past its caches.
+    Streaming,
+}
+
+/// The ways, in the order of the tables.
+pub const WAYS: [Way; 3] = [Way::Read, Way::Pieces, Way::Streaming];
+
+/// Sizes are told apart by their power of two, from this on.
+const SMALLEST: u32 = 14;
+/// Sizes told apart.
+const SIZES: usize = 16;
+/// Messages of a trial.
+const TRIAL: u32 = 8;
+/// Messages after a change of ways that may be slow because of it.
+const COLD: u32 = 5;
+/// Messages before the first trial. Before each of the next there are twice as many, until
+const FIRST_AFTER: u32 = 4;
+/// there are so many.
+const NEXT_AFTER: u32 = 256;
+/// A way that is so many times worse is tried five times less often.
+const HOPELESS: f32 = 3.0;
+/// Pieces are taken unless another way takes less than their time by this. They are at their best when
+/// both sides take them, since their memory then stays in the caches, and each side learns alone.
+const RELUCTANCE: f32 = 1.25;
+
+/// What the ways have cost lately.
+#[derive(Default)]
+pub struct Ways {
+    sizes: [Lately; SIZES],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Lately {
+    /// Nanoseconds for each byte; 0 while nothing is known.
+    cost: [f32; WAYS.len()],
+    /// Trials so far, the way of the last, and how many of its messages are still to come.
+    trials: u32,
+    tried: usize,
+    left: u32,
+    /// Messages since, on the way that is known to be the best.
+    messages: u32,
+    /// The way of the message noted last, and how many before it came the same way.
+    last: Option<Way>,
+    before: u32,
+}
+
+impl Ways {
+    fn size(len: usize) -> usize {
+        (len.max(1).ilog2().saturating_sub(SMALLEST) as usize).min(SIZES - 1)
+    }
+
+    /// The way for the next message of `len` bytes. `expected` is what each way is thought to cost,
+    /// in nanoseconds, as long as nothing was measured; `None` for a way that is not to be had.
+    pub fn choose(&mut self, len: usize, expected: [Option<f64>; WAYS.len()]) -> Way {
+        let lately = &mut self.sizes[Self::size(len)];
+        if lately.left > 0 && expected[lately.tried].is_some() {
+            lately.left -= 1;
+            return WAYS[lately.tried];
+        }
+        let cost = |way: usize| {
+            let known = lately.cost[way];
+            let cost =
+                expected[way].map(|e| if known > 0.0 { known } else { (e / len as f64) as f32 });
+            if WAYS[way] == Way::Pieces { cost } else { cost.map(|cost| cost * RELUCTANCE) }
+        };
+        let cheapest = (0..WAYS.len())
+            .filter_map(|way| cost(way).map(|c| (way, c)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((best, least)) = cheapest else { return Way::Pieces };
+        if lately.messages < (FIRST_AFTER << lately.trials.min(8)).min(NEXT_AFTER) {
+            lately.messages += 1;
+            return WAYS[best];
+        }
+        let round = lately.trials;
+        let other = (best + 1 + (round as usize % (WAYS.len() - 1))) % WAYS.len();
+        let worth = cost(other).is_some_and(|c| c < least * HOPELESS || round % 10 < 2);
+        (lately.messages, lately.trials) = (0, round.wrapping_add(1));
+        if !worth {
+            return WAYS[best];
+        }
+        (lately.tried, lately.left) = (other, TRIAL - 1);
+        WAYS[other]
+    }
+
+    /// Takes note of what a message of `len` bytes has cost. What is better than known is believed
+    /// at once, what is worse slowly: it may have been the program that was late. What is worse right
+    /// after a change of ways says nothing.
+    pub fn note(&mut self, len: usize, way: Way, ns: f64) {
+        let now = (ns / len.max(1) as f64) as f32;
+        let lately = &mut self.sizes[Self::size(len)];
+        let same = lately.last.replace(way) == Some(way);
+        lately.before = if same { lately.before.saturating_add(1) } else { 0 };
+        let known = &mut lately.cost[way as usize];
+        if *known == 0.0 || now < *known {
+            *known = now.max(f32::MIN_POSITIVE);
+        } else if lately.before >= COLD {
+            *known += (now.min(*known * 2.0) - *known) / 8.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `messages` messages, each way costing what `costs` says; how many went each way.
+    fn run(ways: &mut Ways, messages: u32, costs: [f64; 3]) -> [u32; 3] {
+        let mut taken = [0; 3];
+        for _ in 0..messages {
+            let way = ways.choose(1 << 20, [Some(5.0e4), Some(4.0e4), Some(9.0e4)]);
+            taken[way as usize] += 1;
+            ways.note(1 << 20, way, costs[way as usize]);
+        }
+        taken
+    }
+
+    #[test]
+    fn the_cheapest_is_found_whatever_was_expected() {
+        for best in 0..3 {
+            let mut costs = [2.0e5; 3];
+            costs[best] = 1.0e5;
+            let mut ways = Ways::default();
+            run(&mut ways, 200, costs);
+            let taken = run(&mut ways, 1000, costs);
+            assert!(taken[best] > 950, "{best}: {taken:?}");
+            assert!(taken.iter().all(|&n| n > 0), "the others are still tried: {taken:?}");
+        }
+    }
+
+    /// Caches have to be filled first: the first messages after a change of ways cost three times as much.
+    #[test]
+    fn the_cheapest_is_found_though_it_begins_slowly() {
+        let costs = [1.3e5, 1.0e5, 3.0e5];
+        let mut ways = Ways::default();
+        let (mut taken, mut since, mut last) = ([0; 3], 0, None);
+        for n in 0..2000 {
+            let way = ways.choose(1 << 20, [Some(1.0e4), Some(4.0e4), Some(9.0e4)]);
+            since = if last.replace(way) == Some(way) { since + 1 } else { 0 };
+            let cold = if since < 5 { 3.0 } else { 1.0 };
+            ways.note(1 << 20, way, costs[way as usize] * cold);
+            taken[way as usize] += u32::from(n >= 200);
+        }
+        assert!(taken[Way::Pieces as usize] > 1700, "{taken:?}");
+    }
+
+    #[test]
+    fn a_change_is_noticed() {
+        let mut ways = Ways::default();
+        run(&mut ways, 500, [1.0e5, 1.5e5, 3.0e5]);
+        run(&mut ways, 500, [4.0e5, 1.5e5, 3.0e5]);
+        let taken = run(&mut ways, 500, [4.0e5, 1.5e5, 3.0e5]);
+        assert!(taken[Way::Pieces as usize] > 470, "{taken:?}");
+    }
+
+    #[test]
+    fn a_way_that_is_not_to_be_had_is_never_taken() {
+        let mut ways = Ways::default();
+        for _ in 0..10_000 {
+            assert_ne!(ways.choose(1 << 22, [None, Some(1.0), Some(2.0)]), Way::Read);
+        }
+        assert_eq!(ways.choose(1, [None; 3]), Way::Pieces);
+    }
+}
