@@ -20,7 +20,7 @@ pub struct AmMessage<'a> {
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends an active message. `false` when there is no room now.
-    pub fn try_send_active(
+    pub(crate) fn try_send_active(
         &mut self,
         to: Rank,
         handler: u16,

@@ -164,6 +164,7 @@ impl Atomic {
         (fits && of.can(op)).then_some(Atomic { op, of, count: count as u32 })
     }
 
+    /// What is done.
     pub fn op(&self) -> AtomicOp {
         self.op
     }

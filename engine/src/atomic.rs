@@ -66,7 +66,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Does an operation on our memory for a peer.
     #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
-    pub fn serve_atomic(&mut self, from: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn serve_atomic(&mut self, from: Rank, head: Head, body: &[u8]) {
         let Some((place, operands)) = body.split_first_chunk::<24>() else { return };
         let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
         let (name, address, what) = (word(0), word(8), word(16));

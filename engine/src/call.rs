@@ -50,7 +50,16 @@ pub enum Operation<'a> {
     /// The next of the reported operations that has completed; makes progress up to so many times.
     PollCompletion(u32),
     /// Sends an active message.
-    SendActive { to: Rank, handler: u16, header: u64, payload: &'a [u8] },
+    SendActive {
+        /// Its target.
+        to: Rank,
+        /// The handler's number there.
+        handler: u16,
+        /// Eight bytes that go with it.
+        header: u64,
+        /// Its payload.
+        payload: &'a [u8],
+    },
     /// Writes a checkpoint that was [begun](Engine::begin_checkpoint), with this state of the program.
     Checkpoint(&'a [IoSlice<'a>]),
     /// Waits until the programs of all other ranks are over.
@@ -61,6 +70,7 @@ pub enum Operation<'a> {
 
 /// What an operation comes to.
 pub enum Outcome {
+    /// It is done.
     Done,
     /// It has found nothing.
     Nothing,
@@ -70,8 +80,11 @@ pub enum Outcome {
     Next(Request),
     /// The reported operation that a recorded completion poll has found.
     This(Request),
+    /// This message is there.
     Seen(Envelope),
+    /// This message is there, and nobody else gets it.
     Claimed(MessageId, Envelope),
+    /// Whether the receive was cancelled in time.
     Cancelled(bool),
     /// No message is there, and nobody is left to send one.
     Gone(Error),
@@ -85,6 +98,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// A call that begins.
     pub fn new(operation: Operation<'a>) -> Self {
         Call { operation, decided: None }
     }

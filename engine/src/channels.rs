@@ -5,25 +5,25 @@ use taffrail_logging::Next;
 
 /// The next number of each channel (destination, context).
 #[derive(Default)]
-pub struct Channels {
+pub(crate) struct Channels {
     size: usize,
     user: Vec<Box<[u32]>>,
     internal: Vec<Box<[u32]>>,
 }
 
 impl Channels {
-    pub fn new(size: u32) -> Self {
+    pub(crate) fn new(size: u32) -> Self {
         Channels { size: size as usize, ..Channels::default() }
     }
 
     /// The next number towards `to` in `context`.
     #[inline]
-    pub fn next(&mut self, to: Rank, context: u16) -> Next<'_> {
+    pub(crate) fn next(&mut self, to: Rank, context: u16) -> Next<'_> {
         Next::new(self.cell(to, context))
     }
 
     /// Goes on towards `to` in `context` with this number.
-    pub fn set(&mut self, to: Rank, context: u16, next: u32) {
+    pub(crate) fn set(&mut self, to: Rank, context: u16, next: u32) {
         *self.cell(to, context) = next;
     }
 
@@ -42,14 +42,14 @@ impl Channels {
 
 impl Channels {
     /// The next number of each context towards `to` that any message was sent in.
-    pub fn numbers(&self, to: Rank) -> impl Iterator<Item = (u16, u32)> {
+    pub(crate) fn numbers(&self, to: Rank) -> impl Iterator<Item = (u16, u32)> {
         let all = (0..).zip(&self.user).chain((CONTEXTS..).zip(&self.internal));
         let numbers = all.filter_map(move |(context, row)| Some((context, *row.get(to as usize)?)));
         numbers.filter(|(_, next)| *next != 0)
     }
 
     /// Begins again with 0 towards `to`: another process is to have its place.
-    pub fn forget(&mut self, to: Rank) {
+    pub(crate) fn forget(&mut self, to: Rank) {
         let rows = self.user.iter_mut().chain(&mut self.internal);
         rows.filter(|row| !row.is_empty()).for_each(|row| row[to as usize] = 0);
     }

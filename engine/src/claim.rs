@@ -111,7 +111,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Discards a claimed message that nobody is going to receive.
-    pub fn discard_claimed(&mut self, id: MessageId) {
+    pub(crate) fn discard_claimed(&mut self, id: MessageId) {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
             Unexpected::Announced(announcement) => {
@@ -136,7 +136,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Gives back the requests of messages that are discarded and were still arriving.
-    pub fn reap_discarded(&mut self) {
+    pub(crate) fn reap_discarded(&mut self) {
         let requests = &mut self.core.requests;
         self.discarding.retain(|&request| {
             let over = requests.get(request).stage.is_over();

@@ -9,8 +9,8 @@ mod delivery;
 mod loss;
 mod rest;
 
-pub use arrivals::{read_key, read_u64};
-pub use delivery::put;
+pub(crate) use arrivals::{read_key, read_u64};
+pub(crate) use delivery::put;
 
 use super::departures::Departures;
 use super::immediate::Immediate;
@@ -35,7 +35,12 @@ use taffrail_matching::{Envelope, Matcher};
 /// A message that arrived before its receive was posted.
 pub enum Unexpected {
     /// Its bytes are in the store, or on their way there; `sync` names the send to acknowledge.
-    Stored { entry: u32, sync: Option<u64> },
+    Stored {
+        /// Where in the store.
+        entry: u32,
+        /// The send that waits to hear of a receive.
+        sync: Option<u64>,
+    },
     /// It was announced.
     Announced(Announcement),
     /// It is a loan.
@@ -44,7 +49,7 @@ pub enum Unexpected {
 
 impl Unexpected {
     /// The name of the send that waits for this to be received, if one does.
-    pub fn waiting_send(&self) -> Option<u64> {
+    pub(crate) fn waiting_send(&self) -> Option<u64> {
         match self {
             Unexpected::Stored { sync, .. } => *sync,
             Unexpected::Announced(announcement) => Some(announcement.name),
@@ -57,13 +62,13 @@ impl Unexpected {
 #[derive(Clone, Copy)]
 pub struct Announcement {
     /// The send, as its owner names it.
-    pub name: u64,
+    pub(crate) name: u64,
     /// Where its memory is, if it can be read.
-    pub key: Option<RemoteKey>,
+    pub(crate) key: Option<RemoteKey>,
 }
 
 /// Something to be done after the poll.
-pub enum Action {
+pub(crate) enum Action {
     /// Send a message without payload.
     Answer { to: Rank, head: Head },
     /// Begin to move an announced message that `request` has matched.
@@ -90,59 +95,63 @@ pub enum Action {
 
 /// An active message whose handler is to be called.
 pub struct Active {
-    pub from: Rank,
-    pub handler: u16,
-    pub header: u64,
+    pub(crate) from: Rank,
+    pub(crate) handler: u16,
+    pub(crate) header: u64,
     /// Its payload, in the store.
-    pub entry: u32,
+    pub(crate) entry: u32,
 }
 
 /// The state that a poll works on.
 pub struct Core<P> {
+    /// Posted receives and unexpected messages.
     pub matcher: Matcher<u32, Unexpected>,
+    /// Operations under way, or over and not finished.
     pub requests: Requests,
+    /// What the engine holds of each peer.
     pub peers: Vec<Peer>,
-    pub store: Store,
+    pub(crate) store: Store,
     rests: rest::Rests,
-    pub actions: VecDeque<Action>,
+    pub(crate) actions: VecDeque<Action>,
     /// Actions that there was no room for.
-    pub put_off: VecDeque<Action>,
+    pub(crate) put_off: VecDeque<Action>,
+    /// Active messages whose handlers are to run.
     pub active: VecDeque<Active>,
     /// How contexts carry immediate data.
-    pub immediate: Immediate,
+    pub(crate) immediate: Immediate,
     /// What message logging decides.
     pub policy: P,
-    pub clock: Clock,
-    pub no_logging: NoLogging,
+    pub(crate) clock: Clock,
+    pub(crate) no_logging: NoLogging,
     /// What decides of messages that arrive where nothing is logged.
-    pub unlogged: Unlogged,
+    pub(crate) unlogged: Unlogged,
     /// Who lives, by what the links say.
     membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
     pub departures: Departures,
     /// The rank that fell silent last.
-    pub last_gone: Option<Rank>,
+    pub(crate) last_gone: Option<Rank>,
     /// Receives from any source wait also when all peers are gone, since others may come.
-    pub expects_newcomers: bool,
+    pub(crate) expects_newcomers: bool,
     /// Since when this rank receives only what its posted receives match ([`super::finalize`]).
-    pub finalizing: Option<Instant>,
+    pub(crate) finalizing: Option<Instant>,
     /// Unexpected bytes of one peer above which it is told to announce.
-    pub unexpected_limit: usize,
+    pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
     most_held: usize,
     /// This rank was started again, and more was sent to it than it needs now.
-    pub is_ahead: bool,
+    pub(crate) is_ahead: bool,
 }
 
 /// What a message that waits costs beside its bytes.
-pub const EACH: usize = 128;
+pub(crate) const EACH: usize = 128;
 /// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
 const GRACE: usize = 64 << 20;
 /// Answers to a peer that it does not take, at most.
-pub const MOST_ANSWERS: usize = 1 << 18;
+pub(crate) const MOST_ANSWERS: usize = 1 << 18;
 
 impl<P: Policy> Core<P> {
-    pub fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
+    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
         Core {
             matcher: Matcher::new(),
             requests: Requests::default(),
@@ -170,7 +179,12 @@ impl<P: Policy> Core<P> {
 
     /// Everything that is not a plain message.
     #[inline(always)]
-    pub fn other(&mut self, from: u32, head: Head, payload: &Payload<'_>) -> Result<(), Fault> {
+    pub(crate) fn other(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
         if self.peers[from as usize].fault.is_some() {
             // What a peer says that was cut off a moment ago.
             return Ok(());
@@ -231,7 +245,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    pub fn envelope(&self, from: u32, head: Head, len: u64) -> Envelope {
+    pub(crate) fn envelope(&self, from: u32, head: Head, len: u64) -> Envelope {
         Envelope {
             source: from,
             context: self.immediate.context(head.context),
@@ -245,14 +259,14 @@ impl<P: Policy> Core<P> {
 }
 
 impl<P: Policy> Core<P> {
-    pub fn moved<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn moved<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
         if rest::is_rest(token) {
             return self.end_message::<R>(token, result);
         }
         self.actions.push_back(Action::Read { token, result });
     }
 
-    pub fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
+    pub(crate) fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
             (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),
@@ -266,10 +280,10 @@ impl<P: Policy> Core<P> {
 
 /// The fault of a peer that asks without reading the answers.
 #[cold]
-pub fn answers_not_taken() -> Fault {
+pub(crate) fn answers_not_taken() -> Fault {
     broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
 }
 
-pub fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
+pub(crate) fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
     Fault::Protocol { place, expected: expected.to_string(), got: got.to_string() }
 }

@@ -29,7 +29,7 @@ impl Departures {
 
     /// A peer is gone.
     #[cold]
-    pub fn gone(&mut self, rank: Rank) {
+    pub(crate) fn gone(&mut self, rank: Rank) {
         if self.is_watched {
             self.untold.push(rank);
         }
@@ -39,7 +39,7 @@ impl Departures {
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Tells whoever watches of the next peer that is gone and has left nothing.
     #[cold]
-    pub fn tell_departure(&mut self) {
+    pub(crate) fn tell_departure(&mut self) {
         let departures = &self.core.departures;
         if departures.watch.is_none() || departures.untold.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Refuses a rank that nobody has.
     #[cold]
-    pub fn check_taken(&self, rank: Rank) -> Result<(), Error> {
+    pub(crate) fn check_taken(&self, rank: Rank) -> Result<(), Error> {
         match self.fabric.knows(PeerId(rank)) {
             true => Ok(()),
             false => Err(Error::NoSuchRank { rank, size: self.size() }),

@@ -42,6 +42,7 @@ pub struct Want {
 
 /// What has become of a receive that was not posted at first.
 pub enum Received {
+    /// Its message is there.
     Has(Status),
     /// It is posted, as this request.
     Posted(u32),
@@ -151,6 +152,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
+    /// One turn, in which a message may come for a receive that is not posted.
     #[inline(always)]
     pub fn turn_directly(&mut self, want: &mut Want) -> usize {
         match self.core.policy.logs() {

@@ -18,7 +18,7 @@ use taffrail_fabric::{
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to move the message that `request` has matched.
-    pub fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
+    pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
         let slot = self.core.requests.get(request);
         if slot.stage != Stage::Reading {
             // Its sender has died meanwhile, and sends it again.
@@ -136,7 +136,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// A read or write by the fabric ended.
-    pub fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
         let logged = self.core.policy.logs();
         let Some(slot) = self.core.requests.find(request) else { return };
@@ -173,7 +173,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
-    pub fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
+    pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
         let len = self.core.requests.get(request).status.len;
         let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
             Ok(mapped) => mapped,
@@ -206,7 +206,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Brings back what was dropped since the last look.
     #[cold]
-    pub fn bring_back(&mut self) {
+    pub(crate) fn bring_back(&mut self) {
         let mut things = std::mem::take(&mut self.came_back);
         self.back.take(&mut things);
         for thing in things.drain(..) {
@@ -219,7 +219,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.came_back = things;
     }
 
-    pub fn give_back(&mut self, owner: Rank, loan: u64) {
+    pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
         let head = Head { kind: kind::LOAN_RETURN, tag: loan, ..Head::default() };
         self.post_frame(owner, head, &[]);
     }
@@ -240,7 +240,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Takes back what was lent to ranks that are gone, as soon as nobody there looks at it.
-    pub fn reclaim_loans(&mut self) {
+    pub(crate) fn reclaim_loans(&mut self) {
         if self.loans.is_empty() || self.core.last_gone.is_none() {
             return;
         }
@@ -257,14 +257,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Takes back all that was lent to a rank.
-    pub fn take_back(&mut self, rank: Rank) {
+    pub(crate) fn take_back(&mut self, rank: Rank) {
         let pool = &mut self.pool;
         let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
         lent.for_each(|(_, (_, block))| pool.put(block));
     }
 
     /// A loan of ours has come back.
-    pub fn returned(&mut self, loan: u64, from: Rank) {
+    pub(crate) fn returned(&mut self, loan: u64, from: Rank) {
         if self.loans.get(&loan).is_some_and(|(to, _)| *to == from)
             && let Some((_, block)) = self.loans.remove(&loan)
         {

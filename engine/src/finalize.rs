@@ -49,7 +49,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Whether nothing is under way that is worth waiting for.
-    pub fn is_finalized(&self) -> bool {
+    pub(crate) fn is_finalized(&self) -> bool {
         let is_early =
             self.core.finalizing.is_none_or(|since| self.core.clock.now() - since < OWN_PROCESS);
         // Nobody answers for the logged messages of ranks that are gone for good.
@@ -71,7 +71,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 impl<P: Policy> Core<P> {
     /// Tells a send that it waits in vain for its message to be received, if this rank finalises.
     #[inline]
-    pub fn refuse(&mut self, to: u32, name: u64) {
+    pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {
             let head = Head { kind: kind::FINALIZE_NAK, tag: name, ..Head::default() };
             self.actions.push_back(Action::Answer { to, head });
@@ -79,7 +79,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// A message of ours whose receiver finalises: it will not be received.
-    pub fn unreceived(&mut self, from: u32, name: u64) {
+    pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
         let error = self.silence(from);
         match self.named(from, name) {
             Some((request, slot)) if slot.stage == Stage::Announced => {

@@ -8,30 +8,30 @@ use crate::Data;
 
 /// What the low bits of a context mean here.
 #[derive(Clone, Copy, Default)]
-pub struct Immediate {
+pub(crate) struct Immediate {
     /// The bits of a context that are the code of [`Data`].
     bits: u16,
 }
 
 impl Immediate {
     /// With room for numbers of up to 14 bits.
-    pub const OPEN: Immediate = Immediate { bits: 0x3fff };
+    pub(crate) const OPEN: Immediate = Immediate { bits: 0x3fff };
 
     /// The context, of the word on the wire.
     #[inline]
-    pub fn context(self, word: u16) -> u16 {
+    pub(crate) fn context(self, word: u16) -> u16 {
         word & !self.bits
     }
 
     /// The data, of the word on the wire.
     #[inline]
-    pub fn data(self, word: u16) -> Data {
+    pub(crate) fn data(self, word: u16) -> Data {
         Data::from_code(word & self.bits)
     }
 
     /// The word on the wire; `None` when it has no room for the data.
     #[inline]
-    pub fn word(self, context: u16, data: Data) -> Option<u16> {
+    pub(crate) fn word(self, context: u16, data: Data) -> Option<u16> {
         (data.code() <= u64::from(self.bits)).then_some(context | data.code() as u16)
     }
 }

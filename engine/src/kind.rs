@@ -3,70 +3,70 @@
 use taffrail_fabric::RemoteKey;
 
 /// A whole message.
-pub const EAGER: u8 = 1;
+pub(crate) const EAGER: u8 = 1;
 /// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
-pub const EAGER_SYNC: u8 = 2;
+pub(crate) const EAGER_SYNC: u8 = 2;
 /// The first piece of a message: `len u64`, then the piece.
-pub const EAGER_FIRST: u8 = 3;
+pub(crate) const EAGER_FIRST: u8 = 3;
 /// The next piece of the message that a `EAGER_FIRST` of the same peer began.
-pub const EAGER_FRAG: u8 = 4;
+pub(crate) const EAGER_FRAG: u8 = 4;
 /// The announcement of a message: `len u64`, `name u64`, and the key of its memory, if any.
-pub const RTS: u8 = 5;
+pub(crate) const RTS: u8 = 5;
 /// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
 /// `name u64`.
-pub const CTS: u8 = 6;
+pub(crate) const CTS: u8 = 6;
 /// A piece: tag = the receive's name; payload = the piece.
-pub const RNDV_DATA: u8 = 7;
+pub(crate) const RNDV_DATA: u8 = 7;
 /// The announced message was read, or the synchronous one matched: tag = its name.
-pub const ACK: u8 = 8;
+pub(crate) const ACK: u8 = 8;
 /// An active message: context = handler, tag = header.
-pub const ACTIVE: u8 = 9;
+pub(crate) const ACTIVE: u8 = 9;
 /// A loan: `len u64`, `loan u64`, and the key of its memory.
-pub const LOAN: u8 = 10;
+pub(crate) const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
-pub const LOAN_RETURN: u8 = 11;
+pub(crate) const LOAN_RETURN: u8 = 11;
 /// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `len u64`. Answered by pieces.
-pub const GET_REQ: u8 = 12;
+pub(crate) const GET_REQ: u8 = 12;
 /// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
-pub const PUT_REQ: u8 = 13;
+pub(crate) const PUT_REQ: u8 = 13;
 /// An `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
-pub const NAK_KEY: u8 = 14;
+pub(crate) const NAK_KEY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
-pub const THROTTLE: u8 = 15;
+pub(crate) const THROTTLE: u8 = 15;
 /// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
-pub const RESTART: u8 = 16;
+pub(crate) const RESTART: u8 = 16;
 /// The program of the sender is over; it stays until all are, since its log may be needed.
-pub const FINALIZE: u8 = 17;
+pub(crate) const FINALIZE: u8 = 17;
 /// Events that what follows may depend on (`docs/logging.md`, section 13).
-pub const DETERMINANTS: u8 = 18;
+pub(crate) const DETERMINANTS: u8 = 18;
 /// The sender finalises and has not received a message that waits for that: tag = its name.
-pub const FINALIZE_NAK: u8 = 19;
+pub(crate) const FINALIZE_NAK: u8 = 19;
 
 /// A whole message with data beside the payload that its context has no room for: `data u64`, then
 /// the payload.
-pub const EAGER_DATA: u8 = 20;
+pub(crate) const EAGER_DATA: u8 = 20;
 /// As [`RTS`], with data in front: `data u64`.
-pub const RTS_DATA: u8 = 21;
+pub(crate) const RTS_DATA: u8 = 21;
 /// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
 /// `what u64`, then the operands. Answered by `ACK`, or by a piece with what was there before.
-pub const ATOMIC: u8 = 22;
+pub(crate) const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.
-pub fn is_of_the_log(kind: u8) -> bool {
+pub(crate) fn is_of_the_log(kind: u8) -> bool {
     (RESTART..=DETERMINANTS).contains(&kind)
 }
 
 /// Whether a peer's program goes on because of a frame of this kind: then the frame waits at the gate for the
 /// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
 /// others does not).
-pub fn frees(kind: u8) -> bool {
+pub(crate) fn frees(kind: u8) -> bool {
     !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS)
 }
 
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
-pub fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
+pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
     let (fits, expected) = match kind {
         EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
         EAGER_FIRST => (len > 8, "more than 8"),
@@ -88,7 +88,7 @@ pub fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
 
 /// How much a message that waits counts as an answer, which is sent because the peer has asked for it: the
 /// more, the longer it is. 0 for others.
-pub fn weight(kind: u8, len: usize) -> usize {
+pub(crate) fn weight(kind: u8, len: usize) -> usize {
     match kind {
         RNDV_DATA | ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE_NAK => 1 + len / 1024,
         _ => 0,

@@ -91,32 +91,36 @@ pub struct Sizes {
 /// It never waits, reads no clock but [`Clock`], and does no input or output but through the fabric and the
 /// policy's host.
 pub struct Engine<F, P> {
+    /// What moves the bytes.
     pub fabric: F,
+    /// What a poll of the fabric works on.
     pub core: Core<P>,
-    pub channels: Channels,
+    pub(crate) channels: Channels,
     /// Ranks that frames or fragments wait to be sent to.
     pub peers_with_backlog: Vec<Rank>,
     /// Bytes of long messages sent without asking since the last poll for that reason.
-    pub bytes_since_poll: usize,
+    pub(crate) bytes_since_poll: usize,
+    /// What is on its way back from views and buffers that were dropped.
     pub back: Arc<Back>,
     /// Empty: the memory in which `back` collects next.
-    pub came_back: Vec<Return>,
-    pub pool: Pool,
+    pub(crate) came_back: Vec<Return>,
+    pub(crate) pool: Pool,
     /// Our loans that are out: to whom, and what.
-    pub loans: FxHashMap<u64, (Rank, Block)>,
-    pub last_loan: u64,
+    pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
+    pub(crate) last_loan: u64,
     /// Receives to nowhere, of discarded messages that are still arriving.
-    pub discarding: Vec<u32>,
+    pub(crate) discarding: Vec<u32>,
     /// Memory that peers may reach by [`RemoteMemory`](one_sided::RemoteMemory).
     pub registered: HashMap<u32, (Exposed, usize)>,
     /// Memory that peers may reach by a name.
     pub named: FxHashMap<u64, Named>,
+    /// Sizes and choices, as they were given.
     pub sizes: Sizes,
     /// Messages of up to this many bytes leave whole, without asking.
-    pub short: usize,
+    pub(crate) short: usize,
     /// Progress calls so far, and when the peers were looked at last.
     pub turns: u32,
-    pub checked: Instant,
+    pub(crate) checked: Instant,
 }
 
 /// The address of registered memory.

@@ -17,17 +17,17 @@ use taffrail_matching::MessageId;
 #[derive(Clone, Copy)]
 pub struct Offer {
     /// The loan, as its owner numbers it.
-    pub loan: u64,
-    pub key: RemoteKey,
+    pub(crate) loan: u64,
+    pub(crate) key: RemoteKey,
 }
 
 impl Offer {
-    pub fn encode(&self, len: u64) -> Vec<u8> {
+    pub(crate) fn encode(&self, len: u64) -> Vec<u8> {
         [&len.to_le_bytes(), &self.loan.to_le_bytes(), self.key.as_bytes()].concat()
     }
 
     /// The length of the message, and the offer.
-    pub fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
+    pub(crate) fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
         let offer = Offer { loan: read_u64(payload, 8)?, key: read_key(payload, 16)? };
         Some((read_u64(payload, 0)?, offer))
     }
@@ -35,12 +35,12 @@ impl Offer {
 
 /// Memory of a peer, as long as it is borrowed.
 pub struct Borrowed {
-    pub at: NonNull<u8>,
-    pub len: usize,
-    pub _keep: Keep,
-    pub owner: Rank,
-    pub loan: u64,
-    pub back: Arc<Back>,
+    pub(crate) at: NonNull<u8>,
+    pub(crate) len: usize,
+    pub(crate) _keep: Keep,
+    pub(crate) owner: Rank,
+    pub(crate) loan: u64,
+    pub(crate) back: Arc<Back>,
 }
 
 // SAFETY: the memory stays mapped with `_keep` and is only read here.
@@ -49,7 +49,7 @@ unsafe impl Send for Borrowed {}
 unsafe impl Sync for Borrowed {}
 
 impl Borrowed {
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped as long as `_keep` is there, and their owner has lent them:
         // it does not write to them before they go back.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
@@ -63,7 +63,7 @@ impl Drop for Borrowed {
 }
 
 /// Something on its way back to an endpoint.
-pub enum Return {
+pub(crate) enum Return {
     /// A borrowed message, to its owner.
     Loan { owner: Rank, loan: u64 },
     /// A buffer, to the endpoint's pool.
@@ -80,19 +80,19 @@ pub struct Back {
 }
 
 impl Back {
-    pub fn put(&self, thing: Return) {
+    pub(crate) fn put(&self, thing: Return) {
         self.things.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
         self.any.store(true, Ordering::Release);
     }
 
     /// Whether there may be something.
     #[inline]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
     /// Exchanges all there is for an empty list, whose memory is used from then on.
-    pub fn take(&self, empty: &mut Vec<Return>) {
+    pub(crate) fn take(&self, empty: &mut Vec<Return>) {
         debug_assert!(empty.is_empty());
         self.any.store(false, Ordering::Relaxed);
         let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    pub fn new(block: Block, len: usize, back: Arc<Back>) -> Self {
+    pub(crate) fn new(block: Block, len: usize, back: Arc<Back>) -> Self {
         debug_assert!(len <= block.len);
         Buffer { block: Some(block), len, back }
     }
@@ -123,6 +123,7 @@ impl Buffer {
         clippy::expect_used,
         reason = "the block is taken only when the buffer is consumed or dropped"
     )]
+    /// The piece of a region that it is.
     pub fn block(&self) -> &Block {
         self.block.as_ref().expect("a buffer has its block until it is dropped")
     }
@@ -132,7 +133,7 @@ impl Buffer {
         clippy::expect_used,
         reason = "the block is taken only when the buffer is consumed or dropped"
     )]
-    pub fn into_parts(mut self) -> (Block, usize) {
+    pub(crate) fn into_parts(mut self) -> (Block, usize) {
         (self.block.take().expect("a buffer has its block until it is dropped"), self.len)
     }
 

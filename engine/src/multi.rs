@@ -20,7 +20,7 @@ pub struct Multi {
     /// Messages that are under way.
     pending: u32,
     /// No more messages are taken.
-    pub closed: bool,
+    pub(crate) closed: bool,
     /// What it ends with, once nothing is under way any more.
     ending: Option<Error>,
     /// Messages that are there, to be told.
@@ -42,7 +42,7 @@ pub struct Landed {
 }
 
 impl Multi {
-    pub fn new(least: usize, in_order: bool) -> Self {
+    pub(crate) fn new(least: usize, in_order: bool) -> Self {
         Multi {
             used: 0,
             least: least.max(1),
@@ -72,24 +72,24 @@ impl Multi {
     }
 
     /// The next message that is there.
-    pub fn next(&mut self) -> Option<Result<Landed, Error>> {
+    pub(crate) fn next(&mut self) -> Option<Result<Landed, Error>> {
         self.landed.pop_front()
     }
 
     /// Messages that are there and were not told.
-    pub fn untold(&self) -> usize {
+    pub(crate) fn untold(&self) -> usize {
         self.landed.len()
     }
 
     /// Whether messages of a rank are there, and were not reported.
-    pub fn has_untold_of(&self, rank: Rank) -> bool {
+    pub(crate) fn has_untold_of(&self, rank: Rank) -> bool {
         let is_of =
             |landed: &PartResult| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);
         self.landed.iter().any(is_of)
     }
 
     /// Whether all that is there has been told.
-    pub fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.landed.is_empty()
     }
 }
@@ -113,7 +113,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 /// Ends the multi-receive `whole` early: with this error, when what it has matched is received, since
 /// until then its buffer is written.
 #[expect(clippy::expect_used, reason = "the request is a multi-receive")]
-pub fn end(core: &mut Core<impl Policy>, whole: u32, error: Error) {
+pub(crate) fn end(core: &mut Core<impl Policy>, whole: u32, error: Error) {
     let slot = core.requests.get(whole);
     slot.post = None;
     let multi = slot.extra().multi.as_mut().expect("a multi-receive");
@@ -128,7 +128,7 @@ pub fn end(core: &mut Core<impl Policy>, whole: u32, error: Error) {
 /// Cuts the memory for a message that has matched the multi-receive `whole`. Returns the request
 /// that receives its bytes.
 #[expect(clippy::expect_used, reason = "the request is a multi-receive")]
-pub fn allocate_part(core: &mut Core<impl Policy>, whole: u32) -> u32 {
+pub(crate) fn allocate_part(core: &mut Core<impl Policy>, whole: u32) -> u32 {
     let slot = core.requests.get(whole);
     let (base, len, status) = (slot.at, slot.len, slot.status);
     let (post, record) = (slot.post, slot.record.of_part());
@@ -162,7 +162,7 @@ pub fn allocate_part(core: &mut Core<impl Policy>, whole: u32) -> u32 {
 
 /// Tells the whole that one of its messages has landed, or failed.
 #[expect(clippy::expect_used, reason = "parts belong to a multi-receive")]
-pub fn part_completed(core: &mut Core<impl Policy>, part: u32) {
+pub(crate) fn part_completed(core: &mut Core<impl Policy>, part: u32) {
     let slot = core.requests.get(part);
     let (at, status) = (slot.at, slot.status);
     let Some(whole) = slot.extra.as_ref().and_then(|e| e.part_of) else { return };

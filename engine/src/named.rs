@@ -12,7 +12,7 @@ use crate::{Data, Error, Rank, Status};
 use taffrail_fabric::{Fabric, Fault, Head, MemoryError, SendMemory};
 
 /// The context of requests that name memory.
-pub const NAMED: u16 = 0x8000;
+pub(crate) const NAMED: u16 = 0x8000;
 
 /// What peers may do with memory that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +29,20 @@ pub enum Access {
 }
 
 impl Access {
-    pub fn covers(self, needed: Access) -> bool {
+    pub(crate) fn covers(self, needed: Access) -> bool {
         self as u8 & needed as u8 == needed as u8
     }
 }
 
 /// Memory of ours: `len` bytes, of which peers call the first `start`.
 pub struct Named {
+    /// Its first byte.
     pub at: Exposed,
+    /// Its length in bytes.
     pub len: usize,
+    /// What peers call its first byte.
     pub start: u64,
+    /// What they may do.
     pub access: Access,
 }
 
@@ -54,12 +58,12 @@ pub enum NoMemory {
 
 impl NoMemory {
     /// The answer to an operation.
-    pub fn head(self, name: u64) -> Head {
+    pub(crate) fn head(self, name: u64) -> Head {
         Head { kind: kind::NAK_KEY, context: self as u16, tag: name, ..Head::default() }
     }
 
     /// What such an answer says.
-    pub fn fault(head: &Head) -> Fault {
+    pub(crate) fn fault(head: &Head) -> Fault {
         if head.context == NoMemory::NoAccess as u16 {
             Fault::NoAccess("its owner does not allow it")
         } else {
@@ -68,7 +72,7 @@ impl NoMemory {
     }
 
     /// Of memory of our own.
-    pub fn error(self, (name, address): (u64, u64)) -> Error {
+    pub(crate) fn error(self, (name, address): (u64, u64)) -> Error {
         match self {
             NoMemory::Unknown => {
                 MemoryError::Unknown { region: name as u32, offset: address }.into()

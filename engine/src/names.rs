@@ -121,7 +121,7 @@ impl Status {
     /// A copy for whoever reads what was stored a moment ago, word by word: two words read as one would
     /// have to wait until both stores have reached the cache.
     #[inline(always)]
-    pub fn word_by_word(&self) -> Status {
+    pub(crate) fn word_by_word(&self) -> Status {
         // SAFETY: each field is borrowed, and `Copy`.
         unsafe {
             Status {
@@ -140,8 +140,8 @@ impl Status {
 /// [`Error::StaleRequest`]: crate::Error::StaleRequest
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    pub index: u32,
-    pub generation: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 impl Request {

@@ -69,7 +69,7 @@ impl RemoteMemory {
 
 /// Memory of this rank as peers name it. The same bytes may have several names, each with a life of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryName {
+pub(crate) enum MemoryName {
     /// A registered region.
     Region(u64),
     /// What the program has given a key to.
@@ -79,13 +79,15 @@ pub enum MemoryName {
 /// Which way an access goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
+    /// From the target.
     Get,
+    /// To the target.
     Put,
 }
 
 impl Way {
     /// What it does with the memory of the target.
-    pub fn access(self) -> Access {
+    pub(crate) fn access(self) -> Access {
         match self {
             Way::Get => Access::Read,
             Way::Put => Access::Write,
@@ -95,7 +97,7 @@ impl Way {
 
 /// Memory of a peer, as its engine finds it: its region, and where in that.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub(crate) struct Target {
     way: Way,
     region: u64,
     start: u64,
@@ -166,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// A get or put that the fabric has failed at is done by its target, unless the memory is not there.
-    pub fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
+    pub(crate) fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
         let slot = self.core.requests.get(request);
         let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
         match target.filter(|_| matches!(fault, Fault::Os { .. })) {
@@ -182,7 +184,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Refuses what cannot be done, or not be logged.
-    pub fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
+    pub(crate) fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
         self.check_dest(&Dest::new(rank, 0))?;
         let causal = self.core.policy.log().is_some_and(|log| log.is_causal());
         if causal && rank != self.rank() {
@@ -198,7 +200,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Lets the target do it, in memory that it calls `region`, from `start` on.
-    pub fn ask_target(
+    pub(crate) fn ask_target(
         &mut self,
         way: Way,
         to: Rank,
@@ -232,7 +234,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Does a get, put or atomic operation on our memory for a peer.
     #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
-    pub fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
         if self.core.peers[from as usize].fault.is_some() {
             return;
         }
@@ -298,7 +300,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
-    pub fn end_answers(&mut self, name: MemoryName) {
+    pub(crate) fn end_answers(&mut self, name: MemoryName) {
         for peer in 0..self.core.peers.len() {
             let streams = std::mem::take(&mut self.core.peers[peer].streams);
             for stream in streams {

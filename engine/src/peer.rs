@@ -33,56 +33,56 @@ pub struct Peer {
     /// Announced messages whose pieces the peer wants.
     pub streams: VecDeque<Stream>,
     /// The message of several pieces that is arriving.
-    pub inflow: Option<Inflow>,
+    pub(crate) inflow: Option<Inflow>,
     /// Bytes of its messages in the store.
-    pub unexpected_bytes: usize,
+    pub(crate) unexpected_bytes: usize,
     /// Bytes of our memory that its messages take which nobody has received.
-    pub held: usize,
+    pub(crate) held: usize,
     /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
     /// that is not the peer's fault.
     answers: usize,
     /// We asked it for announcements.
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// What long messages from it have cost lately.
-    pub ways: Ways,
+    pub(crate) ways: Ways,
     /// The same, of those in memory that this process has mapped.
-    pub mapped_ways: Ways,
+    pub(crate) mapped_ways: Ways,
     /// The message from it that is being timed.
-    pub timed: Option<Timed>,
+    pub(crate) timed: Option<Timed>,
 }
 
 impl Peer {
     /// What long messages from it have cost lately.
-    pub fn ways(&mut self, mapped: bool) -> &mut Ways {
+    pub(crate) fn ways(&mut self, mapped: bool) -> &mut Ways {
         if mapped { &mut self.mapped_ways } else { &mut self.ways }
     }
 
     /// Whether a message of `len` bytes may leave at once, of those that leave whole up to `most` bytes: `inline`
     /// bytes leave also to a peer that is throttled.
     #[inline(always)]
-    pub fn is_clear_for(&self, len: usize, most: usize, inline: usize) -> bool {
+    pub(crate) fn is_clear_for(&self, len: usize, most: usize, inline: usize) -> bool {
         len <= most && (self.hold == 0 || self.hold == hold::THROTTLED && len <= inline)
     }
 
     /// Whether frames wait for room or for the gate.
     #[inline(always)]
-    pub fn has_backlog(&self) -> bool {
+    pub(crate) fn has_backlog(&self) -> bool {
         self.hold & hold::BACKLOG != 0
     }
 
     /// Whether it asked for RTS instead of long eager messages.
     #[inline(always)]
-    pub fn forces_rendezvous(&self) -> bool {
+    pub(crate) fn forces_rendezvous(&self) -> bool {
         self.hold & hold::THROTTLED != 0
     }
 
     /// It asks for RTS instead of long eager messages, or does not any more.
-    pub fn force_rendezvous(&mut self, on: bool) {
+    pub(crate) fn force_rendezvous(&mut self, on: bool) {
         self.hold = self.hold & !hold::THROTTLED | if on { hold::THROTTLED } else { 0 };
     }
 
     /// The frame at the front of the queue, and what it waits for.
-    pub fn front(&mut self) -> Option<&mut Waiting> {
+    pub(crate) fn front(&mut self) -> Option<&mut Waiting> {
         self.queue.front_mut()
     }
 
@@ -97,21 +97,21 @@ impl Peer {
     }
 
     /// Puts a frame into the queue.
-    pub fn push(&mut self, waiting: Waiting) {
+    pub(crate) fn push(&mut self, waiting: Waiting) {
         self.answers += waiting.weight;
         self.queue.push_back(waiting);
         self.hold |= hold::BACKLOG;
     }
 
     /// As [`push`](Self::push), before all others.
-    pub fn push_front(&mut self, waiting: Waiting) {
+    pub(crate) fn push_front(&mut self, waiting: Waiting) {
         self.answers += waiting.weight;
         self.queue.push_front(waiting);
         self.hold |= hold::BACKLOG;
     }
 
     /// Takes the frame at the front, which has left, out of the queue.
-    pub fn pop_front(&mut self) {
+    pub(crate) fn pop_front(&mut self) {
         if let Some(waiting) = self.queue.pop_front() {
             self.answers -= waiting.weight;
         }
@@ -121,7 +121,7 @@ impl Peer {
     }
 
     /// Drops all that waits to be sent: the connection has ended.
-    pub fn drop_backlog(&mut self) {
+    pub(crate) fn drop_backlog(&mut self) {
         self.queue.clear();
         self.streams.clear();
         self.answers = 0;
@@ -129,33 +129,33 @@ impl Peer {
     }
 
     /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
-    pub fn takes_answer(&self, weight: usize) -> bool {
+    pub(crate) fn takes_answer(&self, weight: usize) -> bool {
         self.answers + weight <= MOST_ANSWERS
     }
 }
 
 /// A message that is being timed.
-pub struct Timed {
-    pub request: u32,
-    pub len: usize,
-    pub way: Way,
+pub(crate) struct Timed {
+    pub(crate) request: u32,
+    pub(crate) len: usize,
+    pub(crate) way: Way,
     /// It lies in memory that this process has mapped.
-    pub mapped: bool,
-    pub since: Instant,
+    pub(crate) mapped: bool,
+    pub(crate) since: Instant,
 }
 
 /// A frame in the queue of a peer.
-pub struct Waiting {
+pub(crate) struct Waiting {
     /// The events that it waits for at the gate (*stable-before-escape*); free as soon as the gate was open.
-    pub ticket: Ticket,
+    pub(crate) ticket: Ticket,
     /// How many answers it counts as, in [`Peer::answers`].
-    pub weight: usize,
-    pub frame: Queued,
+    pub(crate) weight: usize,
+    pub(crate) frame: Queued,
 }
 
 impl Waiting {
     /// A frame that waits for room only.
-    pub fn free(frame: Queued) -> Self {
+    pub(crate) fn free(frame: Queued) -> Self {
         Waiting { ticket: Ticket::default(), weight: 0, frame }
     }
 }
@@ -163,9 +163,23 @@ impl Waiting {
 /// Something that waits for room towards a peer.
 pub enum Queued {
     /// A message that is complete in itself.
-    Small { head: Head, body: Vec<u8>, request: Option<u32> },
+    Small {
+        /// Its head.
+        head: Head,
+        /// Its payload.
+        body: Vec<u8>,
+        /// The send that ends when it has left.
+        request: Option<u32>,
+    },
     /// An eager message of a request, `sent` bytes of which have left.
-    Eager { head: Head, request: u32, sent: usize },
+    Eager {
+        /// The head of the whole.
+        head: Head,
+        /// The send.
+        request: u32,
+        /// Bytes that have left.
+        sent: usize,
+    },
     /// A message of the log.
     Logged(super::log::LoggedSend),
     /// Messages of the log, to be sent again.
@@ -174,37 +188,37 @@ pub enum Queued {
 
 /// The pieces of an announced message.
 pub struct Stream {
-    pub request: u32,
+    pub(crate) request: u32,
     /// Bytes the peer wants.
-    pub want: usize,
+    pub(crate) want: usize,
     /// The receive, as the peer names it.
-    pub to_name: u64,
+    pub(crate) to_name: u64,
     /// Copy the pieces past the caches.
-    pub streaming: bool,
+    pub(crate) streaming: bool,
 }
 
 /// A message of several pieces that is arriving.
-pub struct Inflow {
-    pub landing: Landing,
+pub(crate) struct Inflow {
+    pub(crate) landing: Landing,
     /// Which message it is.
-    pub context: u16,
-    pub seq: u32,
+    pub(crate) context: u16,
+    pub(crate) seq: u32,
     /// Bytes that are here.
-    pub here: usize,
+    pub(crate) here: usize,
     /// Bytes in all.
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
 impl Inflow {
     /// Whether its pieces go to this entry of the store.
-    pub fn is_into(&self, entry: u32) -> bool {
+    pub(crate) fn is_into(&self, entry: u32) -> bool {
         matches!(self.landing, Landing::Store(e) if e == entry)
     }
 }
 
 /// Where the pieces go.
 #[derive(Clone, Copy)]
-pub enum Landing {
+pub(crate) enum Landing {
     /// To the receive that matched.
     Request(u32),
     /// To the store, since none did.

@@ -2,15 +2,15 @@
 //! messages that leave, [`calls`] of calls whose outcome the program does not determine.
 
 pub mod calls;
-pub mod rx;
-pub mod tx;
+pub(crate) mod rx;
+pub(crate) mod tx;
 
 use super::log::Logging;
 use super::log::host::{Host, NoHost};
 
 /// The policy of a job that is not logged.
 #[derive(Default)]
-pub struct NoLogging;
+pub(crate) struct NoLogging;
 
 /// What a message-logging protocol decides.
 pub trait Policy {

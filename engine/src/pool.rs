@@ -10,11 +10,11 @@ const REGION: usize = 256 * 1024;
 
 /// A piece of a region.
 pub struct Block {
-    pub at: NonNull<u8>,
-    pub len: usize,
+    pub(crate) at: NonNull<u8>,
+    pub(crate) len: usize,
     pub region: RegionId,
     pub offset: usize,
-    pub _keep: Keep,
+    pub(crate) _keep: Keep,
 }
 
 // SAFETY: the memory stays mapped with `_keep`, and a block has one owner.
@@ -23,7 +23,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 /// The free blocks, by the power of two that is their size.
-pub struct Pool {
+pub(crate) struct Pool {
     free: [Vec<Block>; usize::BITS as usize],
     /// Address ranges of all regions, to recognise memory of ours.
     ranges: Vec<(usize, usize, RegionId)>,
@@ -38,7 +38,11 @@ impl Default for Pool {
 impl Pool {
     /// A block of at least `len` bytes.
     #[expect(clippy::expect_used, reason = "a region holds at least one block")]
-    pub fn take<F: Fabric>(&mut self, fabric: &mut F, len: usize) -> Result<Block, MemoryError> {
+    pub(crate) fn take<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        len: usize,
+    ) -> Result<Block, MemoryError> {
         let size =
             len.max(SMALLEST).checked_next_power_of_two().ok_or_else(|| MemoryError::Short {
                 what: "address space",
@@ -63,12 +67,12 @@ impl Pool {
     }
 
     /// Takes a block back.
-    pub fn put(&mut self, block: Block) {
+    pub(crate) fn put(&mut self, block: Block) {
         self.free[block.len.ilog2() as usize].push(block);
     }
 
     /// The region, and the place in it, of memory of ours.
-    pub fn find(&self, at: *const u8, len: usize) -> Option<(RegionId, usize)> {
+    pub(crate) fn find(&self, at: *const u8, len: usize) -> Option<(RegionId, usize)> {
         let at = at.addr();
         let inside = |&&(base, whole, _): &&(usize, usize, RegionId)| {
             at >= base && at - base <= whole && len <= whole - (at - base)

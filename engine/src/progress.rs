@@ -51,7 +51,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Does what follows from what has arrived.
     #[inline(always)]
-    pub fn follow(&mut self, mut events: usize) -> usize {
+    pub(crate) fn follow(&mut self, mut events: usize) -> usize {
         if !self.core.actions.is_empty() {
             self.act();
         }
@@ -94,7 +94,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Does what the last poll has left to do.
     #[inline(never)]
-    pub fn act(&mut self) {
+    pub(crate) fn act(&mut self) {
         while let Some(action) = self.core.actions.pop_front() {
             match action {
                 Action::Answer { to, head } => self.post_frame(to, head, &[]),

@@ -13,6 +13,10 @@ use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_matching::{Envelope, PostId, Posted, Posting};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Refuses the child of a fork, and ranks that there are not.
+    ///
+    /// # Errors
+    /// [`Error::UsedAfterFork`], [`Error::NoSuchRank`].
     #[inline]
     pub fn check_pattern(&self, from: &Pattern) -> Result<(), Error> {
         if self.fabric.in_child() {
@@ -59,7 +63,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// A receive waits for its message.
     #[inline]
-    pub fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
+    pub(crate) fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
         self.core.requests.get(request).post = Some(post);
         // Where messages are logged, receives from any source are looked after when they are waited for.
         if from.source.is_none() && self.core.policy.logs() {
@@ -136,7 +140,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Posts a multi-receive, until it is full or no message is here that it takes.
-    pub fn post_multi(&mut self, request: u32, from: &Pattern) {
+    pub(crate) fn post_multi(&mut self, request: u32, from: &Pattern) {
         let closed = |multi: &Option<Multi>| multi.as_ref().is_some_and(|multi| multi.closed);
         while !closed(&self.core.requests.get(request).extra().multi) {
             let posting = Posting { multi: true, ..posting(from) };
@@ -148,7 +152,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Cancels a receive that no message has matched. `false` when it is too late.
-    pub fn cancel_posted(&mut self, request: Request) -> Result<bool, Error> {
+    pub(crate) fn cancel_posted(&mut self, request: Request) -> Result<bool, Error> {
         let slot = self.core.requests.look(request)?;
         let Some(post) = slot.post.take_if(|_| slot.stage == Stage::Posted) else {
             return Ok(false);
@@ -161,7 +165,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Looks for a message without receiving it.
-    pub fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
+    pub(crate) fn look_for(&mut self, from: &Pattern) -> Result<Option<Envelope>, Error> {
         let found = |core: &mut Core<P>| core.matcher.probe(&posting(from)).map(|(_, env, _)| *env);
         if let Some(envelope) = found(&mut self.core) {
             return Ok(Some(envelope));
@@ -175,13 +179,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Refuses what cannot be logged.
-    pub fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
+    pub(crate) fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
         if !self.core.policy.logs() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
     }
 
     /// The error of a pattern that nobody is left to send anything for.
     #[inline]
-    pub fn gone(&self, from: &Pattern) -> Option<Error> {
+    pub(crate) fn gone(&self, from: &Pattern) -> Option<Error> {
         match from.source {
             Some(rank) if !self.core.peers[rank as usize].is_silent => None,
             None if self.core.last_gone.is_none() => None,
@@ -203,7 +207,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 impl<P: Policy> Core<P> {
     /// Posts a receive, or gives it the message that waits for it: `None`, and there may be actions.
     #[inline]
-    pub fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
+    pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
         match self.matcher.post(posting, request) {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
@@ -217,7 +221,7 @@ impl<P: Policy> Core<P> {
     }
 }
 
-pub fn posting(from: &Pattern) -> Posting {
+pub(crate) fn posting(from: &Pattern) -> Posting {
     Posting {
         source: from.source,
         context: from.context,
@@ -228,6 +232,7 @@ pub fn posting(from: &Pattern) -> Posting {
     }
 }
 
+/// What a message says of itself.
 #[inline]
 pub fn status(env: &taffrail_matching::Envelope) -> Status {
     Status { source: env.source, tag: env.tag, len: env.len as usize, data: env.data }

@@ -8,7 +8,7 @@ use taffrail_fabric::RemoteKey;
 use taffrail_matching::PostId;
 
 /// Operations whose end is to be told are numbered up to this, and then from 1 on again.
-pub const MOST_SERIAL: u32 = u32::MAX >> 2;
+pub(crate) const MOST_SERIAL: u32 = u32::MAX >> 2;
 
 /// Stands for "no particular rank".
 pub const ANY: u32 = u32::MAX;
@@ -49,6 +49,7 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Whether the operation is over.
     pub fn is_over(self) -> bool {
         matches!(self, Stage::Done | Stage::Failed | Stage::Telling)
     }
@@ -57,51 +58,53 @@ impl Stage {
 /// One operation. Two lines of its own: it is found by a shift.
 #[repr(align(64))]
 pub struct Slot {
+    /// How far it has come.
     pub stage: Stage,
     /// Not 0: its end is to be [told](Requests::ended), under this number.
-    pub serial: u32,
-    pub generation: u32,
+    pub(crate) serial: u32,
+    pub(crate) generation: u32,
     /// The other side, or [`ANY`].
     pub peer: Rank,
     /// The user's memory: `len` bytes. Null for memory yet to be found, see [`Extra`].
-    pub at: *mut u8,
-    pub len: usize,
+    pub(crate) at: *mut u8,
+    pub(crate) len: usize,
     /// Bytes moved so far.
-    pub moved: usize,
+    pub(crate) moved: usize,
     /// Of a receive: what its message says of itself; of a send: what it says at the end.
-    pub status: Status,
-    pub post: Option<PostId>,
+    pub(crate) status: Status,
+    pub(crate) post: Option<PostId>,
     /// Where messages are logged.
-    pub record: super::log::RecvRecord,
+    pub(crate) record: super::log::RecvRecord,
     /// The next slot that is free, of one that is free.
     next_free: u32,
+    /// What few operations need.
     pub extra: Option<Box<Extra>>,
 }
 
 /// What few operations need.
 #[derive(Default)]
 pub struct Extra {
-    pub error: Option<Error>,
+    pub(crate) error: Option<Error>,
     /// Several places instead of one.
-    pub parts: Vec<(*mut u8, usize)>,
+    pub(crate) parts: Vec<(*mut u8, usize)>,
     /// Where in the log its bytes are, instead of in memory of the program.
-    pub kept: Option<u64>,
+    pub(crate) kept: Option<u64>,
     /// Where the sender's memory is, and its request, for a receive that reads.
-    pub source: Option<(RemoteKey, u64)>,
+    pub(crate) source: Option<(RemoteKey, u64)>,
     /// What a get or put of the fabric asks its target for if the fabric fails.
-    pub target: Option<super::one_sided::Target>,
+    pub(crate) target: Option<super::one_sided::Target>,
     /// Nobody holds a handle: the slot is given back when the operation ends.
-    pub detached: bool,
+    pub(crate) detached: bool,
     /// The memory that an answer to a peer's get is read from.
-    pub reads: Option<super::one_sided::MemoryName>,
+    pub(crate) reads: Option<super::one_sided::MemoryName>,
     /// Memory that goes back to the pool when the operation ends.
-    pub buffer: Option<super::loan::Buffer>,
+    pub(crate) buffer: Option<super::loan::Buffer>,
     /// The receive makes its own memory when it knows how much.
     pub view: Option<super::view::Landing>,
     /// A receive of many messages into one buffer.
     pub multi: Option<super::multi::Multi>,
     /// A receive of one message into the buffer of the [`Multi`](super::multi::Multi) at this index.
-    pub part_of: Option<u32>,
+    pub(crate) part_of: Option<u32>,
 }
 
 /// What is told of an operation whose end is [reported](crate::Endpoint::report).
@@ -129,7 +132,7 @@ pub struct Requests {
 impl Requests {
     /// Takes a slot for an operation.
     #[inline]
-    pub fn start(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
+    pub(crate) fn start(&mut self, stage: Stage, peer: Rank, at: *mut u8, len: usize) -> u32 {
         let (index, slot) = self.take(stage, peer);
         slot.at = at;
         slot.len = len;
@@ -138,7 +141,7 @@ impl Requests {
     }
 
     /// Takes a slot for a receive into several places; the list itself is not kept.
-    pub fn start_scattered(&mut self, peer: Rank, into: &mut [IoSliceMut<'_>]) -> u32 {
+    pub(crate) fn start_scattered(&mut self, peer: Rank, into: &mut [IoSliceMut<'_>]) -> u32 {
         let len = into.iter().map(|place| place.len()).sum();
         let index = self.start(Stage::Posted, peer, std::ptr::null_mut(), len);
         self.get(index).extra().parts =
@@ -149,7 +152,7 @@ impl Requests {
     /// Takes a slot for a message that has left already. What only an operation under way needs is left as it
     /// was: whoever sends one message after the other waits for its stores.
     #[inline]
-    pub fn start_sent(&mut self, status: Status) -> u32 {
+    pub(crate) fn start_sent(&mut self, status: Status) -> u32 {
         let (index, slot) = self.take(Stage::Done, status.source);
         slot.status = status;
         index
@@ -189,13 +192,17 @@ impl Requests {
         });
     }
 
+    /// The operation in a place.
+    ///
+    /// # Panics
+    /// If there is no such place.
     #[inline]
     pub fn get(&mut self, index: u32) -> &mut Slot {
         &mut self.slots[index as usize]
     }
 
     /// Whether this very operation, a send, waits for its receiver.
-    pub fn waits(&self, name: u64) -> bool {
+    pub(crate) fn waits(&self, name: u64) -> bool {
         self.slots.get(name as u32 as usize).is_some_and(|slot| {
             slot.generation == (name >> 32) as u32
                 && matches!(slot.stage, Stage::Queued | Stage::Announced | Stage::Streaming)
@@ -203,13 +210,13 @@ impl Requests {
     }
 
     /// The slot with this index, if there is one, for numbers that a peer has sent.
-    pub fn find(&mut self, index: u32) -> Option<&mut Slot> {
+    pub(crate) fn find(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.get_mut(index as usize)
     }
 
     /// The handle of a slot.
     #[inline]
-    pub fn handle(&self, index: u32) -> Request {
+    pub(crate) fn handle(&self, index: u32) -> Request {
         Request { index, generation: self.slots[index as usize].generation }
     }
 
@@ -277,7 +284,7 @@ impl Requests {
     }
 
     /// The multi-receive behind a handle, also when its result was taken already.
-    pub fn look_telling(&mut self, request: Request) -> Result<&mut Slot, Error> {
+    pub(crate) fn look_telling(&mut self, request: Request) -> Result<&mut Slot, Error> {
         let late = self.find(request.index).is_some_and(|slot| {
             slot.stage == Stage::Telling && slot.generation == request.generation.wrapping_add(1)
         });
@@ -289,7 +296,7 @@ impl Requests {
 
     /// Ends an operation well.
     #[inline]
-    pub fn end(&mut self, index: u32) {
+    pub(crate) fn end(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.stage = Stage::Done;
         if slot.serial != 0 {
@@ -299,29 +306,29 @@ impl Requests {
 
     /// Something of an operation is to be told.
     #[inline(never)]
-    pub fn is_to_be_told(&mut self, index: u32) {
+    pub(crate) fn is_to_be_told(&mut self, index: u32) {
         let request = self.handle(index);
         self.ended.push_back(request);
     }
 
     /// Whether the end of any operation was to be told so far.
     #[inline]
-    pub fn has_any_reported(&self) -> bool {
+    pub(crate) fn has_any_reported(&self) -> bool {
         self.serial != 0
     }
 
     /// The number of the last whose end was to be told.
-    pub fn serial(&self) -> u32 {
+    pub(crate) fn serial(&self) -> u32 {
         self.serial
     }
 
     /// Begins behind this number.
-    pub fn count_from(&mut self, serial: u32) {
+    pub(crate) fn count_from(&mut self, serial: u32) {
         self.serial = serial;
     }
 
     /// Whether that of the operation with this number was. Numbers begin anew after the last.
-    pub fn has_reported(&self, serial: u32) -> bool {
+    pub(crate) fn has_reported(&self, serial: u32) -> bool {
         // In as many bits as the numbers have.
         let behind = self.serial.wrapping_sub(serial) << MOST_SERIAL.leading_zeros();
         self.has_any_reported() && behind as i32 >= 0
@@ -340,7 +347,7 @@ impl Requests {
 
     /// Whether nothing else is to be told than what is [next](Self::ended), which there is.
     #[inline]
-    pub fn only_one_is_ended(&mut self) -> bool {
+    pub(crate) fn only_one_is_ended(&mut self) -> bool {
         let others = self.ended.len() - 1;
         others == 0 || !self.ended.iter().skip(1).any(|&r| self.is_current(r))
     }
@@ -354,7 +361,7 @@ impl Requests {
 
     /// The next of which something is to be told; [`tell`](Self::tell) it.
     #[inline]
-    pub fn ended(&mut self) -> Option<Request> {
+    pub(crate) fn ended(&mut self) -> Option<Request> {
         loop {
             let request = *self.ended.front()?;
             if self.is_current(request) {
@@ -382,7 +389,7 @@ impl Requests {
     }
 
     /// The one with this number, if something of it is to be told.
-    pub fn ended_with(&self, serial: u32) -> Option<Request> {
+    pub(crate) fn ended_with(&self, serial: u32) -> Option<Request> {
         let slots = &self.slots;
         let it = |r: &&Request| {
             let slot = &slots[r.index as usize];
@@ -410,7 +417,7 @@ impl Requests {
 
     /// Ends a send, or what nobody holds a handle of.
     #[inline]
-    pub fn sent(&mut self, index: u32) {
+    pub(crate) fn sent(&mut self, index: u32) {
         self.end(index);
         let slot = self.get(index);
         if slot.extra.as_ref().is_some_and(|e| e.detached) {
@@ -420,7 +427,7 @@ impl Requests {
 
     /// Ends an operation with an error.
     #[cold]
-    pub fn fail(&mut self, index: u32, error: Error) {
+    pub(crate) fn fail(&mut self, index: u32, error: Error) {
         let slot = &mut self.slots[index as usize];
         slot.extra().error = Some(error);
         slot.stage = Stage::Failed;
@@ -430,7 +437,7 @@ impl Requests {
     }
 
     /// The operations that are over and whose result nobody has taken.
-    pub fn over(&self) -> impl Iterator<Item = (u32, &Slot)> {
+    pub(crate) fn over(&self) -> impl Iterator<Item = (u32, &Slot)> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.stage.is_over())
     }
 
@@ -443,7 +450,7 @@ impl Requests {
 
 impl Slot {
     /// How many bytes in pieces it wants in all. Of other operations, no more than it has.
-    pub fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         match self.stage {
             Stage::Cleared => self.status.len.min(self.len),
             Stage::AskedGet => self.len,
@@ -454,13 +461,13 @@ impl Slot {
 
     /// Whether this is a multi-receive with messages that the program does not know of yet.
     #[inline]
-    pub fn has_more_to_tell(&self) -> bool {
+    pub(crate) fn has_more_to_tell(&self) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
         multi.is_some_and(|multi| !multi.is_told())
     }
 
     /// Whether this is a multi-receive with messages of a rank that the program does not know of yet.
-    pub fn has_landed_of(&self, rank: Rank) -> bool {
+    pub(crate) fn has_landed_of(&self, rank: Rank) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
         multi.is_some_and(|multi| multi.has_untold_of(rank))
     }
@@ -478,12 +485,13 @@ impl Slot {
         }
     }
 
+    /// What few operations need, made if it is not there.
     pub fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
 
     /// What a peer must say to mean this very operation and no later one in the same slot.
-    pub fn name(&self, index: u32) -> u64 {
+    pub(crate) fn name(&self, index: u32) -> u64 {
         index as u64 | (self.generation as u64) << 32
     }
 }

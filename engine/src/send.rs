@@ -97,7 +97,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
     #[inline]
-    pub fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
+    pub(crate) fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
         if len > self.inline(to.rank) {
             self.bytes_since_poll += len;
             if self.bytes_since_poll > POLL_EVERY_BYTES {
@@ -332,7 +332,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 /// The parts of a message, or of a piece of one.
-pub fn source_of<'a>(parts: &'a [&'a [u8]]) -> Source<'a> {
+pub(crate) fn source_of<'a>(parts: &'a [&'a [u8]]) -> Source<'a> {
     match parts {
         [one] => Source::Bytes(one),
         _ => Source::Parts(parts),
@@ -357,7 +357,7 @@ pub unsafe fn bytes<'a>(at: *const u8, len: usize) -> &'a [u8] {
 }
 
 /// Shows `f` the `len` bytes from `from` on of what a send sends, in order.
-pub fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
+pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut(&'a [u8])) {
     let whole = [(slot.at, slot.len)];
     let parts: &[(*mut u8, usize)] = match &slot.extra {
         Some(extra) if !extra.parts.is_empty() => &extra.parts,

@@ -12,7 +12,7 @@ use taffrail_logging::Admit;
 use taffrail_matching::{Arrival, Envelope};
 
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
-pub struct Rx<'a, P, R, const UNPOSTED: bool> {
+pub(crate) struct Rx<'a, P, R, const UNPOSTED: bool> {
     core: &'a mut Core<P>,
     want: Option<&'a mut Want>,
     policy: PhantomData<R>,
@@ -20,14 +20,14 @@ pub struct Rx<'a, P, R, const UNPOSTED: bool> {
 
 impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, false> {
     #[inline(always)]
-    pub fn new(core: &'a mut Core<P>) -> Self {
+    pub(crate) fn new(core: &'a mut Core<P>) -> Self {
         Rx { core, want: None, policy: PhantomData }
     }
 }
 
 impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, true> {
     #[inline(always)]
-    pub fn with_unposted(core: &'a mut Core<P>, want: &'a mut Want) -> Self {
+    pub(crate) fn with_unposted(core: &'a mut Core<P>, want: &'a mut Want) -> Self {
         Rx { core, want: Some(want), policy: PhantomData }
     }
 }

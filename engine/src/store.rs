@@ -7,14 +7,14 @@ const KEEP: usize = 64 * 1024;
 
 /// Buffers, reused.
 #[derive(Default)]
-pub struct Store {
+pub(crate) struct Store {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
 }
 
 impl Store {
     /// Takes in a payload from byte `skip` on, the beginning of `whole` bytes.
-    pub fn put(&mut self, payload: &Payload<'_>, skip: usize, whole: usize) -> u32 {
+    pub(crate) fn put(&mut self, payload: &Payload<'_>, skip: usize, whole: usize) -> u32 {
         let entry = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Vec::new());
             self.entries.len() as u32 - 1
@@ -25,29 +25,29 @@ impl Store {
     }
 
     /// Replaces what is here of an entry by a payload from byte `skip` on.
-    pub fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
+    pub(crate) fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
         self.entries[entry as usize].clear();
         extend(&mut self.entries[entry as usize], payload, skip);
     }
 
     /// Adds a payload at the end of an entry.
-    pub fn append(&mut self, entry: u32, payload: &Payload<'_>) {
+    pub(crate) fn append(&mut self, entry: u32, payload: &Payload<'_>) {
         extend(&mut self.entries[entry as usize], payload, 0);
     }
 
     /// The bytes of an entry that are there.
-    pub fn get(&self, entry: u32) -> &[u8] {
+    pub(crate) fn get(&self, entry: u32) -> &[u8] {
         &self.entries[entry as usize]
     }
 
     /// Takes an entry's bytes out.
-    pub fn take(&mut self, entry: u32) -> Vec<u8> {
+    pub(crate) fn take(&mut self, entry: u32) -> Vec<u8> {
         self.free.push(entry);
         std::mem::take(&mut self.entries[entry as usize])
     }
 
     /// Gives an entry back.
-    pub fn release(&mut self, entry: u32) {
+    pub(crate) fn release(&mut self, entry: u32) {
         let bytes = &mut self.entries[entry as usize];
         bytes.clear();
         bytes.shrink_to(KEEP);

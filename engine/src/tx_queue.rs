@@ -11,7 +11,7 @@ use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
-    pub fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
@@ -47,28 +47,28 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Puts a frame into a peer's queue, and sends what there is room for.
-    pub fn enqueue(&mut self, to: Rank, waiting: Waiting) {
+    pub(crate) fn enqueue(&mut self, to: Rank, waiting: Waiting) {
         self.core.peers[to as usize].push(waiting);
         self.mark_backlog(to);
         self.flush_peer(to);
     }
 
     /// Frames or fragments wait to be sent to a peer.
-    pub fn mark_backlog(&mut self, to: Rank) {
+    pub(crate) fn mark_backlog(&mut self, to: Rank) {
         if !self.peers_with_backlog.contains(&to) {
             self.peers_with_backlog.push(to);
         }
     }
 
     /// Begins to send the pieces of a message.
-    pub fn start_stream(&mut self, to: Rank, stream: Stream) {
+    pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
         self.core.peers[to as usize].streams.push_back(stream);
         self.mark_backlog(to);
         self.flush_peer(to);
     }
 
     /// Sends what waits, as far as there is room. Returns how many messages left.
-    pub fn flush(&mut self) -> usize {
+    pub(crate) fn flush(&mut self) -> usize {
         let mut left = 0;
         let mut k = 0;
         while k < self.peers_with_backlog.len() {
@@ -84,7 +84,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         left
     }
 
-    pub fn flush_peer(&mut self, to: Rank) -> usize {
+    pub(crate) fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
         while self.core.peers[to as usize].has_backlog() {
             if !self.passes_gate(to) {

@@ -16,7 +16,7 @@ pub enum Landing {
 impl Landing {
     /// Memory for `len` bytes, or for none when there is not as much: the length is the sender's
     /// claim, and must not end this process.
-    pub fn make_room(&mut self, len: usize) -> (*mut u8, usize) {
+    pub(crate) fn make_room(&mut self, len: usize) -> (*mut u8, usize) {
         let mut bytes = zeroed(len).unwrap_or_default();
         let (at, len) = (bytes.as_mut_ptr(), bytes.len());
         *self = Landing::Bytes(bytes);
@@ -35,7 +35,7 @@ fn zeroed(len: usize) -> Option<Vec<u8>> {
 }
 
 /// The error of a view for which there was no memory.
-pub fn no_room(len: usize) -> MemoryError {
+pub(crate) fn no_room(len: usize) -> MemoryError {
     MemoryError::Short {
         what: "memory for a view",
         need: len as u64,
@@ -55,6 +55,7 @@ pub struct View {
 }
 
 impl View {
+    /// What has landed.
     pub fn new(landing: Landing, status: Status) -> Self {
         View { landing, status }
     }

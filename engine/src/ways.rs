@@ -40,7 +40,7 @@ const RELUCTANCE: f32 = 1.25;
 
 /// What the ways have cost lately.
 #[derive(Default)]
-pub struct Ways {
+pub(crate) struct Ways {
     sizes: [Lately; SIZES],
 }
 
@@ -66,7 +66,7 @@ impl Ways {
 
     /// The way for the next message of `len` bytes. `expected` is what each way is thought to cost,
     /// in nanoseconds, as long as nothing was measured; `None` for a way that is not to be had.
-    pub fn choose(&mut self, len: usize, expected: [Option<f64>; WAYS.len()]) -> Way {
+    pub(crate) fn choose(&mut self, len: usize, expected: [Option<f64>; WAYS.len()]) -> Way {
         let lately = &mut self.sizes[Self::size(len)];
         if lately.left > 0 && expected[lately.tried].is_some() {
             lately.left -= 1;
@@ -100,7 +100,7 @@ impl Ways {
     /// Takes note of what a message of `len` bytes has cost. What is better than known is believed
     /// at once, what is worse slowly: it may have been the program that was late. What is worse right
     /// after a change of ways says nothing.
-    pub fn note(&mut self, len: usize, way: Way, ns: f64) {
+    pub(crate) fn note(&mut self, len: usize, way: Way, ns: f64) {
         let now = (ns / len.max(1) as f64) as f32;
         let lately = &mut self.sizes[Self::size(len)];
         let same = lately.last.replace(way) == Some(way);

@@ -24,7 +24,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When its number is not the one that it must have.
-    pub fn arrive(&mut self, env: &Envelope) -> Result<(Admit, Option<u32>), Fault> {
+    pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<(Admit, Option<u32>), Fault> {
         match self.policy.logs() {
             true => self.arrive_by::<Logging<P::Host>>(env),
             false => self.arrive_by::<Unlogged>(env),
@@ -35,7 +35,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When its number is not the one that it must have.
-    pub fn arrive_by<R: RxPolicy<P>>(
+    pub(crate) fn arrive_by<R: RxPolicy<P>>(
         &mut self,
         env: &Envelope,
     ) -> Result<(Admit, Option<u32>), Fault> {
@@ -60,7 +60,7 @@ impl<P: Policy> Core<P> {
 
 impl<P: Policy> Core<P> {
     /// Stores what arrived of a message that no receive takes yet.
-    pub fn keep(
+    pub(crate) fn keep(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -90,7 +90,7 @@ impl<P: Policy> Core<P> {
     /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
     /// not take all memory.
     #[inline]
-    pub fn check_held(&self, from: u32) -> Result<(), Fault> {
+    pub(crate) fn check_held(&self, from: u32) -> Result<(), Fault> {
         let (held, most) = (self.peers[from as usize].held, self.most_held);
         if held <= most { Ok(()) } else { Err(held_too_much(held, most)) }
     }
@@ -271,7 +271,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// The operation of ours that a peer means, if it is still the same one and has to do with it.
-    pub fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
+    pub(crate) fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
         let index = name as u32;
         let slot = self.requests.find(index)?;
         let same = slot.generation == (name >> 32) as u32 && slot.peer == from;
@@ -329,7 +329,7 @@ impl<P: Policy> Core<P> {
         Ok(())
     }
 
-    pub fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
+    pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.named(from, name) else { return };
         match (slot.stage, fault) {
             (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),
@@ -349,7 +349,7 @@ fn read_data(payload: &Payload<'_>) -> Result<Data, Fault> {
     data.map_err(|_| broken("data", format!("at most {}", u32::MAX), number))
 }
 
-pub fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
+pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
     if payload.len() < at + 8 {
         return None;
     }
@@ -360,7 +360,7 @@ pub fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
 }
 
 /// The key at the end of a payload; `None` if it is empty, or longer than keys are.
-pub fn read_key(payload: &Payload<'_>, at: usize) -> Option<RemoteKey> {
+pub(crate) fn read_key(payload: &Payload<'_>, at: usize) -> Option<RemoteKey> {
     let len = payload.len().checked_sub(at).filter(|&len| len <= RemoteKey::MAX)?;
     let mut key = [0; RemoteKey::MAX];
     // SAFETY: the array has room for what is asked, and the payload holds it.

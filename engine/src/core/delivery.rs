@@ -13,7 +13,13 @@ use taffrail_matching::Envelope;
 impl<P: Policy> Core<P> {
     /// Delivers a whole message to the receive it matched.
     #[inline(always)]
-    pub fn deliver(&mut self, request: u32, env: &Envelope, payload: &Payload<'_>, skip: usize) {
+    pub(crate) fn deliver(
+        &mut self,
+        request: u32,
+        env: &Envelope,
+        payload: &Payload<'_>,
+        skip: usize,
+    ) {
         let slot = self.requests.get(request);
         let len = payload.len() - skip;
         slot.status = Status { len, ..status(env) };
@@ -48,7 +54,7 @@ impl<P: Policy> Core<P> {
 
     /// Gives a receive that has no memory of its own the memory for its message, now that its
     /// status is known. Returns the request that receives the bytes.
-    pub fn land(&mut self, request: u32) -> u32 {
+    pub(crate) fn land(&mut self, request: u32) -> u32 {
         let slot = self.requests.get(request);
         let status = slot.status;
         let Some(extra) = &mut slot.extra else { return request };
@@ -70,7 +76,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Delivers a message that lies in this process's reach to a receive whose status is known.
-    pub fn deliver_private(&mut self, request: u32, bytes: &[u8]) {
+    pub(crate) fn deliver_private(&mut self, request: u32, bytes: &[u8]) {
         let request = self.land(request);
         let slot = self.requests.get(request);
         put(slot, 0, &Payload::of(bytes), 0, bytes.len().min(slot.len));
@@ -78,7 +84,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Ends a receive whose bytes are there.
-    pub fn complete(&mut self, request: u32) {
+    pub(crate) fn complete(&mut self, request: u32) {
         let slot = self.requests.get(request);
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
@@ -108,7 +114,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Ends an operation with an error; a part of a multi-receive tells its whole.
-    pub fn fail(&mut self, request: u32, error: Error) {
+    pub(crate) fn fail(&mut self, request: u32, error: Error) {
         if self.is_multi(request) {
             return crate::multi::end(self, request, error);
         }
@@ -123,7 +129,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Begins a receive of a message that was taken out of the unexpected store.
-    pub fn receive_unexpected(&mut self, request: u32, env: Envelope, found: Unexpected) {
+    pub(crate) fn receive_unexpected(&mut self, request: u32, env: Envelope, found: Unexpected) {
         let slot = self.requests.get(request);
         slot.status = status(&env);
         slot.post = None;
@@ -189,7 +195,7 @@ impl<P: Policy> Core<P> {
         self.actions.push_back(Action::Fetch { request, from, announcement });
     }
 
-    pub fn acknowledge(&mut self, to: Rank, name: u64) {
+    pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
         let head = Head { kind: kind::ACK, tag: name, ..Head::default() };
         self.actions.push_back(Action::Answer { to, head });
     }
@@ -201,7 +207,7 @@ impl<P: Policy> Core<P> {
 
     /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
     /// announcement says of their place is not looked at, since others can write to our ring.
-    pub fn copy_own(&mut self, request: u32, name: u64, want: usize) {
+    pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
         let rank = self.requests.get(request).peer;
         let send = self.named(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
         let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
@@ -223,7 +229,7 @@ impl<P: Policy> Core<P> {
 
 /// Copies `len` bytes of a payload, from `skip` on, to where byte `at` of a receive belongs.
 /// Beyond the end of the receive nothing is written.
-pub fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
+pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize, len: usize) {
     let len = len.min(slot.len.saturating_sub(at));
     if let Some(extra) = slot.extra.as_ref().filter(|e| !e.parts.is_empty()) {
         let (mut at, mut skip, mut left) = (at, skip, len);

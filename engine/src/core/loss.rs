@@ -9,7 +9,7 @@ use taffrail_fabric::Fault;
 
 impl<P: Policy> Core<P> {
     /// Ends everything that needs a peer which is gone.
-    pub fn bury(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn bury(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_some() {
             return;
         }
@@ -53,32 +53,32 @@ impl<P: Policy> Core<P> {
     }
 
     /// The answers under way to a rank that nobody here waits for.
-    pub fn detached_of(&mut self, rank: u32) -> Vec<u32> {
+    pub(crate) fn detached_of(&mut self, rank: u32) -> Vec<u32> {
         let theirs =
             |slot: &Slot| slot.peer == rank && slot.extra.as_ref().is_some_and(|e| e.detached);
         self.requests.over().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
     }
 
     /// Whether every rank but `me` sends nothing any more.
-    pub fn everybody_is_silent(&self, me: Rank) -> bool {
+    pub(crate) fn everybody_is_silent(&self, me: Rank) -> bool {
         (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_silent)
     }
 
     /// The error of what waits for a rank that is gone, or whose program is over.
-    pub fn silence(&self, rank: Rank) -> Error {
+    pub(crate) fn silence(&self, rank: Rank) -> Error {
         let fault = self.peers[rank as usize].fault.clone();
         Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
     }
 
     /// The receives from any source that no message has matched.
-    pub fn any_source_receives(&self) -> Vec<u32> {
+    pub(crate) fn any_source_receives(&self) -> Vec<u32> {
         let open =
             |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY && slot.post.is_some();
         self.requests.under_way().filter(|(_, slot)| open(slot)).map(|(i, _)| i).collect()
     }
 
     /// Takes a receive out of the queue.
-    pub fn cancel_post(&mut self, request: u32) {
+    pub(crate) fn cancel_post(&mut self, request: u32) {
         if let Some(post) = self.requests.get(request).post.take() {
             self.matcher.cancel(post);
         }
@@ -86,7 +86,7 @@ impl<P: Policy> Core<P> {
 
     /// A peer has broken the protocol above the fabric: nothing of it is believed any more.
     #[cold]
-    pub fn distrust(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn distrust(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_none() {
             tracing::warn!(rank, %fault, "cut off");
             self.bury(rank, fault);

@@ -20,7 +20,7 @@ const REST: u64 = 1 << 31;
 
 /// The rests that are under way, by their peers. The memory stays until the fabric has reported the end.
 #[derive(Default)]
-pub struct Rests(FxHashMap<u32, Rest>);
+pub(crate) struct Rests(FxHashMap<u32, Rest>);
 
 /// Where the rest of a message goes, and what becomes of it then.
 enum Rest {
@@ -42,7 +42,7 @@ impl<P: Policy> Core<P> {
     /// The beginning of a message has come; `left` more bytes are to come.
     #[cold]
     #[inline(never)]
-    pub fn begin_message(
+    pub(crate) fn begin_message(
         &mut self,
         from: u32,
         head: Head,

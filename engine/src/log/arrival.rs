@@ -14,7 +14,7 @@ use taffrail_matching::{Envelope, MessageId};
 
 impl<H: Host> Logging<H> {
     /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
-    pub fn judge(&mut self, message: Name) -> Admit {
+    pub(crate) fn judge(&mut self, message: Name) -> Admit {
         match self.replaying {
             true => self.inbound.admit_in_replay(message, &mut self.replay),
             false => self.inbound.admit(message),
@@ -25,7 +25,7 @@ impl<H: Host> Logging<H> {
 impl<P: Policy> Core<P> {
     /// A message has come that the replay keeps for this one. Returns the receive that waits for it, if one does.
     #[inline(never)]
-    pub fn take_reserved(&mut self, whom: Reserved, message: Name) -> Option<u32> {
+    pub(crate) fn take_reserved(&mut self, whom: Reserved, message: Name) -> Option<u32> {
         let log = self.policy.log_mut()?;
         let awaited = match whom {
             Reserved::Post(_) => log.awaited.remove(&message),
@@ -40,7 +40,7 @@ impl<P: Policy> Core<P> {
 
     /// A whole message that no receive gets now. `sync` names its send, if that wants to know.
     #[inline(never)]
-    pub fn eager_unmatched(
+    pub(crate) fn eager_unmatched(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -65,7 +65,12 @@ impl<P: Policy> Core<P> {
     }
 
     /// Stores a message that no receive takes yet.
-    pub fn store_message(&mut self, admit: Admit, env: &Envelope, found: Unexpected) -> MessageId {
+    pub(crate) fn store_message(
+        &mut self,
+        admit: Admit,
+        env: &Envelope,
+        found: Unexpected,
+    ) -> MessageId {
         if let Some(send) = found.waiting_send() {
             self.refuse(env.source, send);
         }
@@ -84,7 +89,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When it is not the message that it was.
-    pub fn arrives_again(
+    pub(crate) fn arrives_again(
         &mut self,
         env: &Envelope,
         payload: &Payload<'_>,
@@ -142,14 +147,14 @@ impl<P: Policy> Core<P> {
     }
 
     /// The last byte of a message of several pieces is here.
-    pub fn over(&mut self, from: u32, inflow: &Inflow) {
+    pub(crate) fn over(&mut self, from: u32, inflow: &Inflow) {
         if let Some(log) = self.policy.log_mut() {
             log.inbound.is_whole(Self::inflow_name(from, inflow));
         }
     }
 
     /// A synchronous message came again: its sender, in a new incarnation, waits to hear of it.
-    pub fn sync_again(&mut self, env: &Envelope, send: u64) {
+    pub(crate) fn sync_again(&mut self, env: &Envelope, send: u64) {
         let waiting = self.waiting_message(name(env));
         match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
             Some(Unexpected::Stored { sync, .. }) => {
@@ -166,7 +171,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When it is not the message that it was.
-    pub fn announced_again(
+    pub(crate) fn announced_again(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -219,7 +224,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// RESTART1 or RESTART2 has come.
-    pub fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
+    pub(crate) fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
         if self.policy.log().is_none_or(|log| log.is_fellow(from)) {
             return Err(broken("kind", "no RESTART within a set", kind::RESTART));
         }
@@ -231,7 +236,7 @@ impl<P: Policy> Core<P> {
 
     /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
     /// and receives that wait for another one wait in vain.
-    pub fn farewell(&mut self, from: u32) {
+    pub(crate) fn farewell(&mut self, from: u32) {
         if !self.policy.logs() || self.peers[from as usize].is_silent {
             return;
         }
@@ -244,13 +249,13 @@ impl<P: Policy> Core<P> {
     }
 
     /// The name of an inflow's message.
-    pub fn inflow_name(from: u32, inflow: &Inflow) -> Name {
+    pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> Name {
         Name { source: from, context: inflow.context, seq: inflow.seq }
     }
 
     /// Whether the message that this request receives is here in part, and comes again: then there is
     /// nothing to fetch.
-    pub fn comes_again(&mut self, request: u32) -> bool {
+    pub(crate) fn comes_again(&mut self, request: u32) -> bool {
         let Some(log) = self.policy.log_mut() else { return false };
         let slot = self.requests.get(request);
         let Some(name) = slot.record.name(slot.peer) else { return false };
@@ -274,7 +279,7 @@ fn changed(before: u64, now: u64) -> Fault {
 
 impl<H: Host> Logging<H> {
     /// The bytes of a message that is here in part go to this request from now on.
-    pub fn redirect(&mut self, env: &Envelope, request: u32) {
+    pub(crate) fn redirect(&mut self, env: &Envelope, request: u32) {
         if let Some(landing) = self.partial.get_mut(&name(env)) {
             *landing = Landing::Request(request);
         }

@@ -105,7 +105,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
-    pub fn precede(&mut self, to: Rank) {
+    pub(crate) fn precede(&mut self, to: Rank) {
         let most = self.sizes.piece.max(DETERMINANT);
         let Some(log) = self.core.policy.log_mut() else { return };
         let mut bytes = std::mem::take(&mut log.frame);
@@ -127,7 +127,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When no peer that keeps the protocol sends these.
-    pub fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
+    pub(crate) fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
         let causal = self.policy.log_mut().and_then(|log| log.causal.as_mut());
         let Some(causal) = causal else {
             return Err(broken(

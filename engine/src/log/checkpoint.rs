@@ -84,13 +84,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
     /// behind them.
-    pub fn is_all_stable(&self) -> bool {
+    pub(crate) fn is_all_stable(&self) -> bool {
         self.core.policy.log().is_none_or(|log| log.events.are_all_stable())
     }
 
     /// Writes a checkpoint that was begun, when all events are stable.
     #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
-    pub fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
+    pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
         let log = self.log();
         let incarnation = log.incarnation;

@@ -21,7 +21,7 @@ const FLAG: u32 = LAST.trailing_zeros();
 
 /// Completion-queue state after the last poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PollState {
+pub(crate) enum PollState {
     /// The poll found nothing.
     #[default]
     Empty,
@@ -35,7 +35,7 @@ pub enum PollState {
 
 impl PollState {
     /// Whether more completions are there.
-    pub fn is_partial(self) -> bool {
+    pub(crate) fn is_partial(self) -> bool {
         self == PollState::Partial
     }
 

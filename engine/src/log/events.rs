@@ -7,7 +7,7 @@ use taffrail_logging::{Clocked, Gate, Ticket};
 
 /// The events of the set, and its gate.
 #[repr(C)]
-pub struct Events<S> {
+pub(crate) struct Events<S> {
     // First, and its beginning first of all: each event needs it.
     sink: S,
     me: Rank,
@@ -23,13 +23,13 @@ impl<S: EventSink> Events<S> {
     }
 
     /// Whether anything may have to wait for its events.
-    pub fn has_gate(&self) -> bool {
+    pub(crate) fn has_gate(&self) -> bool {
         self.gate.is_some()
     }
 
     /// Writes an event. Waits while the event logger is behind.
     #[inline(always)]
-    pub fn write(&mut self, event: Clocked) {
+    pub(crate) fn write(&mut self, event: Clocked) {
         if let Ok(clock) = self.sink.push(&event.event) {
             debug_assert_eq!(clock, event.clock);
             return;
@@ -39,7 +39,7 @@ impl<S: EventSink> Events<S> {
 
     /// Gets ready for the event that is expected next, after so many polls, with these flags.
     #[inline]
-    pub fn prepare(&mut self, polls: u32, flags: u8) {
+    pub(crate) fn prepare(&mut self, polls: u32, flags: u8) {
         self.sink.prepare(polls, flags);
     }
 
@@ -51,33 +51,33 @@ impl<S: EventSink> Events<S> {
     }
 
     /// Says that this rank is done with all others, at these incarnations, which are added up.
-    pub fn leave(&mut self, incarnations: u64) {
+    pub(crate) fn leave(&mut self, incarnations: u64) {
         self.sink.leave(incarnations);
     }
 
     /// Tells what was sent with the messages of this rank.
-    pub fn tell(&mut self, sent: &Counters) {
+    pub(crate) fn tell(&mut self, sent: &Counters) {
         self.sink.tell(sent);
     }
 
     /// The clock of the last event.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.sink.written()
     }
 
     /// The clock of the last event that is stable.
-    pub fn stable(&self) -> u64 {
+    pub(crate) fn stable(&self) -> u64 {
         self.sink.stable()
     }
 
     /// Whether all that this rank has written is stable.
-    pub fn are_all_stable(&self) -> bool {
+    pub(crate) fn are_all_stable(&self) -> bool {
         self.gate.is_none() || self.stable() >= self.written()
     }
 
     /// What a message that is sent now has to wait for.
     #[inline]
-    pub fn ticket(&mut self) -> Ticket {
+    pub(crate) fn ticket(&mut self) -> Ticket {
         match self.gate {
             None => Ticket::default(),
             Some(_) => self.look(),
@@ -91,7 +91,7 @@ impl<S: EventSink> Events<S> {
     }
 
     /// Whether a message may leave (*stable-before-escape*).
-    pub fn is_open(&mut self, ticket: &Ticket) -> bool {
+    pub(crate) fn is_open(&mut self, ticket: &Ticket) -> bool {
         if ticket.is_free() {
             return true;
         }
@@ -111,14 +111,14 @@ impl<S: EventSink> Events<S> {
 
     /// Up to which clock the event logger has the events of each member of the set, whatever they are
     /// to survive. This rank is the first.
-    pub fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
+    pub(crate) fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
         let fellows = self.sink.fellows().iter();
         let fellows = fellows.map(|fellow| (fellow.rank(), fellow.acknowledged()));
         std::iter::once((self.me, self.sink.acknowledged())).chain(fellows)
     }
 
     /// No rank has more events than this that the event logger does not have.
-    pub fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.sink.capacity()
     }
 }

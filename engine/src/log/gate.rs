@@ -16,7 +16,7 @@ use taffrail_logging::Ticket;
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// What a control frame has to wait for. `None` when it is not to be sent at all, since its peer died: the
     /// next incarnation asks again. In causal logging nothing waits, and determinants go before the frame.
-    pub fn gate_ticket(&mut self, to: Rank, kind: u8) -> Option<Ticket> {
+    pub(crate) fn gate_ticket(&mut self, to: Rank, kind: u8) -> Option<Ticket> {
         match self.core.policy.log_mut() {
             Some(log) if kind::frees(kind) => {
                 // Its peer's program goes on, as it does with a message.
@@ -39,7 +39,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
-    pub fn passes_gate(&mut self, to: Rank) -> bool {
+    pub(crate) fn passes_gate(&mut self, to: Rank) -> bool {
         if !self.core.policy.logs() {
             return true;
         }

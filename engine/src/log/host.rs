@@ -137,14 +137,24 @@ pub trait SpillStore {
 /// What a store of spilled segments could not do.
 #[derive(Debug, thiserror::Error)]
 pub enum SpillError {
+    /// There is no file.
     #[error("creating a file in {folder} failed: {error}")]
-    Create { folder: String, error: std::io::Error },
+    Create {
+        /// Where it was to be.
+        folder: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Bytes were not written.
     #[error("writing to its file failed: {0}")]
     Write(std::io::Error),
+    /// Bytes cannot be read.
     #[error("reading its file failed: {0}")]
     Read(std::io::Error),
+    /// Room was not given back.
     #[error("giving room of its file back failed: {0}")]
     Forget(std::io::Error),
+    /// A place was not noted.
     #[error("noting where a segment is failed: {0}")]
     Note(std::io::Error),
 }
@@ -199,18 +209,23 @@ pub struct LoggingConfig {
 
 /// What a host hands to the log of a rank that starts, for the first time or again.
 pub struct LogParts<H: Host> {
+    /// Where events go.
     pub events: H::Events,
     /// An event that is written is not stable at once.
     pub gated: bool,
+    /// The events of earlier incarnations.
     pub replayed: H::Replayed,
+    /// Where segments go that there is no memory for.
     pub spill: H::Spill,
     /// `None`: this rank takes no checkpoints.
     pub checkpoints: Option<H::Checkpoints>,
+    /// Where this process goes on from, if not from the beginning.
     pub restart: Option<RestartPoint<H::Previous>>,
 }
 
 /// The last checkpoint of a rank that is started again.
 pub struct RestartPoint<P> {
+    /// Where the rank was with its messages.
     pub position: Position,
     /// The state of its program then.
     pub state: Vec<u8>,

@@ -27,7 +27,7 @@ mod gate;
 pub mod host;
 mod long_message;
 mod multi_replay;
-pub mod nondeterminism;
+pub(crate) mod nondeterminism;
 mod pages;
 mod payload_log;
 mod peers;
@@ -38,10 +38,10 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub use pages::Resend;
-pub use payload_log::LogEntry;
-pub use recv_record::RecvRecord;
-pub use resend::LoggedSend;
+pub(crate) use pages::Resend;
+pub(crate) use payload_log::LogEntry;
+pub(crate) use recv_record::RecvRecord;
+pub(crate) use resend::LoggedSend;
 
 use super::peer::Landing;
 use crate::{Error, Rank};
@@ -65,7 +65,7 @@ pub struct Logging<H: Host> {
     /// There is something left of the replay.
     pub(crate) replaying: bool,
     /// Completion-queue state after the last poll.
-    pub poll_state: PollState,
+    pub(crate) poll_state: PollState,
     recheck: Recheck,
     all_events: bool,
     /// What leaves waits for no events, and takes none with it.
@@ -73,7 +73,7 @@ pub struct Logging<H: Host> {
     /// All ranks are of one set.
     has_fellows_only: bool,
     me: Rank,
-    pub incarnation: u32,
+    pub(crate) incarnation: u32,
     recorder: Recorder,
     /// What the replay has answered to the poll that waits now.
     pending_answer: Option<Answer>,
@@ -196,7 +196,7 @@ impl<H: Host> Logging<H> {
     /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who
     /// has something to answer has not.
     #[inline]
-    pub fn prepare_event(&mut self, flags: u8) {
+    pub(crate) fn prepare_event(&mut self, flags: u8) {
         self.events.prepare(self.recorder.polls(), flags);
     }
 

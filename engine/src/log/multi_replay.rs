@@ -23,7 +23,7 @@ pub(crate) struct MultiReplay {
 
 impl<H: Host> Logging<H> {
     /// A multi-receive is posted: its record begins. Whether the replay is to be asked about it.
-    pub fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
+    pub(crate) fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
         record.post = self.recorder.post();
         record.flags = POSTED | BY_CHANCE | MULTI;
         self.replaying
@@ -38,7 +38,7 @@ impl<H: Host> Logging<H> {
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Posts a multi-receive that the replay may know of. `false`: it does not.
-    pub fn replay_multi(&mut self, request: u32, from: &Pattern) -> bool {
+    pub(crate) fn replay_multi(&mut self, request: u32, from: &Pattern) -> bool {
         let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
             return false;
         };
@@ -57,7 +57,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Gives a multi-receive of the replay the messages that are here, as far as it is their turn.
-    pub fn continue_multi(&mut self, request: u32) {
+    pub(crate) fn continue_multi(&mut self, request: u32) {
         loop {
             let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests)
             else {

@@ -16,7 +16,7 @@ use taffrail_logging::{Answer, Name, RecvOutcome};
 use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
-pub fn name(envelope: &Envelope) -> Name {
+pub(crate) fn name(envelope: &Envelope) -> Name {
     Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
 
@@ -33,7 +33,7 @@ enum PostDecision {
 impl<H: Host> Logging<H> {
     /// A receive is posted: its record begins. Whether the replay is to be asked about it.
     #[inline]
-    pub fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
+    pub(crate) fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
         record.post = self.recorder.post();
         let by_chance = from.source.is_none() || self.all_events;
         record.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
@@ -42,7 +42,7 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
-    pub fn record_direct(&mut self, from_any: bool, message: Name) {
+    pub(crate) fn record_direct(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
         if from_any || self.all_events {
             let Name { source, context, seq } = message;
@@ -83,7 +83,7 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
+    pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
         record.set_name(message.context, message.seq);
         if record.is_to_be_logged() {
             self.log_match(record, message);
@@ -213,7 +213,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 }
 
 /// The error of a program that does not do again what it did.
-pub fn diverged(answer: Answer, call: &'static str) -> Error {
+pub(crate) fn diverged(answer: Answer, call: &'static str) -> Error {
     Error::Diverged { call, log: answer.to_string() }
 }
 
@@ -226,7 +226,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Posts a receive that the replay may know of. `false`: it does not.
     #[inline(never)]
-    pub fn post_replayed(&mut self, request: u32) -> bool {
+    pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
         let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
             return false;
         };
@@ -249,19 +249,19 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<P: Policy> Core<P> {
     /// A message that was claimed is being received.
-    pub fn receives(&mut self, request: u32, envelope: &Envelope) {
+    pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
         self.requests.get(request).record.set_name(envelope.context, envelope.seq);
     }
 
     /// A message that the replay gives to a claim, when it is here.
-    pub fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
+    pub(crate) fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
         let found = self.waiting_message(name)?;
         self.policy.log_mut()?.reserved.remove(&name);
         Some(found)
     }
 
     /// A message that no receive has got, and its handle.
-    pub fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
+    pub(crate) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
         let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
         let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
             (super::nondeterminism::name(envelope) == name).then_some((id, *envelope))

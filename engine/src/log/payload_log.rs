@@ -16,11 +16,11 @@ use taffrail_logging::{Payload, Run};
 
 /// A message on the payload log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEntry {
+pub(crate) struct LogEntry {
     /// Its tag.
-    pub tag: u64,
+    pub(crate) tag: u64,
     /// Where its bytes begin.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Its length in bytes.
     len: usize,
 }
@@ -36,48 +36,48 @@ const LEN: usize = (1 << DATA) - 1;
 
 impl LogEntry {
     /// `data`: the bits of the context's word that are [immediate data](super::super::immediate).
-    pub fn new(tag: u64, len: usize, pieces: bool, sync: bool, data: u16) -> Self {
+    pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool, data: u16) -> Self {
         let flags = if pieces { PIECES } else { 0 } | if sync { SYNC } else { 0 };
         LogEntry { tag, at: 0, len: len | flags | usize::from(data) << DATA }
     }
 
     /// The word of its context, in this context.
     #[inline]
-    pub fn word(&self, context: u16) -> u16 {
+    pub(crate) fn word(&self, context: u16) -> u16 {
         context | ((self.len & !(PIECES | SYNC)) >> DATA) as u16
     }
 
     /// All of it, to be kept elsewhere.
-    pub fn to_words(self) -> [u64; 3] {
+    pub(crate) fn to_words(self) -> [u64; 3] {
         [self.tag, self.at, self.len as u64]
     }
 
     /// From [`to_words`](Self::to_words).
-    pub fn from_words([tag, at, len]: [u64; 3]) -> Self {
+    pub(crate) fn from_words([tag, at, len]: [u64; 3]) -> Self {
         LogEntry { tag, at, len: len as usize }
     }
 
     /// Its length in bytes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len & LEN
     }
 
     /// Bytes in front of it.
     #[inline]
-    pub fn prefix(&self) -> usize {
+    pub(crate) fn prefix(&self) -> usize {
         if self.len & PIECES == 0 { 0 } else { PREFIX }
     }
 
     /// Bytes on the payload log.
     #[inline]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.prefix() + self.len()
     }
 
     /// Whether its sender waits for its receiver.
     #[inline]
-    pub fn is_sync(&self) -> bool {
+    pub(crate) fn is_sync(&self) -> bool {
         self.len & SYNC != 0
     }
 }
@@ -104,7 +104,7 @@ const LEAST: usize = 4096;
 const LINE: usize = 64;
 
 /// The payload log.
-pub struct PayloadLog<S> {
+pub(crate) struct PayloadLog<S> {
     /// The segments from the first on that is not given up.
     segments: VecDeque<Held>,
     /// The number of that one.
@@ -143,7 +143,7 @@ impl Held {
 
 impl<S: SpillStore> PayloadLog<S> {
     /// An empty payload log of segments of so many bytes, that takes `memory` bytes at most and goes to `spill` then.
-    pub fn new(size: usize, memory: usize, spill: S) -> Self {
+    pub(crate) fn new(size: usize, memory: usize, spill: S) -> Self {
         PayloadLog {
             segments: VecDeque::new(),
             first: 0,
@@ -165,7 +165,7 @@ impl<S: SpillStore> PayloadLog<S> {
     /// Whether a message of `len` bytes may be written without giving up memory meanwhile. Longer ones are
     /// written by [`write_long`](Self::write_long).
     #[inline]
-    pub fn fits_at_once(&self, len: usize) -> bool {
+    pub(crate) fn fits_at_once(&self, len: usize) -> bool {
         self.segments_for(len) <= self.most / 2 + 1
     }
 
@@ -181,7 +181,7 @@ impl<S: SpillStore> PayloadLog<S> {
     /// # Errors
     /// [`Error::Memory`] when the log is full.
     #[inline]
-    pub fn prepare(
+    pub(crate) fn prepare(
         &mut self,
         memory: &mut impl SendMemory,
         len: usize,
@@ -195,13 +195,13 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Whether a short message of `len` bytes fits without more ado.
     #[inline]
-    pub fn has_room(&self, len: usize) -> bool {
+    pub(crate) fn has_room(&self, len: usize) -> bool {
         self.fill + len.max(1) + 8 <= self.size
     }
 
     /// Writes a short message, for which [there is room](Self::has_room). Returns where it is.
     #[inline(always)]
-    pub fn write_short(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> u64 {
+    pub(crate) fn write_short(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> u64 {
         self.fill = self.fill.next_multiple_of(8);
         let at = self.place();
         if let Some(segment) = self.last {
@@ -214,7 +214,7 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Does a little of what will have to be done for the next segments, when there is nothing else to
     /// do: new memory costs more time than what is copied into it.
-    pub fn prepare_in_advance(&self, memory: &mut impl SendMemory) {
+    pub(crate) fn prepare_in_advance(&self, memory: &mut impl SendMemory) {
         if self.in_memory() < self.most - self.most / 4 {
             memory.prepare();
         }
@@ -308,7 +308,11 @@ impl<S: SpillStore> PayloadLog<S> {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room, or the file cannot be read.
-    pub fn bring_back(&mut self, memory: &mut impl SendMemory, place: u64) -> Result<(), Error> {
+    pub(crate) fn bring_back(
+        &mut self,
+        memory: &mut impl SendMemory,
+        place: u64,
+    ) -> Result<(), Error> {
         let number = place / self.size as u64;
         if self.held(number).segment.is_none() {
             let segment = self.segment(memory)?;
@@ -326,7 +330,7 @@ impl<S: SpillStore> PayloadLog<S> {
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         memory: &impl SendMemory,
         place: u64,
@@ -342,7 +346,7 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Begins a short message, which is not sent from here. Returns where it is.
     #[inline]
-    pub fn begin_short(&mut self, len: usize) -> u64 {
+    pub(crate) fn begin_short(&mut self, len: usize) -> u64 {
         self.fill = self.fill.next_multiple_of(8);
         // Also an empty one has a place in a segment.
         if self.fill + len.max(1) > self.size {
@@ -353,7 +357,7 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// Begins a message that leaves whole, [so far](taffrail_fabric::skew) into a line. Returns where it is.
-    pub fn begin_whole(&mut self, len: usize, skew: usize) -> u64 {
+    pub(crate) fn begin_whole(&mut self, len: usize, skew: usize) -> u64 {
         self.fill = self.fill.next_multiple_of(LINE) + skew;
         if self.fill + len > self.size {
             self.open();
@@ -365,7 +369,12 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Begins a message of several pieces, [so far](taffrail_fabric::skew) into a line, with its length in
     /// front. Returns where that is.
-    pub fn begin_pieces(&mut self, memory: &mut impl SendMemory, len: usize, skew: usize) -> u64 {
+    pub(crate) fn begin_pieces(
+        &mut self,
+        memory: &mut impl SendMemory,
+        len: usize,
+        skew: usize,
+    ) -> u64 {
         self.fill = (self.fill + PREFIX).next_multiple_of(LINE) + skew - PREFIX;
         if self.fill + LEAST > self.size {
             self.open();
@@ -383,7 +392,7 @@ impl<S: SpillStore> PayloadLog<S> {
     /// # Errors
     /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.
     #[cold]
-    pub fn write_long<M: SendMemory>(
+    pub(crate) fn write_long<M: SendMemory>(
         &mut self,
         memory: &mut M,
         len: usize,
@@ -410,7 +419,7 @@ impl<S: SpillStore> PayloadLog<S> {
     ///
     /// # Errors
     /// As [`write_long`](Self::write_long), of one that does not.
-    pub fn write_again(
+    pub(crate) fn write_again(
         &mut self,
         memory: &mut impl SendMemory,
         kept: &LogEntry,
@@ -442,7 +451,7 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Adds bytes, as many as the segment has room for; if it has none, in the next. Returns how many.
     #[inline]
-    pub fn write(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> usize {
+    pub(crate) fn write(&mut self, memory: &mut impl SendMemory, bytes: &[u8]) -> usize {
         if self.fill == self.size && !bytes.is_empty() {
             self.open();
             self.live += 1;
@@ -456,14 +465,14 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// Bytes that the next [`write`](Self::write) has room for.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         if self.fill == self.size { self.size } else { self.size - self.fill }
     }
 
     /// The first bytes of `len` from a place on, `most` at the most, as far as they are in one segment.
     #[inline]
     #[expect(clippy::expect_used, reason = "callers bring the segment back first")]
-    pub fn range(&self, place: u64, len: usize, most: usize) -> LogRange {
+    pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> LogRange {
         let at = (place % self.size as u64) as usize;
         let number = place / self.size as u64;
         let segment = self.segments[(number - self.first) as usize].segment;
@@ -533,7 +542,7 @@ impl<S: SpillStore> PayloadLog<S> {
 /// What is given up.
 impl<S: SpillStore> PayloadLog<S> {
     /// Messages that will not be asked for any more.
-    pub fn release(&mut self, memory: &mut impl SendMemory, run: Run<LogEntry>) {
+    pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<LogEntry>) {
         let first = run.first.payload;
         let last = first.behind(u64::from(run.count - 1) * run.step);
         let segments = self.segments_of(first.at, (last.at - first.at) as usize + last.bytes());
@@ -546,7 +555,7 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// What was written from a place on, as one, will not be asked for any more.
-    pub fn release_bytes(&mut self, memory: &mut impl SendMemory, place: u64, bytes: usize) {
+    pub(crate) fn release_bytes(&mut self, memory: &mut impl SendMemory, place: u64, bytes: usize) {
         self.segments_of(place, bytes).for_each(|number| self.release_of(memory, number, 1));
     }
 
@@ -570,7 +579,7 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// Gives up segments that nothing was left of when the next was begun.
-    pub fn release_empty(&mut self, memory: &mut impl SendMemory) {
+    pub(crate) fn release_empty(&mut self, memory: &mut impl SendMemory) {
         let last = self.number();
         let empty = |(number, held): &(u64, &Held)| {
             *number != last && held.live == 0 && !held.is_given_up()

@@ -13,13 +13,13 @@ use taffrail_logging::{Name, Received, Restart, Turn};
 
 impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
-    pub fn comes_back(&self, why: &Fault) -> bool {
+    pub(crate) fn comes_back(&self, why: &Fault) -> bool {
         self.policy.logs() && *why == Fault::Died
     }
 
     /// A peer has died and will be started again: what is under way to it and from it waits for that
     /// (*whole-message*).
-    pub fn suspend(&mut self, rank: Rank) {
+    pub(crate) fn suspend(&mut self, rank: Rank) {
         let Some(log) = self.policy.log_mut() else { return };
         tracing::debug!(rank, "died; waiting for its next incarnation");
         log.links[rank as usize].away = true;
@@ -92,7 +92,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// A peer that had died is there again.
-    pub fn returned(&mut self, rank: Rank, incarnation: u32) {
+    pub(crate) fn returned(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
             log.inbound.met(rank, incarnation);
             let link = &mut log.links[rank as usize];
@@ -117,7 +117,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// There is a connection with a peer that one of us was started again for.
-    pub fn greet(&mut self, rank: Rank) {
+    pub(crate) fn greet(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
         // A peer that has started again speaks first, and so do we if we have.
         if !log.is_fellow(rank) && log.links[rank as usize].is_first {
@@ -135,7 +135,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// A peer says what it has of us, or what its checkpoint has.
-    pub fn told(&mut self, rank: Rank, restart: Restart) {
+    pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
         if restart.turn == Turn::Committed {
             self.core.received_for_good(rank, &restart.received);
             return self.collect(rank, restart.received);
@@ -185,7 +185,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Whether the programs of all others are over, also after a look at who has died: that one will come again,
     /// and will need us.
-    pub fn have_all_left_for_good(&mut self) -> bool {
+    pub(crate) fn have_all_left_for_good(&mut self) -> bool {
         if !self.have_all_left() {
             return false;
         }

@@ -6,56 +6,56 @@ use taffrail_logging::Name;
 /// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
 /// message is delivered.
 #[derive(Clone, Copy, Default)]
-pub struct RecvRecord {
+pub(crate) struct RecvRecord {
     /// The number of the receive, if it was [`POSTED`].
-    pub post: u32,
+    pub(crate) post: u32,
     /// Of its message, if it is [`NAMED`]: the number in the channel, and the context.
     seq: u32,
     context: u16,
     /// What of the following is so.
-    pub flags: u8,
+    pub(crate) flags: u8,
 }
 
 /// Chance decides what it gets, so that this is an event.
-pub const BY_CHANCE: u8 = 1;
+pub(crate) const BY_CHANCE: u8 = 1;
 /// What it got is an event already.
-pub const LOGGED: u8 = 2;
+pub(crate) const LOGGED: u8 = 2;
 /// Its message is known.
 const NAMED: u8 = 4;
 /// By the replay, it was cancelled.
-pub const CANCELLED: u8 = 8;
+pub(crate) const CANCELLED: u8 = 8;
 /// It was posted, and is no send, and no receive of a claimed message.
-pub const POSTED: u8 = 16;
+pub(crate) const POSTED: u8 = 16;
 /// It is a multi-receive: each of its messages is an event.
-pub const MULTI: u8 = 32;
+pub(crate) const MULTI: u8 = 32;
 
 impl RecvRecord {
     /// The message that it has got from this rank, or is to get.
-    pub fn name(&self, source: Rank) -> Option<Name> {
+    pub(crate) fn name(&self, source: Rank) -> Option<Name> {
         let RecvRecord { seq, context, .. } = *self;
         self.has(NAMED).then_some(Name { source, context, seq })
     }
 
     /// It gets this message.
     #[inline]
-    pub fn set_name(&mut self, context: u16, seq: u32) {
+    pub(crate) fn set_name(&mut self, context: u16, seq: u32) {
         self.seq = seq;
         self.context = context;
         self.flags |= NAMED;
     }
 
     /// Of a part of a multi-receive: the message that the whole has just got.
-    pub fn of_part(&self) -> RecvRecord {
+    pub(crate) fn of_part(&self) -> RecvRecord {
         RecvRecord { flags: self.flags & NAMED, ..*self }
     }
 
-    pub fn has(&self, flag: u8) -> bool {
+    pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
     /// Whether what it has got is still to become an event.
     #[inline]
-    pub fn is_to_be_logged(&self) -> bool {
+    pub(crate) fn is_to_be_logged(&self) -> bool {
         self.flags & (BY_CHANCE | LOGGED) == BY_CHANCE
     }
 }

@@ -20,13 +20,13 @@ const EAGER_AGAIN: usize = 256 << 10;
 /// A message of the log that waits for room, or at the gate.
 #[derive(Clone, Copy)]
 pub struct LoggedSend {
-    pub context: u16,
-    pub seq: u32,
-    pub kept: LogEntry,
+    pub(crate) context: u16,
+    pub(crate) seq: u32,
+    pub(crate) kept: LogEntry,
     /// Bytes that have left, the length in front included.
-    pub sent: usize,
+    pub(crate) sent: usize,
     /// Its receiver has started again.
-    pub again: bool,
+    pub(crate) again: bool,
 }
 
 impl LoggedSend {
@@ -37,14 +37,14 @@ impl LoggedSend {
     }
 
     /// Whether all of it has left.
-    pub fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.sent >= self.kept.bytes()
     }
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
-    pub fn send_again(&mut self, rank: Rank, mut has: Received) {
+    pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
         self.precede(rank);
         self.core.ask_again(rank, &mut has);
         let Some(log) = self.core.policy.log_mut() else { return };
@@ -71,7 +71,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 impl<P: Policy> Core<P> {
     /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
     /// asked for it, or the send waits for it. The request that it is of, and its head.
-    pub fn logged_rts(
+    pub(crate) fn logged_rts(
         &mut self,
         rank: Rank,
         leaving: LoggedSend,
@@ -109,7 +109,7 @@ impl<P: Policy> Core<P> {
 
 impl<H: Host> Logging<H> {
     /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
-    pub fn send_more(
+    pub(crate) fn send_more(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         requests: &Requests,
@@ -140,7 +140,7 @@ impl<H: Host> Logging<H> {
 
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
     /// room.
-    pub fn send_piece(
+    pub(crate) fn send_piece(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,

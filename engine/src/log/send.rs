@@ -43,7 +43,7 @@ pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Uses a moment in which there is nothing to do.
     #[inline(never)]
-    pub fn prepare_log(&mut self) {
+    pub(crate) fn prepare_log(&mut self) {
         if let Some(log) = self.core.policy.log() {
             log.payload_log.prepare_in_advance(&mut self.fabric);
         }
@@ -51,7 +51,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
     #[inline(always)]
-    pub fn is_inter_set(&mut self, to: Rank) -> bool {
+    pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
         match self.core.policy.log_mut() {
             None => false,
             Some(log) => {
@@ -67,7 +67,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends a message to a rank of another set, at once or out of the log.
     #[inline(never)]
-    pub fn send_logged(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
+    pub(crate) fn send_logged(
+        &mut self,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+    ) -> Result<(), Error> {
         let Engine { fabric, core, .. } = self;
         let peer = &core.peers[to.rank as usize];
         if let Some(log) = core.policy.log_mut()
@@ -96,7 +101,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room in the log.
-    pub fn keep_and_send(
+    pub(crate) fn keep_and_send(
         &mut self,
         to: &Dest,
         source: Source<'_>,

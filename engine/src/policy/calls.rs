@@ -20,7 +20,7 @@ pub enum Decision {
 }
 
 /// The part of a policy that decides of calls.
-pub trait Calls<P: Policy> {
+pub(crate) trait Calls<P: Policy> {
     /// Whether anything is logged.
     const LOGS: bool;
 

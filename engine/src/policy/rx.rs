@@ -7,7 +7,7 @@ use crate::request::Requests;
 use taffrail_logging::{Admit, Expected, Name};
 
 /// The receiving half of a message-logging policy.
-pub trait RxPolicy<P: Policy>: Sized {
+pub(crate) trait RxPolicy<P: Policy>: Sized {
     /// Whether a peer that dies is restarted, so that requests to it wait.
     const LOGS: bool;
 
@@ -34,14 +34,14 @@ pub trait RxPolicy<P: Policy>: Sized {
 }
 
 /// Of a job that is not logged: every message has to be the next of its channel.
-pub struct Unlogged {
+pub(crate) struct Unlogged {
     /// The next number of each channel that messages arrive in.
-    pub expected: Expected,
+    pub(crate) expected: Expected,
 }
 
 impl Unlogged {
     /// Of a rank among so many.
-    pub fn new(size: u32) -> Self {
+    pub(crate) fn new(size: u32) -> Self {
         Unlogged { expected: Expected::new(size) }
     }
 }

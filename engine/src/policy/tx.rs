@@ -10,7 +10,7 @@ use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
 use taffrail_logging::Next;
 
 /// The sending half of a policy.
-pub trait TxPolicy {
+pub(crate) trait TxPolicy {
     /// The next number of a channel; `None` when a message may not leave under it at once.
     fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>>;
 
@@ -25,7 +25,7 @@ pub trait TxPolicy {
 }
 
 /// Nothing is kept. The numbers are those of the engine.
-pub struct Unlogged<'a>(pub &'a mut Channels);
+pub(crate) struct Unlogged<'a>(pub &'a mut Channels);
 
 impl TxPolicy for Unlogged<'_> {
     #[inline(always)]
@@ -40,7 +40,7 @@ impl TxPolicy for Unlogged<'_> {
 /// Hands a whole message, or the first piece of one, to the fabric under the next number of its channel, which
 /// is used up if it leaves. The head under which it left; `None` when it leaves otherwise.
 #[inline(always)]
-pub fn send_numbered(
+pub(crate) fn send_numbered(
     fabric: &mut (impl Fabric + SendMemory),
     policy: &mut impl TxPolicy,
     immediate: Immediate,

@@ -15,7 +15,7 @@ use taffrail_logging::{Clocked, Event};
 
 /// The host of a test.
 #[derive(Debug)]
-pub struct Vectors;
+pub(crate) struct Vectors;
 
 impl Host for Vectors {
     type Events = EventVec;
@@ -35,24 +35,24 @@ impl Host for Vectors {
 
 /// Events, of which the event logger has taken the first.
 #[derive(Debug, Default)]
-pub struct EventVec {
-    pub events: Vec<Event>,
+pub(crate) struct EventVec {
+    pub(crate) events: Vec<Event>,
     /// Events that the event logger has.
-    pub taken: u64,
+    pub(crate) taken: u64,
     /// Events that it may be behind.
-    pub capacity: u64,
+    pub(crate) capacity: u64,
     /// Written events are stable at once.
-    pub stable_at_once: bool,
-    pub fellows: Vec<FellowClocks>,
-    pub left: Option<u64>,
+    pub(crate) stable_at_once: bool,
+    pub(crate) fellows: Vec<FellowClocks>,
+    pub(crate) left: Option<u64>,
 }
 
 /// The clocks of another member of the set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FellowClocks {
-    pub rank: Rank,
-    pub written: u64,
-    pub stable: u64,
+pub(crate) struct FellowClocks {
+    pub(crate) rank: Rank,
+    pub(crate) written: u64,
+    pub(crate) stable: u64,
 }
 
 impl EventSink for EventVec {
@@ -119,7 +119,7 @@ impl FellowEvents for FellowClocks {
 
 /// Events of earlier incarnations.
 #[derive(Clone, Debug, Default)]
-pub struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
+pub(crate) struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
 
 impl Iterator for ReplayedVec {
     type Item = Clocked;
@@ -138,22 +138,22 @@ impl ReplayedEvents for ReplayedVec {
 
 /// Spilled segments, each at its place. As a kernel may, it reads the bytes of a write when the write ends.
 #[derive(Debug)]
-pub struct SpillMap {
-    pub segments: RefCell<FxHashMap<u64, Vec<u8>>>,
+pub(crate) struct SpillMap {
+    pub(crate) segments: RefCell<FxHashMap<u64, Vec<u8>>>,
     under_way: Vec<(usize, u64, NonNull<[u8]>)>,
     begun: usize,
     /// Writes that may be under way at once.
-    pub at_once: usize,
+    pub(crate) at_once: usize,
     /// Of how many writes that end one fails, and for want of room: 0 for none.
-    pub fails_each: usize,
+    pub(crate) fails_each: usize,
     /// No write can begin.
-    pub refuses: bool,
+    pub(crate) refuses: bool,
     /// Nothing can be read.
-    pub is_unreadable: bool,
+    pub(crate) is_unreadable: bool,
     /// The segment of the log that each segment of the memory has.
-    pub in_memory: RefCell<FxHashMap<u32, u64>>,
+    pub(crate) in_memory: RefCell<FxHashMap<u32, u64>>,
     /// Segments of the log that were written whole.
-    pub spilled: RefCell<Vec<u64>>,
+    pub(crate) spilled: RefCell<Vec<u64>>,
 }
 
 impl Default for SpillMap {
@@ -240,10 +240,10 @@ impl SpillStore for SpillMap {
 
 /// The bytes of a payload log, of which some were given up, and some cannot be read.
 #[derive(Debug, Default)]
-pub struct PreviousVec {
-    pub bytes: Vec<u8>,
+pub(crate) struct PreviousVec {
+    pub(crate) bytes: Vec<u8>,
     /// From here on they were given up.
-    pub given_up: Option<u64>,
+    pub(crate) given_up: Option<u64>,
 }
 
 impl PreviousLog for PreviousVec {
@@ -260,9 +260,9 @@ impl PreviousLog for PreviousVec {
 
 /// Checkpoints: incarnation, position and state of each.
 #[derive(Debug, Default)]
-pub struct CheckpointVec {
-    pub saved: Vec<(u32, Vec<u8>, Vec<u8>)>,
-    pub is_full: bool,
+pub(crate) struct CheckpointVec {
+    pub(crate) saved: Vec<(u32, Vec<u8>, Vec<u8>)>,
+    pub(crate) is_full: bool,
 }
 
 impl CheckpointStore for CheckpointVec {
