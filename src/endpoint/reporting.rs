@@ -15,7 +15,7 @@ impl Endpoint {
     #[inline]
     pub fn report(&mut self, request: Request) -> Result<(), Error> {
         self.engine.core.requests.look(request)?;
-        self.engine.core.requests.report(request.index);
+        self.engine.core.requests.report(request.index() as u32);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Endpoint {
             return Ok(status);
         }
         self.engine.core.requests.look(request)?;
-        self.wait_for(request.index)
+        self.wait_for(request.index() as u32)
     }
 
     /// Waits until one of several operations is over. Returns which (its place in the list), and how
