@@ -65,6 +65,13 @@ pub const RECORD: usize = 32;
 /// The version of the format.
 pub const VERSION: u8 = 1;
 
+/// The event ring has no room for another record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the event ring is full: wait until the event logger has taken some records, then try again"
+)]
+pub struct Full;
+
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {

@@ -8,7 +8,7 @@ pub mod vectors;
 use crate::Rank;
 use std::io::IoSlice;
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::Full;
+use taffrail_logging::event::Full;
 use taffrail_logging::{Clocked, Event, Position};
 
 /// The outside of a log. Everything is dispatched at compile time: an event is written for every message.

@@ -27,7 +27,8 @@ mod code;
 mod error;
 mod shape;
 
-pub use error::{Full, RingError};
+pub use crate::event::Full;
+pub use error::RingError;
 pub use shape::{Durability, MOST_COPIES, RingShape};
 
 use super::batch::{Batch, Expected, RECORDED, Says};

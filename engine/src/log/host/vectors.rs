@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::ptr::NonNull;
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::Full;
+use taffrail_logging::event::Full;
 use taffrail_logging::{Clocked, Event};
 
 /// The host of a test.

@@ -78,10 +78,3 @@ impl RingError {
         }
     }
 }
-
-/// The ring has no room for another record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the event ring is full: wait until the event logger has taken some records, then try again"
-)]
-pub struct Full;
