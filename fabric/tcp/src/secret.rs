@@ -28,6 +28,7 @@ impl Secret {
         self.mac(parts).verify(&(*proof).into()).is_ok()
     }
 
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of all lengths")]
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = Hmac::new_from_slice(&self.0).expect("HMAC takes keys of all lengths");
         parts.iter().for_each(|part| mac.update(part));

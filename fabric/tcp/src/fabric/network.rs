@@ -91,6 +91,7 @@ impl TcpFabric {
     ///
     /// # Panics
     /// If the fabric was not [opened](Self::open) with a listener, or the peer is none of the job.
+    #[expect(clippy::expect_used, reason = "documented: only a fabric with a listener is called")]
     pub fn contact(&mut self, peer: PeerId, contact: Contact) {
         let network = self.network.as_mut().expect("a fabric that makes connections");
         network.contacts[peer.index()] = contact;

@@ -28,6 +28,7 @@ pub(crate) struct Hello {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
+    #[expect(clippy::expect_used, reason = "packets have fixed lengths, and are read whole before")]
     fn array<const N: usize>(&mut self) -> [u8; N] {
         let (array, behind) = self.0.split_first_chunk().expect("packets have fixed lengths");
         self.0 = behind;
@@ -48,6 +49,7 @@ impl Reader<'_> {
 }
 
 /// Puts parts one behind the other. They fill the array.
+#[expect(clippy::expect_used, reason = "the lengths of the parts are constants")]
 fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     parts.concat().try_into().expect("parts of fixed lengths")
 }
