@@ -7,6 +7,7 @@ mod install;
 mod place;
 mod report;
 mod steps;
+mod structure;
 mod tools;
 mod wheels;
 

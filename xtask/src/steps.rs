@@ -22,7 +22,7 @@ pub enum Step {
     Fmt,
     /// Lints of every target; a warning is an error.
     Clippy,
-    /// Nothing that is installed prints or unwraps where that can fail.
+    /// Rules of ours: what crates depend on and may do, how long files are, what may print or unwrap.
     Lint,
     /// Documentation; a warning is an error.
     Doc,
@@ -63,7 +63,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Tools => ("tools", tools::step),
         Step::Fmt => ("fmt", lint::fmt),
         Step::Clippy => ("clippy", lint::clippy),
-        Step::Lint => ("lint", lint::input_and_output),
+        Step::Lint => ("lint", lint::rules),
         Step::Doc => ("doc", lint::doc),
         Step::Header => ("header", header::step),
         Step::Nextest => ("nextest", tests::all),

@@ -1,8 +1,10 @@
 //! What can be said about the code without running it.
 
 use crate::command::{cargo, run};
+use crate::counts::Counts;
 use crate::place::Place;
 use crate::report::Outcome;
+use crate::structure;
 
 pub fn fmt(place: &Place) -> Outcome {
     let ours = run(&mut cargo(place, "fmt --all --check")).ok;
@@ -16,9 +18,19 @@ pub fn clippy(place: &Place) -> Outcome {
     Outcome::of_check(run(&mut cargo(place, line)).ok, "see the warnings above")
 }
 
+/// The rules of `xtask/structure.toml`, and those of `input_and_output`.
+pub fn rules(place: &Place) -> Outcome {
+    let faults = structure::check(place);
+    println!("{}", faults.join("\n"));
+    match input_and_output(place) {
+        _ if !faults.is_empty() => Outcome::Failed(Counts::default(), faults.join("; ")),
+        outcome => outcome,
+    }
+}
+
 /// What tests, chores and the simulator may do and nothing that is installed: print where the reader may be
 /// gone or the disk full, panic over what comes from outside, and read words that may not be UTF-8.
-pub fn input_and_output(place: &Place) -> Outcome {
+fn input_and_output(place: &Place) -> Outcome {
     let line = "clippy --workspace --lib --bins --exclude xtask --exclude taffrail-sim \
                 --features taffrail/pmix --locked -- -D clippy::print_stdout -D clippy::print_stderr \
                 -D clippy::unwrap_used -D clippy::expect_used -D clippy::panic -D clippy::unreachable \
