@@ -44,6 +44,7 @@ impl Leases {
     ///
     /// # Panics
     /// If no such buffer is kept.
+    #[expect(clippy::panic, reason = "documented: a lease is returned once")]
     pub(crate) fn remove(&mut self, Lease(name): Lease) -> (Side, Lease) {
         let kept = self.kept.remove(&name);
         kept.unwrap_or_else(|| panic!("lease {name} is returned, and is not kept"))
