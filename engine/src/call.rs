@@ -103,6 +103,11 @@ impl<'a> Call<'a> {
         Call { operation, decided: None }
     }
 
+    /// What was decided of it, if it has to wait.
+    pub fn decision(&self) -> Option<Decision> {
+        self.decided
+    }
+
     /// A call of which this was decided.
     pub fn decided(operation: Operation<'a>, decision: Decision) -> Self {
         Call { operation, decided: Some(decision) }

@@ -22,6 +22,7 @@ pub mod call;
 pub mod case;
 pub mod check;
 pub mod fabric;
+pub mod job;
 pub mod logger;
 pub mod network;
 pub mod oracle;

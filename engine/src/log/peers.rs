@@ -84,7 +84,15 @@ impl<P: Policy> Core<P> {
             log.inbound.began(name);
             log.partial.insert(name, landing);
         }
-        self.actions.retain(|action| !matches!(action, Action::Answer { to, .. } if *to == rank));
+        // What the same poll has left to do for, or on the word of, the incarnation that died (*old-incarnations-die*).
+        let of_the_dead = |action: &Action| match action {
+            Action::Answer { to: peer, .. }
+            | Action::Told { from: peer, .. }
+            | Action::Back { rank: peer } => *peer == rank,
+            _ => false,
+        };
+        self.actions.retain(|action| !of_the_dead(action));
+        self.put_off.retain(|action| !of_the_dead(action));
         for index in detached {
             self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
             let _ = self.requests.finish(index);

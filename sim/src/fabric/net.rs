@@ -3,7 +3,7 @@
 use super::coverage::Coverage;
 use super::roster::SimRoster;
 use super::sim_fabric::SimFabric;
-use super::state::{Kinds, Net, State, Violation};
+use super::state::{Kinds, Link, Net, State, Violation};
 use super::{Settings, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,6 +60,15 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
             || peers.clone().any(|from| !net.channel(from, rank).flight.is_empty())
             || peers.clone().any(|from| net.has_part(from, rank))
             || peers.clone().any(|peer| net.end(rank, peer).ended.is_some())
+    }
+
+    /// Whether there is a link between two processes, as one of them sees it; `told`: and its sink was told of it.
+    pub fn is_linked(&self, rank: usize, peer: usize, told: bool) -> bool {
+        match self.0.borrow().end(rank, peer).link {
+            Link::Up => true,
+            Link::Coming => !told,
+            Link::Down(_) => false,
+        }
     }
 
     /// Whether a process runs.

@@ -1,0 +1,464 @@
+//! A job whose processes are the product's own engine, over the [simulated network](crate::fabric), with the simulated
+//! event logger: nothing of `engine/` and `logging/` is put together a second time.
+//!
+//! One source of chance decides what happens next: a step of the network, a turn or a call of a process, a step of the
+//! logger, a process that starts again. Faults come from the [`Case`]. It is an error if a run does not end, if its
+//! results are not those of a run without failures, if an engine or a program reports an error, and if the network has seen
+//! memory overwritten before it was read.
+
+mod host;
+mod process;
+
+use crate::case::{Case, Fault};
+use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
+use crate::logger::{Durability, Logger};
+use crate::oracle::{Checked, Violation, violation};
+use crate::workload::Place;
+use host::{Fellow, Outside, Replayed, SimEvents, SimHost, Spilled};
+use process::Process;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use taffrail_engine::log::Logging;
+use taffrail_engine::log::host::{LogParts, LoggingConfig};
+use taffrail_engine::{Clock, Engine, Sizes};
+use taffrail_fabric::SendMemory;
+use taffrail_logging::{Clocked, Rank};
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// The result of each rank.
+    pub results: Vec<u64>,
+    /// Steps it took.
+    pub steps: usize,
+    /// Faults that found something to break.
+    pub faults: usize,
+    /// Processes that were started again.
+    pub restarts: usize,
+    /// What was reached in the network.
+    pub coverage: Coverage,
+}
+
+/// Steps after the last fault, after which a run is taken not to end.
+const PATIENCE: usize = 200_000;
+/// What a step takes, in virtual time.
+const STEP: Duration = Duration::from_micros(100);
+
+thread_local! {
+    /// The virtual time: how much has passed since some instant.
+    static NOW: Cell<(Option<Instant>, Duration)> = const { Cell::new((None, Duration::ZERO)) };
+}
+
+fn now() -> Instant {
+    let (begin, passed) = NOW.get();
+    let begin = begin.unwrap_or_else(Instant::now);
+    NOW.set((Some(begin), passed));
+    begin + passed
+}
+
+/// Something that can be done next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A process takes its program's call as far as it gets.
+    Run(Rank),
+    /// A process makes progress; it also looks after its peers.
+    Turn(Rank, bool),
+    /// Something happens in the network.
+    Net(NetStep),
+    /// A rank starts again, and connects; it goes on when it is connected with all.
+    Start(Rank),
+    Open(Rank),
+    /// The logger begins a cut of a set; goes on with it.
+    BeginCut(usize),
+    EndCut(usize),
+    /// The logger starts again; a rank writes again what it does not have.
+    StartLogger,
+    WriteAgain(Rank),
+}
+
+/// Runs a case over networks of all kinds, which the seed chooses. The trace is kept if it is asked for.
+pub fn run(case: &Case, traced: bool) -> (Result<Ended, Violation>, Vec<String>) {
+    match case.seed % 4 {
+        0 => run_over::<false, false>(case, traced),
+        1 => run_over::<true, false>(case, traced),
+        2 => run_over::<false, true>(case, traced),
+        _ => run_over::<true, true>(case, traced),
+    }
+}
+
+fn run_over<const S: bool, const L: bool>(
+    case: &Case,
+    traced: bool,
+) -> (Result<Ended, Violation>, Vec<String>) {
+    let mut job = Job::<S, L>::new(case, traced);
+    let ended = job.run();
+    (ended, job.net.trace())
+}
+
+/// The fabric of a rank that connects, and what it replays.
+type Opening<const S: bool, const L: bool> = (SimFabric<true, S, L>, Vec<Clocked>);
+
+struct Job<'a, const S: bool, const L: bool> {
+    case: &'a Case,
+    random: fastrand::Rng,
+    net: SimNet<true, S, L>,
+    outside: Rc<RefCell<Outside>>,
+    ranks: Vec<Option<Process<S, L>>>,
+    /// Ranks that were started again and connect, with what they replay. As over shared memory, they wait for all others.
+    opening: Vec<Option<Opening<S, L>>>,
+    /// Ranks that were connected with all others since they started: their programs may run.
+    met: Vec<bool>,
+    incarnations: Vec<u32>,
+    set_of: Vec<usize>,
+    faults: usize,
+    restarts: usize,
+}
+
+impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
+    fn new(case: &'a Case, traced: bool) -> Self {
+        let mut random = fastrand::Rng::with_seed(case.seed ^ 0x0e09_14e5);
+        let settings = Settings {
+            max_message: 96,
+            inline: [8, 40][random.usize(0..2)],
+            fragment: 64,
+            segment_len: 512,
+            max_segments: 64,
+            capacity: [2, 4, 16][random.usize(0..3)],
+            in_place: random.bool(),
+            names_death: true,
+            later_from: None,
+            trace: traced,
+            ..Settings::small()
+        };
+        let (ranks, count) = (case.ranks, case.ranks as usize);
+        let outside =
+            Outside { logger: Logger::new(case), rings: vec![Vec::new(); count], violation: None };
+        Job {
+            case,
+            net: SimNet::new(count, settings),
+            outside: Rc::new(RefCell::new(outside)),
+            ranks: (0..count).map(|_| None).collect(),
+            opening: (0..count).map(|_| None).collect(),
+            met: vec![false; count],
+            incarnations: vec![0; count],
+            set_of: (0..ranks).map(|rank| case.set_of(rank)).collect(),
+            faults: 0,
+            restarts: 0,
+            random,
+        }
+    }
+
+    fn run(&mut self) -> Result<Ended, Violation> {
+        for rank in 0..self.case.ranks {
+            let fabric = self.net.open(rank as usize);
+            self.start(rank, fabric, Vec::new())?;
+        }
+        let mut faults = self.case.faults.clone();
+        faults.sort_by_key(|(step, number, _)| (*step, *number));
+        let mut faults = faults.into_iter().peekable();
+        let (mut step, mut last) = (0, 0);
+        while !self.is_over() {
+            // A step here does less than one of the case.
+            while let Some((_, number, fault)) = faults.next_if(|(at, ..)| 4 * *at <= step) {
+                self.net.say(|| format!("--- step {step}: fault {number}: {fault:?}"));
+                self.fail(&fault);
+                last = step;
+            }
+            let chosen = self.choose();
+            self.net.say(|| format!("{step:6} {chosen:?}"));
+            self.perform(chosen)?;
+            let (begin, passed) = NOW.get();
+            NOW.set((begin, passed + STEP));
+            step += 1;
+            if step > last + PATIENCE {
+                return Err(self.stuck());
+            }
+        }
+        self.check()?;
+        let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
+        let (faults, restarts, coverage) = (self.faults, self.restarts, self.net.coverage());
+        Ok(Ended { results, steps: step, faults, restarts, coverage })
+    }
+
+    fn is_over(&self) -> bool {
+        self.ranks.iter().all(|live| live.as_ref().is_some_and(|live| live.result.is_some()))
+    }
+
+    /// What was found out since the last check.
+    fn check(&self) -> Checked {
+        if let Some(text) = self.outside.borrow().violation.clone() {
+            return violation("a log has no gaps", text);
+        }
+        match self.net.violations().first() {
+            Some(found) => violation("kept-buffers", format!("{found:?}")),
+            None => Ok(()),
+        }
+    }
+
+    fn stuck(&self) -> Violation {
+        let logger = self.outside.borrow().logger.runs;
+        let mut text = format!("it goes on and on; event logger runs: {logger}");
+        for (rank, live) in self.ranks.iter().enumerate() {
+            let incarnation = self.incarnations[rank];
+            text += &match live {
+                None => format!("\n  rank {rank} is dead"),
+                Some(live) => {
+                    let waiting = live.engine.core.policy.waiting();
+                    let (call, result) = (live.call(), live.result);
+                    format!(
+                        "\n  rank {rank}.{incarnation} calls {call:?}, result {result:?}: {waiting:?}"
+                    )
+                }
+            };
+        }
+        Violation { invariant: "every run ends", text }
+    }
+
+    /// One of the things that can be done, by chance: first of which kind.
+    fn choose(&mut self) -> Step {
+        let ranks = 0..self.case.ranks;
+        for _ in 0..64 {
+            let rank = self.random.u32(ranks.clone());
+            let process = self.ranks[rank as usize].as_ref();
+            let (kind, looks) = (self.random.u8(0..32), self.random.u8(0..8) == 0);
+            match kind {
+                0..8 if process.is_some_and(|live| live.call().is_some()) => {
+                    if self.has_met_all(rank) {
+                        return Step::Run(rank);
+                    }
+                }
+
+                8..20 if process.is_some() => return Step::Turn(rank, looks),
+                20..29 => {
+                    let calm = |step: &NetStep| step.is_calm();
+                    let possible: Vec<NetStep> =
+                        self.net.possible().into_iter().filter(calm).collect();
+                    if !possible.is_empty() {
+                        return Step::Net(possible[self.random.usize(0..possible.len())]);
+                    }
+                }
+                _ => {
+                    let others = self.others(rank);
+                    if !others.is_empty() {
+                        return others[self.random.usize(0..others.len())];
+                    }
+                }
+            }
+        }
+        let alive = ranks.clone().find(|&rank| self.ranks[rank as usize].is_some());
+        Step::Turn(alive.unwrap_or(0), true)
+    }
+
+    /// Whether a rank has links with all others.
+    fn is_connected(&self, rank: Rank) -> bool {
+        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
+        all.filter(|&peer| peer != rank).all(|peer| {
+            self.net.is_linked(rank, peer, false) && self.net.is_linked(peer, rank, false)
+        })
+    }
+
+    /// Whether the engine of a rank was told of its links with all others, once.
+    fn has_met_all(&mut self, rank: Rank) -> bool {
+        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
+        let net = &self.net;
+        self.met[rank] |=
+            all.filter(|&peer| peer != rank).all(|peer| net.is_linked(rank, peer, true));
+        self.met[rank]
+    }
+
+    /// What the logger can do, and a rank that is dead.
+    fn others(&self, rank: Rank) -> Vec<Step> {
+        let outside = self.outside.borrow();
+        let logger = &outside.logger;
+        let mut steps = Vec::new();
+        let dead = |rank: Rank| {
+            self.ranks[rank as usize].is_none() && self.opening[rank as usize].is_none()
+        };
+        if self.opening[rank as usize].is_some() && self.is_connected(rank) {
+            steps.push(Step::Open(rank));
+        }
+        if dead(rank) && logger.can_download(self.set_of[rank as usize], dead) {
+            steps.push(Step::Start(rank));
+        }
+        if !dead(rank) && logger.awaits(rank) {
+            steps.push(Step::WriteAgain(rank));
+        }
+        for set in 0..self.case.groups().len() {
+            if logger.can_cut(set) {
+                steps.push(Step::BeginCut(set));
+            }
+            if logger.can_sync(set) {
+                steps.push(Step::EndCut(set));
+            }
+        }
+        if !logger.runs {
+            steps.push(Step::StartLogger);
+        }
+        steps
+    }
+
+    fn perform(&mut self, step: Step) -> Checked {
+        match step {
+            Step::Run(rank) => {
+                let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
+                let call = process.call().map(|call| format!("{call:x?}"));
+                let outcome = process.run().or_else(|error| failed(rank, &error))?;
+                let call = call.unwrap_or_default();
+                self.net.say(|| format!("       {call} -> {outcome:x?}"));
+                self.check()
+            }
+            Step::Turn(rank, looks) => {
+                if let Some(process) = &mut self.ranks[rank as usize] {
+                    process.turn(looks).or_else(|error| failed(rank, &error))?;
+                }
+                self.check()
+            }
+            Step::Net(step) => {
+                self.net.step(step);
+                Ok(())
+            }
+            Step::Start(rank) => {
+                let events = self.outside.borrow().logger.download(rank);
+                let events = events.into_iter().map(|(clock, event)| Clocked { clock, event });
+                self.incarnations[rank as usize] += 1;
+                self.restarts += 1;
+                self.net.step(NetStep::Restart(rank as usize));
+                let fabric = self.net.open(rank as usize);
+                let events: Vec<Clocked> = events.collect();
+                self.outside.borrow_mut().rings[rank as usize] = events.clone();
+                self.opening[rank as usize] = Some((fabric, events));
+                Ok(())
+            }
+            Step::Open(rank) => match self.opening[rank as usize].take() {
+                Some((fabric, events)) => self.start(rank, fabric, events),
+                None => Ok(()),
+            },
+            Step::BeginCut(set) => {
+                let chance = self.random.usize(0..8);
+                self.outside.borrow_mut().logger.cut(set, chance);
+                Ok(())
+            }
+            Step::EndCut(set) => {
+                self.outside.borrow_mut().logger.sync(set);
+                Ok(())
+            }
+            Step::StartLogger => {
+                let opening = self.opening.iter().map(Option::is_some);
+                let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
+                    .map(|(lives, opens)| lives || opens)
+                    .collect();
+                let restarted =
+                    self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
+                restarted.or_else(|text| violation("what is stable stays", text))
+            }
+            Step::WriteAgain(rank) => {
+                let mut outside = self.outside.borrow_mut();
+                outside.logger.comes_back(rank);
+                let stable = outside.logger.stable(rank) as usize;
+                let again = outside.rings[rank as usize][stable..].to_vec();
+                let mut written = again.into_iter().map(|event| outside.logger.write(rank, event));
+                let failed = written.find_map(Result::err);
+                failed.map_or(Ok(()), |text| violation("a log has no gaps", text))
+            }
+        }
+    }
+
+    /// A rank starts, with the events that its predecessors have left.
+    fn start(
+        &mut self,
+        rank: Rank,
+        fabric: SimFabric<true, S, L>,
+        events: Vec<Clocked>,
+    ) -> Checked {
+        let case = self.case;
+        let fellow = |&rank: &Rank| Fellow { rank, outside: self.outside.clone() };
+        let set = &case.sets[self.set_of[rank as usize]];
+        let sink = SimEvents {
+            me: rank,
+            outside: self.outside.clone(),
+            fellows: set.iter().filter(|&&member| member != rank).map(fellow).collect(),
+        };
+        let config = LoggingConfig {
+            causal: false,
+            all_events: case.all_events,
+            sets: self.set_of.iter().map(|&set| set as u32).collect(),
+            incarnation: self.incarnations[rank as usize],
+            memory: 8 * fabric.segment_len(),
+        };
+        let parts = LogParts::<SimHost> {
+            events: sink,
+            gated: case.durability == Durability::Disk,
+            replayed: Replayed(events.into()),
+            spill: Spilled::default(),
+            checkpoints: None,
+            restart: None,
+        };
+        let log = Logging::open(&config, parts, rank, fabric.segment_len())
+            .or_else(|error| failed(rank, &error))?;
+        let sizes = Sizes {
+            piece: 64,
+            long_piece: 80,
+            logged_piece: 80,
+            eager_max: 256,
+            way: None,
+            unexpected: 1 << 16,
+        };
+        let mut engine = Engine::new(fabric, log, case.ranks, sizes, Clock::new(now));
+        engine.resume().or_else(|error| failed(rank, &error))?;
+        // A fabric says of links that are made later that they are there, and that begins the exchange.
+        if self.incarnations[rank as usize] == 0 {
+            engine.begin_exchange();
+        }
+        let place =
+            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
+        self.ranks[rank as usize] = Some(Process::new(engine, case.workload.start(place)));
+        Ok(())
+    }
+
+    /// Lets something fail, if it is there to fail.
+    fn fail(&mut self, fault: &Fault) {
+        match fault {
+            Fault::Kill(ranks) => {
+                for &rank in ranks {
+                    self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
+                }
+            }
+            // Within a node a link ends with its process.
+            Fault::Cut(..) => {}
+            Fault::Logger => self.kill_logger(),
+            Fault::Node(rank) => {
+                self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
+                self.kill_logger();
+            }
+        }
+    }
+
+    fn kill_logger(&mut self) {
+        let mut outside = self.outside.borrow_mut();
+        if outside.logger.runs {
+            let random = &mut self.random;
+            outside.logger.crash(|under_way| (random.usize(0..=under_way), None));
+            self.faults += 1;
+        }
+    }
+
+    fn kill_set(&mut self, set: usize) {
+        for &member in &self.case.sets[set] {
+            let opening = self.opening[member as usize].is_some();
+            if self.ranks[member as usize].is_some() || opening {
+                let lingers = self.random.bool();
+                self.net.step(NetStep::Kill { rank: member as usize, lingers });
+                self.ranks[member as usize] = None;
+                self.opening[member as usize] = None;
+                self.met[member as usize] = false;
+                self.faults += 1;
+            }
+        }
+        self.outside.borrow_mut().logger.set_died(set);
+    }
+}
+
+fn failed<T>(rank: Rank, error: &taffrail_engine::Error) -> Result<T, Violation> {
+    Err(Violation { invariant: "the protocol is kept", text: format!("rank {rank}: {error}") })
+}

@@ -1,0 +1,271 @@
+//! A process: the product's engine over the simulated network, and a program that calls it.
+
+#![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
+
+use super::host::SimHost;
+use crate::call::{Call as Asked, Message, Next, Outcome, Program, Req};
+use crate::fabric::SimFabric;
+use std::collections::HashMap;
+use std::task::Poll;
+use taffrail_engine::call::{Call, Operation, Outcome as Found};
+use taffrail_engine::log::Logging;
+use taffrail_engine::policy::calls::Decision;
+use taffrail_engine::{Data, Dest, Engine, Error, Pattern, Rank, Request, Status};
+use taffrail_logging::Name;
+use taffrail_matching::Posting;
+
+/// The engine of a simulated process.
+pub(super) type Simulated<const S: bool, const L: bool> =
+    Engine<SimFabric<true, S, L>, Logging<SimHost>>;
+
+/// Bytes that a receive has room for.
+const ROOM: usize = 1024;
+/// Bytes of a message by the pieces that the program asks for: in one, in several, and announced.
+const LENS: [usize; 3] = [32, 120, 700];
+
+/// A process that lives.
+pub(super) struct Process<const S: bool, const L: bool> {
+    // First, so that it is dropped before the memory that it was told of.
+    pub(super) engine: Simulated<S, L>,
+    program: Program,
+    /// The call that is to be made; none: the program has ended.
+    call: Option<Asked>,
+    /// What was decided of it, if it was made and has to wait.
+    decided: Option<Decision>,
+    pub(super) result: Option<u64>,
+    receives: Vec<Receive>,
+    sends: Vec<(u32, Box<[u8]>)>,
+    /// The sends that the program waits for: by receiver, context and number.
+    syncs: HashMap<(Rank, u16, u32), (u32, Box<[u8]>)>,
+    /// Messages sent so far, by receiver and context.
+    numbers: HashMap<(Rank, u16), u32>,
+}
+
+struct Receive {
+    request: Option<Request>,
+    bytes: Box<[u8]>,
+}
+
+impl<const S: bool, const L: bool> Process<S, L> {
+    pub(super) fn new(engine: Simulated<S, L>, mut program: Program) -> Self {
+        let (call, result) = match program.go_on_from(&[]) {
+            Next::Call(call) => (Some(call), None),
+            Next::End(result) => (None, Some(result)),
+        };
+        Process {
+            engine,
+            program,
+            call,
+            decided: None,
+            result,
+            receives: Vec::new(),
+            sends: Vec::new(),
+            syncs: HashMap::new(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// The call that is to be made.
+    pub(super) fn call(&self) -> Option<&Asked> {
+        self.call.as_ref()
+    }
+
+    /// Takes the call of the program as far as it gets. What it has come to, if it is over.
+    pub(super) fn run(&mut self) -> Result<Option<Outcome>, Error> {
+        let Some(call) = self.call.take() else { return Ok(None) };
+        let outcome = self.make(&call)?;
+        let Some(outcome) = outcome else {
+            self.call = Some(call);
+            return Ok(None);
+        };
+        self.decided = None;
+        match self.program.go_on(Some(outcome.clone())) {
+            Next::Call(next) => self.call = Some(next),
+            Next::End(result) => self.result = Some(result),
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Makes progress, and gives back the memory of sends that have ended.
+    pub(super) fn turn(&mut self, looks: bool) -> Result<usize, Error> {
+        let mut events = self.engine.turn();
+        if looks {
+            events += self.engine.check();
+            self.engine.end_of_any_source();
+        }
+        let requests = &mut self.engine.core.requests;
+        let over: Vec<u32> = self
+            .sends
+            .iter()
+            .map(|(request, _)| *request)
+            .filter(|request| requests.get(*request).stage.is_over())
+            .collect();
+        self.sends.retain(|(request, _)| !over.contains(request));
+        over.into_iter().try_for_each(|request| requests.finish(request).map(drop))?;
+        Ok(events)
+    }
+
+    fn make(&mut self, call: &Asked) -> Result<Option<Outcome>, Error> {
+        let outcome = match call {
+            Asked::Compute => Outcome::Done,
+            Asked::Send { to, context, tag, body, sync } => {
+                let number = self.numbers.entry((*to, *context)).or_default();
+                let (seq, len) = (*number, LENS[usize::from(body.pieces - 1)]);
+                *number += 1;
+                let bytes = encode(body.words, (*context, seq), len);
+                let to = Dest { rank: *to, context: *context, tag: *tag, data: Data::NONE };
+                // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
+                let request =
+                    unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), *sync)? };
+                match sync {
+                    true => _ = self.syncs.insert((to.rank, to.context, seq), (request, bytes)),
+                    false => self.sends.push((request, bytes)),
+                }
+                Outcome::Sent { seq }
+            }
+            Asked::Matched { to, context, seq } => {
+                let key = (*to, *context, *seq);
+                let request = self.syncs[&key].0;
+                if !self.engine.core.requests.get(request).stage.is_over() {
+                    return Ok(None);
+                }
+                self.engine.core.requests.finish(request)?;
+                self.syncs.remove(&key);
+                Outcome::Done
+            }
+            Asked::Post(posting) => {
+                let mut bytes = vec![0; ROOM].into_boxed_slice();
+                // SAFETY: as above.
+                let request = unsafe {
+                    self.engine.start_recv(pattern(posting), bytes.as_mut_ptr(), bytes.len())?
+                };
+                self.received(request, bytes)
+            }
+            Asked::Wait(req) => {
+                let Some(request) = self.receives[*req].request else { return Ok(None) };
+                let requests = &mut self.engine.core.requests;
+                if !requests.look(request)?.stage.is_over() {
+                    return Ok(None);
+                }
+                let status = requests.finish(request.index() as u32)?;
+                Outcome::Message(self.message(*req, status))
+            }
+            Asked::Test(req) => {
+                let request = self.handle(*req);
+                match self.advance(Operation::Test(&[request]))? {
+                    None => return Ok(None),
+                    Some(Found::Completed((_, status))) => {
+                        Outcome::Message(self.message(*req, status?))
+                    }
+                    Some(_) => Outcome::Nothing,
+                }
+            }
+            Asked::WaitAny(reqs) => {
+                let requests: Vec<Request> = reqs.iter().map(|&req| self.handle(req)).collect();
+                match self.advance(Operation::WaitAny(&requests))? {
+                    Some(Found::Completed((at, status))) => {
+                        Outcome::Any(at, self.message(reqs[at], status?))
+                    }
+                    _ => return Ok(None),
+                }
+            }
+            Asked::Probe(posting) => match self.advance(Operation::Probe(&pattern(posting)))? {
+                None => return Ok(None),
+                Some(Found::Seen(envelope)) => Outcome::Seen {
+                    name: Name {
+                        source: envelope.source,
+                        context: envelope.context,
+                        seq: envelope.seq,
+                    },
+                    tag: envelope.tag,
+                },
+                Some(_) => Outcome::Nothing,
+            },
+            Asked::Claim(posting) => match self.advance(Operation::Claim(&pattern(posting)))? {
+                None => return Ok(None),
+                Some(Found::Claimed(id, envelope)) => {
+                    let claimed = self.engine.claimed(id, &envelope);
+                    let mut bytes = vec![0; ROOM].into_boxed_slice();
+                    // SAFETY: as above.
+                    let request = unsafe {
+                        self.engine.receive_claimed(claimed, bytes.as_mut_ptr(), bytes.len())?
+                    };
+                    self.received(request, bytes)
+                }
+                Some(_) => Outcome::Nothing,
+            },
+            Asked::Cancel(req) => {
+                let request = self.handle(*req);
+                match self.advance(Operation::Cancel(request))? {
+                    None => return Ok(None),
+                    Some(Found::Cancelled(true)) => {
+                        // Over with an error that says so, which the program does not look at.
+                        let _ = self.engine.core.requests.finish(request.index() as u32);
+                        self.receives[*req].request = None;
+                        Outcome::Cancelled(true)
+                    }
+                    Some(_) => Outcome::Cancelled(false),
+                }
+            }
+        };
+        Ok(Some(outcome))
+    }
+
+    fn advance(&mut self, operation: Operation<'_>) -> Result<Option<Found>, Error> {
+        let mut call = match self.decided {
+            Some(decision) => Call::decided(operation, decision),
+            None => Call::new(operation),
+        };
+        match self.engine.advance(&mut call) {
+            Poll::Ready(found) => found.map(Some),
+            Poll::Pending => {
+                self.decided = call.decision();
+                Ok(None)
+            }
+        }
+    }
+
+    fn handle(&self, req: Req) -> Request {
+        self.receives[req].request.expect("a program asks for receives that are not over")
+    }
+
+    fn received(&mut self, request: u32, bytes: Box<[u8]>) -> Outcome {
+        let request = Some(self.engine.handle(request));
+        self.receives.push(Receive { request, bytes });
+        Outcome::Request(self.receives.len() - 1)
+    }
+
+    fn message(&mut self, req: Req, status: Status) -> Message {
+        let receive = &mut self.receives[req];
+        receive.request = None;
+        let (words, (context, seq)) = decode(&receive.bytes[..status.len]);
+        Message { name: Name { source: status.source, context, seq }, tag: status.tag, words }
+    }
+}
+
+fn pattern(posting: &Posting) -> Pattern {
+    let Posting { source, context, tag, ignore, .. } = *posting;
+    Pattern { source, context, tag, ignore }
+}
+
+/// The bytes of a message: its words, which one it is, and as many more as make it so long, all of which follow from
+/// the words.
+fn encode(words: [u64; 3], (context, seq): (u16, u32), len: usize) -> Box<[u8]> {
+    let name = u64::from(context) << 32 | u64::from(seq);
+    let mut bytes: Vec<u8> =
+        words.iter().chain([&name]).flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend((bytes.len()..len).map(|at| fill(words[0], at)));
+    bytes.into()
+}
+
+fn decode(bytes: &[u8]) -> ([u64; 3], (u16, u32)) {
+    let word = |k: usize| u64::from_le_bytes(bytes[8 * k..][..8].try_into().expect("8 bytes"));
+    let (words, name) = ([word(0), word(1), word(2)], word(3));
+    let whole = (32..bytes.len()).all(|at| bytes[at] == fill(words[0], at));
+    assert!(whole, "whole-message: bytes of another message, or none, behind the words {words:x?}");
+    (words, ((name >> 32) as u16, name as u32))
+}
+
+fn fill(word: u64, at: usize) -> u8 {
+    (word as u8).wrapping_mul(31).wrapping_add(at as u8)
+}

@@ -1,0 +1,65 @@
+//! Jobs of the product's engine, with failures.
+
+use taffrail_sim::case::{Case, Less};
+use taffrail_sim::fabric::Coverage;
+use taffrail_sim::{job, world};
+
+/// The case of a seed, of what jobs have by now: no checkpoints, and no causal logging.
+fn case(seed: u64) -> Case {
+    let less = Less { checkpoints: Some(0), ..Less::default() };
+    Case { causal: false, ..Case::new(seed, &less, None) }
+}
+
+/// How much of a trace is shown.
+fn shown() -> usize {
+    std::env::var("TAFFRAIL_TRACE").map_or(200, |lines| lines.parse().expect("a number"))
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let number =
+        |name| std::env::var(name).ok().map(|text: String| text.parse().expect("a number"));
+    match number("TAFFRAIL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TAFFRAIL_SEEDS").unwrap_or(300),
+    }
+}
+
+/// The results are those of a run without failures, whatever fails.
+#[test]
+fn jobs_end_as_without_failures() {
+    let (mut faults, mut restarts, mut steps) = (0, 0, 0);
+    let mut coverage = Coverage::default();
+    for seed in seeds() {
+        let case = case(seed);
+        let calm = Case { faults: Vec::new(), ..case.clone() };
+        let expected = world::run(&calm, false).0.expect("nothing fails").results;
+        let ended = match job::run(&case, false).0 {
+            Ok(ended) => ended,
+            Err(violation) => {
+                let trace = job::run(&case, true).1;
+                let end = trace.len().saturating_sub(shown());
+                panic!(
+                    "{}\nseed {seed}: {case}\n{violation:?}\nrepeat with TAFFRAIL_SEED={seed}",
+                    trace[end..].join("\n")
+                );
+            }
+        };
+        assert_eq!(ended.results, expected, "repeat with TAFFRAIL_SEED={seed}: {case}");
+        faults += ended.faults;
+        restarts += ended.restarts;
+        steps += ended.steps;
+        coverage.add(&ended.coverage);
+    }
+    println!("{steps} steps, {faults} faults, {restarts} restarts");
+    if std::env::var_os("TAFFRAIL_SEED").is_none() {
+        assert!(restarts > 100 && faults > restarts, "{faults} faults, {restarts} restarts");
+    }
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    for seed in 0..8 {
+        let runs = [(); 2].map(|()| job::run(&case(seed), false).0.expect("it passes"));
+        assert_eq!(runs[0], runs[1], "seed {seed}");
+    }
+}
