@@ -20,7 +20,7 @@ fn seeds() -> std::ops::Range<u64> {
         |name| std::env::var(name).ok().map(|text: String| text.parse().expect("a number"));
     match number("TAFFRAIL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("TAFFRAIL_SEEDS").unwrap_or(300),
+        None => 0..number("TAFFRAIL_SEEDS").unwrap_or(1500),
     }
 }
 

@@ -34,12 +34,15 @@ pub(super) struct Process<const S: bool, const L: bool> {
     decided: Option<Decision>,
     pub(super) result: Option<u64>,
     receives: Vec<Receive>,
-    sends: Vec<(u32, Box<[u8]>)>,
+    sends: Vec<Sent>,
     /// The sends that the program waits for: by receiver, context and number.
-    syncs: HashMap<(Rank, u16, u32), (u32, Box<[u8]>)>,
+    syncs: HashMap<(Rank, u16, u32), Sent>,
     /// Messages sent so far, by receiver and context.
     numbers: HashMap<(Rank, u16), u32>,
 }
+
+/// The request of a send, and its bytes.
+type Sent = (u32, Box<[u8]>);
 
 struct Receive {
     request: Option<Request>,
