@@ -10,7 +10,7 @@ use super::log::host::{Host, NoHost};
 
 /// The policy of a job that is not logged.
 #[derive(Default)]
-pub(crate) struct NoLogging;
+pub struct NoLogging;
 
 /// What a message-logging protocol decides.
 pub trait Policy {

@@ -2,7 +2,7 @@
 //! what the process before has left, and where checkpoints are kept. The product has rings, files and memory of its
 //! launcher ([`crate::host`]); tests have vectors.
 
-#[cfg(test)]
+#[cfg(any(test, feature = "vectors"))]
 pub mod vectors;
 
 use crate::Rank;

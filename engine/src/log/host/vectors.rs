@@ -1,4 +1,4 @@
-//! A host of vectors, for tests: what it keeps can be seen, and what it refuses is chosen.
+//! A host of vectors, for tests and benchmarks: what it keeps can be seen, and what it refuses is chosen.
 
 use super::{
     CheckpointError, CheckpointStore, EventSink, FellowEvents, Host, PreviousLog, PreviousLogError,
@@ -15,7 +15,7 @@ use taffrail_logging::{Clocked, Event};
 
 /// The host of a test.
 #[derive(Debug)]
-pub(crate) struct Vectors;
+pub struct Vectors;
 
 impl Host for Vectors {
     type Events = EventVec;
@@ -35,24 +35,30 @@ impl Host for Vectors {
 
 /// Events, of which the event logger has taken the first.
 #[derive(Debug, Default)]
-pub(crate) struct EventVec {
-    pub(crate) events: Vec<Event>,
+pub struct EventVec {
+    /// All that were written.
+    pub events: Vec<Event>,
     /// Events that the event logger has.
-    pub(crate) taken: u64,
+    pub taken: u64,
     /// Events that it may be behind.
-    pub(crate) capacity: u64,
+    pub capacity: u64,
     /// Written events are stable at once.
-    pub(crate) stable_at_once: bool,
-    pub(crate) fellows: Vec<FellowClocks>,
-    pub(crate) left: Option<u64>,
+    pub stable_at_once: bool,
+    /// The other members of the set.
+    pub fellows: Vec<FellowClocks>,
+    /// The incarnations with which the rank has left.
+    pub left: Option<u64>,
 }
 
 /// The clocks of another member of the set.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FellowClocks {
-    pub(crate) rank: Rank,
-    pub(crate) written: u64,
-    pub(crate) stable: u64,
+pub struct FellowClocks {
+    /// Its rank.
+    pub rank: Rank,
+    /// The clock of the last event that it wrote.
+    pub written: u64,
+    /// The clock of its last event that is stable.
+    pub stable: u64,
 }
 
 impl EventSink for EventVec {
@@ -119,7 +125,7 @@ impl FellowEvents for FellowClocks {
 
 /// Events of earlier incarnations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
+pub struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
 
 impl Iterator for ReplayedVec {
     type Item = Clocked;
@@ -138,22 +144,23 @@ impl ReplayedEvents for ReplayedVec {
 
 /// Spilled segments, each at its place. As a kernel may, it reads the bytes of a write when the write ends.
 #[derive(Debug)]
-pub(crate) struct SpillMap {
-    pub(crate) segments: RefCell<FxHashMap<u64, Vec<u8>>>,
+pub struct SpillMap {
+    /// The bytes of each place.
+    pub segments: RefCell<FxHashMap<u64, Vec<u8>>>,
     under_way: Vec<(usize, u64, NonNull<[u8]>)>,
     begun: usize,
     /// Writes that may be under way at once.
-    pub(crate) at_once: usize,
+    pub at_once: usize,
     /// Of how many writes that end one fails, and for want of room: 0 for none.
-    pub(crate) fails_each: usize,
+    pub fails_each: usize,
     /// No write can begin.
-    pub(crate) refuses: bool,
+    pub refuses: bool,
     /// Nothing can be read.
-    pub(crate) is_unreadable: bool,
+    pub is_unreadable: bool,
     /// The segment of the log that each segment of the memory has.
-    pub(crate) in_memory: RefCell<FxHashMap<u32, u64>>,
+    pub in_memory: RefCell<FxHashMap<u32, u64>>,
     /// Segments of the log that were written whole.
-    pub(crate) spilled: RefCell<Vec<u64>>,
+    pub spilled: RefCell<Vec<u64>>,
 }
 
 impl Default for SpillMap {
@@ -240,10 +247,11 @@ impl SpillStore for SpillMap {
 
 /// The bytes of a payload log, of which some were given up, and some cannot be read.
 #[derive(Debug, Default)]
-pub(crate) struct PreviousVec {
-    pub(crate) bytes: Vec<u8>,
+pub struct PreviousVec {
+    /// From place 0 on.
+    pub bytes: Vec<u8>,
     /// From here on they were given up.
-    pub(crate) given_up: Option<u64>,
+    pub given_up: Option<u64>,
 }
 
 impl PreviousLog for PreviousVec {
@@ -260,9 +268,11 @@ impl PreviousLog for PreviousVec {
 
 /// Checkpoints: incarnation, position and state of each.
 #[derive(Debug, Default)]
-pub(crate) struct CheckpointVec {
-    pub(crate) saved: Vec<(u32, Vec<u8>, Vec<u8>)>,
-    pub(crate) is_full: bool,
+pub struct CheckpointVec {
+    /// All that were saved.
+    pub saved: Vec<(u32, Vec<u8>, Vec<u8>)>,
+    /// No more can be saved.
+    pub is_full: bool,
 }
 
 impl CheckpointStore for CheckpointVec {
