@@ -10,7 +10,7 @@ use taffrail_engine::log::host::{
     ReplayedEvents, SpillError, SpillStore,
 };
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::Full;
+use taffrail_logging::event::Full;
 use taffrail_logging::{Clocked, Event, Rank};
 
 /// What the processes of a job share: the event logger, and the rings that it reads.
