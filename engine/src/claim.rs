@@ -12,8 +12,8 @@ use std::sync::Arc;
 use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_matching::{Envelope, MessageId};
 
-/// A message taken out of the queue by [`Endpoint::claim`], to be received with
-/// [`Endpoint::recv_claimed`].
+/// A message taken out of the queue by `Endpoint::claim`, to be received with
+/// `Endpoint::recv_claimed`.
 ///
 /// A message whose `Claimed` is dropped is discarded when the endpoint makes progress: its memory is
 /// free again, and its sender goes on as if it had been received.

@@ -4,6 +4,9 @@
 //! what arrives, and [`fetch`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
+// Whoever reads the engine's pages reads all of it.
+#![allow(rustdoc::private_intra_doc_links)]
+
 mod arithmetic;
 mod clock;
 mod error;

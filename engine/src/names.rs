@@ -20,8 +20,8 @@ pub struct Dest {
     pub context: u16,
     /// The tag.
     pub tag: u64,
-    /// Beside the payload, for [`Status::data`]. Up to 16 382 it costs nothing in an [open
-    /// job](crate::Job::open), and elsewhere 8 bytes more on the way.
+    /// Beside the payload, for [`Status::data`]. Up to 16 382 it costs nothing in an open
+    /// job, and elsewhere 8 bytes more on the way.
     pub data: Data,
 }
 

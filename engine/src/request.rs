@@ -107,7 +107,7 @@ pub struct Extra {
     pub(crate) part_of: Option<u32>,
 }
 
-/// What is told of an operation whose end is [reported](crate::Endpoint::report).
+/// What is told of an operation whose end is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// It is over: how it ended. Its request is used up.

@@ -1,6 +1,6 @@
 //! What the log needs of the outside, behind traits: where events go, where segments go that there is no memory for,
 //! what the process before has left, and where checkpoints are kept. The product has rings, files and memory of its
-//! launcher ([`crate::host`]); tests have vectors.
+//! launcher (`src/host.rs` of the product); tests have vectors.
 
 #[cfg(any(test, feature = "vectors"))]
 pub mod vectors;

@@ -84,7 +84,16 @@ impl<P: Policy> Core<P> {
             log.inbound.began(name);
             log.partial.insert(name, landing);
         }
-        // What the same poll has left to do for, or on the word of, the incarnation that died (*old-incarnations-die*).
+        self.drop_actions_of(rank);
+        for index in detached {
+            self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
+            let _ = self.requests.finish(index);
+        }
+    }
+
+    /// Drops what the same poll has left to do for, or on the word of, an incarnation that has died
+    /// (*old-incarnations-die*).
+    fn drop_actions_of(&mut self, rank: Rank) {
         let of_the_dead = |action: &Action| match action {
             Action::Answer { to: peer, .. }
             | Action::Told { from: peer, .. }
@@ -93,10 +102,6 @@ impl<P: Policy> Core<P> {
         };
         self.actions.retain(|action| !of_the_dead(action));
         self.put_off.retain(|action| !of_the_dead(action));
-        for index in detached {
-            self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
-            let _ = self.requests.finish(index);
-        }
     }
 
     /// A peer that had died is there again.

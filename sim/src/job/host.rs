@@ -10,6 +10,7 @@ use taffrail_engine::log::host::{
     ReplayedEvents, SpillError, SpillStore,
 };
 use taffrail_logging::causal::Counters;
+
 use taffrail_logging::event::Full;
 use taffrail_logging::{Clocked, Event, Rank};
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
 
 use super::host::SimHost;
-use crate::call::{Call as Asked, Message, Next, Outcome, Program, Req};
+use crate::call::{Body, Call as Asked, Message, Next, Outcome, Program, Req};
 use crate::fabric::SimFabric;
 use std::collections::HashMap;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use taffrail_engine::log::Logging;
 use taffrail_engine::policy::calls::Decision;
 use taffrail_engine::{Data, Dest, Engine, Error, Pattern, Rank, Request, Status};
 use taffrail_logging::Name;
-use taffrail_matching::Posting;
+use taffrail_matching::{Envelope, Posting};
 
 /// The engine of a simulated process.
 pub(super) type Simulated<const S: bool, const L: bool> =
@@ -108,110 +108,119 @@ impl<const S: bool, const L: bool> Process<S, L> {
         Ok(events)
     }
 
+    /// Makes a call. `None`: it has to wait.
     fn make(&mut self, call: &Asked) -> Result<Option<Outcome>, Error> {
-        let outcome = match call {
-            Asked::Compute => Outcome::Done,
+        match call {
+            Asked::Compute => Ok(Some(Outcome::Done)),
             Asked::Send { to, context, tag, body, sync } => {
-                let number = self.numbers.entry((*to, *context)).or_default();
-                let (seq, len) = (*number, LENS[usize::from(body.pieces - 1)]);
-                *number += 1;
-                let bytes = encode(body.words, (*context, seq), len);
                 let to = Dest { rank: *to, context: *context, tag: *tag, data: Data::NONE };
-                // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
-                let request =
-                    unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), *sync)? };
-                match sync {
-                    true => _ = self.syncs.insert((to.rank, to.context, seq), (request, bytes)),
-                    false => self.sends.push((request, bytes)),
-                }
-                Outcome::Sent { seq }
+                self.send(to, body, *sync).map(Some)
             }
-            Asked::Matched { to, context, seq } => {
-                let key = (*to, *context, *seq);
-                let request = self.syncs[&key].0;
-                if !self.engine.core.requests.get(request).stage.is_over() {
-                    return Ok(None);
-                }
-                self.engine.core.requests.finish(request)?;
-                self.syncs.remove(&key);
-                Outcome::Done
-            }
+            Asked::Matched { to, context, seq } => self.matched((*to, *context, *seq)),
             Asked::Post(posting) => {
                 let mut bytes = vec![0; ROOM].into_boxed_slice();
-                // SAFETY: as above.
+                // SAFETY: the bytes are kept as long as the engine.
                 let request = unsafe {
                     self.engine.start_recv(pattern(posting), bytes.as_mut_ptr(), bytes.len())?
                 };
-                self.received(request, bytes)
+                Ok(Some(self.received(request, bytes)))
             }
-            Asked::Wait(req) => {
-                let Some(request) = self.receives[*req].request else { return Ok(None) };
-                let requests = &mut self.engine.core.requests;
-                if !requests.look(request)?.stage.is_over() {
-                    return Ok(None);
-                }
-                let status = requests.finish(request.index() as u32)?;
-                Outcome::Message(self.message(*req, status))
-            }
+            Asked::Wait(req) => self.wait(*req),
             Asked::Test(req) => {
-                let request = self.handle(*req);
-                match self.advance(Operation::Test(&[request]))? {
-                    None => return Ok(None),
+                let requests = [self.handle(*req)];
+                Ok(match self.advance(Operation::Test(&requests))? {
+                    None => None,
                     Some(Found::Completed((_, status))) => {
-                        Outcome::Message(self.message(*req, status?))
+                        Some(Outcome::Message(self.message(*req, status?)))
                     }
-                    Some(_) => Outcome::Nothing,
-                }
+                    Some(_) => Some(Outcome::Nothing),
+                })
             }
             Asked::WaitAny(reqs) => {
                 let requests: Vec<Request> = reqs.iter().map(|&req| self.handle(req)).collect();
-                match self.advance(Operation::WaitAny(&requests))? {
+                Ok(match self.advance(Operation::WaitAny(&requests))? {
                     Some(Found::Completed((at, status))) => {
-                        Outcome::Any(at, self.message(reqs[at], status?))
+                        Some(Outcome::Any(at, self.message(reqs[at], status?)))
                     }
-                    _ => return Ok(None),
-                }
+                    _ => None,
+                })
             }
-            Asked::Probe(posting) => match self.advance(Operation::Probe(&pattern(posting)))? {
-                None => return Ok(None),
-                Some(Found::Seen(envelope)) => Outcome::Seen {
-                    name: Name {
-                        source: envelope.source,
-                        context: envelope.context,
-                        seq: envelope.seq,
-                    },
-                    tag: envelope.tag,
-                },
-                Some(_) => Outcome::Nothing,
-            },
-            Asked::Claim(posting) => match self.advance(Operation::Claim(&pattern(posting)))? {
-                None => return Ok(None),
-                Some(Found::Claimed(id, envelope)) => {
-                    let claimed = self.engine.claimed(id, &envelope);
-                    let mut bytes = vec![0; ROOM].into_boxed_slice();
-                    // SAFETY: as above.
-                    let request = unsafe {
-                        self.engine.receive_claimed(claimed, bytes.as_mut_ptr(), bytes.len())?
-                    };
-                    self.received(request, bytes)
-                }
-                Some(_) => Outcome::Nothing,
-            },
-            Asked::Cancel(req) => {
-                let request = self.handle(*req);
-                match self.advance(Operation::Cancel(request))? {
-                    None => return Ok(None),
-                    Some(Found::Cancelled(true)) => {
-                        // Over with an error that says so, which the program does not look at.
-                        let _ = self.engine.core.requests.finish(request.index() as u32);
-                        self.receives[*req].request = None;
-                        Outcome::Cancelled(true)
+            Asked::Probe(posting) => {
+                Ok(match self.advance(Operation::Probe(&pattern(posting)))? {
+                    None => None,
+                    Some(Found::Seen(Envelope { source, context, seq, tag, .. })) => {
+                        Some(Outcome::Seen { name: Name { source, context, seq }, tag })
                     }
-                    Some(_) => Outcome::Cancelled(false),
-                }
+                    Some(_) => Some(Outcome::Nothing),
+                })
             }
-        };
-        Ok(Some(outcome))
+            Asked::Claim(posting) => self.claim(posting),
+            Asked::Cancel(req) => self.cancel(*req),
+        }
+    }
+
+    fn send(&mut self, to: Dest, body: &Body, sync: bool) -> Result<Outcome, Error> {
+        let number = self.numbers.entry((to.rank, to.context)).or_default();
+        let (seq, len) = (*number, LENS[usize::from(body.pieces - 1)]);
+        *number += 1;
+        let bytes = encode(body.words, (to.context, seq), len);
+        // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
+        let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
+        match sync {
+            true => _ = self.syncs.insert((to.rank, to.context, seq), (request, bytes)),
+            false => self.sends.push((request, bytes)),
+        }
+        Ok(Outcome::Sent { seq })
+    }
+
+    fn matched(&mut self, message: (Rank, u16, u32)) -> Result<Option<Outcome>, Error> {
+        let request = self.syncs[&message].0;
+        if !self.engine.core.requests.get(request).stage.is_over() {
+            return Ok(None);
+        }
+        self.engine.core.requests.finish(request)?;
+        self.syncs.remove(&message);
+        Ok(Some(Outcome::Done))
+    }
+
+    fn wait(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
+        let request = self.handle(req);
+        let requests = &mut self.engine.core.requests;
+        if !requests.look(request)?.stage.is_over() {
+            return Ok(None);
+        }
+        let status = requests.finish(request.index() as u32)?;
+        Ok(Some(Outcome::Message(self.message(req, status))))
+    }
+
+    fn claim(&mut self, posting: &Posting) -> Result<Option<Outcome>, Error> {
+        match self.advance(Operation::Claim(&pattern(posting)))? {
+            None => Ok(None),
+            Some(Found::Claimed(id, envelope)) => {
+                let claimed = self.engine.claimed(id, &envelope);
+                let mut bytes = vec![0; ROOM].into_boxed_slice();
+                // SAFETY: the bytes are kept as long as the engine.
+                let request = unsafe {
+                    self.engine.receive_claimed(claimed, bytes.as_mut_ptr(), bytes.len())?
+                };
+                Ok(Some(self.received(request, bytes)))
+            }
+            Some(_) => Ok(Some(Outcome::Nothing)),
+        }
+    }
+
+    fn cancel(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
+        let request = self.handle(req);
+        match self.advance(Operation::Cancel(request))? {
+            None => Ok(None),
+            Some(Found::Cancelled(true)) => {
+                // Over with an error that says so, which the program does not look at.
+                let _ = self.engine.core.requests.finish(request.index() as u32);
+                self.receives[req].request = None;
+                Ok(Some(Outcome::Cancelled(true)))
+            }
+            Some(_) => Ok(Some(Outcome::Cancelled(false))),
+        }
     }
 
     fn advance(&mut self, operation: Operation<'_>) -> Result<Option<Found>, Error> {

@@ -1,0 +1,177 @@
+//! Which steps there are, which one is done, and how.
+
+use super::{Job, failed};
+use crate::fabric::Step as NetStep;
+use crate::oracle::{Checked, violation};
+use taffrail_logging::{Clocked, Rank};
+
+/// Something that can be done next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// A process takes its program's call as far as it gets.
+    Run(Rank),
+    /// A process makes progress; it also looks after its peers.
+    Turn(Rank, bool),
+    /// Something happens in the network.
+    Net(NetStep),
+    /// A rank starts again, and connects; it goes on when it is connected with all.
+    Start(Rank),
+    Open(Rank),
+    /// The logger begins a cut of a set; goes on with it.
+    BeginCut(usize),
+    EndCut(usize),
+    /// The logger starts again; a rank writes again what it does not have.
+    StartLogger,
+    WriteAgain(Rank),
+}
+
+impl<const S: bool, const L: bool> Job<'_, S, L> {
+    /// One of the things that can be done, by chance: first of which kind.
+    pub(super) fn choose(&mut self) -> Step {
+        let ranks = 0..self.case.ranks;
+        for _ in 0..64 {
+            let rank = self.random.u32(ranks.clone());
+            let process = self.ranks[rank as usize].as_ref();
+            let (kind, looks) = (self.random.u8(0..32), self.random.u8(0..8) == 0);
+            match kind {
+                0..8 if process.is_some_and(|live| live.call().is_some()) => {
+                    if self.has_met_all(rank) {
+                        return Step::Run(rank);
+                    }
+                }
+
+                8..20 if process.is_some() => return Step::Turn(rank, looks),
+                20..29 => {
+                    let calm = |step: &NetStep| step.is_calm();
+                    let possible: Vec<NetStep> =
+                        self.net.possible().into_iter().filter(calm).collect();
+                    if !possible.is_empty() {
+                        return Step::Net(possible[self.random.usize(0..possible.len())]);
+                    }
+                }
+                _ => {
+                    let others = self.others(rank);
+                    if !others.is_empty() {
+                        return others[self.random.usize(0..others.len())];
+                    }
+                }
+            }
+        }
+        let alive = ranks.clone().find(|&rank| self.ranks[rank as usize].is_some());
+        Step::Turn(alive.unwrap_or(0), true)
+    }
+
+    /// Whether a rank has links with all others.
+    fn is_connected(&self, rank: Rank) -> bool {
+        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
+        all.filter(|&peer| peer != rank).all(|peer| {
+            self.net.is_linked(rank, peer, false) && self.net.is_linked(peer, rank, false)
+        })
+    }
+
+    /// Whether the engine of a rank was told of its links with all others, once.
+    fn has_met_all(&mut self, rank: Rank) -> bool {
+        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
+        let net = &self.net;
+        self.met[rank] |=
+            all.filter(|&peer| peer != rank).all(|peer| net.is_linked(rank, peer, true));
+        self.met[rank]
+    }
+
+    /// What the logger can do, and a rank that is dead.
+    fn others(&self, rank: Rank) -> Vec<Step> {
+        let outside = self.outside.borrow();
+        let logger = &outside.logger;
+        let mut steps = Vec::new();
+        let dead = |rank: Rank| {
+            self.ranks[rank as usize].is_none() && self.opening[rank as usize].is_none()
+        };
+        if self.opening[rank as usize].is_some() && self.is_connected(rank) {
+            steps.push(Step::Open(rank));
+        }
+        if dead(rank) && logger.can_download(self.set_of[rank as usize], dead) {
+            steps.push(Step::Start(rank));
+        }
+        if !dead(rank) && logger.awaits(rank) {
+            steps.push(Step::WriteAgain(rank));
+        }
+        for set in 0..self.case.groups().len() {
+            if logger.can_cut(set) {
+                steps.push(Step::BeginCut(set));
+            }
+            if logger.can_sync(set) {
+                steps.push(Step::EndCut(set));
+            }
+        }
+        if !logger.runs {
+            steps.push(Step::StartLogger);
+        }
+        steps
+    }
+
+    pub(super) fn perform(&mut self, step: Step) -> Checked {
+        match step {
+            Step::Run(rank) => {
+                let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
+                let call = process.call().map(|call| format!("{call:x?}"));
+                let outcome = process.run().or_else(|error| failed(rank, &error))?;
+                let call = call.unwrap_or_default();
+                self.net.say(|| format!("       {call} -> {outcome:x?}"));
+                self.check()
+            }
+            Step::Turn(rank, looks) => {
+                if let Some(process) = &mut self.ranks[rank as usize] {
+                    process.turn(looks).or_else(|error| failed(rank, &error))?;
+                }
+                self.check()
+            }
+            Step::Net(step) => {
+                self.net.step(step);
+                Ok(())
+            }
+            Step::Start(rank) => {
+                let events = self.outside.borrow().logger.download(rank);
+                let events = events.into_iter().map(|(clock, event)| Clocked { clock, event });
+                self.incarnations[rank as usize] += 1;
+                self.restarts += 1;
+                self.net.step(NetStep::Restart(rank as usize));
+                let fabric = self.net.open(rank as usize);
+                let events: Vec<Clocked> = events.collect();
+                self.outside.borrow_mut().rings[rank as usize] = events.clone();
+                self.opening[rank as usize] = Some((fabric, events));
+                Ok(())
+            }
+            Step::Open(rank) => match self.opening[rank as usize].take() {
+                Some((fabric, events)) => self.start(rank, fabric, events),
+                None => Ok(()),
+            },
+            Step::BeginCut(set) => {
+                let chance = self.random.usize(0..8);
+                self.outside.borrow_mut().logger.cut(set, chance);
+                Ok(())
+            }
+            Step::EndCut(set) => {
+                self.outside.borrow_mut().logger.sync(set);
+                Ok(())
+            }
+            Step::StartLogger => {
+                let opening = self.opening.iter().map(Option::is_some);
+                let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
+                    .map(|(lives, opens)| lives || opens)
+                    .collect();
+                let restarted =
+                    self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
+                restarted.or_else(|text| violation("what is stable stays", text))
+            }
+            Step::WriteAgain(rank) => {
+                let mut outside = self.outside.borrow_mut();
+                outside.logger.comes_back(rank);
+                let stable = outside.logger.stable(rank) as usize;
+                let again = outside.rings[rank as usize][stable..].to_vec();
+                let mut written = again.into_iter().map(|event| outside.logger.write(rank, event));
+                let failed = written.find_map(Result::err);
+                failed.map_or(Ok(()), |text| violation("a log has no gaps", text))
+            }
+        }
+    }
+}
