@@ -3,9 +3,11 @@
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig};
 use super::*;
-use taffrail_fabric::SendMemory;
+use crate::clock::Clock;
+use crate::{Engine, Sizes};
 use taffrail_fabric::loopback::mesh;
-use taffrail_logging::Entry;
+use taffrail_fabric::{Payload, SendMemory};
+use taffrail_logging::{Entry, Restart, Turn};
 
 /// A host that stores events without delay.
 fn parts() -> LogParts<Vectors> {
@@ -144,5 +146,32 @@ fn a_table_of_a_checkpoint_that_is_none_is_refused() {
         );
         let said = "the checkpoint has no table for rank 2";
         assert!(error.unwrap_err().to_string().contains(said), "{len} bytes");
+    }
+}
+
+/// A peer starts again, reports what it has, and dies once more, all before this rank does anything.
+#[test]
+fn what_the_dead_have_reported_is_not_believed() {
+    let fabric = mesh(3).remove(0);
+    let log = open(parts(), fabric.segment_len());
+    let sizes = Sizes {
+        piece: PIECE,
+        long_piece: PIECE,
+        logged_piece: PIECE,
+        eager_max: PIECE,
+        way: None,
+        unexpected: 1 << 20,
+    };
+    let mut engine = Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now));
+    for incarnation in [1, 2] {
+        let restart = Restart { turn: Turn::First, incarnation, received: Received::default() };
+        engine.core.suspend(2);
+        engine.core.returned(2, incarnation);
+        engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
+        if incarnation == 1 {
+            engine.core.suspend(2);
+        }
+        engine.act();
+        assert_eq!(engine.log().outbound.is_ready(2), incarnation == 2);
     }
 }
