@@ -29,7 +29,7 @@ use std::time::Instant;
 use taffrail_fabric::{
     ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Token,
 };
-use taffrail_logging::Restart;
+use taffrail_logging::{Restart, mutant};
 use taffrail_matching::{Envelope, Matcher};
 
 /// A message that arrived before its receive was posted.
@@ -271,6 +271,9 @@ impl<P: Policy> Core<P> {
         match (life, event) {
             (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),
             (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
+            (_, LinkEvent::Broken(_)) if R::LOGS && mutant!(LinkTakenForVerdict) => {
+                self.suspend(peer.0);
+            }
             (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
             (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),
             (_, LinkEvent::Up(_)) => {}

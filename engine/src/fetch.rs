@@ -15,6 +15,7 @@ use crate::{Error, Rank};
 use taffrail_fabric::{
     Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
 };
+use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to move the message that `request` has matched.
@@ -140,7 +141,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let request = token.0 as u32;
         let logged = self.core.policy.logs();
         let Some(slot) = self.core.requests.find(request) else { return };
-        if slot.generation != (token.0 >> 32) as u32 {
+        if slot.generation != (token.0 >> 32) as u32 && !mutant!(FormerTokenBelieved) {
             return;
         }
         let peer = slot.peer;
@@ -250,7 +251,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         borrowers.sort_unstable();
         borrowers.dedup();
         for rank in borrowers {
-            if self.fabric.drained(PeerId(rank), self.fabric.incarnation(PeerId(rank))) {
+            let is_drained =
+                self.fabric.drained(PeerId(rank), self.fabric.incarnation(PeerId(rank)));
+            if is_drained || mutant!(LoanTakenBackEarly) {
                 self.take_back(rank);
             }
         }

@@ -1,6 +1,7 @@
 //! The engine's messages (`docs/wire.md`, section 5).
 
 use taffrail_fabric::RemoteKey;
+use taffrail_logging::mutant;
 
 /// A whole message.
 pub(crate) const EAGER: u8 = 1;
@@ -63,6 +64,19 @@ pub(crate) fn is_of_the_log(kind: u8) -> bool {
 /// others does not).
 pub(crate) fn frees(kind: u8) -> bool {
     !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS)
+}
+
+/// Whether a frame that [`frees`] a peer passes the gate all the same, by a mutant.
+#[inline(always)]
+pub(crate) fn escapes(kind: u8) -> bool {
+    match kind {
+        CTS => mutant!(ClearUngated),
+        ACK => mutant!(AckUngated),
+        LOAN_RETURN => mutant!(LoanReturnUngated),
+        FINALIZE => mutant!(FinalizeUngated),
+        FINALIZE_NAK => mutant!(FinalizeNakUngated),
+        _ => false,
+    }
 }
 
 /// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.

@@ -8,6 +8,7 @@ use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
@@ -19,10 +20,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let is_free = ticket.is_free();
         if is_free && !self.core.peers[to as usize].has_backlog() {
             match self.fabric.send(PeerId(to), head, Source::Bytes(body)) {
-                Ok(_) => return,
+                Ok(_) if !mutant!(FrameSentTwice) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
-                Err(_) => {}
+                _ => {}
             }
         }
         let peer = &mut self.core.peers[to as usize];

@@ -20,7 +20,7 @@ mod determinant;
 
 pub use determinant::{CausalError, DETERMINANT, Determinant};
 
-use crate::{Clocked, Rank};
+use crate::{Clocked, Rank, mutant};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -199,6 +199,9 @@ impl Causal {
             return Err(CausalError::Length { got: bytes.len() });
         }
         for bytes in determinants {
+            if mutant!(OnlyOwnAdopted) && bytes[..4] != self.me.to_le_bytes() {
+                continue;
+            }
             let new = self.receive(bytes, true)?;
             let same = |held: &Determinant| held.clock == new.clock;
             if self.held_of(new.rank).find(|held| same(held)).is_some_and(|held| *held != new) {
@@ -295,7 +298,7 @@ impl Causal {
     pub fn piggyback(&mut self, peer: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
         assert!(most >= DETERMINANT, "room for {most} bytes");
         bytes.clear();
-        let Causal { known, held, peers, counters, next, .. } = self;
+        let Causal { me, known, held, peers, counters, next, .. } = self;
         let Peer { seen, has } = &mut peers[peer as usize];
         let from = held.partition_point(|held| held.number < *seen);
         for Held { number, determinant } in held.range(from..) {
@@ -304,6 +307,9 @@ impl Causal {
             let known_there = has.get(&rank).copied().unwrap_or(0);
             // Whose events they are knows them.
             if rank == peer || clock <= stable.max(known_there) {
+                continue;
+            }
+            if mutant!(DeterminantsNotPassedOn) && rank != *me {
                 continue;
             }
             if bytes.len() + DETERMINANT > most {

@@ -1,6 +1,6 @@
 //! What arrives: from which incarnation, which number is next, and what is not here whole.
 
-use crate::{Admit, Clocked, Expected, Name, Rank, Replay, before};
+use crate::{Admit, Clocked, Expected, Name, Rank, Replay, before, mutant};
 use std::collections::BTreeSet;
 
 /// What a connection with an incarnation of a peer means.
@@ -63,12 +63,12 @@ impl Inbound {
         if (is_next || self.is_to_come(message))
             && let Some(whom) = replay.arrived(message)
         {
-            if is_next {
-                self.expected.count(message);
-            } else {
+            if !is_next {
                 self.has_come(message);
+            } else if !mutant!(ReplayedNotCounted) {
+                self.expected.count(message);
             }
-            return Admit::Reserved(whom);
+            return if mutant!(NotReserved) { Admit::Match } else { Admit::Reserved(whom) };
         }
         self.admit(message)
     }
@@ -84,6 +84,8 @@ impl Inbound {
             Admit::Match
         } else if self.lacks(message) {
             Admit::Refill
+        } else if mutant!(DuplicatesDelivered) {
+            Admit::Match
         } else {
             Admit::Duplicate
         }

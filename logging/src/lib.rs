@@ -17,6 +17,7 @@
 //! - [`Cut`]: which events of the members of a set are stable together.
 //! - [`Restart`]: what two ranks tell each other when one of them has started again.
 //! - [`Position`]: where a rank is when it takes a checkpoint.
+//! - [`mutants`]: mistakes made on purpose, for the simulator alone.
 //!
 //! Inputs and outputs are plain values: the engine, the simulator and the tests drive the same code.
 //!
@@ -34,6 +35,7 @@ pub mod event;
 mod expected;
 mod gate;
 mod inbound;
+pub mod mutants;
 mod number;
 mod outbound;
 mod recorder;

@@ -5,7 +5,7 @@
 //! already is not transmitted, but it is logged: until a checkpoint of the receiver covers it, it may be
 //! asked for once more.
 
-use crate::{Next, Rank, Received, before};
+use crate::{Next, Rank, Received, before, mutant};
 
 /// A message in the payload log; `P` says where its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,9 @@ impl<P: Payload> Run<P> {
     pub fn is_covered(&self, received: &Received) -> bool {
         let Run { first: Entry { context, seq, .. }, count, .. } = *self;
         received.covers(context, seq.wrapping_add(count.wrapping_sub(1)))
-            && (received.missing.iter()).all(|&(c, s)| c != context || s.wrapping_sub(seq) >= count)
+            && (mutant!(MissingCollected)
+                || (received.missing.iter())
+                    .all(|&(c, s)| c != context || s.wrapping_sub(seq) >= count))
     }
 
     #[inline(always)]
@@ -176,7 +178,10 @@ impl<P: Payload> Outbound<P> {
     /// If there is no such rank.
     #[inline(always)]
     pub fn keep(&mut self, to: Rank, entry: Entry<P>) {
-        add(&mut self.peers[to as usize].log, entry);
+        let peer = &mut self.peers[to as usize];
+        if !(mutant!(SuppressedNotLogged) && peer.has.covers(entry.context, entry.seq)) {
+            add(&mut peer.log, entry);
+        }
     }
 
     /// How many runs of messages for `peer` the log has.
@@ -200,7 +205,7 @@ impl<P: Payload> Outbound<P> {
     /// `peer` is gone, and will be started again: everything to it is held until it has said what it
     /// has.
     pub fn lost(&mut self, peer: Rank) {
-        self.peers[peer as usize].ready = false;
+        self.peers[peer as usize].ready = mutant!(HoldDropped);
     }
 
     /// `peer` has said what it has: messages to it leave again. What it does not have of the log is
@@ -208,7 +213,9 @@ impl<P: Payload> Outbound<P> {
     pub fn restarted(&mut self, peer: Rank, has: Received) -> impl Iterator<Item = Entry<P>> {
         let peer = &mut self.peers[peer as usize];
         peer.ready = true;
-        peer.has = has;
+        if peer.has.channels.is_empty() || !mutant!(NotLowered) {
+            peer.has = has;
+        }
         let Peer { log, has, .. } = peer;
         log.iter()
             .copied()

@@ -1,6 +1,6 @@
 //! Which events there are.
 
-use crate::{Event, Name};
+use crate::{Event, Name, mutant};
 
 /// An event, and its place among those of its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl Recorder {
     pub fn matched(&mut self, post: u32, message: Name) -> Clocked {
         // A receive posted after these polls is another one if they find something: so they are
         // logged with whatever is logged after them.
-        let polls = std::mem::take(&mut self.polls);
+        let polls = self.take_polls_before();
         self.next(Event::Matched { polls, post, message })
     }
 
     /// A receive was cancelled in time.
     pub fn cancelled(&mut self, post: u32) -> Clocked {
-        let polls = std::mem::take(&mut self.polls);
+        let polls = self.take_polls_before();
         self.next(Event::Cancelled { polls, post })
     }
 
@@ -123,6 +123,12 @@ impl Recorder {
         }
         let polls = std::mem::take(&mut self.polls);
         Some(self.next(Event::Nothing { polls }))
+    }
+
+    /// The polls before the match, or the cancellation, of a receive.
+    #[inline(always)]
+    fn take_polls_before(&mut self) -> u32 {
+        if mutant!(PollsBeforeMatchForgotten) { 0 } else { std::mem::take(&mut self.polls) }
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ use crate::request::{Slot, Stage};
 use crate::{Data, Error, Rank};
 use crate::{EAGER_LIMIT, EAGER_LOGGED};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
-use taffrail_logging::Admit;
+use taffrail_logging::{Admit, mutant};
 use taffrail_matching::{Arrival, Envelope};
 
 impl<P: Policy> Core<P> {
@@ -274,7 +274,8 @@ impl<P: Policy> Core<P> {
     pub(crate) fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
         let index = name as u32;
         let slot = self.requests.find(index)?;
-        let same = slot.generation == (name >> 32) as u32 && slot.peer == from;
+        let is_current = slot.generation == (name >> 32) as u32 || mutant!(FormerNameBelieved);
+        let same = is_current && slot.peer == from;
         (same && !slot.stage.is_over() && slot.stage != Stage::Free).then_some((index, slot))
     }
 

@@ -14,6 +14,7 @@ use crate::policy::rx::RxPolicy;
 use crate::request::Slot;
 use rustc_hash::FxHashMap;
 use taffrail_fabric::{Fault, Head, Payload, Take, Token, UserBuf};
+use taffrail_logging::mutant;
 
 /// Tokens of rests: this bit, which no index of a request has, and the peer.
 const REST: u64 = 1 << 31;
@@ -70,7 +71,8 @@ impl<P: Policy> Core<P> {
     pub(crate) fn end_message<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
         let from = (token.0 & !REST) as u32;
         let Some(rest) = self.rests.0.remove(&from) else { return };
-        if result.is_err() || self.peers[from as usize].fault.is_some() {
+        let is_lost = result.is_err() && !mutant!(LostRestDelivered);
+        if is_lost || self.peers[from as usize].fault.is_some() {
             // The end of its link, which is reported next, ends what is under way.
             return;
         }

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::{Dest, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
-use taffrail_logging::{Causal, Clocked};
+use taffrail_logging::{Causal, Clocked, mutant};
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable.
 pub(crate) fn open<R: ReplayedEvents>(
@@ -55,12 +55,18 @@ impl<H: Host> Logging<H> {
         for (rank, clock) in self.events.acknowledged() {
             causal.stable(rank, clock);
         }
-        causal.piggyback(to, most, bytes)
+        let has_some = causal.piggyback(to, most, bytes);
+        if mutant!(DeterminantsDroppedEarly) && !has_some {
+            causal.stable(self.me, self.recorder.clock());
+        }
+        has_some
     }
 
     /// A peer has died, or is there again.
     pub(crate) fn forget_what_it_has(&mut self, peer: Rank) {
-        if let Some(causal) = &mut self.causal {
+        if let Some(causal) = &mut self.causal
+            && !mutant!(LostForgotten)
+        {
             causal.lost(peer);
         }
     }
@@ -89,7 +95,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(never)]
     pub(crate) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
         let Some(log) = self.core.policy.log() else { return false };
-        if !log.is_causal() || !log.outbound.is_ready(to.rank) {
+        if !log.is_causal() || !log.outbound.is_ready(to.rank) || mutant!(DeterminantsBehind) {
             return false;
         }
         self.precede(to.rank);

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
-use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn};
+use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn, mutant};
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
 /// them in one frame.
@@ -63,7 +63,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn begin_checkpoint(&mut self) -> Result<bool, Error> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
         // Who goes on from here has been told of nothing.
-        log.poll_state.forget_drained();
+        if !mutant!(DrainedAcrossCheckpoint) {
+            log.poll_state.forget_drained();
+        }
         if log.checkpoints.is_none() {
             return Err(Error::NotLogged {
                 what: "a checkpoint of a rank whose set has other members, or with causal logging,",
@@ -71,43 +73,54 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             });
         }
         // What the replay has answered too early is an event that has not happened yet.
-        if log.replaying || log.pending_answer.is_some() {
+        if (log.replaying || log.pending_answer.is_some()) && !mutant!(CheckpointInReplay) {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
         self.turn();
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
-        self.log().before_send();
+        if !mutant!(PollsAcrossCheckpoint) {
+            self.log().before_send();
+        }
         Ok(true)
     }
 
     /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
     /// behind them.
     pub(crate) fn is_all_stable(&self) -> bool {
-        self.core.policy.log().is_none_or(|log| log.events.are_all_stable())
+        let log = self.core.policy.log();
+        log.is_none_or(|log| log.events.are_all_stable() || mutant!(CheckpointBeforeStable))
     }
 
     /// Writes a checkpoint that was begun, when all events are stable.
     #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
     pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
+        if mutant!(ToldBeforeCommitted) {
+            self.tell_committed(position.sides.clone());
+        }
         let log = self.log();
         let incarnation = log.incarnation;
         let store = log.checkpoints.as_mut().expect("it was begun");
         let number = store.save(incarnation, &position.encode(), state);
         let number = number.map_err(|error| not_written(&error))?;
         tracing::debug!(number, clock = position.clock, "checkpoint taken");
-        for (rank, side) in (0..).zip(position.sides) {
+        self.tell_committed(position.sides);
+        Ok(())
+    }
+
+    /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
+    fn tell_committed(&mut self, sides: Vec<Side>) {
+        for (rank, Side { received, .. }) in (0..).zip(sides) {
             let log = self.log();
+            let incarnation = log.incarnation;
             if !log.is_fellow(rank) && !log.links[rank as usize].away {
-                let restart =
-                    Restart { turn: Turn::Committed, incarnation, received: side.received };
+                let restart = Restart { turn: Turn::Committed, incarnation, received };
                 let head = Head { kind: kind::RESTART, ..Head::default() };
                 self.post_frame(rank, head, &restart.encode());
             }
         }
-        Ok(())
     }
 
     /// # Errors
@@ -173,6 +186,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(Side { received, next, log: Vec::new() });
         }
         let unreceived = self.core.matcher.unexpected_from(rank);
+        let unreceived = unreceived.filter(|_| !mutant!(UnreceivedIsCovered));
         let unreceived = unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq));
         // Some of it may still lie ahead of the checkpoint that this process went on from.
         let absent = log.inbound.missing(rank).map(|name| (name.context, name.seq));
@@ -195,15 +209,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn resume(&mut self) -> Result<(), Error> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
         let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
-        log.recorder = Recorder::going_on(log.replay.clock(), position.posts);
-        self.core.requests.count_from(position.serial);
+        let posts = if mutant!(PostsNotRestored) { 0 } else { position.posts };
+        log.recorder = Recorder::going_on(log.replay.clock(), posts);
+        let serial = if mutant!(SerialNotRestored) { 0 } else { position.serial };
+        self.core.requests.count_from(serial);
         for (rank, side) in (0..).zip(position.sides) {
             let Received { channels, missing } = side.received;
             let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
-            for (context, seq) in channels {
+            for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
                 log.inbound.expected.set(rank, context, seq);
             }
-            for (context, seq) in missing {
+            for (context, seq) in missing.into_iter().filter(|_| !mutant!(UnreceivedNotRestored)) {
                 log.inbound.lies_ahead(Name { source: rank, context, seq });
             }
             if rank == log.me {
@@ -212,7 +228,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 }
                 continue;
             }
-            log.outbound.go_on(rank, side.next);
+            if !mutant!(SentNotRestored) {
+                log.outbound.go_on(rank, side.next);
+            }
             let Engine { fabric, core, sizes, .. } = self;
             let Some(log) = core.policy.log_mut() else { return Ok(()) };
             let inline = fabric.limits(fabric.me()).inline;
@@ -244,6 +262,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let Engine { fabric, core, .. } = self;
         let Some(log) = core.policy.log_mut() else { return };
+        let committed = match mutant!(CollectsAll) {
+            true => Received { channels: log.outbound.numbers(rank).to_vec(), missing: vec![] },
+            false => committed,
+        };
         if let Err(error) = log.drop_covered(fabric, rank, &committed) {
             P::Host::warn(&format!(
                 "rank {}: what rank {rank} does not need any more stays in the log: {error}",

@@ -10,7 +10,7 @@ use super::host::Host;
 use crate::Request;
 use crate::policy::calls::Decision;
 use crate::request::{MOST_SERIAL, Requests};
-use taffrail_logging::Answer;
+use taffrail_logging::{Answer, mutant};
 
 /// Set in the number of an operation that was the last in the queue.
 const LAST: u32 = MOST_SERIAL + 1;
@@ -145,8 +145,10 @@ impl<H: Host> Logging<H> {
         if at_once {
             self.recheck.observe(true);
         }
-        let event = self.recorder.found(serial | flags);
-        self.write(event);
+        if !mutant!(CompletionNotLogged) {
+            let event = self.recorder.found(serial | flags);
+            self.write(event);
+        }
         self.showed(last, PollState::Drained);
     }
 

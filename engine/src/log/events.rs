@@ -3,7 +3,7 @@
 use super::host::{EventSink, FellowEvents};
 use crate::Rank;
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Clocked, Gate, Ticket};
+use taffrail_logging::{Clocked, Gate, Ticket, mutant};
 
 /// The events of the set, and its gate.
 #[repr(C)]
@@ -86,13 +86,15 @@ impl<S: EventSink> Events<S> {
 
     #[inline(never)]
     fn look(&mut self) -> Ticket {
-        self.refresh();
+        if !mutant!(TicketOutdated) {
+            self.refresh();
+        }
         self.gate.as_ref().map_or_else(Ticket::default, Gate::ticket)
     }
 
     /// Whether a message may leave (*stable-before-escape*).
     pub(crate) fn is_open(&mut self, ticket: &Ticket) -> bool {
-        if ticket.is_free() {
+        if ticket.is_free() || mutant!(GateIgnored) {
             return true;
         }
         self.refresh();
@@ -103,6 +105,9 @@ impl<S: EventSink> Events<S> {
         let Events { sink, gate: Some(gate), .. } = self else { return };
         gate.written(0, sink.written());
         gate.stable(0, sink.stable());
+        if mutant!(GateOfOwnEvents) {
+            return;
+        }
         for (member, fellow) in (1..).zip(sink.fellows()) {
             gate.written(member, fellow.written());
             gate.stable(member, fellow.stable());

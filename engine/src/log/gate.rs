@@ -11,7 +11,7 @@ use crate::Rank;
 use crate::kind;
 use crate::policy::Policy;
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::Ticket;
+use taffrail_logging::{Ticket, mutant};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// What a control frame has to wait for. `None` when it is not to be sent at all, since its peer died: the
@@ -20,7 +20,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         match self.core.policy.log_mut() {
             Some(log) if kind::frees(kind) => {
                 // Its peer's program goes on, as it does with a message.
-                log.before_send();
+                if !mutant!(PollsBeforeAnswerNotLogged) {
+                    log.before_send();
+                }
+                if kind::escapes(kind) {
+                    return Some(Ticket::default());
+                }
                 if log.is_causal() {
                     self.precede(to);
                     return Some(Ticket::default());
@@ -32,7 +37,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // What is being timed would include the time at the gate.
                 self.core.peers[to as usize].timed = None;
                 let away = self.core.policy.log().is_some_and(|log| log.is_away(to));
-                (!away).then_some(ticket)
+                (!away || mutant!(AnswerToDeadGated)).then_some(ticket)
             }
             _ => Some(Ticket::default()),
         }

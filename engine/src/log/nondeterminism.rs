@@ -12,7 +12,7 @@ use crate::policy::calls::{Calls, Decision};
 use crate::request::{Requests, Stage};
 use crate::{Error, Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{Answer, Name, RecvOutcome};
+use taffrail_logging::{Answer, Name, RecvOutcome, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
@@ -44,7 +44,7 @@ impl<H: Host> Logging<H> {
     #[inline(always)]
     pub(crate) fn record_direct(&mut self, from_any: bool, message: Name) {
         let post = self.recorder.post();
-        if from_any || self.all_events {
+        if (from_any || self.all_events) && !mutant!(MatchNotLogged) {
             let Name { source, context, seq } = message;
             self.log_direct(post, source, context, seq);
         }
@@ -60,7 +60,7 @@ impl<H: Host> Logging<H> {
 
     fn decide_post(&mut self, request: u32, record: &mut RecvRecord) -> PostDecision {
         let decision = match self.replay.recv_outcome(record.post) {
-            RecvOutcome::Messages(messages) => {
+            RecvOutcome::Messages(messages) if !mutant!(FateIgnored) => {
                 record.set_name(messages[0].context, messages[0].seq);
                 record.flags |= LOGGED;
                 match self.reserved.remove(&messages[0]) {
@@ -75,7 +75,7 @@ impl<H: Host> Logging<H> {
                 record.flags |= CANCELLED | LOGGED;
                 PostDecision::Waits
             }
-            RecvOutcome::Free => PostDecision::Free,
+            RecvOutcome::Messages(_) | RecvOutcome::Free => PostDecision::Free,
         };
         self.look_at_replay();
         decision
@@ -85,7 +85,7 @@ impl<H: Host> Logging<H> {
     #[inline]
     pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
         record.set_name(message.context, message.seq);
-        if record.is_to_be_logged() {
+        if record.is_to_be_logged() && !mutant!(MatchNotLogged) {
             self.log_match(record, message);
         }
     }
@@ -103,7 +103,7 @@ impl<H: Host> Logging<H> {
     pub(crate) fn next_answer(&mut self) -> Decision {
         let answer = match self.pending_answer.take() {
             Some(answer) => answer,
-            None if self.replaying => self.replay.poll(),
+            None if self.replaying && !mutant!(PollsNotReplayed) => self.replay.poll(),
             None => Answer::Free,
         };
         self.look_at_replay();
@@ -145,7 +145,7 @@ impl<H: Host> Logging<H> {
         if cancelled {
             let event = self.recorder.cancelled(slot.record.post);
             self.write(event);
-        } else if slot.record.has(POSTED) {
+        } else if slot.record.has(POSTED) && !mutant!(LateCancelNotLogged) {
             // Of a multi-receive each is an event already.
             let is_event = slot.record.has(LOGGED) || slot.record.has(MULTI);
             if let Some(message) = slot.record.name(slot.status.source).filter(|_| !is_event) {
@@ -158,6 +158,8 @@ impl<H: Host> Logging<H> {
     fn tell_outcome(&mut self, outcome: &Outcome) {
         let event = match outcome {
             Outcome::Nothing => return self.found_nothing(),
+            Outcome::Seen(_) if mutant!(ProbeNotLogged) => return,
+            Outcome::Claimed(..) if mutant!(ClaimNotLogged) => return,
             Outcome::Completed((index, _)) => self.recorder.found(*index as u32),
             // That nobody is left to send a message is determined, but when that is found is not.
             Outcome::Gone(_) => self.recorder.found(0),
@@ -181,13 +183,18 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
     #[inline(always)]
     fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision {
         match *call {
+            _ if mutant!(NoCallsBeforeAllIsHere) && !self.inbound.is_complete() => Decision::Later,
             Operation::PollCompletion(turns) => self.ask_poll(turns, requests),
             Operation::Cancel(request) => self.ask_cancel(request, requests),
             Operation::Test(_) | Operation::WaitAny(_) => self.next_answer(),
             Operation::Probe(_) | Operation::Claim(_) => match self.next_answer() {
                 // The program may have seen already what was here when the checkpoint was taken. Nothing else
                 // waits for that: it may depend on what the program is about to send again.
-                Decision::Free if !self.inbound.is_complete() => Decision::Later,
+                Decision::Free
+                    if !self.inbound.is_complete() && !mutant!(ProbesBeforeAllIsHere) =>
+                {
+                    Decision::Later
+                }
                 decision => decision,
             },
             _ => Decision::Free,
@@ -198,6 +205,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
     fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests) {
         match (call, outcome) {
             (_, Outcome::Next(request)) => self.tell_poll(*request, requests),
+            (Operation::WaitAny(_), Outcome::Completed(_)) if mutant!(WaitAnyNotLogged) => {}
             (Operation::PollCompletion(_), _) => self.tell_empty_poll(),
             (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
                 self.tell_cancel(*request, *cancelled, requests);

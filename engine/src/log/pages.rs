@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::{Error, Rank};
 use std::sync::Arc;
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{Entry, Received, Run};
+use taffrail_logging::{Entry, Received, Run, mutant};
 
 /// Runs of a page.
 const RUNS: usize = 128;
@@ -71,7 +71,7 @@ impl<H: Host> Logging<H> {
     /// All pages of a peer, to be sent again.
     pub(crate) fn again(&self, rank: Rank, has: &Received) -> Vec<Resend> {
         let has = Arc::new(has.clone());
-        let pages = self.pages[rank as usize].iter();
+        let pages = self.pages[rank as usize].iter().skip(usize::from(mutant!(PageSkipped)));
         pages.map(|&at| Resend { at, has: has.clone() }).collect()
     }
 
@@ -106,7 +106,13 @@ impl<H: Host> Logging<H> {
         for page in std::mem::take(&mut self.pages[rank as usize]) {
             // What cannot be read may be asked for, so it stays.
             result = result.and_then(|()| self.payload_log.read(fabric, page, &mut bytes));
-            if result.is_err() || !runs(&bytes).all(|run| run.is_covered(committed)) {
+            let mut covered = runs(&bytes).map(|run| run.is_covered(committed));
+            let goes = if mutant!(PageDroppedEarly) {
+                covered.any(|is_covered| is_covered)
+            } else {
+                covered.all(|is_covered| is_covered)
+            };
+            if result.is_err() || !goes {
                 stay.push(page);
                 continue;
             }
@@ -131,7 +137,11 @@ impl<H: Host> Logging<H> {
     ///  +---------------+---------------+---      ---+---------------------+---
     /// ```
     pub(crate) fn table(&self, rank: Rank) -> Vec<u8> {
-        let pages = &self.pages[rank as usize];
+        if mutant!(LogNotInCheckpoint) {
+            return 0_u64.to_ne_bytes().to_vec();
+        }
+        let none = Vec::new();
+        let pages = if mutant!(PagesNotInCheckpoint) { &none } else { &self.pages[rank as usize] };
         let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE);
         bytes.extend_from_slice(&(pages.len() as u64).to_ne_bytes());
         pages.iter().for_each(|at| bytes.extend_from_slice(&at.to_ne_bytes()));

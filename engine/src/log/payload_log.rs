@@ -12,7 +12,7 @@ use crate::Error;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use taffrail_fabric::{LogRange, MemoryError, SegmentId, SendMemory};
-use taffrail_logging::{Payload, Run};
+use taffrail_logging::{Payload, Run, mutant};
 
 /// A message on the payload log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,7 +317,8 @@ impl<S: SpillStore> PayloadLog<S> {
         if self.held(number).segment.is_none() {
             let segment = self.segment(memory)?;
             let mut bytes = vec![0; self.size];
-            self.cold.read(number * self.size as u64, &mut bytes)?;
+            let from = number - u64::from(mutant!(SpillReadElsewhere) && number > self.first);
+            self.cold.read(from * self.size as u64, &mut bytes)?;
             memory.write(segment, 0, &bytes);
             self.is_at(number, segment);
             self.held(number).segment = Some(segment);
@@ -573,7 +574,7 @@ impl<S: SpillStore> PayloadLog<S> {
         }
         let held = self.held(number);
         held.live -= messages;
-        if held.live == 0 {
+        if held.live <= u32::from(mutant!(SegmentReusedEarly)) {
             self.give_up(memory, number);
         }
     }
@@ -591,7 +592,7 @@ impl<S: SpillStore> PayloadLog<S> {
 
     fn give_up(&mut self, memory: &mut impl SendMemory, number: u64) {
         // One that is being written to the file is read until then.
-        if self.cold.writes(number) {
+        if self.cold.writes(number) && !mutant!(SegmentReusedInWrite) {
             return;
         }
         let held = self.held(number);

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::request::Stage;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, SendMemory};
-use taffrail_logging::{Name, Received, Restart, Turn};
+use taffrail_logging::{Name, Received, Restart, Turn, mutant};
 
 impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
@@ -27,14 +27,17 @@ impl<P: Policy> Core<P> {
         log.forget_what_it_has(rank);
         let peer = &mut self.peers[rank as usize];
         // Its program is not over any more, if it was.
-        peer.is_silent = false;
-        peer.drop_backlog();
+        peer.is_silent &= mutant!(SilenceKept);
+        if !mutant!(BacklogKept) {
+            peer.drop_backlog();
+        }
         peer.force_rendezvous(false);
-        peer.throttled = false;
+        peer.throttled &= mutant!(ThrottleKept);
         peer.timed = None;
         let mut lacking: Vec<(Name, Landing)> = Vec::new();
         if let Some(inflow) = peer.inflow.take()
             && !matches!(inflow.landing, Landing::Nowhere)
+            && !mutant!(InflowForgotten)
         {
             lacking.push((Self::inflow_name(rank, &inflow), inflow.landing));
         }
@@ -57,7 +60,9 @@ impl<P: Policy> Core<P> {
                 }
                 Stage::Announced | Stage::Streaming => {
                     // The log has it; what is to be acknowledged is sent again with its name.
-                    (slot.stage, slot.moved) = (Stage::Announced, 0);
+                    if !mutant!(SendNotBegunAgain) {
+                        (slot.stage, slot.moved) = (Stage::Announced, 0);
+                    }
                     if slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                         detached.push(index);
                     }
@@ -65,20 +70,10 @@ impl<P: Policy> Core<P> {
                 _ => {}
             }
         }
-        let mut synchronous = Vec::new();
-        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
-        for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
-            match found {
-                Unexpected::Announced(_) => lacking.push((name(envelope), Landing::Waiting(id))),
-                Unexpected::Stored { sync: Some(_), .. } => synchronous.push(id),
-                _ => {}
-            }
-        }
-        // The next incarnation names its sends anew: an answer to a former name might answer another send.
-        for id in synchronous {
-            if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
-                *sync = None;
-            }
+        lacking.extend(self.forget_names(rank));
+        let Some(log) = self.policy.log_mut() else { return };
+        if mutant!(PartialForgotten) {
+            lacking.clear();
         }
         for (name, landing) in lacking {
             log.inbound.began(name);
@@ -91,13 +86,38 @@ impl<P: Policy> Core<P> {
         }
     }
 
+    /// Forgets what a dead peer calls its sends. Returns the messages that it had announced, and which wait for a receive.
+    fn forget_names(&mut self, rank: Rank) -> Vec<(Name, Landing)> {
+        let mut lacking = Vec::new();
+        let mut synchronous = Vec::new();
+        let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
+        for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
+            match found {
+                Unexpected::Announced(_) if !mutant!(AnnouncementOfDeadKept) => {
+                    lacking.push((name(envelope), Landing::Waiting(id)));
+                }
+                Unexpected::Stored { sync: Some(_), .. } if !mutant!(StaleNamesKept) => {
+                    synchronous.push(id);
+                }
+                _ => {}
+            }
+        }
+        // The next incarnation names its sends anew: an answer to a former name might answer another send.
+        for id in synchronous {
+            if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
+                *sync = None;
+            }
+        }
+        lacking
+    }
+
     /// Drops what the same poll has left to do for, or on the word of, an incarnation that has died
     /// (*old-incarnations-die*).
     fn drop_actions_of(&mut self, rank: Rank) {
         let of_the_dead = |action: &Action| match action {
-            Action::Answer { to: peer, .. }
-            | Action::Told { from: peer, .. }
-            | Action::Back { rank: peer } => *peer == rank,
+            Action::Answer { to, .. } => *to == rank && !mutant!(StaleAnswersKept),
+            Action::Told { from, .. } => *from == rank && !mutant!(OldIncarnationBelieved),
+            Action::Back { rank: peer } => *peer == rank,
             _ => false,
         };
         self.actions.retain(|action| !of_the_dead(action));
@@ -141,7 +161,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn tell(&mut self, rank: Rank, turn: Turn) {
         let Some(log) = self.core.policy.log_mut() else { return };
         let channels = log.inbound.expected.channels(rank).collect();
-        let missing = log.inbound.missing(rank).map(|name| (name.context, name.seq)).collect();
+        let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingNotTold));
+        let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { turn, incarnation: log.incarnation, received };
         self.post_frame(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
@@ -161,8 +182,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         // Where both have started again, its RESTART1 has said it all already.
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
+            if mutant!(DiscardedEarly) {
+                self.collect(rank, restart.received.clone());
+            }
             self.send_again(rank, restart.received);
-            self.say_farewell(rank);
+            if !mutant!(FinalizeNotRepeated) {
+                self.say_farewell(rank);
+            }
         }
     }
 
@@ -170,7 +196,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// held, it is said when they leave (*nothing-after-farewell*).
     fn say_farewell(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
-        if self.core.finalizing.is_some() && (log.is_fellow(rank) || log.outbound.is_ready(rank)) {
+        let is_held = !log.is_fellow(rank) && !log.outbound.is_ready(rank);
+        if self.core.finalizing.is_some() && (!is_held || mutant!(FinalizeBeforeHeld)) {
             self.post_frame(rank, Head { kind: kind::FINALIZE, ..Head::default() }, &[]);
         }
     }

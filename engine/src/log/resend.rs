@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::request::{Requests, Stage};
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
-use taffrail_logging::{Entry, Received};
+use taffrail_logging::{Entry, Received, Ticket, mutant};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
@@ -48,7 +48,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.precede(rank);
         self.core.ask_again(rank, &mut has);
         let Some(log) = self.core.policy.log_mut() else { return };
-        let ticket = log.events.ticket();
+        let ticket =
+            if mutant!(SentAgainUngated) { Ticket::default() } else { log.events.ticket() };
         // What it lacks may have been held when it was sent, and depend on events that are not stable
         // yet: all of it waits for what is written by now.
         let pages = log.again(rank, &has);
@@ -56,7 +57,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let lacking = log.outbound.restarted(rank, has);
         let lacking = lacking.map(|entry| Queued::Logged(LoggedSend::new(entry)));
         let frames = pages.into_iter().map(Queued::Page).chain(lacking);
-        for frame in frames {
+        for frame in frames.filter(|_| !mutant!(HeldIsForgotten)) {
             self.core.peers[rank as usize].push(Waiting {
                 ticket: ticket.clone(),
                 weight: 0,

@@ -11,7 +11,7 @@ use crate::send::source_of;
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED, kind};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
-use taffrail_logging::{Entry, Next, Sending, Ticket};
+use taffrail_logging::{Entry, Next, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
     /// A message is about to be sent.
@@ -35,8 +35,9 @@ impl<H: Host> Logging<H> {
 pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
     match sending {
         Sending::Transmit => true,
-        Sending::Suppress => is_sync,
-        Sending::Hold => false,
+        Sending::Suppress if mutant!(SynchronousSuppressed) => false,
+        Sending::Suppress => is_sync || mutant!(SuppressedIsSent) || mutant!(DuplicatesDelivered),
+        Sending::Hold => mutant!(HeldIsSent),
     }
 }
 
@@ -55,7 +56,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         match self.core.policy.log_mut() {
             None => false,
             Some(log) => {
-                log.before_send();
+                if !mutant!(NothingNotLogged) {
+                    log.before_send();
+                }
                 let leaves = !log.is_fellow(to);
                 if !leaves && log.is_causal() {
                     self.precede_message(to);
@@ -139,13 +142,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let (seq, sending) = log.outbound.number(to.rank, to.context);
         let leaves = leaves(sending, sync.is_some());
-        if leaves && log.is_causal() {
+        if leaves && log.is_causal() && !mutant!(DeterminantsBehind) {
             self.precede_message(to.rank);
         }
         let Engine { fabric, core, sizes, .. } = self;
         let Some(log) = core.policy.log_mut() else { return Ok(()) };
-        let ticket = log.events.ticket();
         let peer = &core.peers[to.rank as usize];
+        let escapes = mutant!(RtsUngated) && is_announced(peer.forces_rendezvous(), len, inline);
+        let ticket = if escapes { Ticket::default() } else { log.events.ticket() };
         let at_once = leaves
             && sync.is_none()
             && ticket.is_free()
@@ -193,6 +197,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some(ticket) = ticket {
             let frame = Queued::Logged(leaving);
             self.enqueue(to, Waiting { ticket, weight: 0, frame });
+        }
+        if mutant!(DeterminantsBehind) {
+            self.precede_message(to);
         }
     }
 }

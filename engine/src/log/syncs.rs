@@ -7,7 +7,7 @@ use crate::Rank;
 use crate::core::Core;
 use crate::policy::Policy;
 use crate::request::Requests;
-use taffrail_logging::Received;
+use taffrail_logging::{Received, mutant};
 
 impl<H: Host> Logging<H> {
     /// Notes the request of a synchronous message, and forgets those that are over.
@@ -44,14 +44,16 @@ impl<P: Policy> Core<P> {
     /// A peer has said what it has. Messages whose sends still wait are taken to be missing, and sent again: the
     /// peer answers to those that it has, too. Its answer may have been at the gate when it died.
     pub(crate) fn ask_again(&self, rank: Rank, has: &mut Received) {
-        has.missing.extend(self.unanswered(rank).into_iter().map(|(message, _)| message));
+        if !mutant!(NotAskedAgain) {
+            has.missing.extend(self.unanswered(rank).into_iter().map(|(message, _)| message));
+        }
     }
 
     /// A committed checkpoint of a peer covers these messages: they were received, and the peer's next
     /// incarnation will not ask for them.
     pub(crate) fn received_for_good(&mut self, rank: Rank, committed: &Received) {
         for ((context, seq), send) in self.unanswered(rank) {
-            if committed.covers(context, seq) {
+            if committed.covers(context, seq) && !mutant!(CommitDoesNotAnswer) {
                 self.finished(rank, send, None);
             }
         }

@@ -1,0 +1,313 @@
+//! Mistakes made on purpose, each of which the simulator must find: mutants of the product.
+//!
+//! A mutant is a condition at the place where a rule is: `if !mutant!(GateIgnored) && ..`. It is the constant `false` but in a
+//! build with `--cfg mutants`, which only the simulator has (`docs/decisions/mutants.md`), and then only in a thread that has
+//! [selected](select) it.
+
+use std::str::FromStr;
+
+/// Whether the thread has selected this mutant. The constant `false` without `--cfg mutants`.
+#[macro_export]
+macro_rules! mutant {
+    ($name:ident) => {
+        (cfg!(mutants) && $crate::mutants::selected() == Some($crate::mutants::Mutant::$name))
+    };
+}
+
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// What is wrong on purpose. *Italics* are the names of conditions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Mutant {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &[Mutant] = &[$(Mutant::$name),+];
+
+            /// Its name on a command line.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Mutant::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+mutants! {
+    // Sending.
+    /// A message that its receiver has is not logged again (*replay-saves*).
+    SuppressedNotLogged = "suppressed-not-logged",
+    /// A message that its receiver has is sent, and dropped there. Harmless: for comparison.
+    SuppressedIsSent = "suppressed-is-sent",
+    /// A synchronous message that its receiver has is not sent to ask for the answer.
+    SynchronousSuppressed = "synchronous-suppressed",
+    /// Messages do not wait until a peer has reported what it has (*lowered-and-held*).
+    HeldIsSent = "held-is-sent",
+    /// What was held while a peer was away is not sent.
+    HeldIsForgotten = "held-is-forgotten",
+    /// Messages to a peer that has died are not held (*lowered-and-held*).
+    HoldDropped = "hold-dropped",
+    /// What a peer had before it died counts as what it has now (*lowered-and-held*).
+    NotLowered = "not-lowered",
+    /// What a peer reports to have is dropped from the log.
+    DiscardedEarly = "discarded-early",
+    /// Answers that a peer may have sent on a lost connection are not asked for again.
+    NotAskedAgain = "not-asked-again",
+    /// When messages are sent again, the first page of the log is skipped.
+    PageSkipped = "page-skipped",
+    /// A spilled segment is read from the place of the one before it.
+    SpillReadElsewhere = "spill-read-elsewhere",
+    /// A segment of the log is reused while one of its messages may still be asked for.
+    SegmentReusedEarly = "segment-reused-early",
+    /// A segment of the log is reused while it is being written to the spill store (*kept-buffers*).
+    SegmentReusedInWrite = "segment-reused-in-write",
+    /// A frame that the fabric has accepted is sent a second time.
+    FrameSentTwice = "frame-sent-twice",
+
+    // The gate.
+    /// Frames leave the set whatever is stable.
+    GateIgnored = "gate-ignored",
+    /// Frames wait for the events of their sender only, not for those of its set.
+    GateOfOwnEvents = "gate-of-own-events",
+    /// The gate opens one event early.
+    GateOpensEarly = "gate-opens-early",
+    /// A frame waits for the events that its sender knew of when it last looked, not for all that are written.
+    TicketOutdated = "ticket-outdated",
+    /// Messages that are sent again do not wait for events.
+    SentAgainUngated = "sent-again-ungated",
+    /// An RTS does not wait for events (*every-frame-that-frees*).
+    RtsUngated = "rts-ungated",
+    /// A CTS does not wait for events (*every-frame-that-frees*).
+    ClearUngated = "clear-ungated",
+    /// An ACK does not wait for events (*every-frame-that-frees*).
+    AckUngated = "ack-ungated",
+    /// A FINALIZE_NAK does not wait for events (*every-frame-that-frees*).
+    FinalizeNakUngated = "finalize-nak-ungated",
+    /// A LOAN_RETURN does not wait for events. Loans stay within a set: in causal logging it goes without determinants.
+    LoanReturnUngated = "loan-return-ungated",
+    /// A FINALIZE does not wait for events (*every-frame-that-frees*).
+    FinalizeUngated = "finalize-ungated",
+    /// Polls that have found nothing are not logged before a message is sent.
+    NothingNotLogged = "nothing-not-logged",
+    /// Polls that have found nothing are not logged before a control frame is sent.
+    PollsBeforeAnswerNotLogged = "polls-before-answer-not-logged",
+
+    // Receiving.
+    /// A message that was here before is delivered again, and senders do not suppress it.
+    DuplicatesDelivered = "duplicates-delivered",
+    /// A message that the log gives to one receive is given to another.
+    NotReserved = "not-reserved",
+    /// A replayed reception does not move the number that is expected next (*replay-saves*).
+    ReplayedNotCounted = "replayed-not-counted",
+    /// Messages of which a part is here are not reported as missing.
+    MissingNotTold = "missing-not-told",
+    /// A message that comes again is put behind the part of it that was here.
+    RefillAppended = "refill-appended",
+    /// A message that waits for its body when its sender dies is not known to be incomplete.
+    PartialForgotten = "partial-forgotten",
+    /// The same, of the message whose pieces were just arriving.
+    InflowForgotten = "inflow-forgotten",
+    /// The announcement of a dead peer is taken for one of its next incarnation.
+    AnnouncementOfDeadKept = "announcement-of-dead-kept",
+    /// A message whose rest was lost with its link is delivered.
+    LostRestDelivered = "lost-rest-delivered",
+
+    // Peers that die and return.
+    /// What a dead incarnation has reported to have is believed after its death.
+    OldIncarnationBelieved = "old-incarnation-believed",
+    /// Frames that waited for a dead peer are sent to its next incarnation.
+    BacklogKept = "backlog-kept",
+    /// Answers to a dead peer are sent to its next incarnation.
+    StaleAnswersKept = "stale-answers-kept",
+    /// An answer that waits for the gate when its peer is dead is sent to the next incarnation.
+    AnswerToDeadGated = "answer-to-dead-gated",
+    /// The names that a dead incarnation gave to its sends are answered.
+    StaleNamesKept = "stale-names-kept",
+    /// Peers are believed to mean an operation that is over by its name.
+    FormerNameBelieved = "former-name-believed",
+    /// The end of a former get or put ends the one that has its place.
+    FormerTokenBelieved = "former-token-believed",
+    /// A send that its receiver was fetching when it died does not begin again.
+    SendNotBegunAgain = "send-not-begun-again",
+    /// A peer that was throttled when it died counts as throttled when it is back. Costs memory only.
+    ThrottleKept = "throttle-kept",
+    /// A peer that had finalised before it died counts as finalised when it is back.
+    SilenceKept = "silence-kept",
+    /// FINALIZE leaves before messages that are held (*nothing-after-farewell*).
+    FinalizeBeforeHeld = "finalize-before-held",
+    /// A peer that has missed FINALIZE by its death does not get another.
+    FinalizeNotRepeated = "finalize-not-repeated",
+    /// A broken link is taken for a death (*one-verdict*).
+    LinkTakenForVerdict = "link-taken-for-verdict",
+    /// A loan is taken back while its borrower may still look at it (*drained-before-reuse*).
+    LoanTakenBackEarly = "loan-taken-back-early",
+
+    // Calls.
+    /// A receive whose message is in the log is posted as any other.
+    FateIgnored = "fate-ignored",
+    /// Polls are answered by what is here, not by the log.
+    PollsNotReplayed = "polls-not-replayed",
+    /// Polls that have found nothing are not logged before the match of a receive that was posted later.
+    PollsBeforeMatchForgotten = "polls-before-match-forgotten",
+    /// The match of a receive from any source is not logged.
+    MatchNotLogged = "match-not-logged",
+    /// The one of several requests that has completed is not logged.
+    WaitAnyNotLogged = "wait-any-not-logged",
+    /// The operation that a completion poll has found is not logged.
+    CompletionNotLogged = "completion-not-logged",
+    /// The message that a probe has found is not logged.
+    ProbeNotLogged = "probe-not-logged",
+    /// The message that a claim has taken is not logged.
+    ClaimNotLogged = "claim-not-logged",
+    /// A cancellation that came too late is not logged.
+    LateCancelNotLogged = "late-cancel-not-logged",
+
+    // Causal logging.
+    /// Determinants of others are not passed on.
+    DeterminantsNotPassedOn = "determinants-not-passed-on",
+    /// Determinants are dropped when one peer has been sent them.
+    DeterminantsDroppedEarly = "determinants-dropped-early",
+    /// Determinants are sent behind the message that depends on them.
+    DeterminantsBehind = "determinants-behind",
+    /// A peer is taken to have what it was sent on a connection that was lost.
+    LostForgotten = "lost-forgotten",
+    /// A rank that starts again takes its own events from survivors, and not those of others.
+    OnlyOwnAdopted = "only-own-adopted",
+
+    // Checkpoints.
+    /// When a peer has a checkpoint, all that was logged for it is dropped.
+    CollectsAll = "collects-all",
+    /// What a peer's checkpoint names as missing is dropped from the log with the messages around it.
+    MissingCollected = "missing-collected",
+    /// A page of the log is dropped when a checkpoint covers one of its runs.
+    PageDroppedEarly = "page-dropped-early",
+    /// A checkpoint is announced before it is stored (*commit-then-announce*).
+    ToldBeforeCommitted = "told-before-committed",
+    /// A checkpoint covers messages that nobody had received.
+    UnreceivedIsCovered = "unreceived-is-covered",
+    /// Probes of a rank that resumes from a checkpoint are answered before all is here that was here then.
+    ProbesBeforeAllIsHere = "probes-before-all-is-here",
+    /// A rank that resumes from a checkpoint lets every call that can wait do so until then: two may wait for each other.
+    NoCallsBeforeAllIsHere = "no-calls-before-all-is-here",
+    /// A checkpoint is taken while events before it are not stable.
+    CheckpointBeforeStable = "checkpoint-before-stable",
+    /// A checkpoint is taken in the middle of a replay.
+    CheckpointInReplay = "checkpoint-in-replay",
+    /// Polls that have found nothing before a checkpoint are counted after it.
+    PollsAcrossCheckpoint = "polls-across-checkpoint",
+    /// A completion queue that was drained before a checkpoint counts as drained after it.
+    DrainedAcrossCheckpoint = "drained-across-checkpoint",
+    /// A checkpoint does not keep the log (*log-by-value-off-node*).
+    LogNotInCheckpoint = "log-not-in-checkpoint",
+    /// A checkpoint keeps only the end of the log, without its pages (*log-by-value-off-node*).
+    PagesNotInCheckpoint = "pages-not-in-checkpoint",
+    /// A checkpoint that covers a synchronous message does not answer it.
+    CommitDoesNotAnswer = "commit-does-not-answer",
+    /// The numbers of what is sent are not restored from a checkpoint.
+    SentNotRestored = "sent-not-restored",
+    /// The numbers of what was received are not restored from a checkpoint.
+    ReceivedNotRestored = "received-not-restored",
+    /// Messages that nobody had received before a checkpoint are taken for received after it.
+    UnreceivedNotRestored = "unreceived-not-restored",
+    /// The number of receives posted is not restored from a checkpoint.
+    PostsNotRestored = "posts-not-restored",
+    /// The number of operations whose ends are reported is not restored from a checkpoint.
+    SerialNotRestored = "serial-not-restored",
+}
+
+impl Mutant {
+    /// Whether the results of all programs are right all the same: no oracle but one of costs finds it.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Mutant::SuppressedIsSent | Mutant::ThrottleKept)
+    }
+}
+
+/// There is no mutant of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no mutant {name:?}")]
+pub struct UnknownMutant {
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for Mutant {
+    type Err = UnknownMutant;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMutant> {
+        let found = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
+        found.copied().ok_or_else(|| UnknownMutant { name: name.to_owned() })
+    }
+}
+
+/// This build has no mutants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this build has no mutants: build with RUSTFLAGS='--cfg mutants'")]
+pub struct NoMutants;
+
+#[cfg(mutants)]
+thread_local! {
+    static SELECTED: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Selects a mutant, or none, in this thread, until another is selected.
+///
+/// # Errors
+/// [`NoMutants`] when one is to be selected in a build without them.
+pub fn select(mutant: Option<Mutant>) -> Result<(), NoMutants> {
+    #[cfg(mutants)]
+    SELECTED.set(mutant);
+    if cfg!(mutants) || mutant.is_none() { Ok(()) } else { Err(NoMutants) }
+}
+
+/// The mutant that this thread has selected.
+#[inline]
+pub fn selected() -> Option<Mutant> {
+    #[cfg(mutants)]
+    return SELECTED.get();
+    #[cfg(not(mutants))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_variants_and_are_read() {
+        for &mutant in Mutant::ALL {
+            let mut name = String::new();
+            for (at, letter) in format!("{mutant:?}").char_indices() {
+                if letter.is_uppercase() && at > 0 {
+                    name.push('-');
+                }
+                name.extend(letter.to_lowercase());
+            }
+            assert_eq!(mutant.name(), name);
+            assert_eq!(name.parse(), Ok(mutant));
+        }
+        let unknown = "gate".parse::<Mutant>().unwrap_err();
+        assert_eq!(unknown.to_string(), "there is no mutant \"gate\"");
+    }
+
+    #[cfg(not(mutants))]
+    #[test]
+    fn a_product_has_none() {
+        assert!(!mutant!(GateIgnored));
+        assert_eq!(select(Some(Mutant::GateIgnored)), Err(NoMutants));
+        assert_eq!((select(None), selected()), (Ok(()), None));
+    }
+
+    #[cfg(mutants)]
+    #[test]
+    fn one_is_selected_in_one_thread() {
+        assert_eq!(selected(), None);
+        assert_eq!(select(Some(Mutant::GateIgnored)), Ok(()));
+        assert!(mutant!(GateIgnored) && !mutant!(AckUngated));
+        std::thread::spawn(|| assert_eq!(selected(), None)).join().unwrap();
+        assert_eq!(select(None), Ok(()));
+        assert!(!mutant!(GateIgnored));
+    }
+}
