@@ -36,6 +36,8 @@ pub enum Step {
     Mpi,
     /// All interleavings of small models of the lock-free parts.
     Loom,
+    /// Tests of the engine and its log, built with mutants of which none is selected.
+    Mutants,
     /// Schedules of ranks that fail and are replayed.
     Sim,
     /// Tests of the packages with unsafe code, under AddressSanitizer.
@@ -70,6 +72,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Doctest => ("doctest", tests::doctests),
         Step::Mpi => ("mpi", mpi::step),
         Step::Loom => ("loom", tests::loom),
+        Step::Mutants => ("mutants", tests::mutants),
         Step::Sim => ("sim", |place| tests::sim(place, &["--seeds", "100000"])),
         Step::Asan => ("asan", tests::asan),
         Step::Fuzz => ("fuzz", |place| fuzz::step(place, FUZZ_SECONDS)),

@@ -36,6 +36,12 @@ pub fn loom(place: &Place) -> Outcome {
     counted(&mut command)
 }
 
+pub fn mutants(place: &Place) -> Outcome {
+    let mut command = runner(place, "-p taffrail-engine -p taffrail-logging");
+    command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
+    counted(&mut command)
+}
+
 /// Runs the simulator.
 pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
     let mut command = cargo(place, "run --release --locked -p taffrail-sim --");
