@@ -149,9 +149,9 @@ fn a_table_of_a_checkpoint_that_is_none_is_refused() {
     }
 }
 
-/// A peer starts again, reports what it has, and dies once more, all before this rank does anything.
-#[test]
-fn what_the_dead_have_reported_is_not_believed() {
+/// A peer starts again, reports what it has, and dies once more, all before this rank does anything. Whether
+/// messages to its next incarnation leave before that has reported what it has.
+fn leave_after_a_second_death() -> bool {
     let fabric = mesh(3).remove(0);
     let log = open(parts(), fabric.segment_len());
     let sizes = Sizes {
@@ -163,15 +163,33 @@ fn what_the_dead_have_reported_is_not_believed() {
         unexpected: 1 << 20,
     };
     let mut engine = Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now));
-    for incarnation in [1, 2] {
+    let report = |engine: &mut Engine<_, Logging<Vectors>>, incarnation| {
         let restart = Restart { turn: Turn::First, incarnation, received: Received::default() };
-        engine.core.suspend(2);
         engine.core.returned(2, incarnation);
         engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
-        if incarnation == 1 {
-            engine.core.suspend(2);
-        }
-        engine.act();
-        assert_eq!(engine.log().outbound.is_ready(2), incarnation == 2);
-    }
+    };
+    engine.core.suspend(2);
+    report(&mut engine, 1);
+    engine.core.suspend(2);
+    engine.act();
+    let leave = engine.log().outbound.is_ready(2);
+    report(&mut engine, 2);
+    engine.act();
+    assert!(engine.log().outbound.is_ready(2));
+    leave
+}
+
+#[test]
+fn what_the_dead_have_reported_is_not_believed() {
+    assert!(!leave_after_a_second_death());
+}
+
+#[cfg(mutants)]
+#[test]
+fn what_the_dead_have_reported_is_believed_by_a_mutant() {
+    use taffrail_logging::mutants::{Mutant, select};
+    select(Some(Mutant::OldIncarnationBelieved)).unwrap();
+    let leave = leave_after_a_second_death();
+    select(None).unwrap();
+    assert!(leave);
 }
