@@ -42,7 +42,7 @@ pub struct Ended {
 }
 
 /// Steps after the last fault, after which a run is taken not to end.
-const PATIENCE: usize = 200_000;
+const PATIENCE: usize = 60_000;
 /// What a step takes, in virtual time.
 const STEP: Duration = Duration::from_micros(100);
 

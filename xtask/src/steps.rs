@@ -36,7 +36,8 @@ pub enum Step {
     Mpi,
     /// All interleavings of small models of the lock-free parts.
     Loom,
-    /// Tests of the engine and its log, built with mutants of which none is selected.
+    /// Tests of the engine and its log, built with mutants of which none is selected; and that jobs of the simulator find
+    /// those that are.
     Mutants,
     /// Schedules of ranks that fail and are replayed.
     Sim,

@@ -37,7 +37,8 @@ pub fn loom(place: &Place) -> Outcome {
 }
 
 pub fn mutants(place: &Place) -> Outcome {
-    let mut command = runner(place, "-p taffrail-engine -p taffrail-logging");
+    let mut command = runner(place, "-p taffrail-engine -p taffrail-logging -p taffrail-sim");
+    command.args(["-E", "not package(taffrail-sim) or binary(mutants)"]);
     command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
     counted(&mut command)
 }
