@@ -8,7 +8,7 @@ pub type Rank = u32;
 /// Where a message goes, and the tag it carries.
 ///
 /// ```
-/// use taffrail::{Data, Dest};
+/// use taffrail_engine::{Data, Dest};
 /// assert_eq!(Dest::from((3, 7)), Dest { rank: 3, context: 0, tag: 7, data: Data::NONE });
 /// assert_eq!(Dest::new(3, 7).context(2).context, 2);
 /// ```
@@ -51,7 +51,7 @@ impl From<(Rank, u64)> for Dest {
 /// Which messages a receive or a probe takes.
 ///
 /// ```
-/// use taffrail::Pattern;
+/// use taffrail_engine::Pattern;
 /// let named = Pattern::from((1, 42));
 /// let any_source = Pattern::any_source(42);
 /// let anything = Pattern::any_source(0).ignore(u64::MAX);
