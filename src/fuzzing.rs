@@ -24,8 +24,7 @@ impl Endpoint {
 
     /// Closes the endpoint at once, whatever waits for room.
     pub fn hang_up(mut self) {
-        self.engine.peers_with_backlog.clear();
-        self.engine.core.actions.clear();
+        self.engine.forget_pending();
     }
 
     /// Hands what has come for this rank to somebody else than its engine.
@@ -35,7 +34,8 @@ impl Endpoint {
 
     /// How an operation is named to peers.
     pub fn name(&self, request: Request) -> u64 {
-        request.index as u64 | (request.generation as u64) << 32
+        let (index, generation) = request.to_raw();
+        u64::from(index) | u64::from(generation) << 32
     }
 
     /// Starts a receive that finds its own memory.
@@ -47,7 +47,7 @@ impl Endpoint {
     /// What such a receive has got, if it is over.
     pub fn test_view(&mut self, request: Request) -> Result<Option<View>, Error> {
         match self.engine.core.requests.look(request)?.stage.is_over() {
-            true => self.wait_view(request.index).map(Some),
+            true => self.wait_view(request.to_raw().0).map(Some),
             false => Ok(None),
         }
     }

@@ -173,6 +173,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.core.immediate.context(context) == context
     }
 
+    /// Forgets what is left to do and to send: a fuzz target plays the peers, and takes nothing in.
+    #[cfg(fuzzing)]
+    pub fn forget_pending(&mut self) {
+        self.peers_with_backlog.clear();
+        self.core.actions.clear();
+    }
+
     /// This rank.
     #[inline]
     pub fn rank(&self) -> Rank {
