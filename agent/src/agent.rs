@@ -79,7 +79,7 @@ pub enum Action {
     PublishWave(u32, WaveWords),
     /// Ranks may `get` this value.
     Value(RankIncarnation, String, String),
-    /// So many barriers are complete.
+    /// The number of barriers that are complete.
     Complete(u64),
     /// This is one of the programs of the job.
     Define(Program),
@@ -132,7 +132,7 @@ pub enum State {
     Serving,
     /// The ranks were asked to end.
     Ending,
-    /// The job is over; it waits for the last process.
+    /// The job has ended; the agent waits for the last process.
     Leaving,
     /// It has lost its lease or the launcher; it waits for the last process.
     Fenced,

@@ -98,7 +98,7 @@ pub enum Event {
     },
     /// Words of a rank for waves and schedules.
     Wave(u32, WaveWords),
-    /// The job is over: agents leave.
+    /// The job has ended: agents leave.
     Finish,
     /// Time has passed.
     Tick,
@@ -133,7 +133,7 @@ pub enum Report {
     Member { life: RankIncarnation, member: Member },
     /// A rank has written.
     Output { life: RankIncarnation, node: NodeId, stream: Stream, bytes: Vec<u8> },
-    /// Rank 0 has taken so much of its input.
+    /// Rank 0 has taken this number of bytes of its input.
     InputTaken { life: RankIncarnation, bytes: u32 },
     /// A rank waits in a barrier for one that is gone.
     Stuck { waiting: u32, gone: u32 },

@@ -10,7 +10,7 @@ mod host;
 mod process;
 mod steps;
 
-use crate::case::{Case, Fault};
+use crate::case::{Case, Fault, Less};
 use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
 use crate::logger::{Durability, Logger};
 use crate::oracle::{Checked, Violation, violation};
@@ -56,6 +56,21 @@ fn now() -> Instant {
     let begin = begin.unwrap_or_else(Instant::now);
     NOW.set((Some(begin), passed));
     begin + passed
+}
+
+/// The case of a seed, of what jobs have by now: no checkpoints, and no causal logging.
+pub fn case(seed: u64) -> Case {
+    let less = Less { checkpoints: Some(0), ..Less::default() };
+    Case { causal: false, ..Case::new(seed, &less, None) }
+}
+
+/// The results of a case if nothing fails.
+///
+/// # Errors
+/// What was violated all the same.
+pub fn calm_results(case: &Case) -> Result<Vec<u64>, Violation> {
+    let calm = Case { faults: Vec::new(), ..case.clone() };
+    crate::world::run(&calm, false).0.map(|ended| ended.results)
 }
 
 /// Runs a case over networks of all kinds, which the seed chooses. The trace is kept if it is asked for.

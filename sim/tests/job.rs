@@ -1,14 +1,7 @@
 //! Jobs of the product's engine, with failures.
 
-use taffrail_sim::case::{Case, Less};
 use taffrail_sim::fabric::Coverage;
-use taffrail_sim::{job, world};
-
-/// The case of a seed, of what jobs have by now: no checkpoints, and no causal logging.
-fn case(seed: u64) -> Case {
-    let less = Less { checkpoints: Some(0), ..Less::default() };
-    Case { causal: false, ..Case::new(seed, &less, None) }
-}
+use taffrail_sim::job::{self, case};
 
 /// How many lines of a trace are shown: of one seed that was asked for all.
 fn shown() -> usize {
@@ -31,8 +24,7 @@ fn jobs_end_as_without_failures() {
     let mut coverage = Coverage::default();
     for seed in seeds() {
         let case = case(seed);
-        let calm = Case { faults: Vec::new(), ..case.clone() };
-        let expected = world::run(&calm, false).0.expect("nothing fails").results;
+        let expected = job::calm_results(&case).expect("nothing fails");
         let ended = match job::run(&case, false).0 {
             Ok(ended) => ended,
             Err(violation) => {

@@ -3,19 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use taffrail_logging::mutants::{Mutant, select};
-use taffrail_sim::case::{Case, Less};
-use taffrail_sim::{job, world};
-
-fn case(seed: u64) -> Case {
-    let less = Less { checkpoints: Some(0), ..Less::default() };
-    Case { causal: false, ..Case::new(seed, &less, None) }
-}
+use taffrail_sim::job::{self, case};
 
 /// The results of the job of a seed if nothing fails, and nothing is wrong.
 fn expected(seed: u64) -> Vec<u64> {
     select(None).expect("built with mutants");
-    let calm = Case { faults: Vec::new(), ..case(seed) };
-    world::run(&calm, false).0.expect("nothing fails").results
+    job::calm_results(&case(seed)).expect("nothing fails")
 }
 
 /// Which invariant the job of a seed violates, with a mutant.

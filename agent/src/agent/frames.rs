@@ -96,7 +96,7 @@ impl Agent {
                 self.state = State::Ending;
                 self.kill_at = Some(self.now + Duration::from_millis(grace_ms.into()));
                 self.actions.push(Action::Signal(signal, Reach::Groups));
-                // A stopped process ends only when it goes on.
+                // A stopped process ends only after SIGCONT, or by SIGKILL.
                 self.actions.push(Action::Signal(SIGCONT, Reach::Groups));
             }
             other => return Err(unexpected("a frame for an agent that serves", &other)),

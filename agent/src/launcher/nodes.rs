@@ -154,7 +154,7 @@ impl Launcher {
         self.report(Report::NodeEnded { node, why, lost, refused });
     }
 
-    /// The job is over.
+    /// The job has ended.
     pub(super) fn finish(&mut self) {
         self.ending = true;
         self.finishing = true;
