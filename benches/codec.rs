@@ -5,10 +5,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::wire::{Decoder, Direction, Frame, Item, Stream, preamble};
-use taffrail_logging::{Causal, Clocked, Event, Name, Received, Restart, Turn};
+use taffrail_logging::{Causal, Event, LoggedEvent, MsgId, Received, Restart, RestartPhase};
 
 const EVENT: Event =
-    Event::Matched { polls: 3, post: 17, message: Name { source: 1, context: 3, seq: 99 } };
+    Event::Matched { polls: 3, post: 17, message: MsgId { source: 1, context: 3, seq: 99 } };
 
 fn records(c: &mut Criterion) {
     let mut group = c.benchmark_group("record of an event");
@@ -45,7 +45,7 @@ fn restarts(c: &mut Criterion) {
         channels: (0..16).map(|context| (context, 1000)).collect(),
         missing: vec![(3, 990), (4, 991)],
     };
-    let restart = Restart { turn: Turn::First, incarnation: 2, received };
+    let restart = Restart { phase: RestartPhase::First, incarnation: 2, received };
     group.bench_function("encode", |b| b.iter(|| black_box(&restart).encode()));
     let bytes = restart.encode();
     group.bench_function("decode", |b| b.iter(|| Restart::decode(black_box(&bytes))));
@@ -59,7 +59,7 @@ fn piggybacks(c: &mut Criterion) {
     c.bench_function("event that travels with a message", |b| {
         b.iter(|| {
             clock += 1;
-            from.wrote(&Clocked { clock, event: EVENT });
+            from.wrote(&LoggedEvent { clock, event: EVENT });
             assert!(from.piggyback(1, 1024, &mut bytes));
             to.received(0, black_box(&bytes)).expect("what was written");
             from.stable(0, clock);

@@ -69,11 +69,11 @@ fn message<P: Policy>([from, to]: &mut Pair<P>, number: u64, is_posted: bool) {
     let posted = is_posted.then(|| post(to, &mut into));
     let bytes = number.to_ne_bytes();
     assert!(from.send_now(&dest, Source::Bytes(&bytes), 8).expect("the peer lives"));
-    to.turn();
+    to.progress();
     let request = posted.unwrap_or_else(|| post(to, &mut into));
     while !to.core.requests.get(request).stage.is_over() {
-        to.turn();
-        from.turn();
+        to.progress();
+        from.progress();
     }
     let status = to.core.requests.finish(request).expect("a message");
     assert_eq!((status.len, into), (8, bytes));

@@ -9,7 +9,7 @@ use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source
 use taffrail_logging::store::{
     Batch, Durability, Memory, RingReader, RingShape, RingWriter, create_memory,
 };
-use taffrail_logging::{Event, Name};
+use taffrail_logging::{Event, MsgId};
 use taffrail_shm::{Config, Costs, Line, Setup};
 
 /// A line of two ranks, both in this process.
@@ -102,7 +102,7 @@ fn events(c: &mut Criterion) {
     let (mut clock, mut batch) = (0, Batch::default());
     group.bench_function("push", |b| {
         b.iter(|| {
-            let message = Name { source: 1, context: 3, seq: clock as u32 };
+            let message = MsgId { source: 1, context: 3, seq: clock as u32 };
             let event = Event::Matched { polls: 0, post: clock as u32, message };
             clock = writer.push(black_box(&event)).expect("the logger has taken its batch");
             if clock.is_multiple_of(BATCH) {

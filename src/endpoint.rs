@@ -15,10 +15,10 @@ mod waiting;
 
 use crate::engine::Clock;
 use crate::engine::call::Operation;
-use crate::engine::direct::Received;
 use crate::engine::loan::Buffer;
 use crate::engine::log::Logging as LoggingOf;
 use crate::engine::policy::Policy;
+use crate::engine::unposted_recv::Received;
 use crate::engine::{EAGER_LIMIT, Engine, Sizes};
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
@@ -329,8 +329,8 @@ impl Endpoint {
 
     /// One turn of the engine, and what follows from it here. Returns how many things happened.
     #[inline(always)]
-    pub(crate) fn turn(&mut self) -> usize {
-        let events = self.engine.turn();
+    pub(crate) fn progress_once(&mut self) -> usize {
+        let events = self.engine.progress();
         events + self.after_turns()
     }
 
@@ -347,7 +347,7 @@ impl Endpoint {
         if self.engine.fabric.in_child() {
             return 0;
         }
-        self.turn()
+        self.progress_once()
     }
 
     /// A descriptor for `poll` and the like: after [`arm`](Self::arm) has returned `true`, it is

@@ -11,7 +11,7 @@ pub(crate) use processes::own_rank;
 pub(crate) use waiting::{name as peer_name, stalled};
 
 use crate::Endpoint;
-use crate::engine::ways::{WAYS, Way};
+use crate::engine::rendezvous_path::{RNDV_PATHS, RndvPath};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
 use std::fmt::Write;
 use taffrail_fabric::{Fabric, Reach};
@@ -121,13 +121,13 @@ fn announced(
     reach: Reach,
     memory: &str,
 ) {
-    let mut said: Option<Way> = None;
+    let mut said: Option<RndvPath> = None;
     for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
         let (way, costs) = endpoint.engine.first_way(rank, reach, len);
         if said.replace(way) == Some(way) {
             continue;
         }
-        let others = WAYS.iter().zip(&costs).filter(|(other, _)| **other != way);
+        let others = RNDV_PATHS.iter().zip(&costs).filter(|(other, _)| **other != way);
         let reasons = others.map(|(&other, cost)| match cost {
             Ok(ns) => format!("{} would take {ns:.0} ns", name(other)),
             Err(denied) => denied.to_string(),
@@ -144,10 +144,10 @@ fn announced(
     }
 }
 
-fn name(way: Way) -> &'static str {
+fn name(way: RndvPath) -> &'static str {
     match way {
-        Way::Read => "read out of the sender's memory",
-        Way::Pieces => "in pieces",
-        Way::Streaming => "in pieces past the caches",
+        RndvPath::Read => "read out of the sender's memory",
+        RndvPath::Pieces => "in pieces",
+        RndvPath::Streaming => "in pieces past the caches",
     }
 }

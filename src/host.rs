@@ -21,8 +21,8 @@ use spill::SpillFile;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use taffrail_logging::store::{Committed, Owner, Places, Unpacked, Vault};
-use taffrail_logging::{Clocked, Position};
+use taffrail_logging::store::{CheckpointFiles, Committed, Owner, SegmentMap, Unpacked};
+use taffrail_logging::{LoggedEvent, Position};
 
 /// Rings and files.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ pub(crate) fn open(
     };
     let Some(Estate { vault, own, former }) = &setting.estate else { return Ok(parts) };
     let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_set_up);
-    let vault = Vault::open(open(vault)?, owner).map_err(not_set_up)?;
-    let places = Places::begin(open(&own.places)?, segments).map_err(not_set_up)?;
+    let vault = CheckpointFiles::open(open(vault)?, owner).map_err(not_set_up)?;
+    let places = SegmentMap::begin(open(&own.places)?, segments).map_err(not_set_up)?;
     parts.spill = SpillFile::given(open(&own.spill)?, places);
     let last = vault.last().map_err(not_set_up)?;
     parts.checkpoints = Some(CheckpointFile(vault));
@@ -91,10 +91,10 @@ pub(crate) fn open(
 pub(crate) struct ReplayedFile(Unpacked);
 
 impl Iterator for ReplayedFile {
-    type Item = Clocked;
+    type Item = LoggedEvent;
 
     #[inline]
-    fn next(&mut self) -> Option<Clocked> {
+    fn next(&mut self) -> Option<LoggedEvent> {
         self.0.next()
     }
 }
@@ -107,7 +107,7 @@ impl ReplayedEvents for ReplayedFile {
 
 /// The checkpoints of a rank, in memory that its launcher holds.
 #[derive(Debug)]
-pub(crate) struct CheckpointFile(Vault);
+pub(crate) struct CheckpointFile(CheckpointFiles);
 
 impl CheckpointStore for CheckpointFile {
     fn save(

@@ -45,14 +45,14 @@ pub use engine::CONTEXTS;
 pub use engine::Error;
 pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;
+pub use engine::keyed_memory::Access;
 pub use engine::loan::Buffer;
 pub use engine::multi::Landed;
-pub use engine::named::Access;
 pub use engine::one_sided::RemoteMemory;
+#[doc(hidden)]
+pub use engine::rendezvous_path::RndvPath as Way;
 pub use engine::request::Completion;
 pub use engine::view::View;
-#[doc(hidden)]
-pub use engine::ways::Way;
 pub use engine::{Atomic, AtomicOp, AtomicType};
 pub use engine::{Data, Dest, Pattern, Rank, Request, Status};
 pub use engine::{Ended, Over};

@@ -1,6 +1,6 @@
 //! Non-blocking operations on borrowed buffers.
 
-use crate::engine::loan::Back;
+use crate::engine::loan::ReturnQueue;
 use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Scope<'ep, 'env> {
     endpoint: &'ep mut Endpoint,
     /// Tells the endpoint from others.
-    mark: *const Back,
+    mark: *const ReturnQueue,
     started: Vec<Request>,
     /// The buffers are used for all of `'env`, which must not shrink.
     buffers: PhantomData<&'env mut &'env ()>,

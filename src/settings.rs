@@ -1,7 +1,7 @@
 //! Settings of an endpoint.
 
 use crate::engine::EAGER_LIMIT;
-use crate::engine::ways::Way;
+use crate::engine::rendezvous_path::RndvPath;
 use crate::{Error, Tuning, environment, units};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Settings {
     /// `TAFFRAIL_WAY`: the only way that announced messages may come: `read` out of the sender's
     /// memory, in `pieces`, or in pieces `streaming` past the caches. For measurements.
     #[doc(hidden)]
-    pub way: Option<Way>,
+    pub way: Option<RndvPath>,
 }
 
 impl Default for Settings {
@@ -98,9 +98,9 @@ impl Settings {
         }
         settings.way = match look("TAFFRAIL_WAY").as_deref() {
             None => None,
-            Some("read") => Some(Way::Read),
-            Some("pieces") => Some(Way::Pieces),
-            Some("streaming") => Some(Way::Streaming),
+            Some("read") => Some(RndvPath::Read),
+            Some("pieces") => Some(RndvPath::Pieces),
+            Some("streaming") => Some(RndvPath::Streaming),
             Some(other) => {
                 return Err(Error::Setting {
                     name: "TAFFRAIL_WAY",
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "7").unwrap().patience.as_secs(), 7);
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "2m").unwrap().patience.as_secs(), 120);
         assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));
-        assert_eq!(with("TAFFRAIL_WAY", "streaming").unwrap().way, Some(Way::Streaming));
+        assert_eq!(with("TAFFRAIL_WAY", "streaming").unwrap().way, Some(RndvPath::Streaming));
         assert_eq!(with("NOTHING", "x").unwrap(), Settings::default());
     }
 

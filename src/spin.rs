@@ -39,7 +39,7 @@ impl Spin {
 
     /// A wait was over after so many idle turns.
     #[inline]
-    pub(crate) fn note(&mut self, idle: u32) {
+    pub(crate) fn observe(&mut self, idle: u32) {
         if self.learns {
             self.learn(idle);
         }
@@ -73,11 +73,11 @@ mod tests {
     fn answers_that_come_in_time_keep_it_spinning() {
         let mut spin = Spin::learning();
         for _ in 0..1000 {
-            spin.note(20);
+            spin.observe(20);
         }
         assert_eq!(spin.turns(), TRIAL);
         for _ in 0..10 {
-            spin.note(spin.turns() - 1);
+            spin.observe(spin.turns() - 1);
         }
         assert_eq!(spin.turns(), MOST, "answers that nearly came too late");
     }
@@ -88,11 +88,11 @@ mod tests {
         let mut spun = 0;
         for _ in 0..10_000 {
             spun += spin.turns();
-            spin.note(spin.turns() + 1);
+            spin.observe(spin.turns() + 1);
         }
         assert!(spun <= 10_000 * 2, "{spun} turns in 10 000 waits");
         let trial = (0..=TRY_EVERY).any(|_| {
-            spin.note(spin.turns() + 1);
+            spin.observe(spin.turns() + 1);
             spin.turns() == TRIAL
         });
         assert!(trial, "it never finds out that times have changed");
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_fixed_time_stays() {
         let mut spin = Spin::fixed(7);
-        (0..100).for_each(|idle| spin.note(idle));
+        (0..100).for_each(|idle| spin.observe(idle));
         assert_eq!(spin.turns(), 7);
     }
 }

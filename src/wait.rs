@@ -2,11 +2,11 @@
 //! yields, then sleeps. Nothing else waits.
 
 use crate::engine::call::{Call, Operation, Outcome};
-use crate::engine::direct::{Received, SOON, Want};
 use crate::engine::policy::Policy;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
-use crate::engine::view::{Landing, View};
+use crate::engine::unposted_recv::{Received, SOON, UnpostedRecv};
+use crate::engine::view::{View, ViewBuffer};
 use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, explain};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Endpoint {
     #[inline]
     fn go_on(&mut self, idle: &mut Idle) {
         if idle.turns > 0 {
-            self.spin.note(idle.turns);
+            self.spin.observe(idle.turns);
             idle.turns = 0;
         }
     }
@@ -108,7 +108,7 @@ impl Endpoint {
         // If both did, each would wait for the other's lateness.
         let holds_back = peer > self.rank() && self.engine.fabric.answers_fast(PeerId(peer));
         if holds_back {
-            self.engine.core.peers[peer as usize].answer.await_it();
+            self.engine.core.peers[peer as usize].reply_delay.await_it();
         }
         holds_back
     }
@@ -116,13 +116,13 @@ impl Endpoint {
     /// Learns from a wait that held back.
     #[inline]
     fn note_answer(&mut self, peer: Rank, idle: &Idle) {
-        self.engine.core.peers[peer as usize].answer.note(idle.passed);
+        self.engine.core.peers[peer as usize].reply_delay.observe(idle.passed);
     }
 
     /// Makes progress, and passes a little time if nothing happens.
     #[inline(always)]
     fn turn_and_pass(&mut self, idle: &mut Idle) {
-        if self.turn() == 0 {
+        if self.progress_once() == 0 {
             self.pass(idle);
         } else {
             self.go_on(idle);
@@ -176,9 +176,9 @@ impl Endpoint {
     /// Waits for a receive that finds its own memory.
     pub(crate) fn wait_view(&mut self, request: u32) -> Result<View, Error> {
         self.wait_over(request);
-        let landing = self.engine.core.requests.get(request).extra().view.take();
+        let buffer = self.engine.core.requests.get(request).extra().view.take();
         let status = self.engine.core.requests.finish(request)?;
-        Ok(View::new(landing.unwrap_or(Landing::Bytes(Vec::new())), status))
+        Ok(View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status))
     }
 
     /// Blocking send of a message that could not leave at once.
@@ -207,7 +207,7 @@ impl Endpoint {
         let expected = from.source.unwrap_or(self.last_source);
         let holds_back = self.hold_back(expected);
         // SAFETY: the caller's promise.
-        let mut want = unsafe { Want::new(from, into, room) };
+        let mut want = unsafe { UnpostedRecv::new(from, into, room) };
         let mut idle = Idle::default();
         while idle.turns < SOON.min(self.spin.turns()).max(1) {
             let events = self.engine.turn_directly(&mut want) + self.after_turns();

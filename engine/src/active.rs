@@ -48,8 +48,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     pub fn next_active(&mut self) -> Option<(Rank, u16, u64, Vec<u8>)> {
         let Active { from, handler, header, entry } = self.core.active.pop_front()?;
-        let payload = self.core.store.take(entry);
-        self.core.peers[from as usize].held -= payload.len() + super::core::EACH;
+        let payload = self.core.unexpected.take(entry);
+        self.core.peers[from as usize].buffered_bytes -=
+            payload.len() + super::core::MESSAGE_OVERHEAD;
         Some((from, handler, header, payload))
     }
 }

@@ -2,8 +2,8 @@
 //! progress.
 
 use super::core::broken;
+use super::keyed_memory::{Access, KEYED};
 use super::kind;
-use super::named::{Access, NAMED};
 use super::request::Stage;
 use crate::Engine;
 use crate::arithmetic::{Atomic, AtomicOp};
@@ -54,7 +54,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let fetch = if fetched.is_null() { 0 } else { FETCH };
         slot.stage = if fetch == 0 { Stage::AskedPut } else { Stage::AskedGet };
-        let head = Head { kind: kind::ATOMIC, context: NAMED, tag: slot.name(request), seq: 0 };
+        let head = Head { kind: kind::ATOMIC, context: KEYED, tag: slot.name(request), seq: 0 };
         let mut body = Vec::with_capacity(24 + operands.len());
         for word in [name, address, atomic.word() | fetch] {
             body.extend_from_slice(&word.to_le_bytes());
@@ -73,7 +73,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let known = Atomic::from_word(what & !FETCH);
         let Some(atomic) = known.filter(|known| operands.len() == known.operand_bytes()) else {
             let expected = "an operation that there is, and its operands";
-            return self.core.distrust(from, broken("atomic operation", expected, what));
+            return self.core.protocol_error(from, broken("atomic operation", expected, what));
         };
         let needed = access(&atomic, what & FETCH != 0);
         let at = match self.named_memory((name, address), atomic.len() as u64, needed) {
@@ -88,7 +88,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.post_frame(from, head, &old);
         } else {
             self.core.acknowledge(from, head.tag);
-            self.act();
+            self.run_deferred();
         }
     }
 }

@@ -173,7 +173,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let mut result = self.try_finish(request);
         if let Ok(None) = result {
-            self.turn();
+            self.progress();
             result = self.try_finish(request);
         }
         Some(result)
@@ -232,7 +232,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Operation::Test(requests) => {
                 let mut ended = self.first_completed(requests, false)?;
                 if ended.is_none() {
-                    self.turn();
+                    self.progress();
                     self.end_of_any_source();
                     ended = self.first_completed(requests, false)?;
                 }
@@ -291,7 +291,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Outcome::Cancelled(true)
             }
             (Operation::Test(_) | Operation::Probe(_) | Operation::Claim(_), Answer::Nothing) => {
-                self.turn();
+                self.progress();
                 Outcome::Nothing
             }
             (Operation::Test(requests) | Operation::WaitAny(requests), Answer::Found(index))
@@ -312,7 +312,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             (Operation::PollCompletion(turns), Answer::Nothing) => {
                 if turns > 0 {
-                    self.turn();
+                    self.progress();
                 }
                 Outcome::Nothing
             }
@@ -350,9 +350,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // The other rank may run on the other half of this core.
                 std::hint::spin_loop();
             }
-            idle = self.turn() == 0;
+            idle = self.progress() == 0;
             left -= 1;
-            if C::LOGS && self.core.last_gone.is_some() {
+            if C::LOGS && self.core.last_finished.is_some() {
                 self.end_of_any_source();
             }
             if idle {
@@ -368,7 +368,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Whoever polls in vain waits, and has time.
     #[inline(never)]
     fn polled_in_vain(&mut self, idle: bool) {
-        self.core.is_ahead = false;
+        self.core.resend_backlog_high = false;
         if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
             self.prepare_log();
         }
@@ -378,7 +378,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub fn waits(&mut self, turns: u32) {
         // What is waited for has not come yet, however much else has.
-        self.core.is_ahead = false;
+        self.core.resend_backlog_high = false;
         if let Some(log) = self.core.policy.log_mut() {
             match turns {
                 1 => log.prepare_event(0),

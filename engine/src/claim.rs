@@ -1,7 +1,7 @@
 //! Messages taken out of the queue before they are received.
 
-use super::core::{EACH, Unexpected};
-use super::loan::{Back, Return};
+use super::core::{MESSAGE_OVERHEAD, Unexpected};
+use super::loan::{Return, ReturnQueue};
 use super::receive::status;
 use super::request::Stage;
 use crate::Engine;
@@ -22,7 +22,7 @@ pub struct Claimed {
     /// `None` once it is being received.
     id: Option<MessageId>,
     status: Status,
-    back: Arc<Back>,
+    back: Arc<ReturnQueue>,
 }
 
 impl Claimed {
@@ -98,7 +98,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Some((env, found)) => {
                 self.core.receives(request, &env);
                 self.core.receive_unexpected(request, env, found);
-                self.act();
+                self.run_deferred();
             }
             // Its sender has failed before all of it was here.
             None => {
@@ -114,12 +114,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn discard_claimed(&mut self, id: MessageId) {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
-            Unexpected::Announced(announcement) => {
-                self.core.peers[env.source as usize].held -= EACH;
-                self.core.acknowledge(env.source, announcement.name);
+            Unexpected::Announced(rts) => {
+                self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
+                self.core.acknowledge(env.source, rts.name);
             }
             Unexpected::Loan(offer) => {
-                self.core.peers[env.source as usize].held -= EACH;
+                self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
                 self.give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.
@@ -131,7 +131,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 self.discarding.push(request);
             }
         }
-        self.act();
+        self.run_deferred();
         self.reap_discarded();
     }
 

@@ -1,7 +1,7 @@
 //! What arrives, and what becomes of it: the state that a fabric's poll works on.
 //!
 //! Here a message is matched as it comes off the fabric, before its payload is touched. Whatever
-//! needs the fabric again (an answer, a read of the sender's memory) becomes an [`Action`], done
+//! needs the fabric again (an answer, a read of the sender's memory) becomes an [`Deferred`], done
 //! after the poll.
 
 mod arrivals;
@@ -14,14 +14,14 @@ pub(crate) use delivery::put;
 
 use super::departures::Departures;
 use super::immediate::Immediate;
+use super::keyed_memory::NoMemory;
 use super::kind;
-use super::named::NoMemory;
 use super::peer::Peer;
 use super::policy::NoLogging;
 use super::policy::Policy;
 use super::policy::rx::{RxPolicy, Unlogged};
 use super::request::Requests;
-use super::store::Store;
+use super::unexpected::UnexpectedBuffers;
 use crate::Rank;
 use crate::clock::Clock;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ pub enum Unexpected {
         sync: Option<u64>,
     },
     /// It was announced.
-    Announced(Announcement),
+    Announced(Rts),
     /// It is a loan.
     Loan(super::loan::Offer),
 }
@@ -52,15 +52,15 @@ impl Unexpected {
     pub(crate) fn waiting_send(&self) -> Option<u64> {
         match self {
             Unexpected::Stored { sync, .. } => *sync,
-            Unexpected::Announced(announcement) => Some(announcement.name),
+            Unexpected::Announced(rts) => Some(rts.name),
             Unexpected::Loan(_) => None,
         }
     }
 }
 
-/// What an announcement says beside the envelope.
+/// What an rts says beside the envelope.
 #[derive(Clone, Copy)]
-pub struct Announcement {
+pub struct Rts {
     /// The send, as its owner names it.
     pub(crate) name: u64,
     /// Where its memory is, if it can be read.
@@ -68,11 +68,11 @@ pub struct Announcement {
 }
 
 /// Something to be done after the poll.
-pub(crate) enum Action {
+pub(crate) enum Deferred {
     /// Send a message without payload.
     Answer { to: Rank, head: Head },
     /// Begin to move an announced message that `request` has matched.
-    Fetch { request: u32, from: Rank, announcement: Announcement },
+    Fetch { request: u32, from: Rank, rts: Rts },
     /// Begin to send the pieces of an announced message.
     Stream { request: u32, want: usize, to_name: u64, streaming: bool },
     /// Take a loan that `request` has matched.
@@ -86,11 +86,11 @@ pub(crate) enum Action {
     /// A peer is gone.
     Failed { rank: Rank },
     /// A peer that had died is there again.
-    Back { rank: Rank },
+    Connected { rank: Rank },
     /// A multi-receive of a replay has got a message.
     Advance { request: u32 },
     /// A peer says what it has of us.
-    Told { from: Rank, restart: Restart },
+    PeerState { from: Rank, restart: Restart },
 }
 
 /// An active message whose handler is to be called.
@@ -110,11 +110,11 @@ pub struct Core<P> {
     pub requests: Requests,
     /// What the engine holds of each peer.
     pub peers: Vec<Peer>,
-    pub(crate) store: Store,
+    pub(crate) unexpected: UnexpectedBuffers,
     rests: rest::Rests,
-    pub(crate) actions: VecDeque<Action>,
+    pub(crate) deferred: VecDeque<Deferred>,
     /// Actions that there was no room for.
-    pub(crate) put_off: VecDeque<Action>,
+    pub(crate) retry_deferred: VecDeque<Deferred>,
     /// Active messages whose handlers are to run.
     pub active: VecDeque<Active>,
     /// How contexts carry immediate data.
@@ -130,7 +130,7 @@ pub struct Core<P> {
     /// Peers that are gone, where their numbers are given to others.
     pub departures: Departures,
     /// The rank that fell silent last.
-    pub(crate) last_gone: Option<Rank>,
+    pub(crate) last_finished: Option<Rank>,
     /// Receives from any source wait also when all peers are gone, since others may come.
     pub(crate) expects_newcomers: bool,
     /// Since when this rank receives only what its posted receives match ([`super::finalize`]).
@@ -138,13 +138,13 @@ pub struct Core<P> {
     /// Unexpected bytes of one peer above which it is told to announce.
     pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
-    most_held: usize,
+    buffered_bytes_max: usize,
     /// This rank was started again, and more was sent to it than it needs now.
-    pub(crate) is_ahead: bool,
+    pub(crate) resend_backlog_high: bool,
 }
 
 /// What a message that waits costs beside its bytes.
-pub(crate) const EACH: usize = 128;
+pub(crate) const MESSAGE_OVERHEAD: usize = 128;
 /// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
 const GRACE: usize = 64 << 20;
 /// Answers to a peer that it does not take, at most.
@@ -156,10 +156,10 @@ impl<P: Policy> Core<P> {
             matcher: Matcher::new(),
             requests: Requests::default(),
             peers: (0..size).map(|_| Peer::default()).collect(),
-            store: Store::default(),
+            unexpected: UnexpectedBuffers::default(),
             rests: rest::Rests::default(),
-            actions: VecDeque::new(),
-            put_off: VecDeque::new(),
+            deferred: VecDeque::new(),
+            retry_deferred: VecDeque::new(),
             active: VecDeque::new(),
             immediate: Immediate::default(),
             policy,
@@ -168,12 +168,12 @@ impl<P: Policy> Core<P> {
             unlogged: Unlogged::new(size),
             membership: ByLink,
             departures: Departures::default(),
-            last_gone: None,
+            last_finished: None,
             expects_newcomers: false,
             finalizing: None,
             unexpected_limit,
-            is_ahead: false,
-            most_held: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
+            resend_backlog_high: false,
+            buffered_bytes_max: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
         }
     }
 
@@ -199,7 +199,7 @@ impl<P: Policy> Core<P> {
             kind::EAGER_DATA => self.eager_data(from, head, payload),
             kind::EAGER_FIRST => self.first(from, head, payload),
             kind::EAGER_FRAG => self.more(from, payload),
-            kind::RTS | kind::RTS_DATA => self.announcement(from, head, payload),
+            kind::RTS | kind::RTS_DATA => self.rts(from, head, payload),
             kind::LOAN => self.loan(from, head, payload),
             kind::RNDV_DATA => self.piece(from, head, payload),
             kind::CTS => self.clear(from, head, payload),
@@ -212,19 +212,19 @@ impl<P: Policy> Core<P> {
                 Ok(())
             }
             kind::ACTIVE => {
-                let entry = self.store.put(payload, 0, payload.len());
+                let entry = self.unexpected.put(payload, 0, payload.len());
                 let Head { context: handler, tag: header, .. } = head;
                 self.active.push_back(Active { from, handler, header, entry });
-                self.peers[from as usize].held += len + EACH;
-                self.check_held(from)
+                self.peers[from as usize].buffered_bytes += len + MESSAGE_OVERHEAD;
+                self.check_buffer_limit(from)
             }
             kind::LOAN_RETURN => {
-                self.actions.push_back(Action::Returned { loan: head.tag, from });
+                self.deferred.push_back(Deferred::Returned { loan: head.tag, from });
                 Ok(())
             }
             kind::GET_REQ | kind::PUT_REQ | kind::ATOMIC => {
                 let body = payload.to_vec();
-                self.actions.push_back(Action::OneSided { from, head, body });
+                self.deferred.push_back(Deferred::OneSided { from, head, body });
                 Ok(())
             }
             kind::THROTTLE => {
@@ -259,23 +259,27 @@ impl<P: Policy> Core<P> {
 }
 
 impl<P: Policy> Core<P> {
-    pub(crate) fn moved<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn rendezvous_done<R: RxPolicy<P>>(
+        &mut self,
+        token: Token,
+        result: Result<(), Fault>,
+    ) {
         if rest::is_rest(token) {
             return self.end_message::<R>(token, result);
         }
-        self.actions.push_back(Action::Read { token, result });
+        self.deferred.push_back(Deferred::Read { token, result });
     }
 
     pub(crate) fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
-            (Some(Life::Dead), _) if R::LOGS => self.suspend(peer.0),
-            (Some(Life::Restarted(incarnation)), _) => self.returned(peer.0, incarnation.0),
+            (Some(Life::Dead), _) if R::LOGS => self.peer_suspended(peer.0),
+            (Some(Life::Restarted(incarnation)), _) => self.peer_restarted(peer.0, incarnation.0),
             (_, LinkEvent::Broken(_)) if R::LOGS && mutant!(LinkTakenForVerdict) => {
-                self.suspend(peer.0);
+                self.peer_suspended(peer.0);
             }
-            (_, LinkEvent::Broken(why)) => self.bury(peer.0, why),
-            (_, LinkEvent::Closed) => self.bury(peer.0, Fault::Closed),
+            (_, LinkEvent::Broken(why)) => self.peer_failed(peer.0, why),
+            (_, LinkEvent::Closed) => self.peer_failed(peer.0, Fault::Closed),
             (_, LinkEvent::Up(_)) => {}
         }
     }

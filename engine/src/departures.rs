@@ -73,8 +73,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Some(log) => log.inbound.expected.forget(rank),
             None => self.core.unlogged.expected.forget(rank),
         }
-        if self.core.last_gone == Some(rank) {
-            self.core.last_gone = None;
+        if self.core.last_finished == Some(rank) {
+            self.core.last_finished = None;
         }
     }
 

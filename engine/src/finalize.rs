@@ -5,7 +5,7 @@
 //! match: it answers all other sends that wait for it with FINALIZE_NAK, so that two that finalise do not wait
 //! for each other.
 
-use super::core::{Action, Core};
+use super::core::{Core, Deferred};
 use super::kind;
 use super::request::{Slot, Stage};
 use crate::Engine;
@@ -26,7 +26,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return true;
         }
         self.begin_to_finalize();
-        self.turn();
+        self.progress();
         self.is_finalized()
     }
 
@@ -45,7 +45,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         for (rank, name) in names {
             core.refuse(rank, name);
         }
-        self.act();
+        self.run_deferred();
     }
 
     /// Whether nothing is under way that is worth waiting for.
@@ -60,7 +60,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
         let mut peers =
             under_way.map(|(_, slot)| slot.peer).chain(self.peers_with_backlog.iter().copied());
-        !peers.any(is_awaited) && (core.actions.is_empty() || !is_early)
+        !peers.any(is_awaited) && (core.deferred.is_empty() || !is_early)
     }
 
     fn is_of_own_process(&self, peer: Rank) -> bool {
@@ -74,14 +74,14 @@ impl<P: Policy> Core<P> {
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {
             let head = Head { kind: kind::FINALIZE_NAK, tag: name, ..Head::default() };
-            self.actions.push_back(Action::Answer { to, head });
+            self.deferred.push_back(Deferred::Answer { to, head });
         }
     }
 
     /// A message of ours whose receiver finalises: it will not be received.
     pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
-        let error = self.silence(from);
-        match self.named(from, name) {
+        let error = self.finished_error(from);
+        match self.request_by_name(from, name) {
             Some((request, slot)) if slot.stage == Stage::Announced => {
                 match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                     true => self.requests.sent(request),

@@ -1,7 +1,7 @@
 //! The engine: protocols over a fabric, a piece in each file.
 //!
 //! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
-//! what arrives, and [`fetch`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
+//! what arrives, and [`rendezvous`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
 // Whoever reads the engine's pages reads all of it.
@@ -13,35 +13,35 @@ mod error;
 mod names;
 
 pub mod active;
-mod answer;
 mod atomic;
 pub mod call;
 mod channels;
 pub mod claim;
 pub mod core;
 mod departures;
-pub mod direct;
-mod fetch;
 mod finalize;
 mod immediate;
+pub mod keyed_memory;
 mod kind;
 pub mod loan;
 pub mod log;
 pub mod multi;
-pub mod named;
 pub mod one_sided;
 pub mod peer;
 pub mod policy;
 mod pool;
 mod progress;
 pub mod receive;
+mod rendezvous;
+pub mod rendezvous_path;
+mod reply_delay;
 pub mod request;
 mod send;
 mod sink;
-mod store;
 mod tx_queue;
+mod unexpected;
+pub mod unposted_recv;
 pub mod view;
-pub mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -61,16 +61,16 @@ pub const CONTEXTS: u16 = 0xc000;
 use channels::Channels;
 use core::Core;
 use immediate::Immediate;
-use loan::{Back, Return};
-use named::Named;
+use keyed_memory::KeyedMemory;
+use loan::{Return, ReturnQueue};
 use policy::Policy;
 use pool::{Block, Pool};
+use rendezvous_path::RndvPath;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use taffrail_fabric::{Fabric, SendMemory};
-use ways::Way;
 
 /// Sizes and choices of an engine.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub struct Sizes {
     /// Longer messages are announced.
     pub eager_max: usize,
     /// How long messages come, where that can be, if it is not left to the costs.
-    pub way: Option<Way>,
+    pub way: Option<RndvPath>,
     /// Unexpected bytes of one peer above which it is told to announce.
     pub unexpected: usize,
 }
@@ -104,9 +104,9 @@ pub struct Engine<F, P> {
     /// Bytes of long messages sent without asking since the last poll for that reason.
     pub(crate) bytes_since_poll: usize,
     /// What is on its way back from views and buffers that were dropped.
-    pub back: Arc<Back>,
+    pub back: Arc<ReturnQueue>,
     /// Empty: the memory in which `back` collects next.
-    pub(crate) came_back: Vec<Return>,
+    pub(crate) returns: Vec<Return>,
     pub(crate) pool: Pool,
     /// Our loans that are out: to whom, and what.
     pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
@@ -116,7 +116,7 @@ pub struct Engine<F, P> {
     /// Memory that peers may reach by [`RemoteMemory`](one_sided::RemoteMemory).
     pub registered: HashMap<u32, (Exposed, usize)>,
     /// Memory that peers may reach by a name.
-    pub named: FxHashMap<u64, Named>,
+    pub keyed_memory: FxHashMap<u64, KeyedMemory>,
     /// Sizes and choices, as they were given.
     pub sizes: Sizes,
     /// Messages of up to this many bytes leave whole, without asking.
@@ -145,14 +145,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             channels: Channels::new(size),
             peers_with_backlog: Vec::new(),
             bytes_since_poll: 0,
-            back: Arc::new(Back::default()),
-            came_back: Vec::new(),
+            back: Arc::new(ReturnQueue::default()),
+            returns: Vec::new(),
             pool: Pool::default(),
             loans: FxHashMap::default(),
             last_loan: 0,
             discarding: Vec::new(),
             registered: HashMap::new(),
-            named: FxHashMap::default(),
+            keyed_memory: FxHashMap::default(),
             short: sizes.piece.min(sizes.eager_max),
             sizes,
             turns: 0,
@@ -177,7 +177,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cfg(fuzzing)]
     pub fn forget_pending(&mut self) {
         self.peers_with_backlog.clear();
-        self.core.actions.clear();
+        self.core.deferred.clear();
     }
 
     /// This rank.

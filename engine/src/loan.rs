@@ -40,7 +40,7 @@ pub struct Borrowed {
     pub(crate) _keep: Keep,
     pub(crate) owner: Rank,
     pub(crate) loan: u64,
-    pub(crate) back: Arc<Back>,
+    pub(crate) back: Arc<ReturnQueue>,
 }
 
 // SAFETY: the memory stays mapped with `_keep` and is only read here.
@@ -74,12 +74,12 @@ pub(crate) enum Return {
 
 /// Where things are put that are on their way back, by any thread.
 #[derive(Default)]
-pub struct Back {
+pub struct ReturnQueue {
     any: AtomicBool,
     things: Mutex<Vec<Return>>,
 }
 
-impl Back {
+impl ReturnQueue {
     pub(crate) fn put(&self, thing: Return) {
         self.things.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
         self.any.store(true, Ordering::Release);
@@ -105,17 +105,17 @@ impl Back {
 pub struct Buffer {
     block: Option<Block>,
     len: usize,
-    back: Arc<Back>,
+    back: Arc<ReturnQueue>,
 }
 
 impl Buffer {
-    pub(crate) fn new(block: Block, len: usize, back: Arc<Back>) -> Self {
+    pub(crate) fn new(block: Block, len: usize, back: Arc<ReturnQueue>) -> Self {
         debug_assert!(len <= block.len);
         Buffer { block: Some(block), len, back }
     }
 
     /// Whether it goes back there.
-    pub fn is_of(&self, back: &Arc<Back>) -> bool {
+    pub fn is_of(&self, back: &Arc<ReturnQueue>) -> bool {
         Arc::ptr_eq(&self.back, back)
     }
 

@@ -4,8 +4,8 @@
 //! engine does it, when the target makes progress.
 
 use super::core::{MOST_ANSWERS, answers_not_taken};
+use super::keyed_memory::{Access, KEYED, NoMemory};
 use super::kind;
-use super::named::{Access, NAMED, NoMemory};
 use super::peer::{Queued, Stream, Waiting};
 use super::request::{Extra, Stage};
 use crate::Engine;
@@ -247,7 +247,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let asked = head.kind == kind::GET_REQ;
         let len = if asked { third } else { data.len() as u64 };
         let (name, found) = match head.context {
-            NAMED => {
+            KEYED => {
                 let way = if asked { Way::Get } else { Way::Put };
                 let found = self.named_memory((region, offset), len, way.access());
                 (MemoryName::Key(region), found)
@@ -263,7 +263,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         };
         if asked {
             if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
-                return self.core.distrust(from, answers_not_taken());
+                return self.core.protocol_error(from, answers_not_taken());
             }
             let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
             self.core.requests.get(request).extra =
@@ -278,7 +278,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
         if third != 0 {
             self.core.acknowledge(from, head.tag);
-            self.act();
+            self.run_deferred();
         }
     }
 

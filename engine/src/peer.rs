@@ -1,8 +1,8 @@
 //! What the engine holds of one peer.
 
-use super::answer::Answer;
 use super::core::MOST_ANSWERS;
-use super::ways::{Way, Ways};
+use super::rendezvous_path::{RndvPath, RndvPaths};
+use super::reply_delay::ReplyDelay;
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
@@ -23,38 +23,38 @@ pub struct Peer {
     /// What became of it.
     pub fault: Option<Fault>,
     /// It sends no messages any more: it is gone, or its program is over.
-    pub is_silent: bool,
+    pub is_finished: bool,
     /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
     hold: u8,
     /// How long its answers take.
-    pub answer: Answer,
+    pub reply_delay: ReplyDelay,
     /// Frames that wait for room or for the gate, in order.
     queue: VecDeque<Waiting>,
     /// Announced messages whose pieces the peer wants.
     pub streams: VecDeque<Stream>,
     /// The message of several pieces that is arriving.
-    pub(crate) inflow: Option<Inflow>,
+    pub(crate) partial: Option<PartialMessage>,
     /// Bytes of its messages in the store.
     pub(crate) unexpected_bytes: usize,
     /// Bytes of our memory that its messages take which nobody has received.
-    pub(crate) held: usize,
+    pub(crate) buffered_bytes: usize,
     /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
     /// that is not the peer's fault.
     answers: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
     /// What long messages from it have cost lately.
-    pub(crate) ways: Ways,
+    pub(crate) rndv_paths: RndvPaths,
     /// The same, of those in memory that this process has mapped.
-    pub(crate) mapped_ways: Ways,
+    pub(crate) mapped_rndv_paths: RndvPaths,
     /// The message from it that is being timed.
     pub(crate) timed: Option<Timed>,
 }
 
 impl Peer {
     /// What long messages from it have cost lately.
-    pub(crate) fn ways(&mut self, mapped: bool) -> &mut Ways {
-        if mapped { &mut self.mapped_ways } else { &mut self.ways }
+    pub(crate) fn rndv_paths(&mut self, mapped: bool) -> &mut RndvPaths {
+        if mapped { &mut self.mapped_rndv_paths } else { &mut self.rndv_paths }
     }
 
     /// Whether a message of `len` bytes may leave at once, of those that leave whole up to `most` bytes: `inline`
@@ -128,7 +128,7 @@ impl Peer {
         self.hold &= !hold::BACKLOG;
     }
 
-    /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
+    /// Whether one more reply_delay of this weight may wait: whoever asks has to take what it asked for.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
         self.answers + weight <= MOST_ANSWERS
     }
@@ -138,7 +138,7 @@ impl Peer {
 pub(crate) struct Timed {
     pub(crate) request: u32,
     pub(crate) len: usize,
-    pub(crate) way: Way,
+    pub(crate) way: RndvPath,
     /// It lies in memory that this process has mapped.
     pub(crate) mapped: bool,
     pub(crate) since: Instant,
@@ -198,8 +198,8 @@ pub struct Stream {
 }
 
 /// A message of several pieces that is arriving.
-pub(crate) struct Inflow {
-    pub(crate) landing: Landing,
+pub(crate) struct PartialMessage {
+    pub(crate) destination: Destination,
     /// Which message it is.
     pub(crate) context: u16,
     pub(crate) seq: u32,
@@ -209,20 +209,20 @@ pub(crate) struct Inflow {
     pub(crate) len: usize,
 }
 
-impl Inflow {
+impl PartialMessage {
     /// Whether its pieces go to this entry of the store.
     pub(crate) fn is_into(&self, entry: u32) -> bool {
-        matches!(self.landing, Landing::Store(e) if e == entry)
+        matches!(self.destination, Destination::Buffer(e) if e == entry)
     }
 }
 
 /// Where the pieces go.
 #[derive(Clone, Copy)]
-pub(crate) enum Landing {
+pub(crate) enum Destination {
     /// To the receive that matched.
     Request(u32),
     /// To the store, since none did.
-    Store(u32),
+    Buffer(u32),
     /// To the message itself, which was announced and waits for a receive: of one that comes again.
     Waiting(MessageId),
     /// Nowhere: it is here already, or nobody wants it.

@@ -1,7 +1,7 @@
 //! Progress: poll the fabric, do what follows, send what waits.
 
 use super::Engine;
-use super::core::{Action, Core};
+use super::core::{Core, Deferred};
 use super::log::Logging;
 use super::peer::Stream;
 use super::request::Stage;
@@ -18,7 +18,7 @@ const LOOK_EVERY: u32 = 64;
 /// and all that they have ever sent to it would be in its memory.
 const AHEAD_EVERY: u32 = 256;
 /// Bytes of messages, and of what is known of each, that are so much.
-const AHEAD: usize = 256 << 10;
+const RESEND_BACKLOG_MAX: usize = 256 << 10;
 /// Time between two looks at whether the peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 
@@ -27,40 +27,40 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// What arrives is compiled into one function, and into a second one for where it is logged.
     #[inline(always)]
-    pub fn turn(&mut self) -> usize {
+    pub fn progress(&mut self) -> usize {
         if self.core.policy.logs() { self.turn_logged() } else { self.turn_plain() }
     }
 
     #[inline(never)]
     fn turn_plain(&mut self) -> usize {
         let events = self.fabric.poll(&mut Rx::<P, Unlogged, false>::new(&mut self.core));
-        self.follow(events)
+        self.after_poll(events)
     }
 
     #[inline(never)]
     fn turn_logged(&mut self) -> usize {
-        if self.core.is_ahead && !self.turns.is_multiple_of(AHEAD_EVERY) {
-            return self.follow(0);
+        if self.core.resend_backlog_high && !self.turns.is_multiple_of(AHEAD_EVERY) {
+            return self.after_poll(0);
         }
         let events = self.fabric.poll(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core));
-        if events > 0 || self.core.is_ahead {
+        if events > 0 || self.core.resend_backlog_high {
             self.core.look_how_far_ahead();
         }
-        self.follow(events)
+        self.after_poll(events)
     }
 
     /// Does what follows from what has arrived.
     #[inline(always)]
-    pub(crate) fn follow(&mut self, mut events: usize) -> usize {
-        if !self.core.actions.is_empty() {
-            self.act();
+    pub(crate) fn after_poll(&mut self, mut events: usize) -> usize {
+        if !self.core.deferred.is_empty() {
+            self.run_deferred();
         }
         if !self.peers_with_backlog.is_empty() {
             events += self.flush();
         }
         // What comes back to peers can wait until there is time.
         if self.back.any() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
-            self.bring_back();
+            self.drain_returns();
         }
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(LOOK_EVERY) {
@@ -86,7 +86,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 self.fabric.check(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core))
             }
         };
-        self.act();
+        self.run_deferred();
         self.tell_departure();
         self.reclaim_loans();
         events
@@ -94,14 +94,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Does what the last poll has left to do.
     #[inline(never)]
-    pub(crate) fn act(&mut self) {
-        while let Some(action) = self.core.actions.pop_front() {
+    pub(crate) fn run_deferred(&mut self) {
+        while let Some(action) = self.core.deferred.pop_front() {
             match action {
-                Action::Answer { to, head } => self.post_frame(to, head, &[]),
-                Action::Fetch { request, from, announcement } => {
-                    self.fetch(request, from, announcement);
+                Deferred::Answer { to, head } => self.post_frame(to, head, &[]),
+                Deferred::Fetch { request, from, rts } => {
+                    self.start_rendezvous(request, from, rts);
                 }
-                Action::Stream { request, want, to_name, streaming } => {
+                Deferred::Stream { request, want, to_name, streaming } => {
                     let slot = self.core.requests.get(request);
                     let to = slot.peer;
                     // Unless the peer has failed meanwhile.
@@ -109,22 +109,22 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                         self.start_stream(to, Stream { request, want, to_name, streaming });
                     }
                 }
-                Action::Borrow { request, from, offer } => self.borrow(request, from, offer),
-                Action::Read { token, result } => self.moved(token, result),
-                Action::OneSided { from, head, body } => self.serve(from, head, &body),
-                Action::Returned { loan, from } => self.returned(loan, from),
-                Action::Failed { rank } => self.mourn(rank),
-                Action::Back { rank } => self.greet(rank),
-                Action::Advance { request } => self.continue_multi(request),
-                Action::Told { from, restart } => self.told(from, restart),
+                Deferred::Borrow { request, from, offer } => self.borrow(request, from, offer),
+                Deferred::Read { token, result } => self.rendezvous_done(token, result),
+                Deferred::OneSided { from, head, body } => self.serve(from, head, &body),
+                Deferred::Returned { loan, from } => self.returned(loan, from),
+                Deferred::Failed { rank } => self.after_peer_failed(rank),
+                Deferred::Connected { rank } => self.peer_connected(rank),
+                Deferred::Advance { request } => self.continue_multi(request),
+                Deferred::PeerState { from, restart } => self.peer_state_received(from, restart),
             }
         }
         // What there was no room for is for the next turn.
-        self.core.actions.append(&mut self.core.put_off);
+        self.core.deferred.append(&mut self.core.retry_deferred);
     }
 
     /// Ends what the core could not end by itself when `rank` failed.
-    fn mourn(&mut self, rank: u32) {
+    fn after_peer_failed(&mut self, rank: u32) {
         self.peers_with_backlog.retain(|&r| r != rank);
         // A failure found above the fabric has to be told to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
@@ -150,13 +150,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// only while the program waits: until then it may send itself something, and which comes first
     /// would be chance.
     pub fn end_of_any_source(&mut self) {
-        let Some(rank) = self.core.last_gone.filter(|_| !self.core.expects_newcomers) else {
+        let Some(rank) = self.core.last_finished.filter(|_| !self.core.expects_newcomers) else {
             return;
         };
-        if self.core.everybody_is_silent(self.rank()) {
+        if self.core.all_finished(self.rank()) {
             for request in self.core.any_source_receives() {
                 self.core.cancel_post(request);
-                let error = self.core.silence(rank);
+                let error = self.core.finished_error(rank);
                 self.core.fail(request, error);
             }
         }
@@ -168,7 +168,9 @@ impl<P: Policy> Core<P> {
     #[inline]
     fn look_how_far_ahead(&mut self) {
         if self.policy.log().is_some_and(|log| log.incarnation > 0) {
-            self.is_ahead = self.peers.iter().map(|peer| peer.held).sum::<usize>() > AHEAD;
+            self.resend_backlog_high =
+                self.peers.iter().map(|peer| peer.buffered_bytes).sum::<usize>()
+                    > RESEND_BACKLOG_MAX;
         }
     }
 }

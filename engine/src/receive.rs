@@ -4,7 +4,7 @@ use super::core::Core;
 use super::log::nondeterminism::name;
 use super::multi::Multi;
 use super::request::{ANY, Stage};
-use super::view::Landing;
+use super::view::ViewBuffer;
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Error, Pattern, Request, Status};
@@ -57,7 +57,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         match self.core.post(posting(from), request) {
             Some(post) => self.queued(request, post, from),
-            None => self.act(),
+            None => self.run_deferred(),
         }
     }
 
@@ -78,7 +78,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     fn nobody_sends(&mut self, request: u32, error: Error) {
         // Messages of this rank to itself may be there, and not polled yet.
-        self.turn();
+        self.progress();
         let slot = self.core.requests.get(request);
         if slot.stage == Stage::Posted
             && let Some(post) = slot.post.take()
@@ -108,7 +108,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.check_pattern(&from)?;
         let peer = from.source.unwrap_or(ANY);
         let request = self.core.requests.start(Stage::Posted, peer, std::ptr::null_mut(), 0);
-        self.core.requests.get(request).extra().view = Some(Landing::Bytes(Vec::new()));
+        self.core.requests.get(request).extra().view = Some(ViewBuffer::Bytes(Vec::new()));
         self.post(request, &from);
         Ok(request)
     }
@@ -146,7 +146,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let posting = Posting { multi: true, ..posting(from) };
             match self.core.post(posting, request) {
                 Some(post) => return self.queued(request, post, from),
-                None => self.act(),
+                None => self.run_deferred(),
             }
         }
     }
@@ -170,7 +170,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some(envelope) = found(&mut self.core) {
             return Ok(Some(envelope));
         }
-        self.turn();
+        self.progress();
         match (found(&mut self.core), self.gone(from)) {
             // Whoever waits for it by looking again and again would wait for ever.
             (None, Some(error)) => Err(error),
@@ -187,8 +187,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub(crate) fn gone(&self, from: &Pattern) -> Option<Error> {
         match from.source {
-            Some(rank) if !self.core.peers[rank as usize].is_silent => None,
-            None if self.core.last_gone.is_none() => None,
+            Some(rank) if !self.core.peers[rank as usize].is_finished => None,
+            None if self.core.last_finished.is_none() => None,
             _ => self.who_is_gone(from),
         }
     }
@@ -198,14 +198,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let rank = match from.source {
             Some(rank) => rank,
             None if self.core.expects_newcomers => return None,
-            None => self.core.last_gone.filter(|_| self.core.everybody_is_silent(self.rank()))?,
+            None => self.core.last_finished.filter(|_| self.core.all_finished(self.rank()))?,
         };
-        self.core.peers[rank as usize].is_silent.then(|| self.core.silence(rank))
+        self.core.peers[rank as usize].is_finished.then(|| self.core.finished_error(rank))
     }
 }
 
 impl<P: Policy> Core<P> {
-    /// Posts a receive, or gives it the message that waits for it: `None`, and there may be actions.
+    /// Posts a receive, or gives it the message that waits for it: `None`, and there may be deferred.
     #[inline]
     pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
         match self.matcher.post(posting, request) {

@@ -100,7 +100,7 @@ pub struct Extra {
     /// Memory that goes back to the pool when the operation ends.
     pub(crate) buffer: Option<super::loan::Buffer>,
     /// The receive makes its own memory when it knows how much.
-    pub view: Option<super::view::Landing>,
+    pub view: Option<super::view::ViewBuffer>,
     /// A receive of many messages into one buffer.
     pub multi: Option<super::multi::Multi>,
     /// A receive of one message into the buffer of the [`Multi`](super::multi::Multi) at this index.

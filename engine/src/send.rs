@@ -102,7 +102,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.bytes_since_poll += len;
             if self.bytes_since_poll > POLL_EVERY_BYTES {
                 self.bytes_since_poll = 0;
-                self.turn();
+                self.progress();
                 // Its failure may be what was heard, and what is started after that nobody ends.
                 return self.check_dest(to);
             }

@@ -1,11 +1,11 @@
 //! The sink of every poll, compiled once for each policy, with and without an unposted receive.
 
 use super::core::Core;
-use super::direct::Want;
 use super::kind;
 use super::log::nondeterminism::name;
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
+use super::unposted_recv::UnpostedRecv;
 use std::marker::PhantomData;
 use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_logging::Admit;
@@ -14,7 +14,7 @@ use taffrail_matching::{Arrival, Envelope};
 /// What arrives goes to `core`. With `UNPOSTED`, one message may be for the receive `want`.
 pub(crate) struct Rx<'a, P, R, const UNPOSTED: bool> {
     core: &'a mut Core<P>,
-    want: Option<&'a mut Want>,
+    want: Option<&'a mut UnpostedRecv>,
     policy: PhantomData<R>,
 }
 
@@ -27,7 +27,7 @@ impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, false> {
 
 impl<'a, P: Policy, R: RxPolicy<P>> Rx<'a, P, R, true> {
     #[inline(always)]
-    pub(crate) fn with_unposted(core: &'a mut Core<P>, want: &'a mut Want) -> Self {
+    pub(crate) fn with_unposted(core: &'a mut Core<P>, want: &'a mut UnpostedRecv) -> Self {
         Rx { core, want: Some(want), policy: PhantomData }
     }
 }
@@ -62,7 +62,7 @@ impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPO
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.moved::<R>(token, result);
+        self.core.rendezvous_done::<R>(token, result);
     }
 
     fn link(&mut self, peer: PeerId, event: LinkEvent) {
@@ -105,7 +105,7 @@ impl<P: Policy> Core<P> {
     #[inline(never)]
     fn receive_other(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
         if let Err(fault) = self.other(from, head, payload) {
-            self.distrust(from, fault);
+            self.protocol_error(from, fault);
         }
     }
 
@@ -118,7 +118,7 @@ impl<P: Policy> Core<P> {
         match self.arrive_by::<R>(&env) {
             Ok((_, Some(request))) => self.deliver(request, &env, payload, 0),
             Ok((admit, None)) => self.receive_unmatched(admit, &env, payload),
-            Err(fault) => self.distrust(from, fault),
+            Err(fault) => self.protocol_error(from, fault),
         }
     }
 
@@ -129,7 +129,7 @@ impl<P: Policy> Core<P> {
             return;
         }
         if let Err(fault) = self.eager_unmatched(admit, env, payload, 0, None) {
-            self.distrust(env.source, fault);
+            self.protocol_error(env.source, fault);
         }
     }
 }

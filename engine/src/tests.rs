@@ -136,12 +136,12 @@ fn exchange_between<F: Fabric + SendMemory>(engines: &mut [Plain<F>], seed: u64,
                 (Some(_), Some(_)) => unreachable!("two steps for each"),
             }
             if rng.bool() {
-                engines.iter_mut().for_each(|engine| _ = engine.turn());
+                engines.iter_mut().for_each(|engine| _ = engine.progress());
             }
         }
         let mut turns = 0;
         while !messages.iter().all(|message| message.is_over(engines)) {
-            engines.iter_mut().for_each(|engine| _ = engine.turn());
+            engines.iter_mut().for_each(|engine| _ = engine.progress());
             turns += 1;
             assert!(turns < STUCK, "round {round} of seed {seed} is stuck");
         }

@@ -31,7 +31,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let frame = Queued::Small { head, body: body.to_vec(), request: None };
         if head.kind != kind::THROTTLE {
             if !peer.takes_answer(weight) {
-                return self.core.distrust(to, answers_not_taken());
+                return self.core.protocol_error(to, answers_not_taken());
             }
             return self.enqueue(to, Waiting { ticket, weight, frame });
         }

@@ -6,20 +6,20 @@ use std::alloc::Layout;
 use taffrail_fabric::MemoryError;
 
 /// Where the message of such a receive lies.
-pub enum Landing {
+pub enum ViewBuffer {
     /// In memory of its own.
     Bytes(Vec<u8>),
     /// In its sender's.
     Borrowed(Borrowed),
 }
 
-impl Landing {
+impl ViewBuffer {
     /// Memory for `len` bytes, or for none when there is not as much: the length is the sender's
     /// claim, and must not end this process.
     pub(crate) fn make_room(&mut self, len: usize) -> (*mut u8, usize) {
         let mut bytes = zeroed(len).unwrap_or_default();
         let (at, len) = (bytes.as_mut_ptr(), bytes.len());
-        *self = Landing::Bytes(bytes);
+        *self = ViewBuffer::Bytes(bytes);
         (at, len)
     }
 }
@@ -50,14 +50,14 @@ pub(crate) fn no_room(len: usize) -> MemoryError {
 /// A sender that breaks the rules can write to memory that it has lent. Treat the bytes of a view
 /// as you would a file that another process of yours maps.
 pub struct View {
-    landing: Landing,
+    buffer: ViewBuffer,
     status: Status,
 }
 
 impl View {
     /// What has landed.
-    pub fn new(landing: Landing, status: Status) -> Self {
-        View { landing, status }
+    pub fn new(buffer: ViewBuffer, status: Status) -> Self {
+        View { buffer, status }
     }
 
     /// What the message says of itself.
@@ -67,7 +67,7 @@ impl View {
 
     /// Whether the bytes are the sender's memory, not a copy.
     pub fn is_loan(&self) -> bool {
-        matches!(self.landing, Landing::Borrowed(_))
+        matches!(self.buffer, ViewBuffer::Borrowed(_))
     }
 }
 
@@ -75,9 +75,9 @@ impl std::ops::Deref for View {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.landing {
-            Landing::Bytes(bytes) => bytes,
-            Landing::Borrowed(borrowed) => borrowed.bytes(),
+        match &self.buffer {
+            ViewBuffer::Bytes(bytes) => bytes,
+            ViewBuffer::Borrowed(borrowed) => borrowed.bytes(),
         }
     }
 }

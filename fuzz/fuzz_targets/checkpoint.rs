@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
-use taffrail_logging::store::{Left, Owner, Vault, empty_memory};
-use taffrail_logging::{Position, Received, Side};
+use taffrail_logging::store::{Left, Owner, CheckpointFiles, empty_memory};
+use taffrail_logging::{Position, Received, PeerPosition};
 
 const OWNER: Owner = Owner { rank: 1, job: 2 };
 const PLACE: u64 = 1 << 40;
@@ -37,7 +37,7 @@ struct Part {
 fuzz_target!(|input: Input| {
     let [posts, serial, incarnation] = input.numbers;
     let ranks = input.sides.len() as u32;
-    let side = |Part { channels, missing, next, log }: Part| Side {
+    let side = |Part { channels, missing, next, log }: Part| PeerPosition {
         received: Received { channels, missing },
         next,
         log,
@@ -85,6 +85,6 @@ fn memory() -> File {
     empty_memory("vault").expect("a memfd").into()
 }
 
-fn open(file: &File) -> Result<Vault, taffrail_logging::store::VaultError> {
-    Vault::open(file.try_clone().expect("a descriptor"), OWNER)
+fn open(file: &File) -> Result<CheckpointFiles, taffrail_logging::store::VaultError> {
+    CheckpointFiles::open(file.try_clone().expect("a descriptor"), OWNER)
 }

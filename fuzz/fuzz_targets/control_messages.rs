@@ -37,7 +37,7 @@ enum Step {
     /// The victim's program does something.
     Local(Local),
     /// The victim makes progress.
-    Turn,
+    RestartPhase,
     /// An honest peer and the victim exchange a message.
     Honest { to_victim: bool, len: u32 },
 }
@@ -69,7 +69,7 @@ fuzz_target!(|input: Input| {
                 hostile.say(control);
             }
             Step::Local(ref what) => local.act(&mut victim, what),
-            Step::Turn => {
+            Step::RestartPhase => {
                 victim.progress();
             }
             Step::Honest { to_victim, len } => {

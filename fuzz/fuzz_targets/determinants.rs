@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use taffrail_fuzz::steps::Steps;
 use taffrail_logging::causal::DETERMINANT;
-use taffrail_logging::{Causal, Clocked, Event};
+use taffrail_logging::{Causal, LoggedEvent, Event};
 
 #[derive(Arbitrary, Debug)]
 enum Step {
@@ -158,8 +158,8 @@ fn check(rank: &Causal, came: usize) {
     }
 }
 
-fn event(clock: u64, polls: u32) -> Clocked {
-    Clocked { clock, event: Event::Found { polls, index: 0 } }
+fn event(clock: u64, polls: u32) -> LoggedEvent {
+    LoggedEvent { clock, event: Event::Found { polls, index: 0 } }
 }
 
 /// The bytes of a determinant.

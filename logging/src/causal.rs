@@ -20,7 +20,7 @@ mod determinant;
 
 pub use determinant::{CausalError, DETERMINANT, Determinant};
 
-use crate::{Clocked, Rank, mutant};
+use crate::{LoggedEvent, Rank, mutant};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -122,7 +122,7 @@ impl Causal {
     ///
     /// # Panics
     /// If it is not the next.
-    pub fn wrote(&mut self, event: &Clocked) {
+    pub fn wrote(&mut self, event: &LoggedEvent) {
         self.counters.created += 1;
         self.restore(event);
     }
@@ -131,7 +131,7 @@ impl Causal {
     ///
     /// # Panics
     /// If it is not the next.
-    pub fn restore(&mut self, event: &Clocked) {
+    pub fn restore(&mut self, event: &LoggedEvent) {
         assert_eq!(event.clock, self.known[self.me as usize].last + 1, "events have no gaps");
         self.hold(Determinant::new(self.me, event));
     }

@@ -19,12 +19,12 @@ pub struct Position {
     /// Operations that it has started whose ends are reported.
     pub serial: u32,
     /// Of each rank.
-    pub sides: Vec<Side>,
+    pub sides: Vec<PeerPosition>,
 }
 
 /// Where a rank is with another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct PeerPosition {
     /// What it has received.
     pub received: Received,
     /// The next number of each context in use of what it sends.
@@ -65,7 +65,7 @@ impl Position {
         bytes.extend_from_slice(&self.clock.to_le_bytes());
         let words = [self.posts, self.serial, self.sides.len() as u32, 0];
         words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        for Side { received, next, log } in &self.sides {
+        for PeerPosition { received, next, log } in &self.sides {
             let lists = [&received.channels, &received.missing, next];
             let lens = lists.map(|list| list.len() as u32);
             for len in lens.into_iter().chain([log.len() as u32]) {
@@ -98,7 +98,7 @@ impl Position {
             let missing = rest.numbers(missing)?;
             let next = rest.numbers(next)?;
             let log = rest.take(log as usize)?.to_vec();
-            sides.push(Side { received: Received { channels, missing }, next, log });
+            sides.push(PeerPosition { received: Received { channels, missing }, next, log });
         }
         match rest.left() {
             0 => Ok(Position { clock, posts, serial, sides }),
@@ -159,12 +159,10 @@ mod tests {
         prop::collection::vec(any::<(u16, u32)>(), 0..5)
     }
 
-    fn side() -> impl Strategy<Value = Side> {
+    fn side() -> impl Strategy<Value = PeerPosition> {
         let log = prop::collection::vec(any::<u8>(), 0..70);
-        (numbers(), numbers(), numbers(), log).prop_map(|(channels, missing, next, log)| Side {
-            received: Received { channels, missing },
-            next,
-            log,
+        (numbers(), numbers(), numbers(), log).prop_map(|(channels, missing, next, log)| {
+            PeerPosition { received: Received { channels, missing }, next, log }
         })
     }
 

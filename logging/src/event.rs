@@ -7,7 +7,7 @@
 //!
 //! The bytes of a record are shown in `docs/logging.md`, section 3.
 
-use crate::{Name, Rank, checksum};
+use crate::{MsgId, Rank, checksum};
 
 /// Something that chance has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub enum Event {
         /// The receive: all of a rank are counted, from 0.
         post: u32,
         /// Its message.
-        message: Name,
+        message: MsgId,
     },
     /// The receive that was posted as number `post` was cancelled in time, after `polls` that found
     /// nothing.
@@ -43,14 +43,14 @@ pub enum Event {
         /// As in [`Event::Matched`].
         polls: u32,
         /// What it has seen.
-        message: Name,
+        message: MsgId,
     },
     /// After `polls` that found nothing, this message was claimed.
     Claimed {
         /// As in [`Event::Matched`].
         polls: u32,
         /// What was claimed.
-        message: Name,
+        message: MsgId,
     },
     /// So many polls have found nothing, and then a message was sent, which may depend on that.
     Nothing {
@@ -134,9 +134,9 @@ impl Event {
     #[inline(always)]
     pub(crate) fn told(&self) -> ([u64; 2], u32) {
         let (kind, polls, number, message) = self.parts();
-        let none = Name { source: 0, context: 0, seq: 0 };
+        let none = MsgId { source: 0, context: 0, seq: 0 };
         let (number, name) = (number.unwrap_or(0), message.unwrap_or(none));
-        let Name { source, context, seq } = name;
+        let MsgId { source, context, seq } = name;
         let message = u64::from(source) | u64::from(seq) << 32;
         let what = u64::from(context)
             | u64::from(kind) << 16
@@ -149,13 +149,13 @@ impl Event {
     #[inline]
     pub(crate) fn of_told([message, what]: [u64; 2], polls: u32) -> Option<Event> {
         let message =
-            Name { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
+            MsgId { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
         Event::of_parts((what >> 16) as u8, polls, (what >> 32) as u32, message)
     }
 
     /// Its kind and its polls; its number and its message, where its kind has them.
     #[inline(always)]
-    pub(crate) fn parts(&self) -> (u8, u32, Option<u32>, Option<Name>) {
+    pub(crate) fn parts(&self) -> (u8, u32, Option<u32>, Option<MsgId>) {
         match *self {
             Event::Matched { polls, post, message } => (1, polls, Some(post), Some(message)),
             Event::Cancelled { polls, post } => (2, polls, Some(post), None),
@@ -169,7 +169,7 @@ impl Event {
     /// The event of these [parts](Self::parts), if there is such a kind. What its kind does not have does
     /// not matter.
     #[inline]
-    pub(crate) fn of_parts(kind: u8, polls: u32, number: u32, message: Name) -> Option<Event> {
+    pub(crate) fn of_parts(kind: u8, polls: u32, number: u32, message: MsgId) -> Option<Event> {
         Some(match kind {
             1 => Event::Matched { polls, post: number, message },
             2 => Event::Cancelled { polls, post: number },
@@ -248,7 +248,7 @@ mod tests {
 
     pub(crate) fn events() -> impl Strategy<Value = Event> {
         let name = (any::<u32>(), any::<u16>(), any::<u32>())
-            .prop_map(|(source, context, seq)| Name { source, context, seq });
+            .prop_map(|(source, context, seq)| MsgId { source, context, seq });
         prop_oneof![
             (any::<(u32, u32)>(), name.clone())
                 .prop_map(|((polls, post), message)| Event::Matched { polls, post, message }),

@@ -1,6 +1,6 @@
 //! The numbers of what arrives.
 
-use crate::{Name, Rank};
+use crate::{MsgId, Rank};
 use std::collections::BTreeMap;
 
 /// The next number to be admitted of each channel (source, context). Every channel begins with 0.
@@ -29,7 +29,7 @@ impl Expected {
 
     /// Counts a message if it is the next of its channel. Whether it is.
     #[inline(always)]
-    pub fn count(&mut self, message: Name) -> bool {
+    pub fn count(&mut self, message: MsgId) -> bool {
         let source = &mut self.sources[message.source as usize];
         if source.context == message.context && source.next == message.seq {
             source.next = message.seq.wrapping_add(1);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn numbers_wrap_around() {
         let mut expected = Expected::new(1);
-        let name = |seq| Name { source: 0, context: 9, seq };
+        let name = |seq| MsgId { source: 0, context: 9, seq };
         expected.set(0, 9, u32::MAX);
         assert!(expected.count(name(u32::MAX)) && expected.count(name(0)));
         assert!(!expected.count(name(0)) && !expected.count(name(2)));
@@ -109,7 +109,7 @@ mod tests {
     fn what_is_refused_leaves_no_trace() {
         let mut expected = Expected::new(1);
         for context in 0..1000 {
-            assert!(!expected.count(Name { source: 0, context, seq: 1 }));
+            assert!(!expected.count(MsgId { source: 0, context, seq: 1 }));
         }
         assert_eq!((expected.sources[0].others.len(), expected.channels(0).count()), (0, 0));
     }
@@ -145,7 +145,7 @@ mod tests {
                     Op::Count { source, context, ahead } => {
                         let next = map.entry((source, context)).or_default();
                         let seq = next.wrapping_add_signed(ahead);
-                        prop_assert_eq!(expected.count(Name { source, context, seq }), ahead == 0);
+                        prop_assert_eq!(expected.count(MsgId { source, context, seq }), ahead == 0);
                         *next = next.wrapping_add(u32::from(ahead == 0));
                     }
                     Op::Set { source, context, next } => {

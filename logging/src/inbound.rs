@@ -1,6 +1,6 @@
 //! What arrives: from which incarnation, which number is next, and what is not here whole.
 
-use crate::{Admit, Clocked, Expected, Name, Rank, Replay, before, mutant};
+use crate::{Admit, Expected, LoggedEvent, MsgId, Rank, Replay, before, mutant};
 use std::collections::BTreeSet;
 
 /// What a connection with an incarnation of a peer means.
@@ -21,10 +21,10 @@ pub struct Inbound {
     pub expected: Expected,
     incarnations: Vec<u32>,
     /// Messages that were counted, and perhaps matched, and whose last byte is not here.
-    parts: BTreeSet<Name>,
+    parts: BTreeSet<MsgId>,
     /// Messages that were counted and not received when the checkpoint was taken that this rank goes on
     /// from: they come again.
-    to_come: BTreeSet<Name>,
+    to_come: BTreeSet<MsgId>,
 }
 
 impl Inbound {
@@ -43,7 +43,7 @@ impl Inbound {
     /// # Panics
     /// If there is no such rank.
     #[inline]
-    pub fn admit(&mut self, message: Name) -> Admit {
+    pub fn admit(&mut self, message: MsgId) -> Admit {
         match self.expected.count(message) {
             true => Admit::Match,
             false => self.admit_not_next(message),
@@ -56,8 +56,8 @@ impl Inbound {
     /// If there is no such rank.
     pub fn admit_in_replay(
         &mut self,
-        message: Name,
-        replay: &mut Replay<impl Iterator<Item = Clocked> + Clone>,
+        message: MsgId,
+        replay: &mut Replay<impl Iterator<Item = LoggedEvent> + Clone>,
     ) -> Admit {
         let is_next = message.seq == self.expected.next(message.source, message.context);
         if (is_next || self.is_to_come(message))
@@ -75,7 +75,7 @@ impl Inbound {
 
     #[cold]
     #[inline(never)]
-    fn admit_not_next(&mut self, message: Name) -> Admit {
+    fn admit_not_next(&mut self, message: MsgId) -> Admit {
         let expected = self.expected.next(message.source, message.context);
         if !before(message.seq, expected) {
             Admit::OutOfOrder { expected }
@@ -93,19 +93,19 @@ impl Inbound {
 
     /// A message that a checkpoint counts as sent and does not have: nobody had received it then. It comes
     /// again, and is then a message like any other.
-    pub fn lies_ahead(&mut self, message: Name) {
+    pub fn lies_ahead(&mut self, message: MsgId) {
         self.to_come.insert(message);
     }
 
     /// A message that was counted before is here. Whether it is one that [lay ahead](Self::lies_ahead).
     #[inline]
-    pub fn has_come(&mut self, message: Name) -> bool {
+    pub fn has_come(&mut self, message: MsgId) -> bool {
         !self.to_come.is_empty() && self.to_come.remove(&message)
     }
 
     /// Whether a message still lies ahead.
     #[inline]
-    pub fn is_to_come(&self, message: Name) -> bool {
+    pub fn is_to_come(&self, message: MsgId) -> bool {
         self.to_come.contains(&message)
     }
 
@@ -138,26 +138,26 @@ impl Inbound {
     }
 
     /// The first bytes of a message are here, and not the last.
-    pub fn began(&mut self, message: Name) {
+    pub fn began(&mut self, message: MsgId) {
         self.parts.insert(message);
     }
 
     /// The last byte of a message is here. Whether it had begun before.
-    pub fn is_whole(&mut self, message: Name) -> bool {
+    pub fn is_whole(&mut self, message: MsgId) -> bool {
         self.parts.remove(&message)
     }
 
     /// Whether a message that was counted before is one to be completed (*whole-message*: the request
     /// stays matched to it), and not one that is here.
     #[inline]
-    pub fn lacks(&self, message: Name) -> bool {
+    pub fn lacks(&self, message: MsgId) -> bool {
         self.parts.contains(&message)
     }
 
     /// The messages of `source` that are not here whole.
-    pub fn missing(&self, source: Rank) -> impl Iterator<Item = Name> {
-        let first = Name { source, context: 0, seq: 0 };
-        let last = Name { source, context: u16::MAX, seq: u32::MAX };
+    pub fn missing(&self, source: Rank) -> impl Iterator<Item = MsgId> {
+        let first = MsgId { source, context: 0, seq: 0 };
+        let last = MsgId { source, context: u16::MAX, seq: u32::MAX };
         self.parts.range(first..=last).chain(self.to_come.range(first..=last)).copied()
     }
 }
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
     use crate::{Event, Reserved};
 
-    const fn name(seq: u32) -> Name {
-        Name { source: 1, context: 0, seq }
+    const fn name(seq: u32) -> MsgId {
+        MsgId { source: 1, context: 0, seq }
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_replay_reserves_what_comes_for_the_first_time() {
-        let event = |clock, post, seq| Clocked {
+        let event = |clock, post, seq| LoggedEvent {
             clock,
             event: Event::Matched { polls: 0, post, message: name(seq) },
         };
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_message_lacks_its_rest_until_that_is_here() {
         let mut inbound = Inbound::new(3);
-        let name = |source, seq| Name { source, context: 4, seq };
+        let name = |source, seq| MsgId { source, context: 4, seq };
         inbound.began(name(1, 9));
         inbound.began(name(2, 9));
         assert!(inbound.lacks(name(1, 9)) && !inbound.lacks(name(1, 8)));
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn what_lies_ahead_comes_once() {
         let mut inbound = Inbound::new(2);
-        let name = |seq| Name { source: 1, context: 0, seq };
+        let name = |seq| MsgId { source: 1, context: 0, seq };
         inbound.lies_ahead(name(3));
         inbound.began(name(5));
         assert!(inbound.is_to_come(name(3)) && !inbound.lacks(name(3)) && !inbound.is_complete());

@@ -46,7 +46,7 @@ pub mod store;
 
 pub use admit::Admit;
 pub use causal::{Causal, CausalError, Determinant};
-pub use checkpoint::{Position, PositionError, Side};
+pub use checkpoint::{PeerPosition, Position, PositionError};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
 pub use expected::Expected;
@@ -54,16 +54,16 @@ pub use gate::{Gate, Ticket};
 pub use inbound::{Inbound, Meeting};
 pub use number::Next;
 pub use outbound::{Entry, Outbound, Payload, Run, Sending};
-pub use recorder::{Clocked, Recorder};
+pub use recorder::{LoggedEvent, Recorder};
 pub use replay::{Answer, RecvOutcome, Replay, ReplayError, Reserved};
-pub use restart::{Received, Restart, RestartError, Turn};
+pub use restart::{Received, Restart, RestartError, RestartPhase};
 
 /// The number of a rank.
 pub type Rank = u32;
 
 /// A message as its receiver names it: where it is from, and its number in its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name {
+pub struct MsgId {
     /// The sending rank.
     pub source: Rank,
     /// The context.

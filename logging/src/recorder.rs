@@ -1,10 +1,10 @@
 //! Which events there are.
 
-use crate::{Event, Name, mutant};
+use crate::{Event, MsgId, mutant};
 
 /// An event, and its place among those of its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clocked {
+pub struct LoggedEvent {
     /// From 1, without gaps.
     pub clock: u64,
     /// What has happened.
@@ -61,7 +61,7 @@ impl Recorder {
     /// be cancelled because it has its message, if that is in no event yet: which of the two came
     /// first is chance.
     #[inline(always)]
-    pub fn matched(&mut self, post: u32, message: Name) -> Clocked {
+    pub fn matched(&mut self, post: u32, message: MsgId) -> LoggedEvent {
         // A receive posted after these polls is another one if they find something: so they are
         // logged with whatever is logged after them.
         let polls = self.take_polls_before();
@@ -69,7 +69,7 @@ impl Recorder {
     }
 
     /// A receive was cancelled in time.
-    pub fn cancelled(&mut self, post: u32) -> Clocked {
+    pub fn cancelled(&mut self, post: u32) -> LoggedEvent {
         let polls = self.take_polls_before();
         self.next(Event::Cancelled { polls, post })
     }
@@ -78,26 +78,26 @@ impl Recorder {
     /// than an event can count, which takes a rank that does nothing but poll a few minutes.
     #[inline]
     #[must_use]
-    pub fn found_nothing(&mut self) -> Option<Clocked> {
+    pub fn found_nothing(&mut self) -> Option<LoggedEvent> {
         let full = if self.polls == u32::MAX { self.before_send() } else { None };
         self.polls += 1;
         full
     }
 
     /// A test has found its request over, or a test or wait for several the one with this index.
-    pub fn found(&mut self, index: u32) -> Clocked {
+    pub fn found(&mut self, index: u32) -> LoggedEvent {
         let polls = std::mem::take(&mut self.polls);
         self.next(Event::Found { polls, index })
     }
 
     /// A probe has seen a message.
-    pub fn probed(&mut self, message: Name) -> Clocked {
+    pub fn probed(&mut self, message: MsgId) -> LoggedEvent {
         let polls = std::mem::take(&mut self.polls);
         self.next(Event::Probed { polls, message })
     }
 
     /// A message was claimed.
-    pub fn claimed(&mut self, message: Name) -> Clocked {
+    pub fn claimed(&mut self, message: MsgId) -> LoggedEvent {
         let polls = std::mem::take(&mut self.polls);
         self.next(Event::Claimed { polls, message })
     }
@@ -117,7 +117,7 @@ impl Recorder {
     /// A message is about to be sent. What it may depend on and is in no event yet: that polls have
     /// found nothing.
     #[inline]
-    pub fn before_send(&mut self) -> Option<Clocked> {
+    pub fn before_send(&mut self) -> Option<LoggedEvent> {
         if self.polls == 0 {
             return None;
         }
@@ -132,9 +132,9 @@ impl Recorder {
     }
 
     #[inline(always)]
-    fn next(&mut self, event: Event) -> Clocked {
+    fn next(&mut self, event: Event) -> LoggedEvent {
         self.clock += 1;
-        Clocked { clock: self.clock, event }
+        LoggedEvent { clock: self.clock, event }
     }
 }
 
@@ -150,21 +150,21 @@ mod tests {
         assert_eq!(recorder.found_nothing(), None);
         assert_eq!(
             recorder.found(1),
-            Clocked { clock: 8, event: Event::Found { polls: 2, index: 1 } }
+            LoggedEvent { clock: 8, event: Event::Found { polls: 2, index: 1 } }
         );
         assert_eq!(recorder.found_nothing(), None);
         let sent = recorder.before_send();
-        assert_eq!(sent, Some(Clocked { clock: 9, event: Event::Nothing { polls: 1 } }));
+        assert_eq!(sent, Some(LoggedEvent { clock: 9, event: Event::Nothing { polls: 1 } }));
         assert_eq!(recorder.before_send(), None, "said already");
-        let message = Name { source: 1, context: 2, seq: 3 };
+        let message = MsgId { source: 1, context: 2, seq: 3 };
         let probed = recorder.probed(message);
-        assert_eq!(probed, Clocked { clock: 10, event: Event::Probed { polls: 0, message } });
+        assert_eq!(probed, LoggedEvent { clock: 10, event: Event::Probed { polls: 0, message } });
         assert_eq!((recorder.post(), recorder.post(), recorder.clock()), (0, 1, 10));
     }
 
     #[test]
     fn no_event_is_logged_without_the_polls_before_it() {
-        let message = Name { source: 1, context: 2, seq: 3 };
+        let message = MsgId { source: 1, context: 2, seq: 3 };
         let mut recorder = Recorder::default();
         assert_eq!(recorder.found_nothing(), None);
         let matched = recorder.matched(0, message);
@@ -179,7 +179,7 @@ mod tests {
     fn no_poll_is_forgotten_however_many_there_are() {
         let mut recorder = Recorder { polls: u32::MAX - 1, ..Recorder::default() };
         assert_eq!(recorder.found_nothing(), None);
-        let full = Clocked { clock: 1, event: Event::Nothing { polls: u32::MAX } };
+        let full = LoggedEvent { clock: 1, event: Event::Nothing { polls: u32::MAX } };
         assert_eq!(recorder.found_nothing(), Some(full));
         assert_eq!(recorder.found(0).event, Event::Found { polls: 1, index: 0 });
     }

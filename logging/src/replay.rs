@@ -1,9 +1,9 @@
 //! What a restarted rank is told, call by call, until it is where it was.
 
-mod given;
+mod delivery_map;
 
-use crate::{Clocked, Event, Name};
-use given::Given;
+use crate::{Event, LoggedEvent, MsgId};
+use delivery_map::DeliveryMap;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub enum RecvOutcome {
     Free,
     /// It got these messages, in this order: one, unless it is a multi-receive, which is free
     /// afterwards.
-    Messages(VecDeque<Name>),
+    Messages(VecDeque<MsgId>),
     /// It was cancelled in time: no message may match it.
     Cancelled,
 }
@@ -39,14 +39,14 @@ pub enum Answer {
     /// The request with this index, once it is over.
     Found(u32),
     /// This message, once it is here.
-    Probed(Name),
+    Probed(MsgId),
     /// This message, once it is here.
-    Claimed(Name),
+    Claimed(MsgId),
 }
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let message = |f: &mut std::fmt::Formatter<'_>, how, Name { source, context, seq }| {
+        let message = |f: &mut std::fmt::Formatter<'_>, how, MsgId { source, context, seq }| {
             write!(f, "message {seq} of rank {source} (context {context}) was {how}")
         };
         match *self {
@@ -101,7 +101,7 @@ pub enum ReplayError {
 /// so these are found by both.
 #[derive(Clone, Debug)]
 pub struct Replay<I> {
-    given: Given,
+    given: DeliveryMap,
     /// The receives that were cancelled.
     cancelled: FxHashSet<u32>,
     /// What is left of the log, of which polls are the business still.
@@ -113,7 +113,7 @@ pub struct Replay<I> {
     clock: u64,
 }
 
-impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
+impl<I: Iterator<Item = LoggedEvent> + Clone> Replay<I> {
     /// From events in the order of their clocks, the first with clock `after + 1`. They are gone through
     /// twice, the second time as polls are asked for.
     ///
@@ -125,14 +125,14 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
     ) -> Result<Replay<I>, ReplayError> {
         let log = events.into_iter();
         let mut replay = Replay {
-            given: Given::default(),
+            given: DeliveryMap::default(),
             cancelled: FxHashSet::default(),
             log: log.clone(),
             nothing: 0,
             answer: None,
             clock: after,
         };
-        for Clocked { clock, event } in log.clone() {
+        for LoggedEvent { clock, event } in log.clone() {
             if clock != replay.clock + 1 {
                 return Err(ReplayError::Gap { after: replay.clock, got: clock });
             }
@@ -140,12 +140,12 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
             replay.take_in(clock, event)?;
         }
         if let Some(name) = replay.given.sort() {
-            let gives_it = |one: &Clocked| match one.event {
+            let gives_it = |one: &LoggedEvent| match one.event {
                 Event::Matched { message, .. } | Event::Claimed { message, .. } => message == name,
                 _ => false,
             };
             let clock = log.filter(gives_it).nth(1).map_or(after, |second| second.clock);
-            let Name { source, context, seq } = name;
+            let MsgId { source, context, seq } = name;
             return Err(ReplayError::Twice { clock, source_rank: source, context, seq });
         }
         replay.go_on();
@@ -176,7 +176,7 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
 
     /// Looks up what the next poll that is successful answers.
     fn go_on(&mut self) {
-        for Clocked { event, .. } in self.log.by_ref() {
+        for LoggedEvent { event, .. } in self.log.by_ref() {
             let (polls, answer) = match event {
                 Event::Matched { polls, .. }
                 | Event::Cancelled { polls, .. }
@@ -222,7 +222,7 @@ impl<I: Iterator<Item = Clocked> + Clone> Replay<I> {
 
     /// For whom a message that arrives is kept, if it is. To be asked once: afterwards the caller
     /// keeps it.
-    pub fn arrived(&mut self, name: Name) -> Option<Reserved> {
+    pub fn arrived(&mut self, name: MsgId) -> Option<Reserved> {
         self.given.take_message(name)
     }
 
@@ -252,8 +252,8 @@ mod tests {
     use super::*;
     use crate::Recorder;
 
-    fn name(seq: u32) -> Name {
-        Name { source: 5, context: 1, seq }
+    fn name(seq: u32) -> MsgId {
+        MsgId { source: 5, context: 1, seq }
     }
 
     #[test]
@@ -263,10 +263,10 @@ mod tests {
         assert_eq!(Answer::Found(3).to_string(), "that a poll has found request 3 done");
     }
 
-    type Told = Replay<std::vec::IntoIter<Clocked>>;
+    type Told = Replay<std::vec::IntoIter<LoggedEvent>>;
 
-    fn clocked(from: u64, events: &[Event]) -> Vec<Clocked> {
-        (from..).zip(events).map(|(clock, &event)| Clocked { clock, event }).collect()
+    fn clocked(from: u64, events: &[Event]) -> Vec<LoggedEvent> {
+        (from..).zip(events).map(|(clock, &event)| LoggedEvent { clock, event }).collect()
     }
 
     fn replay(events: &[Event]) -> Result<Told, ReplayError> {

@@ -16,9 +16,9 @@ pub struct Received {
     pub missing: Vec<(u16, u32)>,
 }
 
-/// Whose turn it is.
+/// Whose phase it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum RestartPhase {
     /// RESTART1: from a rank that has started again.
     First,
     /// RESTART2: the answer.
@@ -31,7 +31,7 @@ pub enum Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
     /// Which of them it is.
-    pub turn: Turn,
+    pub phase: RestartPhase,
     /// The incarnation of the rank that sends it.
     pub incarnation: u32,
     /// What that rank has of the one it is sent to.
@@ -51,7 +51,7 @@ pub enum RestartError {
     },
     /// None of RESTART1, RESTART2 and COMMITTED.
     #[error("a restart message says it is of kind {got}, there are 1 to 3")]
-    Turn {
+    RestartPhase {
         /// What it says.
         got: u8,
     },
@@ -65,12 +65,12 @@ impl Restart {
     pub fn encode(&self) -> Vec<u8> {
         let Received { channels, missing } = &self.received;
         let mut bytes = Vec::with_capacity(HEAD + ENTRY * (channels.len() + missing.len()));
-        let turn = match self.turn {
-            Turn::First => 1_u32,
-            Turn::Second => 2,
-            Turn::Committed => 3,
+        let phase = match self.phase {
+            RestartPhase::First => 1_u32,
+            RestartPhase::Second => 2,
+            RestartPhase::Committed => 3,
         };
-        for word in [turn, self.incarnation, channels.len() as u32, missing.len() as u32] {
+        for word in [phase, self.incarnation, channels.len() as u32, missing.len() as u32] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         for (context, seq) in channels.iter().chain(missing) {
@@ -88,11 +88,11 @@ impl Restart {
         let short = RestartError::Length { expected: HEAD, got: bytes.len() };
         let (head, entries) = bytes.split_at_checked(HEAD).ok_or(short)?;
         let word = |k: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| head[4 * k + i]));
-        let turn = match word(0) {
-            1 => Turn::First,
-            2 => Turn::Second,
-            3 => Turn::Committed,
-            other => return Err(RestartError::Turn { got: other.min(255) as u8 }),
+        let phase = match word(0) {
+            1 => RestartPhase::First,
+            2 => RestartPhase::Second,
+            3 => RestartPhase::Committed,
+            other => return Err(RestartError::RestartPhase { got: other.min(255) as u8 }),
         };
         let (channels, missing) = (word(2) as usize, word(3) as usize);
         let expected = HEAD.saturating_add(ENTRY.saturating_mul(channels.saturating_add(missing)));
@@ -104,7 +104,7 @@ impl Restart {
         });
         let channels = entries.by_ref().take(channels).collect();
         let missing = entries.collect();
-        Ok(Restart { turn, incarnation: word(1), received: Received { channels, missing } })
+        Ok(Restart { phase, incarnation: word(1), received: Received { channels, missing } })
     }
 }
 
@@ -116,9 +116,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(
-            turn in prop::sample::select(vec![Turn::First, Turn::Second, Turn::Committed]), incarnation: u32, channels: Vec<(u16, u32)>, missing: Vec<(u16, u32)>,
+            phase in prop::sample::select(vec![RestartPhase::First, RestartPhase::Second, RestartPhase::Committed]), incarnation: u32, channels: Vec<(u16, u32)>, missing: Vec<(u16, u32)>,
         ) {
-            let restart = Restart { turn, incarnation, received: Received { channels, missing } };
+            let restart = Restart { phase, incarnation, received: Received { channels, missing } };
             prop_assert_eq!(Restart::decode(&restart.encode()), Ok(restart));
         }
 
@@ -132,7 +132,7 @@ mod tests {
         #[test]
         fn no_length_but_the_right_one_is_believed(channels: Vec<(u16, u32)>, cut: prop::sample::Index) {
             let received = Received { channels, missing: vec![(1, 2)] };
-            let bytes = Restart { turn: Turn::First, incarnation: 0, received }.encode();
+            let bytes = Restart { phase: RestartPhase::First, incarnation: 0, received }.encode();
             let less = &bytes[..cut.index(bytes.len())];
             prop_assert!(Restart::decode(less).is_err());
             let more = [&bytes[..], &[0]].concat();

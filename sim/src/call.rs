@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use taffrail_logging::{Name, Rank};
+use taffrail_logging::{MsgId, Rank};
 use taffrail_matching::Posting;
 
 /// A request: those of a rank are counted.
@@ -70,7 +70,7 @@ pub enum Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Which one it is.
-    pub name: Name,
+    pub name: MsgId,
     /// Its tag.
     pub tag: u64,
     /// What it carries.
@@ -98,7 +98,7 @@ pub enum Outcome {
     /// A probe has seen this message.
     Seen {
         /// Which one it is.
-        name: Name,
+        name: MsgId,
         /// Its tag.
         tag: u64,
     },

@@ -24,7 +24,7 @@ use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::{LogParts, LoggingConfig};
 use taffrail_engine::{Clock, Engine, Sizes};
 use taffrail_fabric::SendMemory;
-use taffrail_logging::{Clocked, Rank};
+use taffrail_logging::{LoggedEvent, Rank};
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +93,7 @@ fn run_over<const S: bool, const L: bool>(
 }
 
 /// The fabric of a rank that connects, and what it replays.
-type Opening<const S: bool, const L: bool> = (SimFabric<true, S, L>, Vec<Clocked>);
+type Opening<const S: bool, const L: bool> = (SimFabric<true, S, L>, Vec<LoggedEvent>);
 
 struct Job<'a, const S: bool, const L: bool> {
     case: &'a Case,
@@ -216,7 +216,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         &mut self,
         rank: Rank,
         fabric: SimFabric<true, S, L>,
-        events: Vec<Clocked>,
+        events: Vec<LoggedEvent>,
     ) -> Checked {
         let case = self.case;
         let fellow = |&rank: &Rank| Fellow { rank, outside: self.outside.clone() };

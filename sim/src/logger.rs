@@ -8,7 +8,7 @@
 
 use crate::broken::Broken;
 use crate::case::Case;
-use taffrail_logging::{Clocked, Cut, Event, Rank, Set, event::RECORD};
+use taffrail_logging::{Cut, Event, LoggedEvent, Rank, Set, event::RECORD};
 
 /// When events are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -97,7 +97,7 @@ impl Logger {
     ///
     /// # Errors
     /// When it does not follow the one before.
-    pub fn write(&mut self, rank: Rank, event: Clocked) -> Result<(), String> {
+    pub fn write(&mut self, rank: Rank, event: LoggedEvent) -> Result<(), String> {
         let (set, place) = self.at[rank as usize];
         let log = &mut self.sets[set];
         // A ring in shared memory stays while the logger is away; one in its own memory does not,

@@ -11,7 +11,7 @@ mod causal;
 mod checkpoint;
 
 use checkpoint::Kept;
-use taffrail_logging::{Name, Rank};
+use taffrail_logging::{MsgId, Rank};
 use taffrail_matching::{Envelope, Posting};
 
 /// Most ranks of a job.
@@ -77,7 +77,7 @@ struct Known {
     former: Vec<(Call, Outcome)>,
     /// How much of history, or former, that is.
     must: usize,
-    received: BTreeSet<Name>,
+    received: BTreeSet<MsgId>,
     /// What each request may get.
     postings: Vec<Posting>,
     /// Of each event, what it may depend on.
@@ -99,7 +99,7 @@ pub struct Oracle {
     channels: Vec<Channel>,
     /// What answers to synchronous messages may depend on: by who gives them, to which message, and to which send. With the
     /// incarnation that gave them.
-    answers: BTreeMap<(Rank, Name, SendName), (u32, Past)>,
+    answers: BTreeMap<(Rank, MsgId, SendName), (u32, Past)>,
 }
 
 impl Oracle {
@@ -231,7 +231,7 @@ impl Oracle {
                 self.sent(rank, *to, (*context, *seq), content)
             }
             (Call::Matched { to, context, seq }, _) => {
-                self.is_matched(*to, Name { source: rank, context: *context, seq: *seq })
+                self.is_matched(*to, MsgId { source: rank, context: *context, seq: *seq })
             }
             (Call::Post(posting) | Call::Claim(posting), Outcome::Request(_)) => {
                 known.postings.push(*posting);
@@ -277,7 +277,7 @@ impl Oracle {
     }
 
     fn received(&mut self, rank: Rank, req: Req, message: &Message) -> Checked {
-        let Name { source, context, seq } = message.name;
+        let MsgId { source, context, seq } = message.name;
         fits(&self.ranks[rank as usize].postings[req], message.name, message.tag)?;
         let name = message.name;
         if !self.ranks[rank as usize].received.insert(name) {
@@ -426,7 +426,7 @@ impl Oracle {
             let log: BTreeSet<_> = wiring.log_to(to).collect();
             let channels = CONTEXTS.into_iter().zip(sent);
             let mut all = channels.flat_map(|(context, len)| {
-                (0..len as u32).map(move |seq| Name { source: rank, context, seq })
+                (0..len as u32).map(move |seq| MsgId { source: rank, context, seq })
             });
             let lacks = all
                 .find(|name| !log.contains(&(name.context, name.seq)) && !self.covers(to, *name));
@@ -443,8 +443,8 @@ impl Oracle {
 }
 
 /// A receive, probe or claim got something that it asks for.
-fn fits(posting: &Posting, name: Name, tag: u64) -> Checked {
-    let Name { source, context, seq } = name;
+fn fits(posting: &Posting, name: MsgId, tag: u64) -> Checked {
+    let MsgId { source, context, seq } = name;
     if posting.takes(&Envelope { source, context, tag, seq, ..Envelope::default() }) {
         return Ok(());
     }

@@ -27,7 +27,7 @@ use std::fmt;
 use synchronous::SyncSend;
 pub use synchronous::{SendName, SyncAnswer};
 use taffrail_logging::{
-    Answer, Causal, CausalError, Clocked, Event, Gate, Inbound, Name, Outbound, Payload,
+    Answer, Causal, CausalError, Event, Gate, Inbound, LoggedEvent, MsgId, Outbound, Payload,
     PositionError, Rank, Received, Recorder, Replay, ReplayError, Restart, Run,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
@@ -131,7 +131,7 @@ pub enum Trouble {
     #[error("message {name:?} came {ahead} too early: the connection is not in order")]
     Early {
         /// What has come.
-        name: Name,
+        name: MsgId,
         /// How many before it have not.
         ahead: u32,
     },
@@ -139,7 +139,7 @@ pub enum Trouble {
     #[error("{name:?} has piece {got} where piece {expected} was expected")]
     Piece {
         /// The message.
-        name: Name,
+        name: MsgId,
         /// The piece that was due.
         expected: u8,
         /// The one that has come.
@@ -185,7 +185,7 @@ pub struct Wiring {
     place: usize,
     matcher: Matcher<Req, ()>,
     recorder: Recorder,
-    replay: Replay<std::vec::IntoIter<Clocked>>,
+    replay: Replay<std::vec::IntoIter<LoggedEvent>>,
     /// What the replay has answered to the poll that waits now.
     asked: Option<Answer>,
     outbound: Outbound<Content>,
@@ -198,16 +198,16 @@ pub struct Wiring {
     /// How many messages have left the log.
     collected: usize,
     /// Messages that have come and were not handed over, whole or not.
-    stored: BTreeMap<Name, Stored>,
+    stored: BTreeMap<MsgId, Stored>,
     /// Synchronous sends, by their names.
     syncs: Vec<SyncSend>,
     /// Answers that were made, for the oracle.
     answers: Vec<(Rank, SyncAnswer)>,
     lines: Vec<Line>,
     /// Events that are not stable: to be written again if the event logger fails.
-    unstable: VecDeque<Clocked>,
+    unstable: VecDeque<LoggedEvent>,
     /// Events to be written now, before anything leaves.
-    to_write: Vec<Clocked>,
+    to_write: Vec<LoggedEvent>,
 }
 
 /// A receive or a claim.
@@ -227,7 +227,7 @@ enum State {
     /// Posted; no message yet.
     Waits(PostId),
     /// It has this message, or, by the log, will have it.
-    Has(Name),
+    Has(MsgId),
     /// Cancelled; or, by the log, about to be.
     Cancelled,
 }
@@ -267,13 +267,13 @@ impl Wiring {
         let causal =
             if who.causal { Some(causal::open(&who, &mut events, stable, held)?) } else { None };
         let unstable = causal.iter().flat_map(|causal| causal.held_of(who.me));
-        let unstable = unstable.map(|d| Clocked { clock: d.clock, event: d.event() }).collect();
+        let unstable = unstable.map(|d| LoggedEvent { clock: d.clock, event: d.event() }).collect();
         let after = match checkpoint {
             Some(checkpoint) => checkpoint.position(who.ranks)?.clock,
             None => 0,
         };
         let events = events.into_iter().filter(|(clock, _)| *clock > after);
-        let events = events.map(|(clock, event)| Clocked { clock, event });
+        let events = events.map(|(clock, event)| LoggedEvent { clock, event });
         let replay = Replay::new(after, events.collect::<Vec<_>>())?;
         let mut outbound = Outbound::new(who.ranks, first);
         for &fellow in who.set.iter().filter(|_| !first) {
@@ -342,13 +342,13 @@ impl Wiring {
     }
 
     /// The events to be written to the event logger, now.
-    pub fn take_events(&mut self) -> std::vec::Drain<'_, Clocked> {
+    pub fn take_events(&mut self) -> std::vec::Drain<'_, LoggedEvent> {
         self.to_write.drain(..)
     }
 
     /// The event logger has started again and has our events up to this clock: the others, to be
     /// written again.
-    pub fn write_again(&self, from: u64) -> impl Iterator<Item = Clocked> {
+    pub fn write_again(&self, from: u64) -> impl Iterator<Item = LoggedEvent> {
         self.unstable.iter().copied().filter(move |event| event.clock > from)
     }
 
@@ -385,7 +385,7 @@ impl Wiring {
         )
     }
 
-    fn log(&mut self, mut event: Clocked) {
+    fn log(&mut self, mut event: LoggedEvent) {
         if self.is(Broken::PollsBeforeMatchForgotten)
             && let Event::Matched { polls, .. } | Event::Cancelled { polls, .. } = &mut event.event
         {

@@ -372,7 +372,7 @@ impl<'a> World<'a> {
         })
     }
 
-    fn write(&mut self, rank: Rank, event: taffrail_logging::Clocked) -> Checked {
+    fn write(&mut self, rank: Rank, event: taffrail_logging::LoggedEvent) -> Checked {
         self.say(|| format!("      rank {rank} writes {event:x?}"));
         let written = self.logger.write(rank, event);
         written.or_else(|text| violation("a log has no gaps", text))

@@ -1,8 +1,8 @@
 //! Access to the memory of peers, without their help.
 
 use crate::engine::Exposed;
+use crate::engine::keyed_memory::{Access, KeyedMemory};
 use crate::engine::loan::Buffer;
-use crate::engine::named::{Access, Named};
 use crate::engine::one_sided::Way;
 use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
 use taffrail_fabric::{Fabric, Memory, UserBuf};
@@ -183,7 +183,7 @@ impl Endpoint {
         access: Access,
     ) -> Result<(), Error> {
         self.conceal(name)?;
-        self.engine.named.insert(name, Named { at: Exposed(at), len, start, access });
+        self.engine.keyed_memory.insert(name, KeyedMemory { at: Exposed(at), len, start, access });
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Endpoint {
     /// Whether memory that we have [exposed](Self::expose) by this name is there, but does not allow this in so
     /// many bytes from `address` on.
     pub fn refuses(&self, name: u64, address: u64, len: u64, access: Access) -> bool {
-        let is_known = len > 0 && self.engine.named.contains_key(&name);
+        let is_known = len > 0 && self.engine.keyed_memory.contains_key(&name);
         is_known && self.engine.named_memory((name, address), len, access).is_err()
     }
 

@@ -18,7 +18,7 @@ impl Endpoint {
         let heartbeat = std::mem::take(&mut self.heartbeat);
         let mut happened = self.engine.check();
         for _ in 0..TURNS {
-            match self.turn() {
+            match self.progress_once() {
                 0 => break,
                 events => happened += events,
             }

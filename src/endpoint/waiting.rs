@@ -173,7 +173,7 @@ impl Endpoint {
         if next.is_some() || self.engine.core.requests.look(request).is_err() {
             return Ok(next);
         }
-        self.turn();
+        self.progress_once();
         self.engine.next_landed(request)
     }
 

@@ -129,7 +129,7 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
     if endpoint.engine.core.policy.log().is_some_and(|log| log.is_away(rank)) {
         return Some(format!("rank {rank} was killed, and has not come back yet"));
     }
-    if peer.is_silent {
+    if peer.is_finished {
         return Some(format!("{} has finalised", name(endpoint, rank)));
     }
     if endpoint.engine.fabric.process_id(PeerId(rank)).is_some_and(processes::is_stopped) {
@@ -195,7 +195,7 @@ mod tests {
         }
         ends[1].send(Dest::new(0, 8), b"a").unwrap();
         while ends[0].engine.core.matcher.counts().unexpected == 0 {
-            ends[0].turn();
+            ends[0].progress_once();
         }
         assert_eq!(
             waiting(&ends[0]),

@@ -3,7 +3,7 @@
 use crate::engine::log::host::{SpillError, SpillStore};
 use std::fs::File;
 use std::path::PathBuf;
-use taffrail_logging::store::{Places, Spill};
+use taffrail_logging::store::{SegmentMap, Spill};
 
 /// A file that the launcher has given, or else one that is made when it is needed and gone with this process.
 #[derive(Debug, Default)]
@@ -12,12 +12,12 @@ pub(crate) struct SpillFile {
     given: Option<File>,
     spill: Option<Spill>,
     /// Where the next process of this rank finds the segments, if it may need them.
-    places: Option<Places>,
+    places: Option<SegmentMap>,
 }
 
 impl SpillFile {
     /// In this file, with the segments written down for the next process of the rank.
-    pub(super) fn given(file: File, places: Places) -> Self {
+    pub(super) fn given(file: File, places: SegmentMap) -> Self {
         SpillFile { given: Some(file), spill: None, places: Some(places) }
     }
 }

@@ -25,11 +25,11 @@ fn a_call_is_advanced_without_waiting() {
     let mut call = Call::new(Operation::WaitAny(&requests));
     for _ in 0..3 {
         assert!(engine.advance(&mut call).is_pending());
-        assert_eq!(engine.turn(), 0, "nothing was sent");
+        assert_eq!(engine.progress(), 0, "nothing was sent");
     }
     send(&mut engine);
     assert!(engine.advance(&mut call).is_pending(), "a step makes no progress");
-    engine.turn();
+    engine.progress();
     let Ready(Ok(Outcome::Completed((0, Ok(status))))) = engine.advance(&mut call) else {
         panic!("the message is there");
     };

@@ -1,13 +1,13 @@
 //! The engine's messages that are not whole and eager, one by one (`docs/wire.md`, section 5).
 
 use super::delivery::{put, put_piece};
-use super::{Announcement, Core, EACH, Unexpected, broken};
-use crate::core::Action;
+use super::{Core, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
+use crate::core::Deferred;
 use crate::kind;
 use crate::loan::Offer;
 use crate::log::Logging;
 use crate::log::nondeterminism::name;
-use crate::peer::{Inflow, Landing};
+use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
 use crate::policy::rx::{RxPolicy, Unlogged};
 use crate::receive::status;
@@ -60,7 +60,7 @@ impl<P: Policy> Core<P> {
 
 impl<P: Policy> Core<P> {
     /// Stores what arrived of a message that no receive takes yet.
-    pub(crate) fn keep(
+    pub(crate) fn buffer_unexpected(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -68,12 +68,12 @@ impl<P: Policy> Core<P> {
         skip: usize,
         sync: Option<u64>,
     ) -> u32 {
-        let entry = self.store.put(payload, skip, env.len as usize);
-        self.store_message(admit, env, Unexpected::Stored { entry, sync });
+        let entry = self.unexpected.put(payload, skip, env.len as usize);
+        self.store_unmatched(admit, env, Unexpected::Stored { entry, sync });
         let limit = self.unexpected_limit;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes += env.len as usize;
-        peer.held += env.len as usize + EACH;
+        peer.buffered_bytes += env.len as usize + MESSAGE_OVERHEAD;
         if peer.unexpected_bytes > limit && !peer.throttled {
             peer.throttled = true;
             self.throttle(env.source, true);
@@ -82,17 +82,17 @@ impl<P: Policy> Core<P> {
     }
 
     /// Stores what a message says whose bytes are still its sender's.
-    pub(crate) fn note(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
-        self.store_message(admit, env, found);
-        self.peers[env.source as usize].held += EACH;
+    pub(crate) fn queue_unexpected(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
+        self.store_unmatched(admit, env, found);
+        self.peers[env.source as usize].buffered_bytes += MESSAGE_OVERHEAD;
     }
 
     /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
     /// not take all memory.
     #[inline]
-    pub(crate) fn check_held(&self, from: u32) -> Result<(), Fault> {
-        let (held, most) = (self.peers[from as usize].held, self.most_held);
-        if held <= most { Ok(()) } else { Err(held_too_much(held, most)) }
+    pub(crate) fn check_buffer_limit(&self, from: u32) -> Result<(), Fault> {
+        let (buffered, most) = (self.peers[from as usize].buffered_bytes, self.buffered_bytes_max);
+        if buffered <= most { Ok(()) } else { Err(too_much_buffered(buffered, most)) }
     }
 
     pub(crate) fn eager_sync(
@@ -107,7 +107,7 @@ impl<P: Policy> Core<P> {
             (_, Some(request)) => {
                 self.deliver(request, &env, payload, 8);
                 self.acknowledge(from, name);
-                self.check_held(from)
+                self.check_buffer_limit(from)
             }
             (admit, None) => self.eager_unmatched(admit, &env, payload, 8, Some(name)),
         }
@@ -124,7 +124,7 @@ impl<P: Policy> Core<P> {
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 self.deliver(request, &env, payload, 8);
-                self.check_held(from)
+                self.check_buffer_limit(from)
             }
             (admit, None) => self.eager_unmatched(admit, &env, payload, 8, None),
         }
@@ -138,7 +138,7 @@ impl<P: Policy> Core<P> {
     ) -> Result<(), Fault> {
         let len = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
         let here = payload.len() - 8;
-        if self.peers[from as usize].inflow.is_some() {
+        if self.peers[from as usize].partial.is_some() {
             return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", head.kind));
         }
         let most = if self.policy.logs() { EAGER_LOGGED } else { EAGER_LIMIT };
@@ -147,7 +147,7 @@ impl<P: Policy> Core<P> {
         }
         let env = self.envelope(from, head, len);
         self.begin_inflow(&env, payload, 8)?;
-        self.check_held(from)
+        self.check_buffer_limit(from)
     }
 
     /// The beginning of a message is here, from byte `skip` of a payload on.
@@ -158,7 +158,7 @@ impl<P: Policy> Core<P> {
         skip: usize,
     ) -> Result<(), Fault> {
         let (from, here) = (env.source, payload.len() - skip);
-        let landing = match self.arrive(env)? {
+        let destination = match self.arrive(env)? {
             (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(env);
@@ -168,31 +168,34 @@ impl<P: Policy> Core<P> {
                 slot.peer = from;
                 slot.moved = here;
                 put(slot, 0, payload, skip, here.min(slot.len));
-                Landing::Request(request)
+                Destination::Request(request)
             }
             (Admit::Refill, None) => self.arrives_again(env, payload, skip, None)?,
-            (Admit::Duplicate, None) => Landing::Nowhere,
-            (admit, None) => Landing::Store(self.keep(admit, env, payload, skip, None)),
+            (Admit::Duplicate, None) => Destination::Nowhere,
+            (admit, None) => {
+                Destination::Buffer(self.buffer_unexpected(admit, env, payload, skip, None))
+            }
         };
         let (context, seq, len) = (env.context, env.seq, env.len as usize);
-        self.peers[from as usize].inflow = Some(Inflow { landing, context, seq, here, len });
+        self.peers[from as usize].partial =
+            Some(PartialMessage { destination, context, seq, here, len });
         Ok(())
     }
 
     pub(crate) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
-        let Some(inflow) = &mut self.peers[from as usize].inflow else {
+        let Some(partial) = &mut self.peers[from as usize].partial else {
             return Err(broken("kind", "EAGER_FIRST before EAGER_FRAG", kind::EAGER_FRAG));
         };
-        let at = inflow.here;
-        if payload.is_empty() || payload.len() > inflow.len - at {
-            return Err(broken("length", format!("1..={}", inflow.len - at), payload.len()));
+        let at = partial.here;
+        if payload.is_empty() || payload.len() > partial.len - at {
+            return Err(broken("length", format!("1..={}", partial.len - at), payload.len()));
         }
-        inflow.here += payload.len();
-        let over = inflow.here == inflow.len;
-        match inflow.landing {
-            Landing::Waiting(_) | Landing::Nowhere => {}
-            Landing::Store(entry) => self.store.append(entry, payload),
-            Landing::Request(request) => {
+        partial.here += payload.len();
+        let over = partial.here == partial.len;
+        match partial.destination {
+            Destination::Waiting(_) | Destination::Nowhere => {}
+            Destination::Buffer(entry) => self.unexpected.append(entry, payload),
+            Destination::Request(request) => {
                 let slot = self.requests.get(request);
                 put_piece(slot, at, payload);
                 slot.moved = at + payload.len();
@@ -201,13 +204,13 @@ impl<P: Policy> Core<P> {
                 }
             }
         }
-        if over && let Some(inflow) = self.peers[from as usize].inflow.take() {
-            self.over(from, &inflow);
+        if over && let Some(partial) = self.peers[from as usize].partial.take() {
+            self.over(from, &partial);
         }
         Ok(())
     }
 
-    pub(crate) fn announcement(
+    pub(crate) fn rts(
         &mut self,
         from: u32,
         head: Head,
@@ -220,23 +223,23 @@ impl<P: Policy> Core<P> {
         };
         // Without a key, its bytes cannot be read.
         let key = read_key(payload, skip + 16);
-        let announcement = Announcement { name, key };
+        let rts = Rts { name, key };
         let mut env = self.envelope(from, head, len);
         env.data = data.unwrap_or(env.data);
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(&env);
-                self.announced(request, from, announcement);
+                self.announced(request, from, rts);
             }
             (admit @ (Admit::Refill | Admit::Duplicate), None) => {
-                if let Some(request) = self.announced_again(admit, &env, announcement)? {
-                    self.announced(request, from, announcement);
+                if let Some(request) = self.announced_again(admit, &env, rts)? {
+                    self.announced(request, from, rts);
                 }
             }
-            (admit, None) => self.note(admit, &env, Unexpected::Announced(announcement)),
+            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Announced(rts)),
         }
-        self.check_held(from)
+        self.check_buffer_limit(from)
     }
 
     pub(crate) fn loan(
@@ -258,20 +261,20 @@ impl<P: Policy> Core<P> {
             (Admit::Refill | Admit::Duplicate, None) => {
                 return Err(broken("seq", "no loan a second time", head.seq));
             }
-            (admit, None) => self.note(admit, &env, Unexpected::Loan(offer)),
+            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Loan(offer)),
         }
-        self.check_held(from)
+        self.check_buffer_limit(from)
     }
 
     /// A receive has matched a loan.
     pub(crate) fn lent(&mut self, request: u32, from: Rank, offer: Offer) {
         // More may match a multi-receive before the loan is taken.
         let request = self.part(request);
-        self.actions.push_back(Action::Borrow { request, from, offer });
+        self.deferred.push_back(Deferred::Borrow { request, from, offer });
     }
 
     /// The operation of ours that a peer means, if it is still the same one and has to do with it.
-    pub(crate) fn named(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
+    pub(crate) fn request_by_name(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
         let index = name as u32;
         let slot = self.requests.find(index)?;
         let is_current = slot.generation == (name >> 32) as u32 || mutant!(FormerNameBelieved);
@@ -285,7 +288,7 @@ impl<P: Policy> Core<P> {
         head: Head,
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
-        let Some((request, slot)) = self.named(from, head.tag) else {
+        let Some((request, slot)) = self.request_by_name(from, head.tag) else {
             // Of an operation that has failed meanwhile.
             return Ok(());
         };
@@ -319,19 +322,19 @@ impl<P: Policy> Core<P> {
         let (Some(want), Some(to_name)) = (read_u64(payload, 0), read_u64(payload, 8)) else {
             return Err(broken("length", "16", payload.len()));
         };
-        let Some((request, slot)) = self.named(from, head.tag) else { return Ok(()) };
+        let Some((request, slot)) = self.request_by_name(from, head.tag) else { return Ok(()) };
         if slot.stage != Stage::Announced || want > slot.status.len as u64 {
             return Err(broken("clear", format!("at most {} bytes, once", slot.status.len), want));
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
         let (want, streaming) = (want as usize, head.seq != 0);
-        self.actions.push_back(Action::Stream { request, want, to_name, streaming });
+        self.deferred.push_back(Deferred::Stream { request, want, to_name, streaming });
         Ok(())
     }
 
     pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
-        let Some((request, slot)) = self.named(from, name) else { return };
+        let Some((request, slot)) = self.request_by_name(from, name) else { return };
         match (slot.stage, fault) {
             (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),
             (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
@@ -370,10 +373,10 @@ pub(crate) fn read_key(payload: &Payload<'_>, at: usize) -> Option<RemoteKey> {
 }
 
 #[cold]
-fn held_too_much(held: usize, most: usize) -> Fault {
+fn too_much_buffered(buffered: usize, most: usize) -> Fault {
     let expected = format!(
         "at most {most} bytes that no receive takes; if the program means this, raise \
          TAFFRAIL_UNEXPECTED"
     );
-    broken("unexpected messages", expected, held)
+    broken("unexpected messages", expected, buffered)
 }

@@ -1,8 +1,8 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
-use super::{Action, Announcement, Core, EACH, Unexpected, broken};
+use super::{Core, Deferred, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
 use crate::kind;
-use crate::peer::Landing;
+use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::receive::status;
 use crate::request::{Slot, Stage};
@@ -89,7 +89,7 @@ impl<P: Policy> Core<P> {
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
             let ns = (self.clock.now() - timed.since).as_nanos() as f64;
-            peer.ways(timed.mapped).note(timed.len, timed.way, ns);
+            peer.rndv_paths(timed.mapped).note(timed.len, timed.way, ns);
         }
         if slot.status.len > slot.len {
             self.truncated(request);
@@ -134,10 +134,10 @@ impl<P: Policy> Core<P> {
         slot.status = status(&env);
         slot.post = None;
         let peer = &mut self.peers[env.source as usize];
-        peer.held -= EACH;
+        peer.buffered_bytes -= MESSAGE_OVERHEAD;
         match found {
-            Unexpected::Announced(announcement) => {
-                self.announced(request, env.source, announcement);
+            Unexpected::Announced(rts) => {
+                self.announced(request, env.source, rts);
             }
             Unexpected::Loan(offer) => self.lent(request, env.source, offer),
             Unexpected::Stored { entry, sync } => {
@@ -152,23 +152,23 @@ impl<P: Policy> Core<P> {
     fn receive_stored(&mut self, request: u32, env: Envelope, entry: u32) {
         let request = self.land(request);
         let slot = self.requests.get(request);
-        let stored = self.store.get(entry);
+        let stored = self.unexpected.get(entry);
         let have = stored.len();
         let payload = Payload::of(stored);
         put(slot, 0, &payload, 0, have.min(slot.len));
         slot.moved = have;
         let peer = &mut self.peers[env.source as usize];
         peer.unexpected_bytes -= env.len as usize;
-        peer.held -= env.len as usize;
+        peer.buffered_bytes -= env.len as usize;
         if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
             peer.throttled = false;
             self.throttle(env.source, false);
         }
-        self.store.release(entry);
+        self.unexpected.release(entry);
         let peer = &mut self.peers[env.source as usize];
         if (have as u64) < env.len {
-            match peer.inflow.as_mut().filter(|inflow| inflow.is_into(entry)) {
-                Some(inflow) => inflow.landing = Landing::Request(request),
+            match peer.partial.as_mut().filter(|partial| partial.is_into(entry)) {
+                Some(partial) => partial.destination = Destination::Request(request),
                 // Its sender has died, and sends it again.
                 None => {
                     self.policy.log_mut().into_iter().for_each(|log| log.redirect(&env, request))
@@ -182,7 +182,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// A receive has matched an announced message.
-    pub(crate) fn announced(&mut self, request: u32, from: Rank, announcement: Announcement) {
+    pub(crate) fn announced(&mut self, request: u32, from: Rank, rts: Rts) {
         let request = self.land(request);
         let slot = self.requests.get(request);
         slot.stage = Stage::Reading;
@@ -192,26 +192,27 @@ impl<P: Policy> Core<P> {
             self.requests.get(request).stage = Stage::Cleared;
             return;
         }
-        self.actions.push_back(Action::Fetch { request, from, announcement });
+        self.deferred.push_back(Deferred::Fetch { request, from, rts });
     }
 
     pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
         let head = Head { kind: kind::ACK, tag: name, ..Head::default() };
-        self.actions.push_back(Action::Answer { to, head });
+        self.deferred.push_back(Deferred::Answer { to, head });
     }
 
     pub(crate) fn throttle(&mut self, rank: Rank, on: bool) {
         let head = Head { kind: kind::THROTTLE, seq: on as u32, ..Head::default() };
-        self.actions.push_back(Action::Answer { to: rank, head });
+        self.deferred.push_back(Deferred::Answer { to: rank, head });
     }
 
     /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
-    /// announcement says of their place is not looked at, since others can write to our ring.
+    /// rts says of their place is not looked at, since others can write to our ring.
     pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
         let rank = self.requests.get(request).peer;
-        let send = self.named(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
+        let send =
+            self.request_by_name(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
         let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
-            let fault = broken("announcement", "a send under way", name);
+            let fault = broken("rts", "a send under way", name);
             return self.fail(request, Error::PeerFailed { rank, fault });
         };
         let mut parts = Vec::new();

@@ -1,7 +1,7 @@
 //! What ends with a peer that is gone, or says nothing any more.
 
-use super::{Action, Core, EACH, Unexpected};
-use crate::peer::{Inflow, Landing};
+use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected};
+use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
 use crate::request::{ANY, Slot, Stage};
 use crate::{Error, Rank};
@@ -9,7 +9,7 @@ use taffrail_fabric::Fault;
 
 impl<P: Policy> Core<P> {
     /// Ends everything that needs a peer which is gone.
-    pub(crate) fn bury(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn peer_failed(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_some() {
             return;
         }
@@ -19,10 +19,12 @@ impl<P: Policy> Core<P> {
         }
         let peer = &mut self.peers[rank as usize];
         peer.fault = Some(fault);
-        peer.is_silent = true;
-        self.last_gone = Some(rank);
+        peer.is_finished = true;
+        self.last_finished = Some(rank);
         peer.drop_backlog();
-        if let Some(Inflow { landing: Landing::Store(entry), .. }) = peer.inflow.take() {
+        if let Some(PartialMessage { destination: Destination::Buffer(entry), .. }) =
+            peer.partial.take()
+        {
             self.discard(rank, entry);
         }
         let theirs = |slot: &Slot| slot.peer == rank && slot.stage != Stage::Posted;
@@ -36,7 +38,7 @@ impl<P: Policy> Core<P> {
                 self.fail(request, error.clone());
             }
         }
-        self.actions.push_back(Action::Failed { rank });
+        self.deferred.push_back(Deferred::Failed { rank });
     }
 
     /// Drops a message in the store whose rest will never come.
@@ -47,8 +49,8 @@ impl<P: Policy> Core<P> {
         if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
             let peer = &mut self.peers[rank as usize];
             peer.unexpected_bytes -= env.len as usize;
-            peer.held -= env.len as usize + EACH;
-            self.store.release(entry);
+            peer.buffered_bytes -= env.len as usize + MESSAGE_OVERHEAD;
+            self.unexpected.release(entry);
         }
     }
 
@@ -60,12 +62,12 @@ impl<P: Policy> Core<P> {
     }
 
     /// Whether every rank but `me` sends nothing any more.
-    pub(crate) fn everybody_is_silent(&self, me: Rank) -> bool {
-        (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_silent)
+    pub(crate) fn all_finished(&self, me: Rank) -> bool {
+        (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_finished)
     }
 
     /// The error of what waits for a rank that is gone, or whose program is over.
-    pub(crate) fn silence(&self, rank: Rank) -> Error {
+    pub(crate) fn finished_error(&self, rank: Rank) -> Error {
         let fault = self.peers[rank as usize].fault.clone();
         Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
     }
@@ -86,10 +88,10 @@ impl<P: Policy> Core<P> {
 
     /// A peer has broken the protocol above the fabric: nothing of it is believed any more.
     #[cold]
-    pub(crate) fn distrust(&mut self, rank: u32, fault: Fault) {
+    pub(crate) fn protocol_error(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_none() {
             tracing::warn!(rank, %fault, "cut off");
-            self.bury(rank, fault);
+            self.peer_failed(rank, fault);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use super::{Core, broken};
 use crate::kind;
-use crate::peer::Landing;
+use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
 use crate::request::Slot;
@@ -61,7 +61,7 @@ impl<P: Policy> Core<P> {
             _ => Ok(self.gather(from, head, here, left)),
         };
         rest.unwrap_or_else(|fault| {
-            self.distrust(from, fault);
+            self.protocol_error(from, fault);
             Take::Done
         })
     }
@@ -95,7 +95,7 @@ impl<P: Policy> Core<P> {
             }
         };
         if let Err(fault) = result {
-            self.distrust(from, fault);
+            self.protocol_error(from, fault);
         }
     }
 
@@ -108,11 +108,11 @@ impl<P: Policy> Core<P> {
     ) -> Result<Take, Fault> {
         let env = self.envelope(from, head, (here.len() + left) as u64);
         self.begin_inflow(&env, here, 0)?;
-        self.check_held(from)?;
-        let Some(inflow) = &self.peers[from as usize].inflow else { return Ok(Take::Done) };
-        let (landing, at) = (inflow.landing, inflow.here);
-        match landing {
-            Landing::Request(request) => {
+        self.check_buffer_limit(from)?;
+        let Some(partial) = &self.peers[from as usize].partial else { return Ok(Take::Done) };
+        let (destination, at) = (partial.destination, partial.here);
+        match destination {
+            Destination::Request(request) => {
                 let slot = self.requests.get(request);
                 match memory(slot, at, left) {
                     Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
@@ -130,7 +130,7 @@ impl<P: Policy> Core<P> {
         here: &Payload<'_>,
         left: usize,
     ) -> Result<Take, Fault> {
-        let Some((_, slot)) = self.named(from, head.tag) else { return Ok(Take::Done) };
+        let Some((_, slot)) = self.request_by_name(from, head.tag) else { return Ok(Take::Done) };
         let (room, len) = (slot.wanted() - slot.moved, here.len() + left);
         if len > room {
             return Err(broken("piece", format!("1..={room}"), len));
@@ -138,7 +138,7 @@ impl<P: Policy> Core<P> {
         if !here.is_empty() {
             self.piece(from, head, here)?;
         }
-        let Some((_, slot)) = self.named(from, head.tag) else { return Ok(Take::Done) };
+        let Some((_, slot)) = self.request_by_name(from, head.tag) else { return Ok(Take::Done) };
         match memory(slot, slot.moved, left) {
             Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
             None => Ok(self.await_piece(from, head, left)),
@@ -168,18 +168,18 @@ impl<P: Policy> Core<P> {
 
     /// The last bytes of an eager message are where they belong.
     fn moved_in(&mut self, from: u32, len: usize) {
-        let Some(mut inflow) = self.peers[from as usize].inflow.take() else { return };
-        inflow.here += len;
-        if let Landing::Request(request) = inflow.landing {
-            self.requests.get(request).moved = inflow.here;
+        let Some(mut partial) = self.peers[from as usize].partial.take() else { return };
+        partial.here += len;
+        if let Destination::Request(request) = partial.destination {
+            self.requests.get(request).moved = partial.here;
             self.complete(request);
         }
-        self.over(from, &inflow);
+        self.over(from, &partial);
     }
 
     /// Bytes of an announced message are where they belong.
     fn moved_piece(&mut self, from: u32, head: Head, len: usize) {
-        let Some((request, slot)) = self.named(from, head.tag) else { return };
+        let Some((request, slot)) = self.request_by_name(from, head.tag) else { return };
         slot.moved += len;
         self.end_pieces(request);
     }

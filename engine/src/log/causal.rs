@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::{Dest, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
-use taffrail_logging::{Causal, Clocked, mutant};
+use taffrail_logging::{Causal, LoggedEvent, mutant};
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable.
 pub(crate) fn open<R: ReplayedEvents>(
@@ -38,7 +38,7 @@ impl<H: Host> Logging<H> {
 
     /// An event was written. Apart, so that it is not in memory where logging is not causal.
     #[inline(never)]
-    pub(crate) fn wrote(&mut self, event: Clocked) {
+    pub(crate) fn wrote(&mut self, event: LoggedEvent) {
         if let Some(causal) = &mut self.causal {
             causal.wrote(&event);
         }
@@ -86,7 +86,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             && let Some(causal) = &mut log.causal
         {
             causal.count_message();
-            self.precede(to);
+            self.send_determinants(to);
         }
     }
 
@@ -98,7 +98,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !log.is_causal() || !log.outbound.is_ready(to.rank) || mutant!(DeterminantsBehind) {
             return false;
         }
-        self.precede(to.rank);
+        self.send_determinants(to.rank);
         let Engine { fabric, core, .. } = self;
         let (peer, Some(log)) = (&core.peers[to.rank as usize], core.policy.log_mut()) else {
             return false;
@@ -111,7 +111,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
-    pub(crate) fn precede(&mut self, to: Rank) {
+    pub(crate) fn send_determinants(&mut self, to: Rank) {
         let most = self.sizes.piece.max(DETERMINANT);
         let Some(log) = self.core.policy.log_mut() else { return };
         let mut bytes = std::mem::take(&mut log.frame);

@@ -2,7 +2,7 @@
 //! MPICH-V2, section 4.6).
 
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
-use super::{Logging, pages};
+use super::{Logging, log_index};
 use crate::Engine;
 use crate::kind;
 use crate::peer::Queued;
@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
-use taffrail_logging::{Entry, Name, Position, Received, Recorder, Restart, Side, Turn, mutant};
+use taffrail_logging::{
+    Entry, MsgId, PeerPosition, Position, Received, Recorder, Restart, RestartPhase, mutant,
+};
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
 /// them in one frame.
@@ -36,7 +38,7 @@ impl<H: Host> Logging<H> {
         (inline, piece): (usize, usize),
     ) -> Result<(), Error> {
         let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
-        let entries = pages::messages(table, |at, into| previous.read(at, into));
+        let entries = log_index::messages(table, |at, into| previous.read(at, into));
         let entries = entries.ok_or_else(damaged)?.map_err(not_read)?;
         let mut bytes = Vec::new();
         for Entry { context, seq, payload: kept } in entries {
@@ -77,7 +79,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
-        self.turn();
+        self.progress();
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
         if !mutant!(PollsAcrossCheckpoint) {
@@ -111,12 +113,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
-    fn tell_committed(&mut self, sides: Vec<Side>) {
-        for (rank, Side { received, .. }) in (0..).zip(sides) {
+    fn tell_committed(&mut self, sides: Vec<PeerPosition>) {
+        for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
             let log = self.log();
             let incarnation = log.incarnation;
             if !log.is_fellow(rank) && !log.links[rank as usize].away {
-                let restart = Restart { turn: Turn::Committed, incarnation, received };
+                let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
                 let head = Head { kind: kind::RESTART, ..Head::default() };
                 self.post_frame(rank, head, &restart.encode());
             }
@@ -177,13 +179,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
-    fn side(&self, rank: Rank) -> Result<Side, Error> {
+    fn side(&self, rank: Rank) -> Result<PeerPosition, Error> {
         let log = self.core.policy.log().expect("only called when messages are logged");
         let channels: Vec<(u16, u32)> = log.inbound.expected.channels(rank).collect();
         if rank == log.me {
             let next = self.channels.numbers(rank).collect();
             let received = Received { channels, missing: Vec::new() };
-            return Ok(Side { received, next, log: Vec::new() });
+            return Ok(PeerPosition { received, next, log: Vec::new() });
         }
         let unreceived = self.core.matcher.unexpected_from(rank);
         let unreceived = unreceived.filter(|_| !mutant!(UnreceivedIsCovered));
@@ -197,7 +199,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Err(Error::Pending { what });
         }
         let next = log.outbound.numbers(rank).to_vec();
-        Ok(Side { received: Received { channels, missing }, next, log: log.table(rank) })
+        Ok(PeerPosition { received: Received { channels, missing }, next, log: log.table(rank) })
     }
 
     /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with
@@ -220,7 +222,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 log.inbound.expected.set(rank, context, seq);
             }
             for (context, seq) in missing.into_iter().filter(|_| !mutant!(UnreceivedNotRestored)) {
-                log.inbound.lies_ahead(Name { source: rank, context, seq });
+                log.inbound.lies_ahead(MsgId { source: rank, context, seq });
             }
             if rank == log.me {
                 for (context, seq) in side.next {

@@ -3,7 +3,7 @@
 use super::host::{EventSink, FellowEvents};
 use crate::Rank;
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Clocked, Gate, Ticket, mutant};
+use taffrail_logging::{Gate, LoggedEvent, Ticket, mutant};
 
 /// The events of the set, and its gate.
 #[repr(C)]
@@ -29,7 +29,7 @@ impl<S: EventSink> Events<S> {
 
     /// Writes an event. Waits while the event logger is behind.
     #[inline(always)]
-    pub(crate) fn write(&mut self, event: Clocked) {
+    pub(crate) fn write(&mut self, event: LoggedEvent) {
         if let Ok(clock) = self.sink.push(&event.event) {
             debug_assert_eq!(clock, event.clock);
             return;
@@ -44,7 +44,7 @@ impl<S: EventSink> Events<S> {
     }
 
     #[cold]
-    fn write_slowly(&mut self, event: Clocked) {
+    fn write_slowly(&mut self, event: LoggedEvent) {
         while self.sink.push(&event.event).is_err() {
             self.sink.wait_for_room();
         }
@@ -108,9 +108,9 @@ impl<S: EventSink> Events<S> {
         if mutant!(GateOfOwnEvents) {
             return;
         }
-        for (member, fellow) in (1..).zip(sink.fellows()) {
-            gate.written(member, fellow.written());
-            gate.stable(member, fellow.stable());
+        for (member, same_set) in (1..).zip(sink.fellows()) {
+            gate.written(member, same_set.written());
+            gate.stable(member, same_set.stable());
         }
     }
 
@@ -118,7 +118,7 @@ impl<S: EventSink> Events<S> {
     /// to survive. This rank is the first.
     pub(crate) fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
         let fellows = self.sink.fellows().iter();
-        let fellows = fellows.map(|fellow| (fellow.rank(), fellow.acknowledged()));
+        let fellows = fellows.map(|same_set| (same_set.rank(), same_set.acknowledged()));
         std::iter::once((self.me, self.sink.acknowledged())).chain(fellows)
     }
 

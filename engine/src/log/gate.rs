@@ -27,7 +27,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     return Some(Ticket::default());
                 }
                 if log.is_causal() {
-                    self.precede(to);
+                    self.send_determinants(to);
                     return Some(Ticket::default());
                 }
                 let ticket = log.ticket_to(to);

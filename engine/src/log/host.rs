@@ -9,7 +9,7 @@ use crate::Rank;
 use std::io::IoSlice;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::event::Full;
-use taffrail_logging::{Clocked, Event, Position};
+use taffrail_logging::{Event, LoggedEvent, Position};
 
 /// The outside of a log. Everything is dispatched at compile time: an event is written for every message.
 pub trait Host {
@@ -87,7 +87,7 @@ pub trait FellowEvents {
 }
 
 /// Events in the order of their clocks.
-pub trait ReplayedEvents: Iterator<Item = Clocked> + Clone {
+pub trait ReplayedEvents: Iterator<Item = LoggedEvent> + Clone {
     /// Those behind this clock.
     fn behind(self, clock: u64) -> Self;
 }
@@ -320,9 +320,9 @@ impl Clone for NoHost {
 }
 
 impl Iterator for NoHost {
-    type Item = Clocked;
+    type Item = LoggedEvent;
 
-    fn next(&mut self) -> Option<Clocked> {
+    fn next(&mut self) -> Option<LoggedEvent> {
         match *self {}
     }
 }

@@ -10,51 +10,51 @@
 //! - [`send`]: what leaves for other sets: copied to the [`payload_log`], and sent; [`resend`]: what leaves from there;
 //! - [`syncs`]: messages whose sends wait to hear of a match;
 //! - [`pages`]: the table of what has left, on the payload log as well;
-//! - [`arrival`]: what comes, and what of it a replay keeps;
+//! - [`recv`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
 //! - [`checkpoint`]: from where a rank goes on, and what others need not keep then;
 //! - [`events`]: where events are written, and which are stable; [`gate`]: what leaves the set waits for them;
 //! - [`causal`]: events that travel with the messages that depend on them;
 //! - [`host`]: the outside, behind traits: the log opens no files, and maps no memory.
 
-mod arrival;
 mod causal;
 mod checkpoint;
-mod cold;
 mod completion_poll;
 mod events;
 mod gate;
 pub mod host;
+mod log_index;
 mod long_message;
 mod multi_replay;
 pub(crate) mod nondeterminism;
-mod pages;
 mod payload_log;
 mod peers;
+mod recv;
 mod recv_record;
 mod resend;
 mod send;
+mod spill;
 mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pages::Resend;
+pub(crate) use log_index::Resend;
 pub(crate) use payload_log::LogEntry;
 pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
 
-use super::peer::Landing;
+use super::peer::Destination;
 use crate::{Error, Rank};
 use completion_poll::{PollState, Recheck};
 use events::Events;
 use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
+use log_index::Pages;
 use multi_replay::MultiReplay;
-use pages::Pages;
 use payload_log::PayloadLog;
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{
-    Answer, Causal, Clocked, Inbound, Name, Outbound, Position, Received, Recorder, Replay,
+    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay,
 };
 use taffrail_matching::MessageId;
 
@@ -91,13 +91,13 @@ pub struct Logging<H: Host> {
     payload_log: PayloadLog<H::Spill>,
     pages: Pages,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
-    reserved: FxHashMap<Name, MessageId>,
+    reserved: FxHashMap<MsgId, MessageId>,
     /// Receives whose message, by the replay, is still to come.
-    awaited: FxHashMap<Name, u32>,
+    awaited: FxHashMap<MsgId, u32>,
     /// Multi-receives that, by the replay, are still to get messages.
     multi_replays: FxHashMap<u32, MultiReplay>,
     /// Messages that are here in part, and whose sender died: where its next incarnation's go.
-    partial: FxHashMap<Name, Landing>,
+    partial: FxHashMap<MsgId, Destination>,
     /// The requests of synchronous messages.
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// Where checkpoints are kept, if this rank can take any.
@@ -116,7 +116,7 @@ struct Link {
     /// We have started again, and have not heard yet what this peer has of us.
     is_first: bool,
     /// It is of our set.
-    fellow: bool,
+    same_set: bool,
     /// What its last checkpoint covers, if that is still to be dropped.
     committed: Option<Received>,
 }
@@ -177,7 +177,7 @@ impl<H: Host> Logging<H> {
             partial: FxHashMap::default(),
             syncs: FxHashMap::default(),
             links: (sets.iter())
-                .map(|set| Link { is_first: !first, fellow: *set == mine, ..Link::default() })
+                .map(|set| Link { is_first: !first, same_set: *set == mine, ..Link::default() })
                 .collect(),
         })
     }
@@ -185,7 +185,7 @@ impl<H: Host> Logging<H> {
     /// Whether a rank is of this rank's set: what is sent to it is not kept.
     #[inline]
     pub fn is_fellow(&self, rank: Rank) -> bool {
-        self.has_fellows_only || self.links[rank as usize].fellow
+        self.has_fellows_only || self.links[rank as usize].same_set
     }
 
     /// The set of a rank.
@@ -201,7 +201,7 @@ impl<H: Host> Logging<H> {
     }
 
     #[inline(always)]
-    fn write(&mut self, event: Clocked) {
+    fn write(&mut self, event: LoggedEvent) {
         self.events.write(event);
         if self.causal.is_some() {
             self.wrote(event);

@@ -9,12 +9,12 @@ use crate::Pattern;
 use crate::policy::Policy;
 use std::collections::VecDeque;
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{Name, RecvOutcome};
+use taffrail_logging::{MsgId, RecvOutcome};
 
 /// Such a receive.
 pub(crate) struct MultiReplay {
     /// The messages that it is still to get.
-    messages: VecDeque<Name>,
+    messages: VecDeque<MsgId>,
     /// What it takes when it has them.
     from: Pattern,
     /// It was cancelled then.

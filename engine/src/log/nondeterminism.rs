@@ -12,12 +12,12 @@ use crate::policy::calls::{Calls, Decision};
 use crate::request::{Requests, Stage};
 use crate::{Error, Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{Answer, Name, RecvOutcome, mutant};
+use taffrail_logging::{Answer, MsgId, RecvOutcome, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
-pub(crate) fn name(envelope: &Envelope) -> Name {
-    Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
+pub(crate) fn name(envelope: &Envelope) -> MsgId {
+    MsgId { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
 
 /// What the replay says of a receive.
@@ -42,10 +42,10 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
-    pub(crate) fn record_direct(&mut self, from_any: bool, message: Name) {
+    pub(crate) fn record_direct(&mut self, from_any: bool, message: MsgId) {
         let post = self.recorder.post();
         if (from_any || self.all_events) && !mutant!(MatchNotLogged) {
-            let Name { source, context, seq } = message;
+            let MsgId { source, context, seq } = message;
             self.log_direct(post, source, context, seq);
         }
     }
@@ -54,7 +54,7 @@ impl<H: Host> Logging<H> {
     /// through memory: stored in parts, and read whole.
     #[inline(never)]
     fn log_direct(&mut self, post: u32, source: Rank, context: u16, seq: u32) {
-        let event = self.recorder.matched(post, Name { source, context, seq });
+        let event = self.recorder.matched(post, MsgId { source, context, seq });
         self.write(event);
     }
 
@@ -83,7 +83,7 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: Name) {
+    pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: MsgId) {
         record.set_name(message.context, message.seq);
         if record.is_to_be_logged() && !mutant!(MatchNotLogged) {
             self.log_match(record, message);
@@ -91,7 +91,7 @@ impl<H: Host> Logging<H> {
     }
 
     #[inline(never)]
-    fn log_match(&mut self, record: &mut RecvRecord, message: Name) {
+    fn log_match(&mut self, record: &mut RecvRecord, message: MsgId) {
         if !record.has(MULTI) {
             record.flags |= LOGGED;
         }
@@ -250,7 +250,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn receive_reserved(&mut self, request: u32, id: MessageId) {
         if let Some((env, found)) = self.core.matcher.take_message(id) {
             self.core.receive_unexpected(request, env, found);
-            self.act();
+            self.run_deferred();
         }
     }
 }
@@ -262,14 +262,14 @@ impl<P: Policy> Core<P> {
     }
 
     /// A message that the replay gives to a claim, when it is here.
-    pub(crate) fn reserved_claim(&mut self, name: Name) -> Option<(MessageId, Envelope)> {
+    pub(crate) fn reserved_claim(&mut self, name: MsgId) -> Option<(MessageId, Envelope)> {
         let found = self.waiting_message(name)?;
         self.policy.log_mut()?.reserved.remove(&name);
         Some(found)
     }
 
     /// A message that no receive has got, and its handle.
-    pub(crate) fn waiting_message(&self, name: Name) -> Option<(MessageId, Envelope)> {
+    pub(crate) fn waiting_message(&self, name: MsgId) -> Option<(MessageId, Envelope)> {
         let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
         let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
             (super::nondeterminism::name(envelope) == name).then_some((id, *envelope))

@@ -6,8 +6,8 @@
 //! when they are to be sent again. A segment whose messages nobody will ask for any more is given up, and
 //! its memory is what is written next.
 
-use super::cold::{self, Cold};
 use super::host::SpillStore;
+use super::spill::{self, SpilledSegments};
 use crate::Error;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -106,14 +106,14 @@ const LINE: usize = 64;
 /// The payload log.
 pub(crate) struct PayloadLog<S> {
     /// The segments from the first on that is not given up.
-    segments: VecDeque<Held>,
+    segments: VecDeque<LogSegment>,
     /// The number of that one.
     first: u64,
     /// The numbers of those in memory, the first to leave it first.
     resident: VecDeque<u64>,
     /// Segments to be used next.
     ahead: VecDeque<SegmentId>,
-    cold: Cold<S>,
+    spilled: SpilledSegments<S>,
     /// Bytes of a segment.
     size: usize,
     /// The last segment in use, its bytes in use, and how many messages are in it.
@@ -126,7 +126,7 @@ pub(crate) struct PayloadLog<S> {
 
 /// A segment of the payload log.
 #[derive(Default)]
-struct Held {
+struct LogSegment {
     /// Where it is in memory, if it is.
     segment: Option<SegmentId>,
     /// The file has it.
@@ -135,7 +135,7 @@ struct Held {
     live: u32,
 }
 
-impl Held {
+impl LogSegment {
     fn is_given_up(&self) -> bool {
         self.live == 0 && self.segment.is_none() && !self.in_file
     }
@@ -149,7 +149,7 @@ impl<S: SpillStore> PayloadLog<S> {
             first: 0,
             resident: VecDeque::new(),
             ahead: VecDeque::new(),
-            cold: Cold::new(spill),
+            spilled: SpilledSegments::new(spill),
             size,
             last: None,
             fill: size,
@@ -243,10 +243,10 @@ impl<S: SpillStore> PayloadLog<S> {
             self.reap(memory, false)?;
             self.cool_down(memory)?;
         }
-        while self.in_memory() + self.cold.under_way() >= self.most {
+        while self.in_memory() + self.spilled.under_way() >= self.most {
             // Back-pressure: the rank waits for its file.
             self.cool_down(memory)?;
-            if self.cold.under_way() > 0 {
+            if self.spilled.under_way() > 0 {
                 self.reap(memory, true)?;
             } else if self.in_memory() >= self.most {
                 return Err(self.full());
@@ -260,7 +260,7 @@ impl<S: SpillStore> PayloadLog<S> {
     fn cool_down(&mut self, memory: &mut impl SendMemory) -> Result<(), Error> {
         let mut stay = VecDeque::new();
         let batch = (self.most / 8).max(1);
-        while self.cold.under_way() < batch && self.resident.len() > 1 {
+        while self.spilled.under_way() < batch && self.resident.len() > 1 {
             let Some(number) = self.resident.pop_front() else { break };
             if number == self.number() {
                 stay.push_back(number);
@@ -275,7 +275,7 @@ impl<S: SpillStore> PayloadLog<S> {
                 continue;
             }
             let bytes = memory.read(segment, 0, self.size);
-            match self.cold.begin(number, bytes) {
+            match self.spilled.begin(number, bytes) {
                 Ok(true) => {}
                 Ok(false) => {
                     stay.push_back(number);
@@ -318,7 +318,7 @@ impl<S: SpillStore> PayloadLog<S> {
             let segment = self.segment(memory)?;
             let mut bytes = vec![0; self.size];
             let from = number - u64::from(mutant!(SpillReadElsewhere) && number > self.first);
-            self.cold.read(from * self.size as u64, &mut bytes)?;
+            self.spilled.read(from * self.size as u64, &mut bytes)?;
             memory.write(segment, 0, &bytes);
             self.is_at(number, segment);
             self.held(number).segment = Some(segment);
@@ -340,7 +340,7 @@ impl<S: SpillStore> PayloadLog<S> {
         let at = (place % self.size as u64) as usize;
         match self.held(place / self.size as u64).segment {
             Some(segment) => into.copy_from_slice(memory.read(segment, at, into.len())),
-            None => self.cold.read(place, into)?,
+            None => self.spilled.read(place, into)?,
         }
         Ok(())
     }
@@ -492,7 +492,7 @@ impl<S: SpillStore> PayloadLog<S> {
         self.number() * self.size as u64 + self.fill as u64
     }
 
-    fn held(&mut self, number: u64) -> &mut Held {
+    fn held(&mut self, number: u64) -> &mut LogSegment {
         &mut self.segments[(number - self.first) as usize]
     }
 
@@ -503,7 +503,7 @@ impl<S: SpillStore> PayloadLog<S> {
         if let Some(before) = self.segments.back_mut() {
             before.live = std::mem::take(&mut self.live);
         }
-        self.segments.push_back(Held { segment: Some(next), ..Held::default() });
+        self.segments.push_back(LogSegment { segment: Some(next), ..LogSegment::default() });
         self.resident.push_back(self.number());
         self.is_at(self.number(), next);
         self.last = Some(next);
@@ -512,20 +512,20 @@ impl<S: SpillStore> PayloadLog<S> {
 
     /// Writes down where a segment is (*places*).
     fn is_at(&self, number: u64, segment: SegmentId) {
-        self.cold.spill.is_in_memory(segment.0, number);
+        self.spilled.spill.is_in_memory(segment.0, number);
     }
 
     /// Gives a segment of the memory back.
     fn give_back(&self, memory: &mut impl SendMemory, segment: SegmentId) {
-        self.cold.spill.left_memory(segment.0);
+        self.spilled.spill.left_memory(segment.0);
         memory.release(segment);
     }
 
     /// Gives back what is in the file by now; waits for one if `wait`.
     fn reap(&mut self, memory: &mut impl SendMemory, wait: bool) -> Result<(), Error> {
-        let (written, result) = self.cold.reap(wait);
+        let (written, result) = self.spilled.reap(wait);
         for number in written {
-            self.cold.spill.is_spilled(number, true).map_err(cold::refused)?;
+            self.spilled.spill.is_spilled(number, true).map_err(spill::refused)?;
             let held = self.held(number);
             held.in_file = true;
             let (segment, is_needed) = (held.segment.take(), held.live > 0);
@@ -582,7 +582,7 @@ impl<S: SpillStore> PayloadLog<S> {
     /// Gives up segments that nothing was left of when the next was begun.
     pub(crate) fn release_empty(&mut self, memory: &mut impl SendMemory) {
         let last = self.number();
-        let empty = |(number, held): &(u64, &Held)| {
+        let empty = |(number, held): &(u64, &LogSegment)| {
             *number != last && held.live == 0 && !held.is_given_up()
         };
         let all: Vec<u64> =
@@ -592,7 +592,7 @@ impl<S: SpillStore> PayloadLog<S> {
 
     fn give_up(&mut self, memory: &mut impl SendMemory, number: u64) {
         // One that is being written to the file is read until then.
-        if self.cold.writes(number) && !mutant!(SegmentReusedInWrite) {
+        if self.spilled.writes(number) && !mutant!(SegmentReusedInWrite) {
             return;
         }
         let held = self.held(number);
@@ -606,9 +606,9 @@ impl<S: SpillStore> PayloadLog<S> {
         }
         if in_file {
             // If that cannot be written down it is found by whoever needs nothing of it.
-            let noted = self.cold.spill.is_spilled(number, false);
+            let noted = self.spilled.spill.is_spilled(number, false);
             noted.unwrap_or_else(|error| tracing::debug!(%error, "a place stays written down"));
-            self.cold.forget(number, self.size);
+            self.spilled.forget(number, self.size);
         }
         while self.segments.len() > 1 && self.segments[0].is_given_up() {
             self.segments.pop_front();

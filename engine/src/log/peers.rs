@@ -2,14 +2,14 @@
 
 use super::nondeterminism::name;
 use crate::Engine;
-use crate::core::{Action, Core, Unexpected};
+use crate::core::{Core, Deferred, Unexpected};
 use crate::kind;
-use crate::peer::Landing;
+use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::request::Stage;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, SendMemory};
-use taffrail_logging::{Name, Received, Restart, Turn, mutant};
+use taffrail_logging::{MsgId, Received, Restart, RestartPhase, mutant};
 
 impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
@@ -19,7 +19,7 @@ impl<P: Policy> Core<P> {
 
     /// A peer has died and will be started again: what is under way to it and from it waits for that
     /// (*whole-message*).
-    pub(crate) fn suspend(&mut self, rank: Rank) {
+    pub(crate) fn peer_suspended(&mut self, rank: Rank) {
         let Some(log) = self.policy.log_mut() else { return };
         tracing::debug!(rank, "died; waiting for its next incarnation");
         log.links[rank as usize].away = true;
@@ -27,19 +27,19 @@ impl<P: Policy> Core<P> {
         log.forget_what_it_has(rank);
         let peer = &mut self.peers[rank as usize];
         // Its program is not over any more, if it was.
-        peer.is_silent &= mutant!(SilenceKept);
+        peer.is_finished &= mutant!(SilenceKept);
         if !mutant!(BacklogKept) {
             peer.drop_backlog();
         }
         peer.force_rendezvous(false);
         peer.throttled &= mutant!(ThrottleKept);
         peer.timed = None;
-        let mut lacking: Vec<(Name, Landing)> = Vec::new();
-        if let Some(inflow) = peer.inflow.take()
-            && !matches!(inflow.landing, Landing::Nowhere)
+        let mut lacking: Vec<(MsgId, Destination)> = Vec::new();
+        if let Some(partial) = peer.partial.take()
+            && !matches!(partial.destination, Destination::Nowhere)
             && !mutant!(InflowForgotten)
         {
-            lacking.push((Self::inflow_name(rank, &inflow), inflow.landing));
+            lacking.push((Self::inflow_name(rank, &partial), partial.destination));
         }
         let mut detached = Vec::new();
         let under_way: Vec<u32> = self.requests.under_way().map(|(index, _)| index).collect();
@@ -55,7 +55,7 @@ impl<P: Policy> Core<P> {
                         extra.source = None;
                     }
                     if let Some(name) = slot.record.name(rank) {
-                        lacking.push((name, Landing::Request(index)));
+                        lacking.push((name, Destination::Request(index)));
                     }
                 }
                 Stage::Announced | Stage::Streaming => {
@@ -75,9 +75,9 @@ impl<P: Policy> Core<P> {
         if mutant!(PartialForgotten) {
             lacking.clear();
         }
-        for (name, landing) in lacking {
+        for (name, destination) in lacking {
             log.inbound.began(name);
-            log.partial.insert(name, landing);
+            log.partial.insert(name, destination);
         }
         self.drop_actions_of(rank);
         for index in detached {
@@ -87,14 +87,14 @@ impl<P: Policy> Core<P> {
     }
 
     /// Forgets what a dead peer calls its sends. Returns the messages that it had announced, and which wait for a receive.
-    fn forget_names(&mut self, rank: Rank) -> Vec<(Name, Landing)> {
+    fn forget_names(&mut self, rank: Rank) -> Vec<(MsgId, Destination)> {
         let mut lacking = Vec::new();
         let mut synchronous = Vec::new();
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
         for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
             match found {
                 Unexpected::Announced(_) if !mutant!(AnnouncementOfDeadKept) => {
-                    lacking.push((name(envelope), Landing::Waiting(id)));
+                    lacking.push((name(envelope), Destination::Waiting(id)));
                 }
                 Unexpected::Stored { sync: Some(_), .. } if !mutant!(StaleNamesKept) => {
                     synchronous.push(id);
@@ -114,24 +114,24 @@ impl<P: Policy> Core<P> {
     /// Drops what the same poll has left to do for, or on the word of, an incarnation that has died
     /// (*old-incarnations-die*).
     fn drop_actions_of(&mut self, rank: Rank) {
-        let of_the_dead = |action: &Action| match action {
-            Action::Answer { to, .. } => *to == rank && !mutant!(StaleAnswersKept),
-            Action::Told { from, .. } => *from == rank && !mutant!(OldIncarnationBelieved),
-            Action::Back { rank: peer } => *peer == rank,
+        let of_the_dead = |action: &Deferred| match action {
+            Deferred::Answer { to, .. } => *to == rank && !mutant!(StaleAnswersKept),
+            Deferred::PeerState { from, .. } => *from == rank && !mutant!(OldIncarnationBelieved),
+            Deferred::Connected { rank: peer } => *peer == rank,
             _ => false,
         };
-        self.actions.retain(|action| !of_the_dead(action));
-        self.put_off.retain(|action| !of_the_dead(action));
+        self.deferred.retain(|action| !of_the_dead(action));
+        self.retry_deferred.retain(|action| !of_the_dead(action));
     }
 
     /// A peer that had died is there again.
-    pub(crate) fn returned(&mut self, rank: Rank, incarnation: u32) {
+    pub(crate) fn peer_restarted(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
             log.inbound.met(rank, incarnation);
             let link = &mut log.links[rank as usize];
             link.away = false;
             log.forget_what_it_has(rank);
-            self.actions.push_back(Action::Back { rank });
+            self.deferred.push_back(Deferred::Connected { rank });
         }
     }
 }
@@ -144,39 +144,39 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let Some(log) = self.core.policy.log_mut() else { return };
             if rank != log.me {
                 log.inbound.met(rank, incarnation);
-                self.greet(rank);
+                self.peer_connected(rank);
             }
         }
     }
 
     /// There is a connection with a peer that one of us was started again for.
-    pub(crate) fn greet(&mut self, rank: Rank) {
+    pub(crate) fn peer_connected(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
         // A peer that has started again speaks first, and so do we if we have.
         if !log.is_fellow(rank) && log.links[rank as usize].is_first {
-            self.tell(rank, Turn::First);
+            self.tell(rank, RestartPhase::First);
         }
     }
 
-    fn tell(&mut self, rank: Rank, turn: Turn) {
+    fn tell(&mut self, rank: Rank, phase: RestartPhase) {
         let Some(log) = self.core.policy.log_mut() else { return };
         let channels = log.inbound.expected.channels(rank).collect();
         let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingNotTold));
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
-        let restart = Restart { turn, incarnation: log.incarnation, received };
+        let restart = Restart { phase, incarnation: log.incarnation, received };
         self.post_frame(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
     }
 
     /// A peer says what it has of us, or what its checkpoint has.
-    pub(crate) fn told(&mut self, rank: Rank, restart: Restart) {
-        if restart.turn == Turn::Committed {
+    pub(crate) fn peer_state_received(&mut self, rank: Rank, restart: Restart) {
+        if restart.phase == RestartPhase::Committed {
             self.core.received_for_good(rank, &restart.received);
             return self.collect(rank, restart.received);
         }
-        let answers = restart.turn == Turn::First;
+        let answers = restart.phase == RestartPhase::First;
         if answers {
-            self.tell(rank, Turn::Second);
+            self.tell(rank, RestartPhase::Second);
         }
         let Some(log) = self.core.policy.log_mut() else { return };
         // Where both have started again, its RESTART1 has said it all already.
@@ -245,7 +245,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// the gate may hold that back for longer than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
         let log = self.core.policy.log();
-        self.peers_with_backlog.is_empty()
-            && log.is_none_or(|log| self.core.everybody_is_silent(log.me))
+        self.peers_with_backlog.is_empty() && log.is_none_or(|log| self.core.all_finished(log.me))
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a receive while it is under way: its number, and the message it has got.
 
 use crate::Rank;
-use taffrail_logging::Name;
+use taffrail_logging::MsgId;
 
 /// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
 /// message is delivered.
@@ -9,7 +9,7 @@ use taffrail_logging::Name;
 pub(crate) struct RecvRecord {
     /// The number of the receive, if it was [`POSTED`].
     pub(crate) post: u32,
-    /// Of its message, if it is [`NAMED`]: the number in the channel, and the context.
+    /// Of its message, if it is [`KEYED`]: the number in the channel, and the context.
     seq: u32,
     context: u16,
     /// What of the following is so.
@@ -21,7 +21,7 @@ pub(crate) const BY_CHANCE: u8 = 1;
 /// What it got is an event already.
 pub(crate) const LOGGED: u8 = 2;
 /// Its message is known.
-const NAMED: u8 = 4;
+const KEYED: u8 = 4;
 /// By the replay, it was cancelled.
 pub(crate) const CANCELLED: u8 = 8;
 /// It was posted, and is no send, and no receive of a claimed message.
@@ -31,9 +31,9 @@ pub(crate) const MULTI: u8 = 32;
 
 impl RecvRecord {
     /// The message that it has got from this rank, or is to get.
-    pub(crate) fn name(&self, source: Rank) -> Option<Name> {
+    pub(crate) fn name(&self, source: Rank) -> Option<MsgId> {
         let RecvRecord { seq, context, .. } = *self;
-        self.has(NAMED).then_some(Name { source, context, seq })
+        self.has(KEYED).then_some(MsgId { source, context, seq })
     }
 
     /// It gets this message.
@@ -41,12 +41,12 @@ impl RecvRecord {
     pub(crate) fn set_name(&mut self, context: u16, seq: u32) {
         self.seq = seq;
         self.context = context;
-        self.flags |= NAMED;
+        self.flags |= KEYED;
     }
 
     /// Of a part of a multi-receive: the message that the whole has just got.
     pub(crate) fn of_part(&self) -> RecvRecord {
-        RecvRecord { flags: self.flags & NAMED, ..*self }
+        RecvRecord { flags: self.flags & KEYED, ..*self }
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {

@@ -45,7 +45,7 @@ impl LoggedSend {
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
     pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
-        self.precede(rank);
+        self.send_determinants(rank);
         self.core.ask_again(rank, &mut has);
         let Some(log) = self.core.policy.log_mut() else { return };
         let ticket =

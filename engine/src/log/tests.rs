@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::{Engine, Sizes};
 use taffrail_fabric::loopback::mesh;
 use taffrail_fabric::{Payload, SendMemory};
-use taffrail_logging::{Entry, Restart, Turn};
+use taffrail_logging::{Entry, Restart, RestartPhase};
 
 /// A host that stores events without delay.
 fn parts() -> LogParts<Vectors> {
@@ -82,11 +82,12 @@ fn what_the_process_before_has_logged_is_taken_over() {
     let mut next = open(parts(), memory.segment_len());
     next.take_over(&mut memory, 2, &table, &left, (INLINE, PIECE)).unwrap();
     let table = next.table(2);
-    let mut taken =
-        pages::messages(&table, |at, into| next.payload_log.read(&memory, at, into).map(|()| true))
-            .unwrap()
-            .unwrap()
-            .into_iter();
+    let mut taken = log_index::messages(&table, |at, into| {
+        next.payload_log.read(&memory, at, into).map(|()| true)
+    })
+    .unwrap()
+    .unwrap()
+    .into_iter();
     for (entry, bytes) in &messages {
         let taken = taken.next().unwrap();
         assert_eq!((taken.context, taken.seq), (entry.context, entry.seq));
@@ -164,17 +165,18 @@ fn leave_after_a_second_death() -> bool {
     };
     let mut engine = Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now));
     let report = |engine: &mut Engine<_, Logging<Vectors>>, incarnation| {
-        let restart = Restart { turn: Turn::First, incarnation, received: Received::default() };
-        engine.core.returned(2, incarnation);
+        let restart =
+            Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
+        engine.core.peer_restarted(2, incarnation);
         engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
     };
-    engine.core.suspend(2);
+    engine.core.peer_suspended(2);
     report(&mut engine, 1);
-    engine.core.suspend(2);
-    engine.act();
+    engine.core.peer_suspended(2);
+    engine.run_deferred();
     let leave = engine.log().outbound.is_ready(2);
     report(&mut engine, 2);
-    engine.act();
+    engine.run_deferred();
     assert!(engine.log().outbound.is_ready(2));
     leave
 }

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
-use taffrail_logging::Clocked;
+use taffrail_logging::LoggedEvent;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked, create_memory, left,
@@ -293,7 +293,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`KeeperError`]; if the logger was killed, start it again, then ask again.
-    pub fn fetch(&mut self, rank: u32) -> Result<Vec<Clocked>, KeeperError> {
+    pub fn fetch(&mut self, rank: u32) -> Result<Vec<LoggedEvent>, KeeperError> {
         let file = File::from(self.download(rank)?.file);
         let len = file.metadata().map_err(KeeperError::Read)?.len() as usize;
         let mut bytes = vec![0; len];

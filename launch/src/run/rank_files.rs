@@ -6,7 +6,7 @@ use super::{Args, Failure, in_words, say};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use taffrail_logging::store::{Owner, Spill, Summary, Vault, empty_memory};
+use taffrail_logging::store::{CheckpointFiles, Owner, Spill, Summary, empty_memory};
 
 /// Of one rank, which is a set by itself.
 pub struct RankFiles {
@@ -88,7 +88,8 @@ impl RankFiles {
     pub fn begin_again(&mut self) -> Result<Option<Summary>, Failure> {
         let last =
             self.vault.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(|file| {
-                let vault = Vault::open(file, self.owner).and_then(|vault| vault.summary());
+                let vault =
+                    CheckpointFiles::open(file, self.owner).and_then(|vault| vault.summary());
                 vault.map_err(|e| Failure::new(e.to_string()))
             })?;
         let next = Log::new(self.own.incarnation + 1, &self.spill)?;
@@ -123,7 +124,8 @@ mod tests {
     }
 
     fn take(files: &RankFiles, clock: u64) {
-        let mut vault = Vault::open(files.vault.try_clone().unwrap(), files.owner).unwrap();
+        let mut vault =
+            CheckpointFiles::open(files.vault.try_clone().unwrap(), files.owner).unwrap();
         let state = [IoSlice::new(b"state")];
         vault.commit(files.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
     }

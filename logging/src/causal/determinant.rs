@@ -2,7 +2,7 @@
 //! believed.
 
 use crate::event::RECORD;
-use crate::{Clocked, Event, Rank, RecordError};
+use crate::{Event, LoggedEvent, Rank, RecordError};
 
 /// Bytes of a determinant in a message.
 pub const DETERMINANT: usize = 8 + RECORD;
@@ -22,7 +22,7 @@ pub struct Determinant {
 
 impl Determinant {
     /// Of an event of `rank`.
-    pub fn new(rank: Rank, event: &Clocked) -> Self {
+    pub fn new(rank: Rank, event: &LoggedEvent) -> Self {
         Determinant { rank, clock: event.clock, record: event.event.encode(rank, event.clock) }
     }
 

@@ -48,7 +48,7 @@ struct Model {
     ranks: Vec<Causal>,
     pasts: Vec<Past>,
     /// Of each rank, its events and their pasts.
-    events: Vec<Vec<(Clocked, Past)>>,
+    events: Vec<Vec<(LoggedEvent, Past)>>,
     lines: Vec<VecDeque<Frame>>,
     stable: Past,
     /// Bytes of a frame.
@@ -72,7 +72,7 @@ impl Model {
             Step::Event(rank) => {
                 let clock = self.events[rank].len() as u64 + 1;
                 let event = Event::Found { polls: clock as u32, index: rank as u32 };
-                let event = Clocked { clock, event };
+                let event = LoggedEvent { clock, event };
                 self.ranks[rank].wrote(&event);
                 self.pasts[rank][rank] = clock;
                 self.events[rank].push((event, self.pasts[rank]));
@@ -193,7 +193,7 @@ proptest! {
         victim.wrote(&nothing(1));
         for (rank, clock, open) in all {
             let event = Event::Nothing { polls: 1 };
-            let bytes = Determinant::new(rank, &Clocked { clock, event }).encode(open);
+            let bytes = Determinant::new(rank, &LoggedEvent { clock, event }).encode(open);
             let before = victim.open();
             let told = if adopted { victim.adopt(&bytes) } else { victim.received(1, &bytes) };
             if told.is_err() {
@@ -223,7 +223,7 @@ proptest! {
         // A bit of what a peer has sent: what it does not change must be harmless.
         let mut peer = Causal::new(1, 3, ROOM);
         for clock in 1..=3 {
-            peer.wrote(&Clocked { clock, event: Event::Nothing { polls: 1 } });
+            peer.wrote(&LoggedEvent { clock, event: Event::Nothing { polls: 1 } });
         }
         let mut sent = peer.next_piggyback(0, 1000).expect("three determinants");
         let at = flip.index(sent.len());
@@ -235,8 +235,8 @@ proptest! {
     }
 }
 
-fn nothing(clock: u64) -> Clocked {
-    Clocked { clock, event: Event::Nothing { polls: clock as u32 } }
+fn nothing(clock: u64) -> LoggedEvent {
+    LoggedEvent { clock, event: Event::Nothing { polls: clock as u32 } }
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn survivors_that_contradict_each_other_are_found_out() {
         let mut survivor = Causal::new(1, 2, ROOM);
         let mut dead = Causal::new(0, 2, ROOM);
         dead.stable(0, 2);
-        dead.wrote(&Clocked { clock: 3, event: Event::Nothing { polls } });
+        dead.wrote(&LoggedEvent { clock: 3, event: Event::Nothing { polls } });
         let bytes = dead.next_piggyback(1, 100).expect("one event");
         assert_eq!(survivor.received(0, &bytes), Ok(()));
         survivor.all_held()

@@ -4,10 +4,10 @@ use crate::Event;
 
 /// What is said of an event in a byte: its polls and its flags where it is as expected, else
 /// [`RECORDED`].
-pub(super) type Says = u8;
+pub(super) type EventCode = u8;
 
 /// Of an event that is not as expected: it is told in full.
-pub(super) const RECORDED: Says = 255;
+pub(super) const RECORDED: EventCode = 255;
 
 /// More polls than these are not expected.
 const MOST_POLLS: u32 = 62;
@@ -42,7 +42,7 @@ impl Expected {
 
     /// What there is to say of an event as expected after so many polls, with these flags.
     #[inline(always)]
-    pub(super) fn says_of(polls: u32, flags: u8) -> Option<Says> {
+    pub(super) fn says_of(polls: u32, flags: u8) -> Option<EventCode> {
         (polls <= MOST_POLLS).then_some((polls << 2) as u8 | flags & 3)
     }
 
@@ -66,7 +66,7 @@ impl Expected {
 
     /// What there is to say of this event.
     #[inline(always)]
-    pub(super) fn says(&self, event: &Event) -> Says {
+    pub(super) fn says(&self, event: &Event) -> EventCode {
         let ([message, what], polls) = event.told();
         let differs = (message ^ self.message) | ((what ^ self.what) & !FLAGS);
         let says = Self::says_of(polls, (what >> FLAG) as u8);
@@ -75,13 +75,13 @@ impl Expected {
 
     /// The event of which this is said; `None`: there is none that would be expected.
     #[inline]
-    pub(super) fn event(&self, says: Says) -> Option<Event> {
+    pub(super) fn event(&self, says: EventCode) -> Option<Event> {
         let what = self.what & !FLAGS | u64::from(says & 3) << FLAG;
         Event::of_told([self.message, what], u32::from(says >> 2)).filter(|_| says != RECORDED)
     }
 
     /// The last of a run of events of which this is said.
-    pub(super) fn last(&self, run: &[Says]) -> Option<Event> {
+    pub(super) fn last(&self, run: &[EventCode]) -> Option<Event> {
         let (&says, before) = run.split_last()?;
         let first = self.event(says)?;
         self.later(&first, before.len() as u64).event(says)
@@ -91,7 +91,7 @@ impl Expected {
 /// Events in a row. The first is told in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    says: Vec<Says>,
+    says: Vec<EventCode>,
     /// Where in these the events are that are told in full.
     recorded: Vec<(usize, Event)>,
 }
@@ -120,7 +120,7 @@ impl Batch {
 
     /// Some more, each as expected after the one before it.
     #[inline]
-    pub(super) fn extend(&mut self, says: &[Says]) {
+    pub(super) fn extend(&mut self, says: &[EventCode]) {
         debug_assert!(!self.is_empty() && !says.contains(&RECORDED));
         self.says.extend_from_slice(says);
     }
@@ -138,7 +138,7 @@ impl Batch {
     }
 
     /// An event that is told in full, and what is said of those behind it up to the next, in their order.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (&Event, &[Says])> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (&Event, &[EventCode])> {
         let ends = self.recorded.iter().skip(1).map(|(at, _)| *at).chain([self.len()]);
         self.recorded.iter().zip(ends).map(|((at, event), end)| (event, &self.says[at + 1..end]))
     }
@@ -175,7 +175,7 @@ impl FromIterator<Event> for Batch {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Name;
+    use crate::MsgId;
     use proptest::prelude::*;
 
     /// The bits of a number that are expected to go on counting.
@@ -183,7 +183,7 @@ mod tests {
 
     fn event() -> impl Strategy<Value = Event> {
         let few = || prop_oneof![0..3u32, Just(u32::MAX)];
-        let name = (0..2u32, 0..2u16, few()).prop_map(|(source, context, seq)| Name {
+        let name = (0..2u32, 0..2u16, few()).prop_map(|(source, context, seq)| MsgId {
             source,
             context,
             seq,
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn the_next_of_a_kind_is_expected_whatever_its_flags() {
-        let message = Name { source: 7, context: 3, seq: u32::MAX };
-        let next = Name { seq: 0, ..message };
+        let message = MsgId { source: 7, context: 3, seq: u32::MAX };
+        let next = MsgId { seq: 0, ..message };
         let pairs = [
             (
                 Event::Matched { polls: 9, post: 5, message },

@@ -8,7 +8,7 @@ mod scan;
 
 use super::packed::BlockError;
 use crate::event::{RECORD, RecordError};
-use crate::{Clocked, Event, Rank};
+use crate::{Event, LoggedEvent, Rank};
 use rustix::io::Errno;
 use scan::Scan;
 pub(super) use scan::check_header;
@@ -165,7 +165,7 @@ pub(super) fn header(magic: u64, version: u32, owner: Owner) -> [u8; FILE_HEADER
 ///
 /// # Errors
 /// [`FileError`], naming the field or the record: whatever is not exactly what was written.
-pub fn read_events(owner: Owner, name: &str, bytes: &[u8]) -> Result<Vec<Clocked>, FileError> {
+pub fn read_events(owner: Owner, name: &str, bytes: &[u8]) -> Result<Vec<LoggedEvent>, FileError> {
     let mut events = Vec::with_capacity(bytes.len() / RECORD);
     let scan = Scan {
         owner,

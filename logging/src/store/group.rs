@@ -3,10 +3,10 @@
 
 use super::cuts::CutFile;
 use super::disk::{CommitError, Write};
-use super::ledger::Ledger;
 use super::logger::Report;
-use super::moment::{Moment, moment};
+use super::rank_store::RankStore;
 use super::ring::RingError;
+use super::snapshot::{Snapshot, moment};
 use crate::{Cut, Rank, Set};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const LAST_RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Group {
     set: Set,
-    ledgers: Vec<Ledger>,
+    ledgers: Vec<RankStore>,
     /// Where cuts are made valid. A set of one rank needs none, nor does memory, which has no torn ends.
     cuts: Option<CutFile>,
     /// The cut whose records are being written, with the bytes that make it valid and their place.
@@ -47,21 +47,21 @@ impl Group {
     }
 
     /// The members that are served.
-    pub fn ledgers(&self) -> &[Ledger] {
+    pub fn ledgers(&self) -> &[RankStore] {
         &self.ledgers
     }
 
     /// One more member. With the last one comes the cut file, unless there was one.
-    pub fn add(&mut self, ledger: Ledger, cuts: Option<CutFile>) {
+    pub fn add(&mut self, ledger: RankStore, cuts: Option<CutFile>) {
         self.ledgers.push(ledger);
         // In the order of the members in a cut.
-        self.ledgers.sort_unstable_by_key(Ledger::rank);
+        self.ledgers.sort_unstable_by_key(RankStore::rank);
         self.cuts = self.cuts.take().or(cuts);
     }
 
     /// All ranks, when there are as many with one more.
     pub fn complete(&self, with: Rank) -> Option<Vec<Rank>> {
-        let ranks = self.ledgers.iter().map(Ledger::rank).chain([with]);
+        let ranks = self.ledgers.iter().map(RankStore::rank).chain([with]);
         (self.ledgers.len() + 1 == self.set.members as usize).then(|| ranks.collect())
     }
 
@@ -79,22 +79,22 @@ impl Group {
     }
 
     fn cut(&mut self) -> Result<bool, RingError> {
-        let rings = self.ledgers.iter().map(Ledger::ring);
-        let clocks = match moment(rings, self.ledgers.iter().map(Ledger::seen))? {
-            Moment::Old => return Ok(false),
-            Moment::Moving => return Ok(true),
-            Moment::Still(clocks) => clocks,
+        let rings = self.ledgers.iter().map(RankStore::ring);
+        let clocks = match moment(rings, self.ledgers.iter().map(RankStore::seen))? {
+            Snapshot::Old => return Ok(false),
+            Snapshot::Moving => return Ok(true),
+            Snapshot::Still(clocks) => clocks,
         };
         let mut ledgers = self.ledgers.iter_mut().zip(&clocks);
         let read = ledgers.try_for_each(|(ledger, &clock)| ledger.read(clock));
         if read.is_err() && self.set.members > 1 {
             // Without what is damaged it is no cut.
-            self.ledgers.iter_mut().for_each(Ledger::forget);
+            self.ledgers.iter_mut().for_each(RankStore::forget);
             return read.map(|()| true);
         }
-        self.ledgers.iter_mut().for_each(Ledger::release);
+        self.ledgers.iter_mut().for_each(RankStore::release);
         if let Some(cuts) = &self.cuts {
-            let ranks = self.ledgers.iter().map(Ledger::rank);
+            let ranks = self.ledgers.iter().map(RankStore::rank);
             self.next = Some(cuts.next(ranks.zip(clocks).collect()));
         }
         read.map(|()| true)
@@ -107,7 +107,7 @@ impl Group {
 
     /// The records to be written.
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
-        self.ledgers.iter().filter_map(Ledger::write)
+        self.ledgers.iter().filter_map(RankStore::write)
     }
 
     /// What came of writing them. Returns whether there is a [`seal`](Self::seal) to be written.
@@ -154,7 +154,7 @@ impl Group {
 
     /// All that was written is stable.
     fn keep(&mut self) -> Option<Report> {
-        self.ledgers.iter_mut().for_each(Ledger::keep);
+        self.ledgers.iter_mut().for_each(RankStore::keep);
         let rank = self.ledgers[0].rank();
         self.retry.take().map(|_| Report::Resumed { rank })
     }

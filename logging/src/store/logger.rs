@@ -4,9 +4,9 @@ use super::cuts::{CutFile, CutFileError, cut_file_name};
 use super::disk::{CommitError, Disk, Write};
 use super::file::{End, EventFile, FileError, Owner};
 use super::group::Group;
-use super::ledger::{CopyError, Ledger, LedgerError, Store};
 use super::memory::Memory;
 use super::packed::PackedFile;
+use super::rank_store::{CopyError, LedgerError, RankStore, Store};
 use super::ring::{Durability, RingError, RingReader};
 use crate::{Rank, Set};
 use std::fs::File;
@@ -79,7 +79,7 @@ pub enum ServeError {
     },
     /// Its ring and its file contradict each other.
     #[error(transparent)]
-    Ledger(#[from] LedgerError),
+    RankStore(#[from] LedgerError),
     /// Its file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -128,7 +128,7 @@ impl Logger {
             let (file, cut) = EventFile::open(store, name, owner, End::Torn)?;
             (Store::Plain(file), cut)
         };
-        let ledger = Ledger::new(ring, store)?;
+        let ledger = RankStore::new(ring, store)?;
         let kept = ledger.kept();
         let place = place.unwrap_or_else(|| {
             self.groups.push(Group::new(set, None));
@@ -165,7 +165,7 @@ impl Logger {
             let file = cut_file_name(folder, &set);
             return Err(CutFileError::Missing { file, rank, records }.into());
         }
-        let ledger = Ledger::new(ring, Store::Plain(file))?;
+        let ledger = RankStore::new(ring, Store::Plain(file))?;
         let kept = ledger.kept();
         let cuts = match group.complete(owner.rank) {
             Some(ranks) if set.members > 1 && group.cuts().is_none() => {
@@ -202,7 +202,7 @@ impl Logger {
             match group.look() {
                 Ok(busy) => {
                     turn.busy |= busy;
-                    let found = group.ledgers().iter().map(Ledger::percent).max();
+                    let found = group.ledgers().iter().map(RankStore::percent).max();
                     turn.percent = turn.percent.max(found.unwrap_or(0));
                 }
                 Err(error) => {
@@ -243,7 +243,7 @@ impl Logger {
         Some(self.ledger(rank)?.copy(into))
     }
 
-    fn ledger(&self, rank: Rank) -> Option<&Ledger> {
+    fn ledger(&self, rank: Rank) -> Option<&RankStore> {
         self.groups.iter().flat_map(Group::ledgers).find(|ledger| ledger.rank() == rank)
     }
 }

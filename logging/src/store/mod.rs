@@ -8,6 +8,8 @@
 
 mod batch;
 #[cfg(not(loom))]
+mod checkpoint_files;
+#[cfg(not(loom))]
 mod cuts;
 #[cfg(not(loom))]
 mod disk;
@@ -16,26 +18,26 @@ mod file;
 #[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
-mod ledger;
-#[cfg(not(loom))]
 mod logger;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(all(test, loom))]
 mod model;
-mod moment;
 #[cfg(not(loom))]
 mod packed;
 #[cfg(not(loom))]
-mod places;
+mod rank_store;
 mod ring;
+#[cfg(not(loom))]
+mod segment_map;
+mod snapshot;
 #[cfg(not(loom))]
 mod spill;
 mod sync;
-#[cfg(not(loom))]
-mod vault;
 
 pub use batch::Batch;
+#[cfg(not(loom))]
+pub use checkpoint_files::{CheckpointFiles, Committed, Summary, VaultError};
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
 #[cfg(not(loom))]
@@ -43,20 +45,18 @@ pub use disk::{CommitError, Disk};
 #[cfg(not(loom))]
 pub use file::{Behind, FILE_HEADER, FileError, Owner, file_header, read_events};
 #[cfg(not(loom))]
-pub use ledger::{CopyError, LedgerError};
-#[cfg(not(loom))]
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory, empty_memory};
 #[cfg(not(loom))]
 pub use packed::{BlockError, Unpacked, packed_header};
 #[cfg(not(loom))]
-pub use places::{Left, Place, Places};
+pub use rank_store::{CopyError, LedgerError};
 pub use ring::{
     Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
     left, told,
 };
 #[cfg(not(loom))]
-pub use spill::Spill;
+pub use segment_map::{Left, Place, SegmentMap};
 #[cfg(not(loom))]
-pub use vault::{Committed, Summary, Vault, VaultError};
+pub use spill::Spill;

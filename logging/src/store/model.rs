@@ -2,8 +2,8 @@
 //! loom watches.
 
 use super::batch::Batch;
-use super::moment::{Moment, moment};
 use super::ring::{Durability, RingReader, RingShape, RingWriter, Words};
+use super::snapshot::{Snapshot, moment};
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use loom::sync::Arc;
@@ -169,7 +169,8 @@ fn loom_event_cut_has_all_that_its_events_depend_on() {
             });
             let readers = rings.map(|ring| RingReader::attach(ring, SHAPE, 0).unwrap());
             let looked = order.map(|ring| &readers[ring]);
-            if let Moment::Still(clocks) = moment(looked.into_iter(), [0, 0].into_iter()).unwrap() {
+            if let Snapshot::Still(clocks) = moment(looked.into_iter(), [0, 0].into_iter()).unwrap()
+            {
                 let [of_sender, of_receiver] = order.map(|ring| clocks[ring]);
                 assert!(of_sender >= of_receiver, "{clocks:?}");
             }

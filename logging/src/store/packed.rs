@@ -10,9 +10,9 @@ mod copy;
 mod file;
 mod unpacked;
 
-use super::batch::{Batch, Expected, Says};
+use super::batch::{Batch, EventCode, Expected};
 use super::file::{FILE_HEADER, Owner, header};
-use crate::{Event, Name, Rank};
+use crate::{Event, MsgId, Rank};
 use rustc_hash::FxHashMap;
 
 pub(super) use copy::copy_packed;
@@ -98,7 +98,7 @@ impl Known {
                 put(into, zigzag(number.wrapping_sub(next)));
             }
         }
-        if let Some(Name { source, context, seq }) = message {
+        if let Some(MsgId { source, context, seq }) = message {
             if self.channel != Some((source, context)) {
                 first |= CHANNEL;
                 put(into, source);
@@ -123,7 +123,7 @@ impl Known {
         let (source, context) = (given(CHANNEL)?, given(CHANNEL)?);
         let seq = given(SEQ)?.map_or(0, unzigzag);
         let number = if matches!(kind, 1..=3) { self.number(kind).wrapping_add(number) } else { 0 };
-        let mut message = Name { source: 0, context: 0, seq: 0 };
+        let mut message = MsgId { source: 0, context: 0, seq: 0 };
         if matches!(kind, 1 | 4 | 5) {
             message = self.message(source, context, seq)?;
         }
@@ -138,7 +138,7 @@ impl Known {
         if let Some(number) = number {
             *self.number(kind) = number.wrapping_add(1);
         }
-        if let Some(Name { source, context, seq }) = message {
+        if let Some(MsgId { source, context, seq }) = message {
             if self.channel != Some((source, context)) {
                 self.turn_to(source, context);
             }
@@ -151,12 +151,12 @@ impl Known {
         if kind == 3 { &mut self.index } else { &mut self.post }
     }
 
-    fn message(&mut self, source: Option<u32>, context: Option<u32>, seq: u32) -> Option<Name> {
+    fn message(&mut self, source: Option<u32>, context: Option<u32>, seq: u32) -> Option<MsgId> {
         if let (Some(source), Some(context)) = (source, context) {
             self.turn_to(source, context.try_into().ok()?);
         }
         let (source, context) = self.channel?;
-        Some(Name { source, context, seq: self.seq.wrapping_add(seq) })
+        Some(MsgId { source, context, seq: self.seq.wrapping_add(seq) })
     }
 
     fn turn_to(&mut self, source: Rank, context: u16) {
@@ -186,7 +186,7 @@ impl Packer {
 
     /// Events that are each as expected after the one before.
     #[expect(clippy::expect_used, reason = "a run says \"as expected\" only of events that are")]
-    fn pack_run(&mut self, run: &[Says], into: &mut Vec<u8>) {
+    fn pack_run(&mut self, run: &[EventCode], into: &mut Vec<u8>) {
         if run.iter().fold(0, |all, says| all | says) < TOLD {
             into.extend_from_slice(run);
             self.last = self.expected().last(run).or(self.last);

@@ -31,7 +31,7 @@ pub use crate::event::Full;
 pub use error::RingError;
 pub use shape::{Durability, MOST_COPIES, RingShape};
 
-use super::batch::{Batch, Expected, RECORDED, Says};
+use super::batch::{Batch, EventCode, Expected, RECORDED};
 use super::sync::{AtomicU64, Ordering};
 use crate::Event;
 use crate::causal::Counters;
@@ -207,7 +207,7 @@ impl<W: Words> RingWriter<W> {
 
     /// Stores the code of the event after all that are written, and returns the word that it is in.
     #[inline(always)]
-    fn store_code(&mut self, clock: u64, says: Says) -> u64 {
+    fn store_code(&mut self, clock: u64, says: EventCode) -> u64 {
         let place = (clock - 1) % PER_WORD;
         if place == 0 {
             // Else whatever is sent next would wait behind these stores for a line that was last used a
@@ -496,7 +496,7 @@ impl<W: Words> RingReader<W> {
     }
 
     /// What the code of an event says, which is in this word.
-    fn says(&self, clock: u64, codes: u64) -> Result<Says, RingError> {
+    fn says(&self, clock: u64, codes: u64) -> Result<EventCode, RingError> {
         decode(self.begin(clock), of(clock, codes)).ok_or_else(|| self.damaged(clock, codes))
     }
 

@@ -12,13 +12,13 @@ use taffrail_engine::log::host::{
 use taffrail_logging::causal::Counters;
 
 use taffrail_logging::event::Full;
-use taffrail_logging::{Clocked, Event, Rank};
+use taffrail_logging::{Event, LoggedEvent, Rank};
 
 /// What the processes of a job share: the event logger, and the rings that it reads.
 pub(super) struct Outside {
     pub(super) logger: Logger,
     /// What each rank has written, for as long as its ring is there.
-    pub(super) rings: Vec<Vec<Clocked>>,
+    pub(super) rings: Vec<Vec<LoggedEvent>>,
     /// What an event sink has found out.
     pub(super) violation: Option<String>,
 }
@@ -65,7 +65,7 @@ impl EventSink for SimEvents {
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let mut outside = self.outside.borrow_mut();
         let clock = outside.written(self.me) + 1;
-        let event = Clocked { clock, event: *event };
+        let event = LoggedEvent { clock, event: *event };
         outside.rings[self.me as usize].push(event);
         if let Err(text) = outside.logger.write(self.me, event) {
             outside.violation.get_or_insert(text);
@@ -124,12 +124,12 @@ impl FellowEvents for Fellow {
 
 /// The events of earlier incarnations.
 #[derive(Clone)]
-pub(super) struct Replayed(pub(super) VecDeque<Clocked>);
+pub(super) struct Replayed(pub(super) VecDeque<LoggedEvent>);
 
 impl Iterator for Replayed {
-    type Item = Clocked;
+    type Item = LoggedEvent;
 
-    fn next(&mut self) -> Option<Clocked> {
+    fn next(&mut self) -> Option<LoggedEvent> {
         self.0.pop_front()
     }
 }

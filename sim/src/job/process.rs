@@ -11,7 +11,7 @@ use taffrail_engine::call::{Call, Operation, Outcome as Found};
 use taffrail_engine::log::Logging;
 use taffrail_engine::policy::calls::Decision;
 use taffrail_engine::{Data, Dest, Engine, Error, Pattern, Rank, Request, Status};
-use taffrail_logging::Name;
+use taffrail_logging::MsgId;
 use taffrail_matching::{Envelope, Posting};
 
 /// The engine of a simulated process.
@@ -90,8 +90,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
     }
 
     /// Makes progress, and gives back the memory of sends that have ended.
-    pub(super) fn turn(&mut self, looks: bool) -> Result<usize, Error> {
-        let mut events = self.engine.turn();
+    pub(super) fn progress(&mut self, looks: bool) -> Result<usize, Error> {
+        let mut events = self.engine.progress();
         if looks {
             events += self.engine.check();
             self.engine.end_of_any_source();
@@ -149,7 +149,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 Ok(match self.advance(Operation::Probe(&pattern(posting)))? {
                     None => None,
                     Some(Found::Seen(Envelope { source, context, seq, tag, .. })) => {
-                        Some(Outcome::Seen { name: Name { source, context, seq }, tag })
+                        Some(Outcome::Seen { name: MsgId { source, context, seq }, tag })
                     }
                     Some(_) => Some(Outcome::Nothing),
                 })
@@ -251,7 +251,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
         let receive = &mut self.receives[req];
         receive.request = None;
         let (words, (context, seq)) = decode(&receive.bytes[..status.len]);
-        Message { name: Name { source: status.source, context, seq }, tag: status.tag, words }
+        Message { name: MsgId { source: status.source, context, seq }, tag: status.tag, words }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Job, failed};
 use crate::fabric::Step as NetStep;
 use crate::oracle::{Checked, violation};
-use taffrail_logging::{Clocked, Rank};
+use taffrail_logging::{LoggedEvent, Rank};
 
 /// Something that can be done next.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub(super) enum Step {
     /// A process takes its program's call as far as it gets.
     Run(Rank),
     /// A process makes progress; it also looks after its peers.
-    Turn(Rank, bool),
+    RestartPhase(Rank, bool),
     /// Something happens in the network.
     Net(NetStep),
     /// A rank starts again, and connects; it goes on when it is connected with all.
@@ -40,7 +40,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                     }
                 }
 
-                8..20 if process.is_some() => return Step::Turn(rank, looks),
+                8..20 if process.is_some() => return Step::RestartPhase(rank, looks),
                 20..29 => {
                     let calm = |step: &NetStep| step.is_calm();
                     let possible: Vec<NetStep> =
@@ -58,7 +58,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
         }
         let alive = ranks.clone().find(|&rank| self.ranks[rank as usize].is_some());
-        Step::Turn(alive.unwrap_or(0), true)
+        Step::RestartPhase(alive.unwrap_or(0), true)
     }
 
     /// Whether a rank has links with all others.
@@ -119,9 +119,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 self.net.say(|| format!("       {call} -> {outcome:x?}"));
                 self.check()
             }
-            Step::Turn(rank, looks) => {
+            Step::RestartPhase(rank, looks) => {
                 if let Some(process) = &mut self.ranks[rank as usize] {
-                    process.turn(looks).or_else(|error| failed(rank, &error))?;
+                    process.progress(looks).or_else(|error| failed(rank, &error))?;
                 }
                 self.check()
             }
@@ -131,12 +131,12 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
             Step::Start(rank) => {
                 let events = self.outside.borrow().logger.download(rank);
-                let events = events.into_iter().map(|(clock, event)| Clocked { clock, event });
+                let events = events.into_iter().map(|(clock, event)| LoggedEvent { clock, event });
                 self.incarnations[rank as usize] += 1;
                 self.restarts += 1;
                 self.net.step(NetStep::Restart(rank as usize));
                 let fabric = self.net.open(rank as usize);
-                let events: Vec<Clocked> = events.collect();
+                let events: Vec<LoggedEvent> = events.collect();
                 self.outside.borrow_mut().rings[rank as usize] = events.clone();
                 self.opening[rank as usize] = Some((fabric, events));
                 Ok(())

@@ -3,13 +3,13 @@
 use super::{Checked, Oracle, violation};
 use crate::logger::Logger;
 use crate::wiring::{SyncAnswer, Wiring};
-use taffrail_logging::{Name, Rank};
+use taffrail_logging::{MsgId, Rank};
 
 impl Oracle {
     /// A rank, in this incarnation, has matched a synchronous message of another one, and is about to say so. If it has
     /// said so before, what it has done since does not matter.
     pub fn answers(&mut self, (rank, incarnation): (Rank, u32), to: Rank, answer: &SyncAnswer) {
-        let message = Name { source: to, context: answer.context, seq: answer.seq };
+        let message = MsgId { source: to, context: answer.context, seq: answer.seq };
         let new = (incarnation, self.ranks[rank as usize].past);
         let known = self.answers.entry((rank, message, answer.send)).or_insert(new);
         if known.0 != incarnation {
@@ -28,7 +28,7 @@ impl Oracle {
         answer: &SyncAnswer,
         logger: &Logger,
     ) -> Checked {
-        let message = Name { source: to, context: answer.context, seq: answer.seq };
+        let message = MsgId { source: to, context: answer.context, seq: answer.seq };
         let Some((_, past)) = self.answers.get(&(rank, message, answer.send)).copied() else {
             return violation(
                 "acknowledged-is-matched",
@@ -51,7 +51,7 @@ impl Oracle {
         wiring: &Wiring,
         logger: &Logger,
     ) -> Checked {
-        let message = Name { source: to, context: answer.context, seq: answer.seq };
+        let message = MsgId { source: to, context: answer.context, seq: answer.seq };
         let Some((_, past)) = self.answers.get(&(from, message, answer.send)).copied() else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl Oracle {
     }
 
     /// A synchronous send is over.
-    pub(super) fn is_matched(&self, by: Rank, message: Name) -> Checked {
+    pub(super) fn is_matched(&self, by: Rank, message: MsgId) -> Checked {
         let mut answers =
             self.answers.range((by, message, (0, 0))..=(by, message, (u16::MAX, u16::MAX)));
         if answers.next().is_some() || self.covers(by, message) {

@@ -2,7 +2,7 @@
 
 use super::{CONTEXTS, Oracle, Past, Sent};
 use std::collections::BTreeSet;
-use taffrail_logging::{Name, Rank};
+use taffrail_logging::{MsgId, Rank};
 use taffrail_matching::Posting;
 
 /// What is known of a rank as of its checkpoint.
@@ -10,7 +10,7 @@ pub(super) struct Kept {
     past: Past,
     /// Calls of its program.
     calls: usize,
-    received: BTreeSet<Name>,
+    received: BTreeSet<MsgId>,
     postings: Vec<Posting>,
     /// What it has sent in each channel: to a rank, in a context.
     sent: Vec<(Rank, u16, Vec<Sent>)>,
@@ -45,7 +45,7 @@ impl Oracle {
     }
 
     /// Whether a committed checkpoint of a rank covers a message: it has received it.
-    pub(super) fn covers(&self, rank: Rank, message: Name) -> bool {
+    pub(super) fn covers(&self, rank: Rank, message: MsgId) -> bool {
         let committed = &self.ranks[rank as usize].committed;
         committed.as_ref().is_some_and(|kept| kept.received.contains(&message))
     }

@@ -3,11 +3,11 @@
 use super::{Frame, Piece, Stored, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::Req;
-use taffrail_logging::{Admit, Meeting, Name, Rank, Received, Restart, Turn};
+use taffrail_logging::{Admit, Meeting, MsgId, Rank, Received, Restart, RestartPhase};
 use taffrail_matching::{Arrival, Data, Envelope};
 
-pub(super) fn name(envelope: &Envelope) -> Name {
-    Name { source: envelope.source, context: envelope.context, seq: envelope.seq }
+pub(super) fn name(envelope: &Envelope) -> MsgId {
+    MsgId { source: envelope.source, context: envelope.context, seq: envelope.seq }
 }
 
 impl Wiring {
@@ -28,7 +28,7 @@ impl Wiring {
         // the connection was lost.
         let line = &self.lines[peer as usize];
         if line.is_first || meeting == Meeting::Known {
-            self.tell_what_is_here(peer, Turn::First);
+            self.tell_what_is_here(peer, RestartPhase::First);
         }
         true
     }
@@ -72,12 +72,12 @@ impl Wiring {
 
     /// A peer says what it has of us.
     fn told(&mut self, peer: Rank, restart: Restart) {
-        if restart.turn == Turn::Committed {
+        if restart.phase == RestartPhase::Committed {
             return self.collect(peer, restart.received);
         }
-        let answers = restart.turn == Turn::First;
+        let answers = restart.phase == RestartPhase::First;
         if answers {
-            self.tell_what_is_here(peer, Turn::Second);
+            self.tell_what_is_here(peer, RestartPhase::Second);
         }
         // Where both have started again, its RESTART1 has said it all already.
         if answers || !self.outbound.is_ready(peer) {
@@ -85,7 +85,7 @@ impl Wiring {
         }
     }
 
-    fn tell_what_is_here(&mut self, peer: Rank, turn: Turn) {
+    fn tell_what_is_here(&mut self, peer: Rank, turn: RestartPhase) {
         let mut missing: Vec<_> =
             self.inbound.missing(peer).map(|name| (name.context, name.seq)).collect();
         if self.is(Broken::MissingNotTold) {
@@ -94,14 +94,14 @@ impl Wiring {
         self.tell(peer, turn, Received { channels: self.channels(peer), missing });
     }
 
-    pub(super) fn tell(&mut self, peer: Rank, turn: Turn, received: Received) {
-        let restart = Restart { turn, incarnation: self.who.incarnation, received };
+    pub(super) fn tell(&mut self, peer: Rank, turn: RestartPhase, received: Received) {
+        let restart = Restart { phase: turn, incarnation: self.who.incarnation, received };
         self.lines[peer as usize].tell(restart.encode());
     }
 
     fn piece(&mut self, peer: Rank, piece: &Piece) -> Result<(), Trouble> {
         let Piece { context, seq, .. } = *piece;
-        let name = Name { source: peer, context, seq };
+        let name = MsgId { source: peer, context, seq };
         if piece.index == 0 && !self.begins(name, piece)? {
             self.comes_again(name, piece.sync);
             return Ok(());
@@ -135,8 +135,8 @@ impl Wiring {
 
     /// The first piece of a message: judges it, and finds out who gets one that was not here before. Whether it
     /// is wanted.
-    fn begins(&mut self, name: Name, piece: &Piece) -> Result<bool, Trouble> {
-        let Name { source, context, seq } = name;
+    fn begins(&mut self, name: MsgId, piece: &Piece) -> Result<bool, Trouble> {
+        let MsgId { source, context, seq } = name;
         let pieces = piece.body.pieces;
         let len = u64::from(pieces);
         let envelope =

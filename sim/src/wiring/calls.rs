@@ -3,7 +3,7 @@
 use super::{Content, Request, State, Trouble, Wiring};
 use crate::broken::Broken;
 use crate::call::{Call, Message, Outcome, Req};
-use taffrail_logging::{Answer, Entry, Name, Rank, RecvOutcome, Sending};
+use taffrail_logging::{Answer, Entry, MsgId, Rank, RecvOutcome, Sending};
 use taffrail_matching::{Posted, Posting};
 
 impl Wiring {
@@ -100,7 +100,7 @@ impl Wiring {
     }
 
     /// A receive has got its message, in the order of the program and the channel, or by chance.
-    pub(super) fn matched(&mut self, req: Req, name: Name) {
+    pub(super) fn matched(&mut self, req: Req, name: MsgId) {
         self.requests[req].state = State::Has(name);
         if self.requests[req].by_chance && !self.is(Broken::MatchNotLogged) {
             self.log_match(req, name);
@@ -108,7 +108,7 @@ impl Wiring {
         self.answer_if_matched(name);
     }
 
-    fn log_match(&mut self, req: Req, name: Name) {
+    fn log_match(&mut self, req: Req, name: MsgId) {
         let Some(post) = self.requests[req].post else { return };
         self.requests[req].logged = true;
         let event = self.recorder.matched(post, name);
@@ -218,7 +218,7 @@ impl Wiring {
         Some(found.unwrap_or(Outcome::Nothing))
     }
 
-    fn claimed(&mut self, name: Name) -> Req {
+    fn claimed(&mut self, name: MsgId) -> Req {
         let state = State::Has(name);
         self.requests.push(Request { post: None, by_chance: false, logged: true, state });
         self.answer_if_matched(name);

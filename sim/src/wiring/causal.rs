@@ -5,7 +5,7 @@ use super::{Identity, Trouble, Wiring};
 use crate::broken::Broken;
 use std::fmt;
 use taffrail_logging::causal::DETERMINANT;
-use taffrail_logging::{Causal, Clocked, Event, Rank};
+use taffrail_logging::{Causal, Event, LoggedEvent, Rank};
 
 /// No rank has more events that are not stable.
 const MOST_OPEN: u64 = 1 << 20;
@@ -22,7 +22,7 @@ pub(super) fn open(
     let mut causal = Causal::new(who.me, who.ranks, MOST_OPEN);
     causal.stable(who.me, stable);
     for &(clock, event) in events.iter().filter(|(clock, _)| *clock > stable) {
-        causal.restore(&Clocked { clock, event });
+        causal.restore(&LoggedEvent { clock, event });
     }
     let only_own = who.broken == Some(Broken::OnlyOwnAdopted);
     for bytes in held {

@@ -8,7 +8,9 @@ use crate::broken::Broken;
 use crate::call::Outcome;
 use std::collections::BTreeSet;
 use std::fmt;
-use taffrail_logging::{Entry, Name, Position, Rank, Received, Recorder, Run, Side, Turn};
+use taffrail_logging::{
+    Entry, MsgId, PeerPosition, Position, Rank, Received, Recorder, RestartPhase, Run,
+};
 
 /// What outlives a rank, beside the state of its program.
 #[derive(Clone)]
@@ -68,7 +70,7 @@ impl Wiring {
                 return None;
             }
         }
-        let sides = (0..self.who.ranks).map(|peer| Side {
+        let sides = (0..self.who.ranks).map(|peer| PeerPosition {
             received: self.covered(peer),
             next: self.outbound.numbers(peer).to_vec(),
             log: Vec::new(),
@@ -112,7 +114,7 @@ impl Wiring {
         let position = checkpoint.position(self.who.ranks)?;
         for (peer, side) in (0..).zip(position.sides) {
             if !self.is_fellow(peer) && self.lines[peer as usize].connected {
-                self.tell(peer, Turn::Committed, side.received);
+                self.tell(peer, RestartPhase::Committed, side.received);
             }
         }
         Ok(())
@@ -150,7 +152,7 @@ impl Wiring {
                 self.inbound.expected.set(peer, context, seq);
             }
             for (context, seq) in side.received.missing {
-                self.inbound.lies_ahead(Name { source: peer, context, seq });
+                self.inbound.lies_ahead(MsgId { source: peer, context, seq });
             }
             self.outbound.go_on(peer, side.next);
             log.iter().for_each(|entry| self.outbound.keep(peer, *entry));

@@ -4,7 +4,7 @@
 use super::departure::Leaving;
 use super::{Content, State, Wiring};
 use crate::broken::Broken;
-use taffrail_logging::{Name, Rank, Received, Ticket};
+use taffrail_logging::{MsgId, Rank, Received, Ticket};
 
 /// Pieces of a synchronous message from which on the first piece announces it.
 const LONG: u8 = 3;
@@ -75,7 +75,7 @@ impl Wiring {
     }
 
     /// Answers to a synchronous message, if it is here, matched, and was not answered.
-    pub(super) fn answer_if_matched(&mut self, name: Name) {
+    pub(super) fn answer_if_matched(&mut self, name: MsgId) {
         let Some(stored) = self.stored.get_mut(&name) else { return };
         let Some(send) = stored.sync else { return };
         let has = |state: &State| matches!(state, State::Has(message) if *message == name);
@@ -87,7 +87,7 @@ impl Wiring {
     }
 
     /// A message that is here already came again.
-    pub(super) fn comes_again(&mut self, name: Name, sync: Option<SendName>) {
+    pub(super) fn comes_again(&mut self, name: MsgId, sync: Option<SendName>) {
         match (sync, self.stored.get_mut(&name)) {
             (None, _) => {}
             (Some(_), Some(stored)) => {
@@ -100,7 +100,7 @@ impl Wiring {
     }
 
     /// The sender resumes because of this, as it does because of a message (*every-frame-that-frees*).
-    fn answer(&mut self, Name { source: to, context, seq }: Name, send: SendName, clears: bool) {
+    fn answer(&mut self, MsgId { source: to, context, seq }: MsgId, send: SendName, clears: bool) {
         if !self.lines[to as usize].connected {
             return;
         }

@@ -11,7 +11,7 @@ use std::io::{Error, ErrorKind, IoSlice};
 use std::ptr::NonNull;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::event::Full;
-use taffrail_logging::{Clocked, Event};
+use taffrail_logging::{Event, LoggedEvent};
 
 /// The host of a test.
 #[derive(Debug)]
@@ -125,12 +125,12 @@ impl FellowEvents for FellowClocks {
 
 /// Events of earlier incarnations.
 #[derive(Clone, Debug, Default)]
-pub struct ReplayedVec(pub std::collections::VecDeque<Clocked>);
+pub struct ReplayedVec(pub std::collections::VecDeque<LoggedEvent>);
 
 impl Iterator for ReplayedVec {
-    type Item = Clocked;
+    type Item = LoggedEvent;
 
-    fn next(&mut self) -> Option<Clocked> {
+    fn next(&mut self) -> Option<LoggedEvent> {
         self.0.pop_front()
     }
 }

@@ -127,7 +127,7 @@ proptest! {
         payload_log.release_empty(&mut memory);
         prop_assert_eq!(payload_log.live, 0);
         let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
-        prop_assert!(left <= 1 + payload_log.cold.under_way(), "the last, and what is being written");
+        prop_assert!(left <= 1 + payload_log.spilled.under_way(), "the last, and what is being written");
     }
 }
 
@@ -205,14 +205,14 @@ fn messages_of_many_times_the_memory_are_logged_and_read() {
         all.push((keep_long(&mut payload_log, &mut memory, &bytes).unwrap(), bytes));
         all.push((keep(&mut payload_log, &mut memory, &[k as u8; 99]), vec![k as u8; 99]));
         assert!(
-            payload_log.in_memory() + payload_log.cold.under_way() <= payload_log.most,
+            payload_log.in_memory() + payload_log.spilled.under_way() <= payload_log.most,
             "message {k}"
         );
     }
     for _ in 0..2 {
         for (kept, bytes) in &all {
             assert!(read(&mut payload_log, &mut memory, kept) == *bytes, "{} bytes", bytes.len());
-            assert!(payload_log.in_memory() + payload_log.cold.under_way() <= payload_log.most);
+            assert!(payload_log.in_memory() + payload_log.spilled.under_way() <= payload_log.most);
         }
     }
     for (kept, _) in &all {
@@ -228,7 +228,7 @@ fn messages_of_many_times_the_memory_are_logged_and_read() {
 fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
     let mut memory = mesh(1).remove(0);
     let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, SpillMap::default());
-    payload_log.cold.spill.refuses = true;
+    payload_log.spilled.spill.refuses = true;
     let kept = keep(&mut payload_log, &mut memory, &[7; 1000]);
     let live = payload_log.segments.iter().map(|held| held.live).sum::<u32>() + payload_log.live;
     let error = keep_long(&mut payload_log, &mut memory, &bytes(1, 40 * SIZE)).unwrap_err();
@@ -243,14 +243,14 @@ fn a_long_message_that_a_full_disk_does_not_take_leaves_what_was_logged() {
 
 /// Bytes of the log in memory, as the store has noted it.
 fn noted(payload_log: &PayloadLog<SpillMap>) -> usize {
-    payload_log.cold.spill.in_memory.borrow().len()
+    payload_log.spilled.spill.in_memory.borrow().len()
 }
 
 #[test]
 fn a_write_that_fails_leaves_its_segment_in_memory() {
     let mut memory = mesh(1).remove(0);
     let mut payload_log = PayloadLog::new(SIZE, 8 * SIZE, SpillMap::default());
-    payload_log.cold.spill.fails_each = 3;
+    payload_log.spilled.spill.fails_each = 3;
     let (mut kept, mut refused) = (Vec::new(), 0);
     for k in 0..40 {
         let bytes = bytes(k, 15_000);
@@ -265,14 +265,14 @@ fn a_write_that_fails_leaves_its_segment_in_memory() {
         }
     }
     assert!(refused > 0 && kept.len() > 8, "{refused} refused, {} kept", kept.len());
-    payload_log.cold.spill.fails_each = 0;
+    payload_log.spilled.spill.fails_each = 0;
     for (kept, bytes) in &kept {
         assert!(read(&mut payload_log, &mut memory, kept) == *bytes);
     }
     // Every segment is where the next process of the rank would look for it.
     for (number, held) in (payload_log.first..).zip(&payload_log.segments) {
-        let is_spilled = payload_log.cold.spill.spilled.borrow().contains(&number);
-        let is_noted = payload_log.cold.spill.in_memory.borrow().values().any(|n| *n == number);
+        let is_spilled = payload_log.spilled.spill.spilled.borrow().contains(&number);
+        let is_noted = payload_log.spilled.spill.in_memory.borrow().values().any(|n| *n == number);
         assert_eq!((held.in_file, held.segment.is_some()), (is_spilled, is_noted), "{number}");
     }
     assert!(noted(&payload_log) <= 8, "{} segments in memory", noted(&payload_log));
@@ -284,7 +284,7 @@ fn a_segment_that_cannot_be_read_back_is_an_error_that_takes_no_memory() {
     let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, SpillMap::default());
     let all: Vec<LogEntry> =
         (0..30).map(|k| keep(&mut payload_log, &mut memory, &bytes(k, 15_000))).collect();
-    payload_log.cold.spill.is_unreadable = true;
+    payload_log.spilled.spill.is_unreadable = true;
     for _ in 0..10 {
         let error = payload_log.bring_back(&mut memory, all[0].at).unwrap_err();
         let said = "the log of sent messages: reading its file failed: unexpected end of file";
@@ -292,7 +292,7 @@ fn a_segment_that_cannot_be_read_back_is_an_error_that_takes_no_memory() {
         let error = payload_log.read(&memory, all[0].at, &mut [0; 8]).unwrap_err();
         assert!(error.to_string().starts_with(said), "{error}");
     }
-    payload_log.cold.spill.is_unreadable = false;
+    payload_log.spilled.spill.is_unreadable = false;
     for (k, kept) in all.iter().enumerate() {
         assert!(read(&mut payload_log, &mut memory, kept) == bytes(k, 15_000), "message {k}");
     }

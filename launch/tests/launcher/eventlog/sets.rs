@@ -2,13 +2,13 @@
 //! cut, in which no event depends on one that is not there.
 
 use super::*;
-use taffrail_logging::{Clocked, Name};
+use taffrail_logging::{LoggedEvent, MsgId};
 
 const MEMBERS: u32 = 3;
 
 /// A member writes events, each of which depends on all that it has seen of another one.
 fn seen(rank: u32, clock: u64, source: u32, seen: u64) -> Event {
-    let message = Name { source, context: 0, seq: seen as u32 };
+    let message = MsgId { source, context: 0, seq: seen as u32 };
     Event::Matched { polls: clock as u32, post: rank, message }
 }
 
@@ -64,7 +64,8 @@ fn promised(keeper: &Keeper) -> Vec<u64> {
 /// What all members have is as it was written, and none of it depends on what is not there. Returns
 /// how much it is.
 fn one_cut(keeper: &mut Keeper) -> Vec<u64> {
-    let events: Vec<Vec<Clocked>> = (0..MEMBERS).map(|rank| keeper.fetch(rank).unwrap()).collect();
+    let events: Vec<Vec<LoggedEvent>> =
+        (0..MEMBERS).map(|rank| keeper.fetch(rank).unwrap()).collect();
     for (rank, events) in (0..).zip(&events) {
         for (clock, got) in (1..).zip(events) {
             let Event::Matched { message, .. } = got.event else { panic!("{got:?}") };

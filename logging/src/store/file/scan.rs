@@ -2,7 +2,7 @@
 
 use super::{Behind, End, FILE_HEADER, FileError, Owner, PIECE, file_header, offset};
 use crate::event::{RECORD, RecordError};
-use crate::{Clocked, Event};
+use crate::{Event, LoggedEvent};
 use std::io::Result as IoResult;
 
 /// A way through a file.
@@ -19,7 +19,7 @@ pub(super) struct Scan<'a, R> {
 impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
     /// Tells of all records that are to be believed, and returns how many that are. What is behind
     /// them, if anything is, may be cut off.
-    pub fn events(&self, mut each: impl FnMut(Clocked)) -> Result<u64, FileError> {
+    pub fn events(&self, mut each: impl FnMut(LoggedEvent)) -> Result<u64, FileError> {
         check_header(self.name, self.len, &self.read, file_header(self.owner))?;
         let most = match self.end {
             End::Cut { clock, .. } => offset(clock),
@@ -33,7 +33,7 @@ impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
             let (records, rest) = piece[..len].as_chunks::<RECORD>();
             for record in records {
                 match Event::decode(self.owner.rank, record) {
-                    Ok((got, event)) if got == clock => each(Clocked { clock, event }),
+                    Ok((got, event)) if got == clock => each(LoggedEvent { clock, event }),
                     Ok((got, _)) => return Err(self.misplaced(clock, got)),
                     Err(what) => return self.torn(clock, what).map(|()| clock - 1),
                 }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::{Event, Name};
+use crate::{Event, MsgId};
 use std::io::{Read, Seek};
 
 const OWNER: Owner = Owner { rank: 5, job: 0x1234 };
 
 fn event(clock: u64) -> Event {
-    let message = Name { source: clock as u32, context: 1, seq: 2 };
+    let message = MsgId { source: clock as u32, context: 1, seq: 2 };
     Event::Matched { polls: 4, post: 3, message }
 }
 
@@ -39,9 +39,9 @@ fn open_to(end: End, bytes: &[u8]) -> Result<(u64, u64, Vec<u8>), FileError> {
     }
 }
 
-fn check(events: &[Clocked]) {
+fn check(events: &[LoggedEvent]) {
     for (place, got) in (1..).zip(events) {
-        assert_eq!(*got, Clocked { clock: place, event: event(place) });
+        assert_eq!(*got, LoggedEvent { clock: place, event: event(place) });
     }
 }
 

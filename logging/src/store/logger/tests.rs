@@ -228,7 +228,7 @@ fn stable_events_that_are_gone_are_missed() {
     file.set_len(32 + 2 * 32).unwrap();
     let error = held.logger().unwrap_err();
     let lost = LedgerError::Lost { rank: 0, promised: 3, have: 2, file: String::new() };
-    let ServeError::Ledger(LedgerError::Lost { rank, promised, have, .. }) = error else {
+    let ServeError::RankStore(LedgerError::Lost { rank, promised, have, .. }) = error else {
         panic!("{error}, not {lost}")
     };
     assert_eq!((rank, promised, have), (0, 3, 2));
@@ -237,7 +237,7 @@ fn stable_events_that_are_gone_are_missed() {
     }
     let error = held.logger().unwrap_err();
     assert!(
-        matches!(error, ServeError::Ledger(LedgerError::Behind { written: 3, have: 6, .. })),
+        matches!(error, ServeError::RankStore(LedgerError::Behind { written: 3, have: 6, .. })),
         "{error}"
     );
 }

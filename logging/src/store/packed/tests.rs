@@ -18,7 +18,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             let (number, seq): (u32, u32) = (number, seq);
             let next: &mut u32 = seqs.entry((source, context)).or_default();
             *next = next.wrapping_add(seq);
-            let message = Name { source, context, seq: *next };
+            let message = MsgId { source, context, seq: *next };
             post = post.wrapping_add(number);
             index = index.wrapping_add(number);
             match kind {
@@ -160,7 +160,7 @@ proptest! {
 
 #[test]
 fn a_receive_from_one_of_two_takes_three_bytes() {
-    let message = |n| Name { source: n % 2, context: 1, seq: n / 2 };
+    let message = |n| MsgId { source: n % 2, context: 1, seq: n / 2 };
     let events: Vec<Event> =
         (0..1000).map(|n| Event::Matched { polls: 0, post: n, message: message(n) }).collect();
     let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! What is handed to a rank that is started again, while it is read.
 
 use super::{BlockError, HEAD, Packer, block_len, packed_header, unpack, word};
-use crate::Clocked;
+use crate::LoggedEvent;
 use crate::store::file::{FILE_HEADER, FileError, Owner, check_header, file_header};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -59,7 +59,7 @@ impl Unpacked {
     pub fn write_to(self, owner: Owner, file: &File) -> std::io::Result<()> {
         let mut file = BufWriter::new(file);
         file.write_all(&file_header(owner))?;
-        for Clocked { clock, event } in self {
+        for LoggedEvent { clock, event } in self {
             file.write_all(&event.encode(owner.rank, clock))?;
         }
         file.flush()
@@ -75,11 +75,11 @@ impl Unpacked {
 }
 
 impl Iterator for Unpacked {
-    type Item = Clocked;
+    type Item = LoggedEvent;
 
     #[inline]
     #[expect(clippy::expect_used, reason = "the bytes were decoded once when this was made")]
-    fn next(&mut self) -> Option<Clocked> {
+    fn next(&mut self) -> Option<LoggedEvent> {
         while self.left == 0 {
             self.left = word(self.bytes.get(self.at..self.at + HEAD)?, 4);
             self.at += HEAD;
@@ -90,6 +90,6 @@ impl Iterator for Unpacked {
         self.at = self.bytes.len() - rest.len();
         self.left -= 1;
         self.clock += 1;
-        Some(Clocked { clock: self.clock, event })
+        Some(LoggedEvent { clock: self.clock, event })
     }
 }

@@ -1,6 +1,6 @@
 //! Events in two bytes each (`docs/logging.md`, section 8).
 
-use super::super::batch::Says;
+use super::super::batch::EventCode;
 use super::shape::Layout;
 use crate::Rank;
 
@@ -30,14 +30,14 @@ pub(super) fn begin(rank: Rank, layout: &Layout, clock: u64) -> u64 {
 
 /// The code of an event of which this is said.
 #[inline(always)]
-pub(super) fn code(begin: u64, says: Says) -> u64 {
+pub(super) fn code(begin: u64, says: EventCode) -> u64 {
     let says = u64::from(says);
     says | (checks(begin, says) & 255) << 8
 }
 
 /// What a code says, if it is that of its place.
 #[inline]
-pub(super) fn decode(begin: u64, code: u16) -> Option<Says> {
+pub(super) fn decode(begin: u64, code: u16) -> Option<EventCode> {
     let [says, check] = code.to_le_bytes();
     (check == checks(begin, u64::from(says)) as u8).then_some(says)
 }
@@ -45,7 +45,7 @@ pub(super) fn decode(begin: u64, code: u16) -> Option<Says> {
 /// What the codes of a word say, if they are those of their places in one group, and no event has a record.
 /// `begin` is that of the first.
 #[inline(always)]
-pub(super) fn decode_word(begin: u64, word: u64) -> Option<[Says; 4]> {
+pub(super) fn decode_word(begin: u64, word: u64) -> Option<[EventCode; 4]> {
     let says = word & SAYS;
     let recorded = (says + EACH) & !SAYS;
     let damaged = (checks(begin, says) ^ word >> 8) & SAYS;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Name;
+use crate::MsgId;
 use crate::event::RECORD;
 use crate::store::{Memory, create_memory};
 use proptest::prelude::*;
@@ -232,7 +232,7 @@ fn written(seed: u64) -> impl FnMut() -> Event {
     let (often, mut number) = ([1, 4, 50][random.usize(..3)], 0_u32);
     move || {
         number = number.wrapping_add(if random.u32(..often) == 0 { random.u32(..4) } else { 1 });
-        let message = Name { source: 0, context: 1, seq: number };
+        let message = MsgId { source: 0, context: 1, seq: number };
         let polls = if random.u32(..often) == 0 { random.u32(..70) } else { 0 };
         match random.u32(..often * 4) {
             0 => Event::Probed { polls, message },

@@ -203,7 +203,7 @@ fn the_cut_before_is_not_taken_where_the_last_was_announced() {
     assert!(
         matches!(
             error,
-            ServeError::Ledger(LedgerError::Lost { rank: 0, promised: 4, have: 2, .. })
+            ServeError::RankStore(LedgerError::Lost { rank: 0, promised: 4, have: 2, .. })
         ),
         "{error}"
     );

@@ -1,25 +1,25 @@
-//! When an answer may be here: a wait looks for it then, and not before.
+//! When an delay may be here: a wait looks for it then, and not before.
 //!
-//! Whoever answers writes a line of the cache that whoever waits looks at, and a look while the answer
+//! Whoever answers writes a line of the cache that whoever waits looks at, and a look while the delay
 //! is being written takes the line away from the one who writes: one more trip between the caches. So
-//! one of the two learns how long answers take, and looks for the first time when the answer has just
+//! one of the two learns how long answers take, and looks for the first time when the delay has just
 //! come. A little late costs that little, a little early costs the trip.
 
 /// What a first look that was too early adds to the time, in turns of an empty loop (about 5 ns).
 const LATER: u32 = 16;
 /// The longest time without a look (about 0.6 us).
 const MOST: u32 = 2048;
-/// Idle turns of a wait after which what came was no answer that was on its way.
+/// Idle turns of a wait after which what came was no delay that was on its way.
 const ANSWERED: u32 = 16;
 
 /// How long the answers of a peer take.
 #[derive(Default)]
-pub struct Answer {
+pub struct ReplyDelay {
     turns: u32,
 }
 
-impl Answer {
-    /// Lets the time pass in which no answer can be here.
+impl ReplyDelay {
+    /// Lets the time pass in which no delay can be here.
     #[inline]
     pub fn await_it(&self) {
         for turn in 0..self.turns {
@@ -29,7 +29,7 @@ impl Answer {
 
     /// A wait was over after so many idle turns.
     #[inline]
-    pub fn note(&mut self, idle: u32) {
+    pub fn observe(&mut self, idle: u32) {
         if idle == 0 {
             self.turns = self.turns.saturating_sub(1);
         } else if idle < ANSWERED {
@@ -45,10 +45,10 @@ mod tests {
     use super::*;
 
     /// Waits for answers that take `time`, in turns of 200; returns the times without a look.
-    fn waits(answer: &mut Answer, time: u32, count: usize) -> Vec<u32> {
+    fn waits(delay: &mut ReplyDelay, time: u32, count: usize) -> Vec<u32> {
         let wait = |_| {
-            let turns = answer.turns;
-            answer.note(time.saturating_sub(turns).div_ceil(200));
+            let turns = delay.turns;
+            delay.observe(time.saturating_sub(turns).div_ceil(200));
             turns
         };
         (0..count).map(wait).collect()
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn the_first_look_comes_to_be_when_answers_come() {
-        let mut answer = Answer::default();
-        waits(&mut answer, 700, 200);
-        let settled = waits(&mut answer, 700, 1000);
+        let mut delay = ReplyDelay::default();
+        waits(&mut delay, 700, 200);
+        let settled = waits(&mut delay, 700, 1000);
         assert!(settled.iter().all(|turns| (699..700 + LATER).contains(turns)), "{settled:?}");
         let early = settled.iter().filter(|&&turns| turns < 700).count();
         assert!(early <= 1000 / LATER as usize, "{early} of 1000 looks were too early");
@@ -66,17 +66,17 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_not_waited_for_blindly() {
-        let mut answer = Answer::default();
-        waits(&mut answer, 700, 200);
-        waits(&mut answer, 1_000_000, 12);
-        assert_eq!(answer.turns, 0);
-        assert_eq!(waits(&mut answer, 1_000_000, 100), [0; 100]);
+        let mut delay = ReplyDelay::default();
+        waits(&mut delay, 700, 200);
+        waits(&mut delay, 1_000_000, 12);
+        assert_eq!(delay.turns, 0);
+        assert_eq!(waits(&mut delay, 1_000_000, 100), [0; 100]);
     }
 
     #[test]
     fn the_longest_time_is_bounded() {
-        let mut answer = Answer::default();
-        let times = waits(&mut answer, MOST + 900, 1000);
+        let mut delay = ReplyDelay::default();
+        let times = waits(&mut delay, MOST + 900, 1000);
         assert_eq!(times.iter().max(), Some(&MOST));
     }
 }

@@ -112,7 +112,7 @@ proptest! {
         while made < 20 {
             let known: Vec<u64> = readers.iter().map(RingReader::taken).collect();
             let looked = moment(readers.iter(), known.iter().copied()).unwrap();
-            let Moment::Still(cut) = looked else { continue };
+            let Snapshot::Still(cut) = looked else { continue };
             if ranks > 1 {
                 let events = cut.iter().sum::<u64>() as usize;
                 prop_assert_eq!(&cut, &clocks(&set.borrow().order[..events], ranks));
@@ -129,8 +129,8 @@ fn members_that_write_all_the_time_come_to_a_cut() {
     let (set, readers) = set(3, 1, 5);
     let cut = loop {
         match moment(readers.iter(), [0; 3].into_iter()).unwrap() {
-            Moment::Still(cut) => break cut,
-            other => assert_eq!(other, Moment::Moving),
+            Snapshot::Still(cut) => break cut,
+            other => assert_eq!(other, Snapshot::Moving),
         }
     };
     assert_eq!(cut, clocks(&set.borrow().order, 3));

@@ -8,7 +8,7 @@
 
 /// A way for an announced message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RndvPath {
     /// The receiver reads it out of the sender's memory.
     Read,
     /// The sender sends it in pieces.
@@ -17,8 +17,8 @@ pub enum Way {
     Streaming,
 }
 
-/// The ways, in the order of the tables.
-pub const WAYS: [Way; 3] = [Way::Read, Way::Pieces, Way::Streaming];
+/// The rndv_paths, in the order of the tables.
+pub const RNDV_PATHS: [RndvPath; 3] = [RndvPath::Read, RndvPath::Pieces, RndvPath::Streaming];
 
 /// Sizes are told apart by their power of two, from this on.
 const SMALLEST: u32 = 14;
@@ -26,7 +26,7 @@ const SMALLEST: u32 = 14;
 const SIZES: usize = 16;
 /// Messages of a trial.
 const TRIAL: u32 = 8;
-/// Messages after a change of ways that may be slow because of it.
+/// Messages after a change of rndv_paths that may be slow because of it.
 const COLD: u32 = 5;
 /// Messages before the first trial. Before each of the next there are twice as many, until
 const FIRST_AFTER: u32 = 4;
@@ -38,16 +38,16 @@ const HOPELESS: f32 = 3.0;
 /// both sides take them, since their memory then stays in the caches, and each side learns alone.
 const RELUCTANCE: f32 = 1.25;
 
-/// What the ways have cost lately.
+/// What the rndv_paths have cost lately.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct RndvPaths {
     sizes: [Lately; SIZES],
 }
 
 #[derive(Clone, Copy, Default)]
 struct Lately {
     /// Nanoseconds for each byte; 0 while nothing is known.
-    cost: [f32; WAYS.len()],
+    cost: [f32; RNDV_PATHS.len()],
     /// Trials so far, the way of the last, and how many of its messages are still to come.
     trials: u32,
     tried: usize,
@@ -55,52 +55,60 @@ struct Lately {
     /// Messages since, on the way that is known to be the best.
     messages: u32,
     /// The way of the message noted last, and how many before it came the same way.
-    last: Option<Way>,
+    last: Option<RndvPath>,
     before: u32,
 }
 
-impl Ways {
+impl RndvPaths {
     fn size(len: usize) -> usize {
         (len.max(1).ilog2().saturating_sub(SMALLEST) as usize).min(SIZES - 1)
     }
 
     /// The way for the next message of `len` bytes. `expected` is what each way is thought to cost,
     /// in nanoseconds, as long as nothing was measured; `None` for a way that is not to be had.
-    pub(crate) fn choose(&mut self, len: usize, expected: [Option<f64>; WAYS.len()]) -> Way {
+    pub(crate) fn choose(
+        &mut self,
+        len: usize,
+        expected: [Option<f64>; RNDV_PATHS.len()],
+    ) -> RndvPath {
         let lately = &mut self.sizes[Self::size(len)];
         if lately.left > 0 && expected[lately.tried].is_some() {
             lately.left -= 1;
-            return WAYS[lately.tried];
+            return RNDV_PATHS[lately.tried];
         }
         let cost = |way: usize| {
             let known = lately.cost[way];
             let cost =
                 expected[way].map(|e| if known > 0.0 { known } else { (e / len as f64) as f32 });
-            if WAYS[way] == Way::Pieces { cost } else { cost.map(|cost| cost * RELUCTANCE) }
+            if RNDV_PATHS[way] == RndvPath::Pieces {
+                cost
+            } else {
+                cost.map(|cost| cost * RELUCTANCE)
+            }
         };
-        let cheapest = (0..WAYS.len())
+        let cheapest = (0..RNDV_PATHS.len())
             .filter_map(|way| cost(way).map(|c| (way, c)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((best, least)) = cheapest else { return Way::Pieces };
+        let Some((best, least)) = cheapest else { return RndvPath::Pieces };
         if lately.messages < (FIRST_AFTER << lately.trials.min(8)).min(NEXT_AFTER) {
             lately.messages += 1;
-            return WAYS[best];
+            return RNDV_PATHS[best];
         }
         let round = lately.trials;
-        let other = (best + 1 + (round as usize % (WAYS.len() - 1))) % WAYS.len();
+        let other = (best + 1 + (round as usize % (RNDV_PATHS.len() - 1))) % RNDV_PATHS.len();
         let worth = cost(other).is_some_and(|c| c < least * HOPELESS || round % 10 < 2);
         (lately.messages, lately.trials) = (0, round.wrapping_add(1));
         if !worth {
-            return WAYS[best];
+            return RNDV_PATHS[best];
         }
         (lately.tried, lately.left) = (other, TRIAL - 1);
-        WAYS[other]
+        RNDV_PATHS[other]
     }
 
     /// Takes note of what a message of `len` bytes has cost. What is better than known is believed
     /// at once, what is worse slowly: it may have been the program that was late. What is worse right
-    /// after a change of ways says nothing.
-    pub(crate) fn note(&mut self, len: usize, way: Way, ns: f64) {
+    /// after a change of rndv_paths says nothing.
+    pub(crate) fn note(&mut self, len: usize, way: RndvPath, ns: f64) {
         let now = (ns / len.max(1) as f64) as f32;
         let lately = &mut self.sizes[Self::size(len)];
         let same = lately.last.replace(way) == Some(way);
@@ -119,12 +127,12 @@ mod tests {
     use super::*;
 
     /// Runs `messages` messages, each way costing what `costs` says; how many went each way.
-    fn run(ways: &mut Ways, messages: u32, costs: [f64; 3]) -> [u32; 3] {
+    fn run(rndv_paths: &mut RndvPaths, messages: u32, costs: [f64; 3]) -> [u32; 3] {
         let mut taken = [0; 3];
         for _ in 0..messages {
-            let way = ways.choose(1 << 20, [Some(5.0e4), Some(4.0e4), Some(9.0e4)]);
+            let way = rndv_paths.choose(1 << 20, [Some(5.0e4), Some(4.0e4), Some(9.0e4)]);
             taken[way as usize] += 1;
-            ways.note(1 << 20, way, costs[way as usize]);
+            rndv_paths.note(1 << 20, way, costs[way as usize]);
         }
         taken
     }
@@ -134,45 +142,45 @@ mod tests {
         for best in 0..3 {
             let mut costs = [2.0e5; 3];
             costs[best] = 1.0e5;
-            let mut ways = Ways::default();
-            run(&mut ways, 200, costs);
-            let taken = run(&mut ways, 1000, costs);
+            let mut rndv_paths = RndvPaths::default();
+            run(&mut rndv_paths, 200, costs);
+            let taken = run(&mut rndv_paths, 1000, costs);
             assert!(taken[best] > 950, "{best}: {taken:?}");
             assert!(taken.iter().all(|&n| n > 0), "the others are still tried: {taken:?}");
         }
     }
 
-    /// Caches have to be filled first: the first messages after a change of ways cost three times as much.
+    /// Caches have to be filled first: the first messages after a change of rndv_paths cost three times as much.
     #[test]
     fn the_cheapest_is_found_though_it_begins_slowly() {
         let costs = [1.3e5, 1.0e5, 3.0e5];
-        let mut ways = Ways::default();
+        let mut rndv_paths = RndvPaths::default();
         let (mut taken, mut since, mut last) = ([0; 3], 0, None);
         for n in 0..2000 {
-            let way = ways.choose(1 << 20, [Some(1.0e4), Some(4.0e4), Some(9.0e4)]);
+            let way = rndv_paths.choose(1 << 20, [Some(1.0e4), Some(4.0e4), Some(9.0e4)]);
             since = if last.replace(way) == Some(way) { since + 1 } else { 0 };
             let cold = if since < 5 { 3.0 } else { 1.0 };
-            ways.note(1 << 20, way, costs[way as usize] * cold);
+            rndv_paths.note(1 << 20, way, costs[way as usize] * cold);
             taken[way as usize] += u32::from(n >= 200);
         }
-        assert!(taken[Way::Pieces as usize] > 1700, "{taken:?}");
+        assert!(taken[RndvPath::Pieces as usize] > 1700, "{taken:?}");
     }
 
     #[test]
     fn a_change_is_noticed() {
-        let mut ways = Ways::default();
-        run(&mut ways, 500, [1.0e5, 1.5e5, 3.0e5]);
-        run(&mut ways, 500, [4.0e5, 1.5e5, 3.0e5]);
-        let taken = run(&mut ways, 500, [4.0e5, 1.5e5, 3.0e5]);
-        assert!(taken[Way::Pieces as usize] > 470, "{taken:?}");
+        let mut rndv_paths = RndvPaths::default();
+        run(&mut rndv_paths, 500, [1.0e5, 1.5e5, 3.0e5]);
+        run(&mut rndv_paths, 500, [4.0e5, 1.5e5, 3.0e5]);
+        let taken = run(&mut rndv_paths, 500, [4.0e5, 1.5e5, 3.0e5]);
+        assert!(taken[RndvPath::Pieces as usize] > 470, "{taken:?}");
     }
 
     #[test]
     fn a_way_that_is_not_to_be_had_is_never_taken() {
-        let mut ways = Ways::default();
+        let mut rndv_paths = RndvPaths::default();
         for _ in 0..10_000 {
-            assert_ne!(ways.choose(1 << 22, [None, Some(1.0), Some(2.0)]), Way::Read);
+            assert_ne!(rndv_paths.choose(1 << 22, [None, Some(1.0), Some(2.0)]), RndvPath::Read);
         }
-        assert_eq!(ways.choose(1, [None; 3]), Way::Pieces);
+        assert_eq!(rndv_paths.choose(1, [None; 3]), RndvPath::Pieces);
     }
 }

@@ -14,7 +14,7 @@ const ROUNDS: usize = 100;
 
 /// What the rings of a set say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Snapshot {
     /// Nobody has written anything new.
     Old,
     /// They write all the time: to be tried again. They stop when their rings are full.
@@ -27,24 +27,24 @@ pub(super) enum Moment {
 pub(super) fn moment<'a, W: Words + 'a>(
     rings: impl Iterator<Item = &'a RingReader<W>> + Clone,
     known: impl Iterator<Item = u64>,
-) -> Result<Moment, RingError> {
+) -> Result<Snapshot, RingError> {
     let round = || rings.clone().map(RingReader::written).collect::<Result<Vec<u64>, RingError>>();
     let mut before = round()?;
     if known.eq(before.iter().copied()) {
-        return Ok(Moment::Old);
+        return Ok(Snapshot::Old);
     }
     // The events of one rank depend on no others.
     if before.len() == 1 {
-        return Ok(Moment::Still(before));
+        return Ok(Snapshot::Still(before));
     }
     for _ in 0..ROUNDS {
         let now = round()?;
         if now == before {
-            return Ok(Moment::Still(now));
+            return Ok(Snapshot::Still(now));
         }
         before = now;
     }
-    Ok(Moment::Moving)
+    Ok(Snapshot::Moving)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -2,13 +2,13 @@
 //!
 //! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
 
-use super::core::{Action, Announcement, Unexpected};
+use super::core::{Deferred, Rts, Unexpected};
 use super::kind;
 use super::loan::{Borrowed, Buffer, Offer, Return};
 use super::peer::Timed;
+use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};
 use super::request::Stage;
-use super::view::Landing;
-use super::ways::{WAYS, Way, Ways};
+use super::view::ViewBuffer;
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Error, Rank};
@@ -19,7 +19,7 @@ use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to move the message that `request` has matched.
-    pub(crate) fn fetch(&mut self, request: u32, from: Rank, announcement: Announcement) {
+    pub(crate) fn start_rendezvous(&mut self, request: u32, from: Rank, rts: Rts) {
         let slot = self.core.requests.get(request);
         if slot.stage != Stage::Reading {
             // Its sender has died meanwhile, and sends it again.
@@ -30,14 +30,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
         }
         if want == 0 {
-            self.core.acknowledge(from, announcement.name);
+            self.core.acknowledge(from, rts.name);
             return self.core.complete(request);
         }
         if from == self.fabric.me().0 {
-            return self.core.copy_own(request, announcement.name, want);
+            return self.core.copy_own(request, rts.name, want);
         }
         let scattered = slot.extra.as_ref().is_some_and(|e| !e.parts.is_empty());
-        let key = announcement.key.filter(|_| !scattered);
+        let key = rts.key.filter(|_| !scattered);
         let reach = key.map(|key| self.fabric.reach(PeerId(from), &key));
         let mapped = reach == Some(Reach::Mapped);
         let way = self.choose(from, reach, want);
@@ -46,10 +46,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let since = self.core.clock.now();
             peer.timed = Some(Timed { request, len: want, way, mapped, since });
         }
-        if let (Way::Read, Some(key)) = (way, key) {
+        if let (RndvPath::Read, Some(key)) = (way, key) {
             let token = Token(self.core.requests.get(request).name(request));
             let slot = self.core.requests.get(request);
-            slot.extra().source = Some((key, announcement.name));
+            slot.extra().source = Some((key, rts.name));
             let at = slot.at;
             // SAFETY: whoever posted the receive vouches for its memory until the request is
             // finished, and it is finished only when the fabric has reported the end.
@@ -57,7 +57,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             match self.fabric.get(PeerId(from), &key, 0, into, token) {
                 Ok(()) => return,
                 Err(Refused::Busy) => {
-                    self.core.put_off.push_back(Action::Fetch { request, from, announcement });
+                    self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
                     return;
                 }
                 // This rank falls back with it.
@@ -68,18 +68,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Err(_) => {}
             }
         }
-        self.ask_for_pieces(request, from, announcement.name, want, way == Way::Streaming);
+        self.ask_for_pieces(request, from, rts.name, want, way == RndvPath::Streaming);
     }
 
     /// How to move `len` bytes that are reached so, if they are.
-    fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> Way {
+    fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> RndvPath {
         let read = reach.and_then(|reach| self.fabric.get_cost(PeerId(from), reach).ok());
         let mapped = reach == Some(Reach::Mapped);
-        if let Some(way) = self.sizes.way.filter(|&way| way != Way::Read || read.is_some()) {
+        if let Some(way) = self.sizes.way.filter(|&way| way != RndvPath::Read || read.is_some()) {
             return way;
         }
         let expected = self.costs_of_ways(from, read.ok_or(()), len).map(Result::ok);
-        self.core.peers[from as usize].ways(mapped).choose(len, expected)
+        self.core.peers[from as usize].rndv_paths(mapped).choose(len, expected)
     }
 
     /// Whether the kernel lets this rank read plain memory of another; the reason if not.
@@ -88,18 +88,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
-    /// nanoseconds, in the order of [`WAYS`]; or why it cannot be taken.
+    /// nanoseconds, in the order of [`RNDV_PATHS`]; or why it cannot be taken.
     pub fn first_way(
         &self,
         from: Rank,
         reach: Reach,
         len: usize,
-    ) -> (Way, [Result<f64, Denied>; WAYS.len()]) {
+    ) -> (RndvPath, [Result<f64, Denied>; RNDV_PATHS.len()]) {
         let read = self.fabric.get_cost(PeerId(from), reach);
         let costs = self.costs_of_ways(from, read, len);
         let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
         let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
-        (forced.unwrap_or_else(|| Ways::default().choose(len, expected)), costs)
+        (forced.unwrap_or_else(|| RndvPaths::default().choose(len, expected)), costs)
     }
 
     fn costs_of_ways<E>(
@@ -107,7 +107,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         from: Rank,
         read: Result<Cost, E>,
         len: usize,
-    ) -> [Result<f64, E>; WAYS.len()] {
+    ) -> [Result<f64, E>; RNDV_PATHS.len()] {
         let pieces = self.fabric.send_cost(PeerId(from)).of(len);
         let non_temporal = self.fabric.non_temporal_cost(PeerId(from));
         let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
@@ -137,7 +137,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// A read or write by the fabric ended.
-    pub(crate) fn moved(&mut self, token: Token, result: Result<(), Fault>) {
+    pub(crate) fn rendezvous_done(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
         let logged = self.core.policy.logs();
         let Some(slot) = self.core.requests.find(request) else { return };
@@ -189,7 +189,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
         let slot = self.core.requests.get(request);
         if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
-            *view = Landing::Borrowed(borrowed);
+            *view = ViewBuffer::Borrowed(borrowed);
             (slot.at, slot.len) = (at.as_ptr(), len);
             return self.core.complete(request);
         }
@@ -199,7 +199,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A buffer of at least `len` bytes that peers can map.
     pub fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
         if self.back.any() {
-            self.bring_back();
+            self.drain_returns();
         }
         let block = self.pool.take(&mut self.fabric, len)?;
         Ok(Buffer::new(block, len, self.back.clone()))
@@ -207,8 +207,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Brings back what was dropped since the last look.
     #[cold]
-    pub(crate) fn bring_back(&mut self) {
-        let mut things = std::mem::take(&mut self.came_back);
+    pub(crate) fn drain_returns(&mut self) {
+        let mut things = std::mem::take(&mut self.returns);
         self.back.take(&mut things);
         for thing in things.drain(..) {
             match thing {
@@ -217,7 +217,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Return::Message(id) => self.discard_claimed(id),
             }
         }
-        self.came_back = things;
+        self.returns = things;
     }
 
     pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
@@ -227,7 +227,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Gives back what was lent to this endpoint and is not looked at, since it closes.
     pub fn give_all_back(&mut self) {
-        self.bring_back();
+        self.drain_returns();
         let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
         let lent: Vec<(Rank, u64)> = waiting
             .filter_map(|(_, env, found)| match found {
@@ -242,7 +242,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Takes back what was lent to ranks that are gone, as soon as nobody there looks at it.
     pub(crate) fn reclaim_loans(&mut self) {
-        if self.loans.is_empty() || self.core.last_gone.is_none() {
+        if self.loans.is_empty() || self.core.last_finished.is_none() {
             return;
         }
         let gone = |rank: &Rank| self.core.peers[*rank as usize].fault.is_some();

@@ -8,12 +8,12 @@ const KEEP: usize = 64 * 1024;
 
 /// Buffers, reused.
 #[derive(Default)]
-pub(crate) struct Store {
+pub(crate) struct UnexpectedBuffers {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
 }
 
-impl Store {
+impl UnexpectedBuffers {
     /// Takes in a payload from byte `skip` on, the beginning of `whole` bytes.
     pub(crate) fn put(&mut self, payload: &Payload<'_>, skip: usize, whole: usize) -> u32 {
         let entry = self.free.pop().unwrap_or_else(|| {

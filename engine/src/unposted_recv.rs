@@ -27,7 +27,7 @@ pub const SOON: u32 = 64;
 /// What comes is stored word by word and read again at once: no two of these words stand side by side, or
 /// the compiler reads them as one, which has to wait until both stores have reached the cache.
 #[repr(C)]
-pub struct Want {
+pub struct UnpostedRecv {
     tag: u64,
     posting: Posting,
     len: usize,
@@ -50,20 +50,20 @@ pub enum Received {
     Nothing,
 }
 
-impl Want {
+impl UnpostedRecv {
     /// # Safety
     /// `room` bytes at `into` stay writable, and are used by nobody else, while progress is made with this.
     #[inline(always)]
-    pub unsafe fn new(from: &Pattern, into: *mut u8, room: usize) -> Want {
+    pub unsafe fn new(from: &Pattern, into: *mut u8, room: usize) -> UnpostedRecv {
         let (posting, data) = (posting(from), Data::NONE);
         let (tag, source, has_come, request) = (0, ANY, false, None);
-        Want { tag, posting, len: 0, into, data, room, source, has_come, request }
+        UnpostedRecv { tag, posting, len: 0, into, data, room, source, has_come, request }
     }
 
     /// What its message says of itself, when it has come.
     #[inline(always)]
     pub fn status(&self) -> Option<Status> {
-        let Want { tag, len, data, source, .. } = *self;
+        let UnpostedRecv { tag, len, data, source, .. } = *self;
         self.has_come.then_some(Status { source, tag, len, data })
     }
 
@@ -79,7 +79,7 @@ impl<P: Policy> Core<P> {
     #[inline(always)]
     pub(crate) fn take_unposted<R: RxPolicy<P>>(
         &mut self,
-        want: &mut Want,
+        want: &mut UnpostedRecv,
         from: u32,
         head: Head,
         payload: &Payload<'_>,
@@ -106,7 +106,7 @@ impl<P: Policy> Core<P> {
 
     /// Posts the receive that is not posted, if nothing has come for it: something comes that is not whole.
     #[cold]
-    pub(crate) fn post_unposted(&mut self, want: &mut Want) {
+    pub(crate) fn post_unposted(&mut self, want: &mut UnpostedRecv) {
         if !want.has_come && want.request.is_none() {
             want.request = Some(self.post_wanted(want));
         }
@@ -114,7 +114,7 @@ impl<P: Policy> Core<P> {
 
     /// Posts a receive while nothing waits for it.
     #[inline(never)]
-    fn post_wanted(&mut self, want: &Want) -> u32 {
+    fn post_wanted(&mut self, want: &UnpostedRecv) -> u32 {
         let Posting { source, context, tag, ignore, .. } = want.posting;
         let request =
             self.requests.start(Stage::Posted, source.unwrap_or(ANY), want.into, want.room);
@@ -154,7 +154,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// One turn, in which a message may come for a receive that is not posted.
     #[inline(always)]
-    pub fn turn_directly(&mut self, want: &mut Want) -> usize {
+    pub fn turn_directly(&mut self, want: &mut UnpostedRecv) -> usize {
         match self.core.policy.logs() {
             true => self.turn_directly_by::<Logging<P::Host>>(want),
             false => self.turn_directly_by::<Unlogged>(want),
@@ -162,8 +162,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     #[inline(never)]
-    fn turn_directly_by<R: RxPolicy<P>>(&mut self, want: &mut Want) -> usize {
+    fn turn_directly_by<R: RxPolicy<P>>(&mut self, want: &mut UnpostedRecv) -> usize {
         let events = self.fabric.poll(&mut Rx::<P, R, true>::with_unposted(&mut self.core, want));
-        self.follow(events)
+        self.after_poll(events)
     }
 }

@@ -12,7 +12,7 @@ use crate::{Data, Error, Rank, Status};
 use taffrail_fabric::{Fabric, Fault, Head, MemoryError, SendMemory};
 
 /// The context of requests that name memory.
-pub(crate) const NAMED: u16 = 0x8000;
+pub(crate) const KEYED: u16 = 0x8000;
 
 /// What peers may do with memory that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Access {
 }
 
 /// Memory of ours: `len` bytes, of which peers call the first `start`.
-pub struct Named {
+pub struct KeyedMemory {
     /// Its first byte.
     pub at: Exposed,
     /// Its length in bytes.
@@ -103,7 +103,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
         if own.is_none() && len > 0 {
-            self.ask_target(way, rank, request, (NAMED, name), address);
+            self.ask_target(way, rank, request, (KEYED, name), address);
             return Ok(request);
         }
         slot.stage = Stage::Done;
@@ -123,7 +123,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         len: u64,
         needed: Access,
     ) -> Result<*mut u8, NoMemory> {
-        let named = self.named.get(&name).ok_or(NoMemory::Unknown)?;
+        let named = self.keyed_memory.get(&name).ok_or(NoMemory::Unknown)?;
         let offset = address.checked_sub(named.start).ok_or(NoMemory::Unknown)?;
         let end = offset.checked_add(len).filter(|&end| len > 0 && end <= named.len as u64);
         end.ok_or(NoMemory::Unknown)?;
@@ -136,7 +136,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Ends that memory has a name.
     pub fn forget_named(&mut self, name: u64) -> bool {
-        let is_known = self.named.remove(&name).is_some();
+        let is_known = self.keyed_memory.remove(&name).is_some();
         if is_known {
             self.end_answers(MemoryName::Key(name));
         }

@@ -5,15 +5,15 @@ use crate::Error;
 use taffrail_fabric::MemoryError;
 
 /// Segments in the spill store, and those on their way there.
-pub(crate) struct Cold<S> {
+pub(crate) struct SpilledSegments<S> {
     pub(crate) spill: S,
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u64)>,
 }
 
-impl<S: SpillStore> Cold<S> {
+impl<S: SpillStore> SpilledSegments<S> {
     pub(crate) fn new(spill: S) -> Self {
-        Cold { spill, writes: Vec::new() }
+        SpilledSegments { spill, writes: Vec::new() }
     }
 
     /// Whether a segment is being written.

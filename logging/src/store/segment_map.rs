@@ -22,7 +22,7 @@ const FRONT: usize = 8;
 
 /// The places of the segments of a log that is being written.
 #[derive(Debug)]
-pub struct Places {
+pub struct SegmentMap {
     file: File,
     memory: Memory,
     segments: usize,
@@ -37,12 +37,12 @@ pub enum Place {
     File,
 }
 
-impl Places {
+impl SegmentMap {
     /// Begins an empty file, for a log with so many segments of memory at the most.
     ///
     /// # Errors
     /// [`MemoryError`] when there is no memory for it.
-    pub fn begin(file: File, segments: usize) -> Result<Places, MemoryError> {
+    pub fn begin(file: File, segments: usize) -> Result<SegmentMap, MemoryError> {
         let bytes = 8 * (FRONT + segments);
         let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
         let allocate =
@@ -53,7 +53,7 @@ impl Places {
         for (at, word) in [(1, VERSION), (2, segments as u64), (0, MAGIC)] {
             memory.word(at).store(word, Ordering::Release);
         }
-        Ok(Places { file, memory, segments })
+        Ok(SegmentMap { file, memory, segments })
     }
 
     /// Segment `number` of the log has this segment of the memory from now on.
@@ -104,7 +104,7 @@ impl Left {
     ///
     /// # Errors
     /// Those of the operating system, and [`InvalidData`](std::io::ErrorKind::InvalidData) for what was
-    /// not written by [`Places`].
+    /// not written by [`SegmentMap`].
     pub fn read(file: &File) -> std::io::Result<Left> {
         let len = file.metadata()?.len();
         if len == 0 {
@@ -182,7 +182,7 @@ mod tests {
         #[test]
         fn what_is_there_is_found(ops in prop::collection::vec(op(), 0..60)) {
             let file = file();
-            let places = Places::begin(file.try_clone().unwrap(), 8).unwrap();
+            let places = SegmentMap::begin(file.try_clone().unwrap(), 8).unwrap();
             let mut memory: [Option<u64>; 8] = [None; 8];
             let mut all: HashMap<u64, Place> = HashMap::new();
             let mut next = 0;
@@ -241,7 +241,7 @@ mod tests {
     fn a_process_that_did_not_get_so_far_has_left_nothing() {
         let file = file();
         assert_eq!(Left::read(&file).unwrap().place(0), None);
-        Places::begin(file.try_clone().unwrap(), 4).unwrap();
+        SegmentMap::begin(file.try_clone().unwrap(), 4).unwrap();
         assert_eq!(Left::read(&file).unwrap().place(0), None);
     }
 }

@@ -3,18 +3,18 @@
 use super::Logging;
 use super::host::Host;
 use super::nondeterminism::name;
-use crate::core::{Action, Announcement, Core, Unexpected, broken, put};
+use crate::core::{Core, Deferred, Rts, Unexpected, broken, put};
 use crate::kind;
-use crate::peer::{Inflow, Landing};
+use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
 use crate::request::Stage;
 use taffrail_fabric::{Fault, Payload};
-use taffrail_logging::{Admit, Name, Reserved, Restart};
+use taffrail_logging::{Admit, MsgId, Reserved, Restart};
 use taffrail_matching::{Envelope, MessageId};
 
 impl<H: Host> Logging<H> {
     /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
-    pub(crate) fn judge(&mut self, message: Name) -> Admit {
+    pub(crate) fn judge(&mut self, message: MsgId) -> Admit {
         match self.replaying {
             true => self.inbound.admit_in_replay(message, &mut self.replay),
             false => self.inbound.admit(message),
@@ -25,14 +25,14 @@ impl<H: Host> Logging<H> {
 impl<P: Policy> Core<P> {
     /// A message has come that the replay keeps for this one. Returns the receive that waits for it, if one does.
     #[inline(never)]
-    pub(crate) fn take_reserved(&mut self, whom: Reserved, message: Name) -> Option<u32> {
+    pub(crate) fn take_reserved(&mut self, whom: Reserved, message: MsgId) -> Option<u32> {
         let log = self.policy.log_mut()?;
         let awaited = match whom {
             Reserved::Post(_) => log.awaited.remove(&message),
             Reserved::Claim => None,
         };
         if awaited.is_some_and(|request| log.got_one(request)) {
-            self.actions.extend(awaited.map(|request| Action::Advance { request }));
+            self.deferred.extend(awaited.map(|request| Deferred::Advance { request }));
         }
         log.look_at_replay();
         awaited
@@ -58,14 +58,14 @@ impl<P: Policy> Core<P> {
                 }
             }
             admit => {
-                self.keep(admit, env, payload, skip, sync);
+                self.buffer_unexpected(admit, env, payload, skip, sync);
             }
         }
-        self.check_held(env.source)
+        self.check_buffer_limit(env.source)
     }
 
     /// Stores a message that no receive takes yet.
-    pub(crate) fn store_message(
+    pub(crate) fn store_unmatched(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -95,12 +95,12 @@ impl<P: Policy> Core<P> {
         payload: &Payload<'_>,
         skip: usize,
         sync: Option<u64>,
-    ) -> Result<Landing, Fault> {
+    ) -> Result<Destination, Fault> {
         let here = payload.len() - skip;
         let whole = here as u64 == env.len;
-        let landing = self.policy.log_mut().and_then(|log| log.partial.remove(&name(env)));
-        let landing = match landing.unwrap_or(Landing::Nowhere) {
-            Landing::Request(request) => {
+        let destination = self.policy.log_mut().and_then(|log| log.partial.remove(&name(env)));
+        let destination = match destination.unwrap_or(Destination::Nowhere) {
+            Destination::Request(request) => {
                 let slot = self.requests.get(request);
                 if slot.status.len as u64 != env.len {
                     return Err(changed(slot.status.len as u64, env.len));
@@ -111,24 +111,24 @@ impl<P: Policy> Core<P> {
                 if whole {
                     self.complete(request);
                 }
-                Landing::Request(request)
+                Destination::Request(request)
             }
-            Landing::Store(entry) => {
-                self.store.begin_again(entry, payload, skip);
-                Landing::Store(entry)
+            Destination::Buffer(entry) => {
+                self.unexpected.begin_again(entry, payload, skip);
+                Destination::Buffer(entry)
             }
-            Landing::Waiting(id) => match self.matcher.payload_mut(id) {
-                None => Landing::Nowhere,
+            Destination::Waiting(id) => match self.matcher.payload_mut(id) {
+                None => Destination::Nowhere,
                 Some(found) => {
-                    let entry = self.store.put(payload, skip, env.len as usize);
+                    let entry = self.unexpected.put(payload, skip, env.len as usize);
                     *found = Unexpected::Stored { entry, sync: None };
                     let peer = &mut self.peers[env.source as usize];
                     peer.unexpected_bytes += env.len as usize;
-                    peer.held += env.len as usize;
-                    Landing::Store(entry)
+                    peer.buffered_bytes += env.len as usize;
+                    Destination::Buffer(entry)
                 }
             },
-            Landing::Nowhere => Landing::Nowhere,
+            Destination::Nowhere => Destination::Nowhere,
         };
         if whole {
             self.is_whole(env);
@@ -136,7 +136,7 @@ impl<P: Policy> Core<P> {
         if let Some(send) = sync {
             self.sync_again(env, send);
         }
-        Ok(landing)
+        Ok(destination)
     }
 
     /// The last byte of a message that came again is here.
@@ -147,9 +147,9 @@ impl<P: Policy> Core<P> {
     }
 
     /// The last byte of a message of several pieces is here.
-    pub(crate) fn over(&mut self, from: u32, inflow: &Inflow) {
+    pub(crate) fn over(&mut self, from: u32, partial: &PartialMessage) {
         if let Some(log) = self.policy.log_mut() {
-            log.inbound.is_whole(Self::inflow_name(from, inflow));
+            log.inbound.is_whole(Self::inflow_name(from, partial));
         }
     }
 
@@ -166,7 +166,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// An announcement of a message that is here, in part or whole. Whether the receive that has
+    /// An rts of a message that is here, in part or whole. Whether the receive that has
     /// matched it is to fetch it, and which.
     ///
     /// # Errors
@@ -175,49 +175,49 @@ impl<P: Policy> Core<P> {
         &mut self,
         admit: Admit,
         env: &Envelope,
-        announcement: Announcement,
+        rts: Rts,
     ) -> Result<Option<u32>, Fault> {
         if admit == Admit::Duplicate {
-            self.acknowledge(env.source, announcement.name);
+            self.acknowledge(env.source, rts.name);
             return Ok(None);
         }
 
         let Some(log) = self.policy.log_mut() else { return Ok(None) };
         // It stays one that lacks its bytes until these are here.
-        let landing = log.partial.get(&name(env)).copied().unwrap_or(Landing::Nowhere);
-        match landing {
-            Landing::Request(request) => {
+        let destination = log.partial.get(&name(env)).copied().unwrap_or(Destination::Nowhere);
+        match destination {
+            Destination::Request(request) => {
                 log.partial.remove(&name(env));
                 log.inbound.is_whole(name(env));
                 let len = self.requests.get(request).status.len as u64;
                 if len != env.len { Err(changed(len, env.len)) } else { Ok(Some(request)) }
             }
-            Landing::Waiting(id) => {
+            Destination::Waiting(id) => {
                 log.partial.remove(&name(env));
                 log.inbound.is_whole(name(env));
                 if let Some(found) = self.matcher.payload_mut(id) {
-                    *found = Unexpected::Announced(announcement);
-                    self.refuse(env.source, announcement.name);
+                    *found = Unexpected::Announced(rts);
+                    self.refuse(env.source, rts.name);
                 }
                 Ok(None)
             }
-            Landing::Store(entry) => {
+            Destination::Buffer(entry) => {
                 // What is here of it is given up: it waits in its sender's memory now.
                 log.partial.remove(&name(env));
                 log.inbound.is_whole(name(env));
                 let found = self.waiting_message(name(env));
                 if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-                    *found = Unexpected::Announced(announcement);
-                    self.store.release(entry);
+                    *found = Unexpected::Announced(rts);
+                    self.unexpected.release(entry);
                     let peer = &mut self.peers[env.source as usize];
                     peer.unexpected_bytes -= env.len as usize;
-                    peer.held -= env.len as usize;
-                    self.refuse(env.source, announcement.name);
+                    peer.buffered_bytes -= env.len as usize;
+                    self.refuse(env.source, rts.name);
                 }
                 Ok(None)
             }
-            Landing::Nowhere => {
-                self.acknowledge(env.source, announcement.name);
+            Destination::Nowhere => {
+                self.acknowledge(env.source, rts.name);
                 Ok(None)
             }
         }
@@ -230,27 +230,27 @@ impl<P: Policy> Core<P> {
         }
         let restart = Restart::decode(&payload.to_vec())
             .map_err(|error| broken("RESTART", "a restart message", error))?;
-        self.actions.push_back(Action::Told { from, restart });
+        self.deferred.push_back(Deferred::PeerState { from, restart });
         Ok(())
     }
 
     /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
     /// and receives that wait for another one wait in vain.
     pub(crate) fn farewell(&mut self, from: u32) {
-        if !self.policy.logs() || self.peers[from as usize].is_silent {
+        if !self.policy.logs() || self.peers[from as usize].is_finished {
             return;
         }
-        self.peers[from as usize].is_silent = true;
-        self.last_gone = Some(from);
-        let error = self.silence(from);
+        self.peers[from as usize].is_finished = true;
+        self.last_finished = Some(from);
+        let error = self.finished_error(from);
         for request in self.matcher.fail(from) {
             self.fail(request, error.clone());
         }
     }
 
-    /// The name of an inflow's message.
-    pub(crate) fn inflow_name(from: u32, inflow: &Inflow) -> Name {
-        Name { source: from, context: inflow.context, seq: inflow.seq }
+    /// The name of an partial's message.
+    pub(crate) fn inflow_name(from: u32, partial: &PartialMessage) -> MsgId {
+        MsgId { source: from, context: partial.context, seq: partial.seq }
     }
 
     /// Whether the message that this request receives is here in part, and comes again: then there is
@@ -260,8 +260,8 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         let Some(name) = slot.record.name(slot.peer) else { return false };
         match log.partial.get_mut(&name) {
-            Some(landing) => {
-                *landing = Landing::Request(request);
+            Some(destination) => {
+                *destination = Destination::Request(request);
                 true
             }
             None => false,
@@ -280,8 +280,8 @@ fn changed(before: u64, now: u64) -> Fault {
 impl<H: Host> Logging<H> {
     /// The bytes of a message that is here in part go to this request from now on.
     pub(crate) fn redirect(&mut self, env: &Envelope, request: u32) {
-        if let Some(landing) = self.partial.get_mut(&name(env)) {
-            *landing = Landing::Request(request);
+        if let Some(destination) = self.partial.get_mut(&name(env)) {
+            *destination = Destination::Request(request);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Store {
 
 /// The events of one rank.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct RankStore {
     ring: RingReader<Memory>,
     store: Store,
     /// Events that were read and follow those of the file.
@@ -98,7 +98,7 @@ pub(super) struct Ledger {
     bytes: Vec<u8>,
 }
 
-impl Ledger {
+impl RankStore {
     /// Goes on where the logger before has stopped.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Ledger {
             // What is in memory stays there.
             Store::Packed(_) => ring.keep(have),
         }
-        Ok(Ledger { ring, store, pending: Batch::default(), due: 0, bytes: Vec::new() })
+        Ok(RankStore { ring, store, pending: Batch::default(), due: 0, bytes: Vec::new() })
     }
 
     /// Whose events these are.

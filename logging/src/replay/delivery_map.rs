@@ -3,14 +3,14 @@
 //! posted, and the messages of a channel come, in the order of their numbers.
 
 use super::{RecvOutcome, Reserved};
-use crate::{Name, Rank};
+use crate::{MsgId, Rank};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct DeliveryMap {
     /// By the number of the receive. `None`: it was cancelled.
-    posts: VecDeque<(u32, Option<Name>)>,
+    posts: VecDeque<(u32, Option<MsgId>)>,
     channels: FxHashMap<(Rank, u16), Channel>,
 }
 
@@ -23,14 +23,14 @@ struct Channel {
     messages: VecDeque<(u32, Reserved)>,
 }
 
-impl Given {
+impl DeliveryMap {
     /// A receive got a message, or was cancelled.
-    pub(super) fn post(&mut self, post: u32, message: Option<Name>) {
+    pub(super) fn post(&mut self, post: u32, message: Option<MsgId>) {
         self.posts.push_back((post, message));
     }
 
     /// A message was given to a receive or claim.
-    pub(super) fn message(&mut self, Name { source, context, seq }: Name, whom: Reserved) {
+    pub(super) fn message(&mut self, MsgId { source, context, seq }: MsgId, whom: Reserved) {
         let channel = self.channels.entry((source, context)).or_insert_with(|| Channel {
             base: seq.wrapping_sub(1 << 31),
             messages: VecDeque::new(),
@@ -39,14 +39,14 @@ impl Given {
     }
 
     /// Puts all in order. Returns a message that was given away twice, if there is one.
-    pub(super) fn sort(&mut self) -> Option<Name> {
+    pub(super) fn sort(&mut self) -> Option<MsgId> {
         // That of several messages of one receive stays as it is.
         self.posts.make_contiguous().sort_by_key(|(post, _)| *post);
         self.channels.iter_mut().find_map(|(&(source, context), Channel { base, messages })| {
             let messages = messages.make_contiguous();
             messages.sort_by_key(|(distance, _)| *distance);
             let twice = messages.windows(2).find(|two| two[0].0 == two[1].0)?;
-            Some(Name { source, context, seq: base.wrapping_add(twice[0].0) })
+            Some(MsgId { source, context, seq: base.wrapping_add(twice[0].0) })
         })
     }
 
@@ -65,13 +65,16 @@ impl Given {
         if count == 0 {
             return RecvOutcome::Free;
         }
-        let messages: VecDeque<Name> =
+        let messages: VecDeque<MsgId> =
             self.posts.drain(from..from + count).filter_map(|got| got.1).collect();
         if messages.is_empty() { RecvOutcome::Cancelled } else { RecvOutcome::Messages(messages) }
     }
 
     /// Takes out who got a message.
-    pub(super) fn take_message(&mut self, Name { source, context, seq }: Name) -> Option<Reserved> {
+    pub(super) fn take_message(
+        &mut self,
+        MsgId { source, context, seq }: MsgId,
+    ) -> Option<Reserved> {
         let Channel { base, messages } = self.channels.get_mut(&(source, context))?;
         let distance = seq.wrapping_sub(*base);
         let is_first = messages.front().is_some_and(|(first, _)| *first == distance);
@@ -104,9 +107,9 @@ mod tests {
             names in prop::collection::btree_set((0..2_u32, 0..2_u16, around(0)), 0..40),
             asked in prop::collection::vec((0..20_u32, (0..2_u32, 0..2_u16, around(0))), 0..100),
         ) {
-            let (mut given, mut fates, mut reserved) = (Given::default(), HashMap::new(), HashMap::new());
+            let (mut given, mut fates, mut reserved) = (DeliveryMap::default(), HashMap::new(), HashMap::new());
             for &(post, seq) in &posts {
-                let message = seq.map(|seq| Name { source: 7, context: 1, seq });
+                let message = seq.map(|seq| MsgId { source: 7, context: 1, seq });
                 given.post(post, message);
                 fates.entry(post).or_insert_with(VecDeque::new).extend(message);
             }
@@ -114,13 +117,13 @@ mod tests {
             let mut names: Vec<_> = names.into_iter().collect();
             names.sort_by_key(|(source, context, seq)| seq.wrapping_mul(0x9e37_79b9) ^ source ^ u32::from(*context));
             for (post, &(source, context, seq)) in (0..).zip(&names) {
-                let name = Name { source, context, seq };
+                let name = MsgId { source, context, seq };
                 given.message(name, Reserved::Post(post));
                 reserved.insert(name, Reserved::Post(post));
             }
             prop_assert_eq!(given.sort(), None);
             for (post, (source, context, seq)) in asked {
-                let name = Name { source, context, seq };
+                let name = MsgId { source, context, seq };
                 let fate = match fates.remove(&post) {
                     None => RecvOutcome::Free,
                     Some(messages) if messages.is_empty() => RecvOutcome::Cancelled,
@@ -135,8 +138,8 @@ mod tests {
         #[test]
         fn a_message_that_is_given_away_twice_is_named(seqs in prop::collection::btree_set(around(5), 1..40), at: prop::sample::Index) {
             let seqs: Vec<u32> = seqs.into_iter().collect();
-            let name = |seq| Name { source: 1, context: 2, seq };
-            let mut given = Given::default();
+            let name = |seq| MsgId { source: 1, context: 2, seq };
+            let mut given = DeliveryMap::default();
             seqs.iter().for_each(|&seq| given.message(name(seq), Reserved::Claim));
             given.message(name(seqs[at.index(seqs.len())]), Reserved::Post(3));
             prop_assert_eq!(given.sort(), Some(name(seqs[at.index(seqs.len())])));

@@ -21,7 +21,7 @@ const PARTS: usize = 1024;
 
 /// The file.
 #[derive(Debug)]
-pub struct Vault {
+pub struct CheckpointFiles {
     file: File,
     owner: Owner,
     /// The number of the last checkpoint that is committed; 0: there is none.
@@ -89,14 +89,14 @@ struct Header {
     body: u32,
 }
 
-impl Vault {
+impl CheckpointFiles {
     /// The vault of a rank. An empty file is one without checkpoints.
     ///
     /// # Errors
     /// [`VaultError::Os`].
-    pub fn open(file: File, owner: Owner) -> Result<Vault, VaultError> {
+    pub fn open(file: File, owner: Owner) -> Result<CheckpointFiles, VaultError> {
         let last = committed(&file).map_err(|error| VaultError::Os { rank: owner.rank, error })?;
-        Ok(Vault { file, owner, last })
+        Ok(CheckpointFiles { file, owner, last })
     }
 
     /// Writes a checkpoint, and commits it: it is the last one from then on. Returns its number.
@@ -247,12 +247,12 @@ mod tests {
 
     const OWNER: Owner = Owner { rank: 3, job: 77 };
 
-    fn vault() -> Vault {
-        Vault::open(empty_memory("test").unwrap().into(), OWNER).unwrap()
+    fn vault() -> CheckpointFiles {
+        CheckpointFiles::open(empty_memory("test").unwrap().into(), OWNER).unwrap()
     }
 
-    fn again(vault: &Vault) -> Vault {
-        Vault::open(vault.file.try_clone().unwrap(), OWNER).unwrap()
+    fn again(vault: &CheckpointFiles) -> CheckpointFiles {
+        CheckpointFiles::open(vault.file.try_clone().unwrap(), OWNER).unwrap()
     }
 
     proptest! {
@@ -318,7 +318,7 @@ mod tests {
         let mut vault = vault();
         vault.commit(0, b"", &[]).unwrap();
         for owner in [Owner { rank: 4, ..OWNER }, Owner { job: 78, ..OWNER }] {
-            let other = Vault::open(vault.file.try_clone().unwrap(), owner).unwrap();
+            let other = CheckpointFiles::open(vault.file.try_clone().unwrap(), owner).unwrap();
             let error = other.last().unwrap_err().to_string();
             assert!(error.contains("checkpoint 1 of rank"), "{error}");
             assert!(other.summary().is_err());
@@ -329,7 +329,7 @@ mod tests {
     fn where_there_is_no_room_the_one_before_stays() {
         let full: File =
             std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
-        let mut vault = Vault { file: full, owner: OWNER, last: 0 };
+        let mut vault = CheckpointFiles { file: full, owner: OWNER, last: 0 };
         let error = vault.commit(0, b"x", &[]).unwrap_err();
         assert_eq!((error.kind(), vault.last), (std::io::ErrorKind::StorageFull, 0));
     }
