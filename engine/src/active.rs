@@ -1,11 +1,11 @@
 //! Active messages: a handler's number, eight bytes, and a payload; the handler runs at the target.
 
 use super::core::Active;
-use super::kind;
+use super::frame::Frame;
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Source};
 
 /// An active message that has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.peers[to as usize].has_backlog() {
             return Ok(false);
         }
-        let head = Head { kind: kind::ACTIVE, context: handler, seq: 0, tag: header };
+        let head = Frame::Active { handler, header }.head();
         match self.fabric.send(PeerId(to), head, Source::Bytes(payload)) {
             Ok(_) => Ok(true),
             Err(Refused::Failed(fault)) => Err(Error::PeerFailed { rank: to, fault }),

@@ -2,15 +2,15 @@
 //! progress.
 
 use super::core::broken;
-use super::keyed_memory::{Access, KEYED};
-use super::kind;
+use super::frame::{Frame, Place};
+use super::keyed_memory::Access;
 use super::request::Stage;
 use crate::Engine;
 use crate::arithmetic::{Atomic, AtomicOp};
 use crate::policy::Policy;
 use crate::{Data, Error, Rank, Status};
 use std::sync::{Mutex, PoisonError};
-use taffrail_fabric::{Fabric, Head, SendMemory};
+use taffrail_fabric::{Fabric, SendMemory};
 
 /// In the word of an operation: the target is to answer with what was there.
 const FETCH: u64 = 1 << 16;
@@ -54,40 +54,39 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let fetch = if fetched.is_null() { 0 } else { FETCH };
         slot.stage = if fetch == 0 { Stage::AskedPut } else { Stage::AskedGet };
-        let head = Head { kind: kind::ATOMIC, context: KEYED, tag: slot.name(request), seq: 0 };
-        let mut body = Vec::with_capacity(24 + operands.len());
-        for word in [name, address, atomic.word() | fetch] {
-            body.extend_from_slice(&word.to_le_bytes());
-        }
-        body.extend_from_slice(operands);
-        self.post_frame(rank, head, &body);
+        let place = Place { region: name, keyed: true, offset: address };
+        let (name, what) = (slot.name(request), atomic.word() | fetch);
+        self.post_frame(rank, Frame::Atomic { name, place, what }, operands);
         Ok(request)
     }
 
     /// Does an operation on our memory for a peer.
-    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
-    pub(crate) fn serve_atomic(&mut self, from: Rank, head: Head, body: &[u8]) {
-        let Some((place, operands)) = body.split_first_chunk::<24>() else { return };
-        let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
-        let (name, address, what) = (word(0), word(8), word(16));
+    pub(crate) fn serve_atomic(
+        &mut self,
+        from: Rank,
+        name: u64,
+        place: Place,
+        what: u64,
+        operands: &[u8],
+    ) {
         let known = Atomic::from_word(what & !FETCH);
         let Some(atomic) = known.filter(|known| operands.len() == known.operand_bytes()) else {
             let expected = "an operation that there is, and its operands";
             return self.core.protocol_error(from, broken("atomic operation", expected, what));
         };
         let needed = access(&atomic, what & FETCH != 0);
-        let at = match self.named_memory((name, address), atomic.len() as u64, needed) {
+        let at = match self.named_memory((place.region, place.offset), atomic.len() as u64, needed)
+        {
             Ok(at) => at,
-            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
+            Err(why) => return self.post_frame(from, Frame::NakKey { name, why }, &[]),
         };
         // SAFETY: `named_memory` has found the range in exposed memory, whose owner has agreed that
         // peers write to it.
         let old = unsafe { change(at, &atomic, operands) };
         if what & FETCH != 0 {
-            let head = Head { kind: kind::RNDV_DATA, tag: head.tag, ..Head::default() };
-            self.post_frame(from, head, &old);
+            self.post_frame(from, Frame::RndvData { to: name, offset: 0 }, &old);
         } else {
-            self.core.acknowledge(from, head.tag);
+            self.core.acknowledge(from, name);
             self.run_deferred();
         }
     }

@@ -9,13 +9,11 @@ mod delivery;
 mod loss;
 mod rest;
 
-pub(crate) use arrivals::{read_key, read_u64};
 pub(crate) use delivery::put;
 
 use super::departures::Departures;
+use super::frame::{Frame, MsgHead, kind};
 use super::immediate::Immediate;
-use super::keyed_memory::NoMemory;
-use super::kind;
 use super::peer::Peer;
 use super::policy::NoLogging;
 use super::policy::Policy;
@@ -58,8 +56,8 @@ impl Unexpected {
     }
 }
 
-/// What an rts says beside the envelope.
-#[derive(Clone, Copy)]
+/// What an RTS says beside the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rts {
     /// The send, as its owner names it.
     pub(crate) name: u64,
@@ -69,18 +67,18 @@ pub struct Rts {
 
 /// Something to be done after the poll.
 pub(crate) enum Deferred {
-    /// Send a message without payload.
-    Answer { to: Rank, head: Head },
+    /// Send a frame without a body.
+    Answer { to: Rank, frame: Frame },
     /// Begin to move an announced message that `request` has matched.
     Fetch { request: u32, from: Rank, rts: Rts },
     /// Begin to send the pieces of an announced message.
-    Stream { request: u32, want: usize, to_name: u64, streaming: bool },
+    Stream { request: u32, want: usize, to: u64, non_temporal: bool },
     /// Take a loan that `request` has matched.
     Borrow { request: u32, from: Rank, offer: super::loan::Offer },
     /// A read by the fabric ended.
     Read { token: Token, result: Result<(), Fault> },
     /// Answer a peer's get or put that the fabric cannot do.
-    OneSided { from: Rank, head: Head, body: Vec<u8> },
+    OneSided { from: Rank, frame: Frame, body: Vec<u8> },
     /// A view or a loaned buffer comes back.
     Returned { loan: u64, from: Rank },
     /// A peer is gone.
@@ -189,71 +187,85 @@ impl<P: Policy> Core<P> {
             // What a peer says that was cut off a moment ago.
             return Ok(());
         }
-        let len = payload.len();
         if !self.policy.logs() && kind::is_of_the_log(head.kind) {
             return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
         }
-        kind::check_length(head.kind, len).map_err(|expected| broken("length", expected, len))?;
-        match head.kind {
-            kind::EAGER_SYNC => self.eager_sync(from, head, payload),
-            kind::EAGER_DATA => self.eager_data(from, head, payload),
-            kind::EAGER_FIRST => self.first(from, head, payload),
-            kind::EAGER_FRAG => self.more(from, payload),
-            kind::RTS | kind::RTS_DATA => self.rts(from, head, payload),
-            kind::LOAN => self.loan(from, head, payload),
-            kind::RNDV_DATA => self.piece(from, head, payload),
-            kind::CTS => self.clear(from, head, payload),
-            kind::ACK => {
-                self.finished(from, head.tag, None);
+        let (frame, skip) = Frame::decode(head, payload)?;
+        match frame {
+            Frame::EagerSync { msg, name } => {
+                self.eager_behind(from, msg, payload, (None, Some(name)))
+            }
+            Frame::EagerData { msg, data } => {
+                self.eager_behind(from, msg, payload, (Some(data), None))
+            }
+            Frame::EagerFirst { msg, len } => self.first(from, msg, len, payload),
+            Frame::EagerFrag { context, seq, offset } => {
+                self.fragment(from, (context, seq), offset, payload)
+            }
+            Frame::Rts { msg, data, len, rts } => self.rts(from, msg, (len, data), rts),
+            Frame::Loan { msg, len, offer } => self.loan(from, msg, len, offer),
+            Frame::RndvData { to, offset } => self.rndv_data(from, to, offset, payload),
+            Frame::Cts { name, non_temporal, len, to } => {
+                self.cts(from, name, (len, to), non_temporal)
+            }
+            Frame::Ack { name } => {
+                self.finished(from, name, None);
                 Ok(())
             }
-            kind::NAK_KEY => {
-                self.finished(from, head.tag, Some(NoMemory::fault(&head)));
+            Frame::NakKey { name, why } => {
+                self.finished(from, name, Some(why.fault()));
                 Ok(())
             }
-            kind::ACTIVE => {
-                let entry = self.unexpected.put(payload, 0, payload.len());
-                let Head { context: handler, tag: header, .. } = head;
-                self.active.push_back(Active { from, handler, header, entry });
-                self.peers[from as usize].buffered_bytes += len + MESSAGE_OVERHEAD;
-                self.check_buffer_limit(from)
-            }
-            kind::LOAN_RETURN => {
-                self.deferred.push_back(Deferred::Returned { loan: head.tag, from });
+            Frame::Active { handler, header } => self.active(from, handler, header, payload),
+            Frame::LoanReturn { loan } => {
+                self.deferred.push_back(Deferred::Returned { loan, from });
                 Ok(())
             }
-            kind::GET_REQ | kind::PUT_REQ | kind::ATOMIC => {
-                let body = payload.to_vec();
-                self.deferred.push_back(Deferred::OneSided { from, head, body });
+            Frame::GetReq { .. } | Frame::PutReq { .. } | Frame::Atomic { .. } => {
+                let body = payload.to_vec().split_off(skip);
+                self.deferred.push_back(Deferred::OneSided { from, frame, body });
                 Ok(())
             }
-            kind::THROTTLE => {
-                self.peers[from as usize].force_rendezvous(head.seq != 0);
+            Frame::Throttle { on } => {
+                self.peers[from as usize].force_rendezvous(on);
                 Ok(())
             }
-            kind::RESTART => self.restart(from, payload),
-            kind::FINALIZE => {
+            Frame::Restart => self.restart(from, payload),
+            Frame::Finalize => {
                 self.farewell(from);
                 Ok(())
             }
-            kind::DETERMINANTS => self.determinants(from, payload),
-            kind::FINALIZE_NAK => {
-                self.unreceived(from, head.tag);
+            Frame::Determinants => self.determinants(from, payload),
+            Frame::FinalizeNak { name } => {
+                self.unreceived(from, name);
                 Ok(())
             }
-            other => Err(broken("kind", "1..=22", other)),
         }
     }
 
-    pub(crate) fn envelope(&self, from: u32, head: Head, len: u64) -> Envelope {
+    /// An active message, whose handler is to be called.
+    fn active(
+        &mut self,
+        from: u32,
+        handler: u16,
+        header: u64,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let entry = self.unexpected.put(payload, 0, payload.len());
+        self.active.push_back(Active { from, handler, header, entry });
+        self.peers[from as usize].buffered_bytes += payload.len() + MESSAGE_OVERHEAD;
+        self.check_buffer_limit(from)
+    }
+
+    pub(crate) fn envelope(&self, from: u32, msg: MsgHead, len: u64) -> Envelope {
         Envelope {
             source: from,
-            context: self.immediate.context(head.context),
-            tag: head.tag,
-            seq: head.seq,
+            context: self.immediate.context(msg.context),
+            tag: msg.tag,
+            seq: msg.seq,
             len,
             ident: 0,
-            data: self.immediate.data(head.context),
+            data: self.immediate.data(msg.context),
         }
     }
 }

@@ -6,13 +6,13 @@
 //! for each other.
 
 use super::core::{Core, Deferred};
-use super::kind;
+use super::frame::Frame;
 use super::request::{Slot, Stage};
 use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
 use std::time::Duration;
-use taffrail_fabric::{Fabric, Head, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
 
 /// A peer is waited for so long if its thread may be the one that waits.
 const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
@@ -73,8 +73,7 @@ impl<P: Policy> Core<P> {
     #[inline]
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {
-            let head = Head { kind: kind::FINALIZE_NAK, tag: name, ..Head::default() };
-            self.deferred.push_back(Deferred::Answer { to, head });
+            self.deferred.push_back(Deferred::Answer { to, frame: Frame::FinalizeNak { name } });
         }
     }
 

@@ -2,14 +2,14 @@
 //! were told: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
-use super::kind;
+use super::frame::Place;
 use super::one_sided::{MemoryName, Way};
 use super::request::Stage;
 use crate::Engine;
 use crate::Exposed;
 use crate::policy::Policy;
 use crate::{Data, Error, Rank, Status};
-use taffrail_fabric::{Fabric, Fault, Head, MemoryError, SendMemory};
+use taffrail_fabric::{Fabric, Fault, MemoryError, SendMemory};
 
 /// The context of requests that name memory.
 pub(crate) const KEYED: u16 = 0x8000;
@@ -57,17 +57,19 @@ pub enum NoMemory {
 }
 
 impl NoMemory {
-    /// The answer to an operation.
-    pub(crate) fn head(self, name: u64) -> Head {
-        Head { kind: kind::NAK_KEY, context: self as u16, tag: name, ..Head::default() }
+    /// The reason that has this number.
+    pub(crate) fn of(number: u16) -> Self {
+        match number == NoMemory::NoAccess as u16 {
+            true => NoMemory::NoAccess,
+            false => NoMemory::Unknown,
+        }
     }
 
-    /// What such an answer says.
-    pub(crate) fn fault(head: &Head) -> Fault {
-        if head.context == NoMemory::NoAccess as u16 {
-            Fault::NoAccess("its owner does not allow it")
-        } else {
-            Fault::NoSuchMemory("the target knows no such region".into())
+    /// The fault of an operation that was answered so.
+    pub(crate) fn fault(self) -> Fault {
+        match self {
+            NoMemory::NoAccess => Fault::NoAccess("its owner does not allow it"),
+            NoMemory::Unknown => Fault::NoSuchMemory("the target knows no such region".into()),
         }
     }
 
@@ -103,7 +105,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
         if own.is_none() && len > 0 {
-            self.ask_target(way, rank, request, (KEYED, name), address);
+            let place = Place { region: name, keyed: true, offset: address };
+            self.ask_target(way, rank, request, place);
             return Ok(request);
         }
         slot.stage = Stage::Done;

@@ -4,33 +4,20 @@
 //! the buffer goes back to the sender's pool. No byte is copied, so the time does not depend on the
 //! length.
 
-use super::core::{read_key, read_u64};
 use super::pool::Block;
 use crate::Rank;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use taffrail_fabric::{Keep, Payload, RemoteKey};
+use taffrail_fabric::{Keep, RemoteKey};
 use taffrail_matching::MessageId;
 
 /// What a loan's message says.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The loan, as its owner numbers it.
     pub(crate) loan: u64,
     pub(crate) key: RemoteKey,
-}
-
-impl Offer {
-    pub(crate) fn encode(&self, len: u64) -> Vec<u8> {
-        [&len.to_le_bytes(), &self.loan.to_le_bytes(), self.key.as_bytes()].concat()
-    }
-
-    /// The length of the message, and the offer.
-    pub(crate) fn decode(payload: &Payload<'_>) -> Option<(u64, Offer)> {
-        let offer = Offer { loan: read_u64(payload, 8)?, key: read_key(payload, 16)? };
-        Some((read_u64(payload, 0)?, offer))
-    }
 }
 
 /// Memory of a peer, as long as it is borrowed.

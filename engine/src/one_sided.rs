@@ -4,16 +4,16 @@
 //! engine does it, when the target makes progress.
 
 use super::core::{MOST_ANSWERS, answers_not_taken};
-use super::keyed_memory::{Access, KEYED, NoMemory};
-use super::kind;
+use super::frame::{Frame, Place};
+use super::keyed_memory::{Access, NoMemory};
 use super::peer::{Queued, Stream, Waiting};
 use super::request::{Extra, Stage};
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank, Status};
 use taffrail_fabric::{
-    Fabric, Fault, Head, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token,
-    UserBuf, UserBytes,
+    Fabric, Fault, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token, UserBuf,
+    UserBytes,
 };
 use taffrail_logging::Ticket;
 
@@ -74,6 +74,15 @@ pub(crate) enum MemoryName {
     Region(u64),
     /// What the program has given a key to.
     Key(u64),
+}
+
+impl MemoryName {
+    fn of(place: Place) -> Self {
+        match place.keyed {
+            true => MemoryName::Key(place.region),
+            false => MemoryName::Region(place.region),
+        }
+    }
 }
 
 /// Which way an access goes.
@@ -180,7 +189,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
-        self.ask_target(way, rank, request, (0, region), start);
+        self.ask_target(way, rank, request, Place { region, keyed: false, offset: start });
     }
 
     /// Refuses what cannot be done, or not be logged.
@@ -199,86 +208,75 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(())
     }
 
-    /// Lets the target do it, in memory that it calls `region`, from `start` on.
-    pub(crate) fn ask_target(
-        &mut self,
-        way: Way,
-        to: Rank,
-        request: u32,
-        (context, region): (u16, u64),
-        start: u64,
-    ) {
+    /// Lets the target do it, in its memory there.
+    pub(crate) fn ask_target(&mut self, way: Way, to: Rank, request: u32, place: Place) {
         let slot = self.core.requests.get(request);
         slot.stage = if way == Way::Get { Stage::AskedGet } else { Stage::AskedPut };
         let (at, len, name) = (slot.at, slot.len, slot.name(request));
-        let place = |offset: u64, last: u64| {
-            let mut body = region.to_le_bytes().to_vec();
-            body.extend_from_slice(&start.wrapping_add(offset).to_le_bytes());
-            body.extend_from_slice(&last.to_le_bytes());
-            body
-        };
         if way == Way::Get {
-            let head = Head { kind: kind::GET_REQ, context, tag: name, ..Head::default() };
-            return self.post_frame(to, head, &place(0, len as u64));
+            return self.post_frame(to, Frame::GetReq { name, place, len: len as u64 }, &[]);
         }
-        let head = Head { kind: kind::PUT_REQ, context, tag: name, ..Head::default() };
         let step = self.fabric.limits(PeerId(to)).max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
-            let mut body = place(from as u64, (from + now == len) as u64);
+            let place = Place { offset: place.offset.wrapping_add(from as u64), ..place };
             // SAFETY: the caller of `start_one_sided` vouches for the range.
-            body.extend_from_slice(unsafe { std::slice::from_raw_parts(at.add(from), now) });
-            self.post_frame(to, head, &body);
+            let body = unsafe { std::slice::from_raw_parts(at.add(from), now) };
+            self.post_frame(to, Frame::PutReq { name, place, last: from + now == len }, body);
         }
     }
 
     /// Does a get, put or atomic operation on our memory for a peer.
-    #[expect(clippy::expect_used, reason = "slices of 8 bytes out of an array of 24")]
-    pub(crate) fn serve(&mut self, from: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn serve(&mut self, from: Rank, frame: Frame, body: &[u8]) {
         if self.core.peers[from as usize].fault.is_some() {
             return;
         }
-        if head.kind == kind::ATOMIC {
-            return self.serve_atomic(from, head, body);
+        match frame {
+            Frame::GetReq { name, place, len } => self.serve_get(from, name, place, len),
+            Frame::PutReq { name, place, last } => self.serve_put(from, name, place, body, last),
+            Frame::Atomic { name, place, what } => {
+                self.serve_atomic(from, name, place, what, body);
+            }
+            _ => {}
         }
-        let Some((place, data)) = body.split_first_chunk::<24>() else { return };
-        let word = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 bytes"));
-        let (region, offset, third) = (word(0), word(8), word(16));
-        let asked = head.kind == kind::GET_REQ;
-        let len = if asked { third } else { data.len() as u64 };
-        let (name, found) = match head.context {
-            KEYED => {
-                let way = if asked { Way::Get } else { Way::Put };
-                let found = self.named_memory((region, offset), len, way.access());
-                (MemoryName::Key(region), found)
-            }
-            _ => {
-                let found = self.own_memory(region, offset, len).ok_or(NoMemory::Unknown);
-                (MemoryName::Region(region), found)
-            }
-        };
-        let at = match found {
+    }
+
+    fn serve_get(&mut self, from: Rank, to: u64, place: Place, len: u64) {
+        let at = match self.find_memory(place, len, Way::Get) {
             Ok(at) => at,
-            Err(why) => return self.post_frame(from, why.head(head.tag), &[]),
+            Err(why) => return self.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        if asked {
-            if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
-                return self.core.protocol_error(from, answers_not_taken());
-            }
-            let request = self.core.requests.start(Stage::Streaming, from, at, len as usize);
-            self.core.requests.get(request).extra =
-                Some(Box::new(Extra { detached: true, reads: Some(name), ..Extra::default() }));
-            return self.start_stream(
-                from,
-                Stream { request, want: len as usize, to_name: head.tag, streaming: false },
-            );
+        if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
+            return self.core.protocol_error(from, answers_not_taken());
         }
+        let reads = Some(MemoryName::of(place));
+        let want = len as usize;
+        let request = self.core.requests.start(Stage::Streaming, from, at, want);
+        self.core.requests.get(request).extra =
+            Some(Box::new(Extra { detached: true, reads, ..Extra::default() }));
+        self.start_stream(from, Stream { request, want, to, non_temporal: false });
+    }
+
+    fn serve_put(&mut self, from: Rank, name: u64, place: Place, data: &[u8], last: bool) {
+        let at = match self.find_memory(place, data.len() as u64, Way::Put) {
+            Ok(at) => at,
+            Err(why) => return self.post_frame(from, Frame::NakKey { name, why }, &[]),
+        };
         // SAFETY: the range lies inside registered or named memory, whose owner has agreed that peers
         // write to it.
         unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
-        if third != 0 {
-            self.core.acknowledge(from, head.tag);
+        if last {
+            self.core.acknowledge(from, name);
             self.run_deferred();
+        }
+    }
+
+    /// Memory of ours that a peer means, if it may be accessed so.
+    fn find_memory(&self, place: Place, len: u64, way: Way) -> Result<*mut u8, NoMemory> {
+        let Place { region, keyed, offset } = place;
+        match keyed {
+            true => self.named_memory((region, offset), len, way.access()),
+            false => self.own_memory(region, offset, len).ok_or(NoMemory::Unknown),
         }
     }
 
@@ -308,8 +306,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 if slot.extra.as_ref().is_some_and(|extra| extra.reads == Some(name)) {
                     slot.stage = Stage::Done;
                     let _ = self.core.requests.finish(stream.request);
-                    let head = NoMemory::Unknown.head(stream.to_name);
-                    let frame = Queued::Small { head, body: Vec::new(), request: None };
+                    let nak = Frame::NakKey { name: stream.to, why: NoMemory::Unknown };
+                    let frame = Queued::Small { head: nak.head(), body: Vec::new(), request: None };
                     let ticket = Ticket::default();
                     self.core.peers[peer].push(Waiting { ticket, weight: 1, frame });
                 } else {

@@ -192,9 +192,9 @@ pub struct Stream {
     /// Bytes the peer wants.
     pub(crate) want: usize,
     /// The receive, as the peer names it.
-    pub(crate) to_name: u64,
-    /// Copy the pieces past the caches.
-    pub(crate) streaming: bool,
+    pub(crate) to: u64,
+    /// Copy the fragments past the caches.
+    pub(crate) non_temporal: bool,
 }
 
 /// A message of several pieces that is arriving.

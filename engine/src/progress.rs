@@ -97,21 +97,21 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn run_deferred(&mut self) {
         while let Some(action) = self.core.deferred.pop_front() {
             match action {
-                Deferred::Answer { to, head } => self.post_frame(to, head, &[]),
+                Deferred::Answer { to, frame } => self.post_frame(to, frame, &[]),
                 Deferred::Fetch { request, from, rts } => {
                     self.start_rendezvous(request, from, rts);
                 }
-                Deferred::Stream { request, want, to_name, streaming } => {
+                Deferred::Stream { request, want, to, non_temporal } => {
                     let slot = self.core.requests.get(request);
-                    let to = slot.peer;
+                    let peer = slot.peer;
                     // Unless the peer has failed meanwhile.
                     if slot.stage == Stage::Streaming {
-                        self.start_stream(to, Stream { request, want, to_name, streaming });
+                        self.start_stream(peer, Stream { request, want, to, non_temporal });
                     }
                 }
                 Deferred::Borrow { request, from, offer } => self.borrow(request, from, offer),
                 Deferred::Read { token, result } => self.rendezvous_done(token, result),
-                Deferred::OneSided { from, head, body } => self.serve(from, head, &body),
+                Deferred::OneSided { from, frame, body } => self.serve(from, frame, &body),
                 Deferred::Returned { loan, from } => self.returned(loan, from),
                 Deferred::Failed { rank } => self.after_peer_failed(rank),
                 Deferred::Connected { rank } => self.peer_connected(rank),

@@ -3,7 +3,7 @@
 //! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
 
 use super::core::{Deferred, Rts, Unexpected};
-use super::kind;
+use super::frame::Frame;
 use super::loan::{Borrowed, Buffer, Offer, Return};
 use super::peer::Timed;
 use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};
@@ -13,7 +13,7 @@ use crate::Engine;
 use crate::policy::Policy;
 use crate::{Error, Rank};
 use taffrail_fabric::{
-    Cost, Denied, Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
+    Cost, Denied, Fabric, Fault, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
 };
 use taffrail_logging::mutant;
 
@@ -120,7 +120,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         from: Rank,
         name: u64,
         want: usize,
-        streaming: bool,
+        non_temporal: bool,
     ) {
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Cleared;
@@ -129,11 +129,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some(extra) = &mut slot.extra {
             extra.source = None;
         }
-        let mut body = [0; 16];
-        body[..8].copy_from_slice(&(want as u64).to_le_bytes());
-        body[8..].copy_from_slice(&slot.name(request).to_le_bytes());
-        let head = Head { kind: kind::CTS, tag: name, seq: streaming as u32, context: 0 };
-        self.post_frame(from, head, &body);
+        let to = slot.name(request);
+        self.post_frame(from, Frame::Cts { name, non_temporal, len: want as u64, to }, &[]);
     }
 
     /// A read or write by the fabric ended.
@@ -221,8 +218,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
-        let head = Head { kind: kind::LOAN_RETURN, tag: loan, ..Head::default() };
-        self.post_frame(owner, head, &[]);
+        self.post_frame(owner, Frame::LoanReturn { loan }, &[]);
     }
 
     /// Gives back what was lent to this endpoint and is not looked at, since it closes.

@@ -1,6 +1,7 @@
 //! How a message leaves.
 
-use super::kind;
+use super::core::Rts;
+use super::frame::{Frame, MsgHead, kind};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
 use super::policy::tx::{Unlogged, send_numbered};
@@ -86,12 +87,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(head) = self.send_unlogged(to, kind::EAGER_FIRST, source)? else {
             return Ok(None);
         };
-        let more = Head { kind: kind::EAGER_FRAG, ..Head::default() };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
-        let left = rest.chunks(piece).take_while(|piece| {
-            self.fabric.send(PeerId(to.rank), more, Source::Bytes(piece)).is_ok()
-        });
-        let sent = first.len() + left.map(<[u8]>::len).sum::<usize>();
+        let mut sent = first.len();
+        for piece in rest.chunks(piece) {
+            let frag = fragment(head, sent);
+            if self.fabric.send(PeerId(to.rank), frag, Source::Bytes(piece)).is_err() {
+                break;
+            }
+            sent += piece.len();
+        }
         Ok(Some((head, sent)))
     }
 
@@ -213,33 +217,35 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             false => self.sizes.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
-            let rts = self.rts(to.rank, request, head, data);
+            let rts = self.rts(to.rank, request, MsgHead::of(head), data);
             return self.enqueue(to.rank, Waiting::free(rts));
         }
         let name = slot.name(request);
-        let with_front = |front: u64, slot: &Slot| {
-            let mut body = front.to_le_bytes().to_vec();
+        let whole = |frame: Frame, slot: &Slot, request| {
+            let mut body = frame.front().to_vec();
             gather(slot, 0, len, |part| body.extend_from_slice(part));
-            body
+            Queued::Small { head: frame.head(), body, request }
         };
+        let msg = MsgHead::of(head);
         let queued = match data {
             _ if sync => {
                 slot.stage = Stage::Announced;
-                let head = Head { kind: kind::EAGER_SYNC, ..head };
-                Queued::Small { head, body: with_front(name, slot), request: None }
+                whole(Frame::EagerSync { msg, name }, slot, None)
             }
-            Some(data) => {
-                let head = Head { kind: kind::EAGER_DATA, ..head };
-                let body = with_front(data.into(), slot);
-                Queued::Small { head, body, request: Some(request) }
-            }
+            Some(data) => whole(Frame::EagerData { msg, data }, slot, Some(request)),
             None => Queued::Eager { head, request, sent: 0 },
         };
         self.enqueue(to.rank, Waiting::free(queued));
     }
 
     /// The RTS of a message, with data in front if the word of its context has no room for them.
-    pub(crate) fn rts(&mut self, to: Rank, request: u32, head: Head, data: Option<u32>) -> Queued {
+    pub(crate) fn rts(
+        &mut self,
+        to: Rank,
+        request: u32,
+        msg: MsgHead,
+        data: Option<u32>,
+    ) -> Queued {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
@@ -247,14 +253,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
-        let mut body = data.map_or(Vec::new(), |data| u64::from(data).to_le_bytes().to_vec());
-        body.extend_from_slice(&(len as u64).to_le_bytes());
-        body.extend_from_slice(&slot.name(request).to_le_bytes());
-        if let Some(key) = key {
-            body.extend_from_slice(key.as_bytes());
-        }
-        let kind = if data.is_some() { kind::RTS_DATA } else { kind::RTS };
-        Queued::Small { head: Head { kind, ..head }, body, request: None }
+        let rts = Rts { name: slot.name(request), key };
+        let frame = Frame::Rts { msg, data, len: len as u64, rts };
+        Queued::Small { head: frame.head(), body: frame.front().to_vec(), request: None }
     }
 
     /// The key of a message's memory: of a region, if it is in one of the pool's.
@@ -295,11 +296,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let (block, len) = buffer.into_parts();
         self.last_loan += 1;
         let loan = self.last_loan;
-        let body = Offer { loan, key }.encode(len as u64);
         self.loans.insert(loan, (to.rank, block));
         let seq = self.channels.next(to.rank, to.context).commit();
-        let head = Head { kind: kind::LOAN, context, seq, tag: to.tag };
-        self.post_frame(to.rank, head, &body);
+        let msg = MsgHead { context, seq, tag: to.tag };
+        let offer = Offer { loan, key };
+        self.post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
         Ok(())
     }
 
@@ -380,4 +381,10 @@ pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut
     if len == 0 {
         f(&[]);
     }
+}
+
+/// The head of the fragment of a message from byte `sent` on.
+#[inline]
+pub(crate) fn fragment(head: Head, sent: usize) -> Head {
+    Frame::EagerFrag { context: head.context, seq: head.seq, offset: sent as u64 }.head()
 }

@@ -1,7 +1,7 @@
 //! The sink of every poll, compiled once for each policy, with and without an unposted receive.
 
 use super::core::Core;
-use super::kind;
+use super::frame::{MsgHead, kind};
 use super::log::nondeterminism::name;
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
@@ -77,7 +77,7 @@ impl<P: Policy> Core<P> {
         if head.kind != kind::EAGER {
             return self.receive_other(from, head, payload);
         }
-        let env = self.envelope(from, head, payload.len() as u64);
+        let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
         let (policy, _) = R::of(self);
         if !policy.admit_next(name(&env)) {
             return self.receive_not_next::<R>(from, head, payload);
@@ -114,7 +114,7 @@ impl<P: Policy> Core<P> {
     #[cold]
     #[inline(never)]
     fn receive_not_next<R: RxPolicy<P>>(&mut self, from: u32, head: Head, payload: &Payload<'_>) {
-        let env = self.envelope(from, head, payload.len() as u64);
+        let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
         match self.arrive_by::<R>(&env) {
             Ok((_, Some(request))) => self.deliver(request, &env, payload, 0),
             Ok((admit, None)) => self.receive_unmatched(admit, &env, payload),

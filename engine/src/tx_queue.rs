@@ -1,9 +1,9 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
 use super::core::answers_not_taken;
-use super::kind;
+use super::frame::{Frame, MsgHead, kind};
 use super::peer::{Queued, Stream, Waiting};
-use super::send::{bytes, gather, source_of};
+use super::send::{bytes, fragment, gather, source_of};
 use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
@@ -12,14 +12,21 @@ use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
-    pub(crate) fn post_frame(&mut self, to: Rank, head: Head, body: &[u8]) {
+    pub(crate) fn post_frame(&mut self, to: Rank, frame: Frame, body: &[u8]) {
+        let (head, front) = (frame.head(), frame.front());
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
         let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
         let is_free = ticket.is_free();
         if is_free && !self.core.peers[to as usize].has_backlog() {
-            match self.fabric.send(PeerId(to), head, Source::Bytes(body)) {
+            let parts: [&[u8]; 2] = [&front, body];
+            let source = match (front.is_empty(), body.is_empty()) {
+                (true, _) => Source::Bytes(body),
+                (_, true) => Source::Bytes(&front),
+                _ => Source::Parts(&parts),
+            };
+            match self.fabric.send(PeerId(to), head, source) {
                 Ok(_) if !mutant!(FrameSentTwice) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
@@ -27,8 +34,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         let peer = &mut self.core.peers[to as usize];
+        let body = [&front, body].concat();
         let weight = if is_free { kind::weight(head.kind, body.len()) } else { 0 };
-        let frame = Queued::Small { head, body: body.to_vec(), request: None };
+        let frame = Queued::Small { head, body, request: None };
         if head.kind != kind::THROTTLE {
             if !peer.takes_answer(weight) {
                 return self.core.protocol_error(to, answers_not_taken());
@@ -127,7 +135,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             _ => return,
         };
-        let rts = self.rts(to, request, head, None);
+        let rts = self.rts(to, request, MsgHead::of(head), None);
         if let Some(front) = self.core.peers[to as usize].front() {
             front.frame = rts;
         }
@@ -160,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                         parts.push(&whole);
                         Head { kind: kind::EAGER_FIRST, ..*head }
                     }
-                    _ => Head { kind: kind::EAGER_FRAG, ..Head::default() },
+                    _ => fragment(*head, *sent),
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
                 let result = fabric.send(PeerId(to), head, source_of(&parts));
@@ -185,11 +193,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let piece = self.sizes.long_piece;
         let core = &mut self.core;
         let front = core.peers[to as usize].streams.front();
-        let Some(&Stream { request, want, to_name, streaming }) = front else { return false };
-        self.fabric.non_temporal(PeerId(to), streaming);
+        let Some(&Stream { request, want, to: waiting, non_temporal }) = front else {
+            return false;
+        };
+        self.fabric.non_temporal(PeerId(to), non_temporal);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(piece);
-        let head = Head { kind: kind::RNDV_DATA, tag: to_name, ..Head::default() };
+        let head = Frame::RndvData { to: waiting, offset: slot.moved as u64 }.head();
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
         let sent = if let (Some(place), Some(log)) = (kept, core.policy.log_mut()) {
             log.send_piece(&mut self.fabric, to, head, place + slot.moved as u64, now)

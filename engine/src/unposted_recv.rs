@@ -6,7 +6,7 @@
 //! simply its message (a longer one, one for another receive) finds it posted.
 
 use super::core::Core;
-use super::kind;
+use super::frame::{MsgHead, kind};
 use super::log::Logging;
 use super::log::nondeterminism::name;
 use super::policy::Policy;
@@ -88,7 +88,7 @@ impl<P: Policy> Core<P> {
             return false;
         }
         if head.kind == kind::EAGER && payload.len() <= want.room {
-            let env = self.envelope(from, head, payload.len() as u64);
+            let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
             let is_wanted = self.matcher.is_idle() && want.posting.takes(&env);
             let (policy, _) = R::of(self);
             if is_wanted && policy.admit_next(name(&env)) {

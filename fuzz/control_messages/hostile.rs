@@ -53,6 +53,7 @@ pub enum Control {
     },
     Piece {
         name: Name,
+        offset: Length,
         len: u16,
         wrong: Rarely,
     },
@@ -165,8 +166,8 @@ pub struct Hostile {
     /// The victim's operations, as it names them.
     pub names: Vec<u64>,
     told: Told,
-    /// What is still to come of a message of several pieces.
-    coming: usize,
+    /// A message of several fragments: its head with the offset of the next fragment, and how many bytes are to come.
+    coming: (Head, usize),
     buffers: Vec<Buffer>,
 }
 
@@ -198,7 +199,7 @@ impl Hostile {
             next: [0; 2],
             names: Vec::new(),
             told: Told::default(),
-            coming: 0,
+            coming: (Head::default(), 0),
             buffers: Vec::new(),
         }
     }
@@ -220,16 +221,20 @@ impl Hostile {
                     len = 2 + len % (1 << 18);
                     here %= (len as usize).min(MOST - 8);
                 }
-                if wrong.is() || self.coming == 0 {
+                if wrong.is() || self.coming.1 == 0 {
+                    let (context, seq) = (place.context(), self.seq(place));
                     self.numbered(3, place, &[len], here);
-                    self.coming = (len as usize).saturating_sub(here);
+                    let next = Head { kind: 4, context, seq, tag: here as u64 };
+                    self.coming = (next, (len as usize).saturating_sub(here));
                 }
             }
             Control::More { len, wrong } => {
-                let len = if wrong.is() { len as usize } else { self.coming.min(len as usize) };
+                let (mut head, left) = self.coming;
+                let len = if wrong.is() { len as usize } else { left.min(len as usize) };
                 if wrong.is() || len > 0 {
-                    self.named(4, 0, 0, &[], len);
-                    self.coming = self.coming.saturating_sub(len);
+                    self.send(head, &body(&[], len));
+                    head.tag += len as u64;
+                    self.coming = (head, left.saturating_sub(len));
                 }
             }
             Control::Announce { place, len, name, key: None } => {
@@ -246,17 +251,20 @@ impl Hostile {
                 }
                 self.named(6, name, streaming.into(), &[want, to.get(&self.names)], 0);
             }
-            Control::Piece { name, len, wrong } => {
-                let (mut name, mut len) = (name.get(&self.names), len as usize);
+            Control::Piece { name, offset, len, wrong } => {
+                let (mut name, mut offset, mut len) =
+                    (name.get(&self.names), offset.get(), len as usize);
                 if !wrong.is() {
-                    let Some((told, left)) = self.told.wants.last_mut() else { return };
-                    (name, len) = (*told, len.min(*left));
-                    *left -= len;
-                    if *left == 0 {
+                    let Some(wanted) = self.told.wants.last_mut() else { return };
+                    (name, offset, len) = (wanted.name, wanted.from, len.min(wanted.left));
+                    wanted.from += len as u64;
+                    wanted.left -= len;
+                    if wanted.left == 0 {
                         self.told.wants.pop();
                     }
                 }
-                self.named(7, name, 0, &[], len);
+                let (context, seq) = ((offset >> 32) as u16, offset as u32);
+                self.send(Head { kind: 7, context, seq, tag: name }, &body(&[], len));
             }
             Control::Finished(name) => self.named(8, name.get(&self.names), 0, &[], 0),
             Control::Active { handler, header, len } => {

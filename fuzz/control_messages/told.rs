@@ -5,10 +5,18 @@ use taffrail_fabric::{Body, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 /// Operations of the victim, as it names them, and the bytes each still wants or has.
 #[derive(Default)]
 pub struct Told {
-    /// Receives and gets that wait for pieces.
-    pub wants: Vec<(u64, usize)>,
+    /// Receives and gets that wait for fragments.
+    pub wants: Vec<Wanted>,
     /// Sends that were announced.
     pub has: Vec<(u64, usize)>,
+}
+
+/// What an operation of the victim still waits for.
+pub struct Wanted {
+    pub name: u64,
+    /// The first byte that is missing.
+    pub from: u64,
+    pub left: usize,
 }
 
 impl Sink for Told {
@@ -21,8 +29,8 @@ impl Sink for Told {
         match head.kind {
             2 => self.has.push((word(0), bytes.len() - 8)),
             5 => self.has.push((word(8), word(0) as usize)),
-            6 => self.wants.push((word(8), word(0) as usize)),
-            12 => self.wants.push((head.tag, word(16) as usize)),
+            6 => self.wants.push(Wanted { name: word(8), from: 0, left: word(0) as usize }),
+            12 => self.wants.push(Wanted { name: head.tag, from: 0, left: word(16) as usize }),
             _ => {}
         }
         Take::Done

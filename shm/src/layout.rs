@@ -5,7 +5,7 @@ use crate::ring::SLOT;
 /// First word of an inbox: `TAFFINBX`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TAFFINBX");
 /// Version of all formats of the shared-memory line.
-pub(crate) const VERSION: u32 = if cfg!(next_version) { 4 } else { 3 };
+pub(crate) const VERSION: u32 = if cfg!(next_version) { 5 } else { 4 };
 
 const ARMED: usize = 128;
 const DIRTY: usize = 256;

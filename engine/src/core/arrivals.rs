@@ -3,7 +3,7 @@
 use super::delivery::{put, put_piece};
 use super::{Core, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
 use crate::core::Deferred;
-use crate::kind;
+use crate::frame::{MsgHead, kind};
 use crate::loan::Offer;
 use crate::log::Logging;
 use crate::log::nondeterminism::name;
@@ -14,7 +14,7 @@ use crate::receive::status;
 use crate::request::{Slot, Stage};
 use crate::{Data, Error, Rank};
 use crate::{EAGER_LIMIT, EAGER_LOGGED};
-use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
+use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, mutant};
 use taffrail_matching::{Arrival, Envelope};
 
@@ -95,63 +95,48 @@ impl<P: Policy> Core<P> {
         if buffered <= most { Ok(()) } else { Err(too_much_buffered(buffered, most)) }
     }
 
-    pub(crate) fn eager_sync(
+    /// A whole message behind a front of one word: its data, or the name of a send that waits for it to be matched.
+    pub(crate) fn eager_behind(
         &mut self,
         from: u32,
-        head: Head,
+        msg: MsgHead,
         payload: &Payload<'_>,
+        (data, sync): (Option<u32>, Option<u64>),
     ) -> Result<(), Fault> {
-        let name = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
-        let env = self.envelope(from, head, payload.len() as u64 - 8);
+        let mut env = self.envelope(from, msg, payload.len() as u64 - 8);
+        env.data = data.map_or(env.data, Data::new);
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 self.deliver(request, &env, payload, 8);
-                self.acknowledge(from, name);
+                sync.into_iter().for_each(|name| self.acknowledge(from, name));
                 self.check_buffer_limit(from)
             }
-            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, Some(name)),
-        }
-    }
-
-    pub(crate) fn eager_data(
-        &mut self,
-        from: u32,
-        head: Head,
-        payload: &Payload<'_>,
-    ) -> Result<(), Fault> {
-        let data = read_data(payload)?;
-        let env = Envelope { data, ..self.envelope(from, head, payload.len() as u64 - 8) };
-        match self.arrive(&env)? {
-            (_, Some(request)) => {
-                self.deliver(request, &env, payload, 8);
-                self.check_buffer_limit(from)
-            }
-            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, None),
+            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, sync),
         }
     }
 
     pub(crate) fn first(
         &mut self,
         from: u32,
-        head: Head,
+        msg: MsgHead,
+        len: u64,
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
-        let len = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
         let here = payload.len() - 8;
         if self.peers[from as usize].partial.is_some() {
-            return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", head.kind));
+            return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", kind::EAGER_FIRST));
         }
         let most = if self.policy.logs() { EAGER_LOGGED } else { EAGER_LIMIT };
         if len > most as u64 || here as u64 >= len {
             return Err(broken("length", format!("{here}..={most}"), len));
         }
-        let env = self.envelope(from, head, len);
-        self.begin_inflow(&env, payload, 8)?;
+        let env = self.envelope(from, msg, len);
+        self.begin_partial(&env, payload, 8)?;
         self.check_buffer_limit(from)
     }
 
     /// The beginning of a message is here, from byte `skip` of a payload on.
-    pub(crate) fn begin_inflow(
+    pub(crate) fn begin_partial(
         &mut self,
         env: &Envelope,
         payload: &Payload<'_>,
@@ -182,12 +167,34 @@ impl<P: Policy> Core<P> {
         Ok(())
     }
 
-    pub(crate) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
-        let Some(partial) = &mut self.peers[from as usize].partial else {
+    /// The next fragment of the message that began: `name` and `offset` say that it is that (*no-order-leans*).
+    pub(crate) fn fragment(
+        &mut self,
+        from: u32,
+        (word, seq): (u16, u32),
+        offset: u64,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let context = self.immediate.context(word);
+        let Some(partial) = &self.peers[from as usize].partial else {
             return Err(broken("kind", "EAGER_FIRST before EAGER_FRAG", kind::EAGER_FRAG));
         };
+        let next = (partial.context, partial.seq, partial.here as u64);
+        if next != (context, seq, offset) {
+            return Err(broken(
+                "fragment",
+                format!("{next:?}"),
+                format!("{:?}", (context, seq, offset)),
+            ));
+        }
+        self.more(from, payload)
+    }
+
+    /// More bytes of the message that began.
+    pub(crate) fn more(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
+        let Some(partial) = &mut self.peers[from as usize].partial else { return Ok(()) };
         let at = partial.here;
-        if payload.is_empty() || payload.len() > partial.len - at {
+        if payload.len() > partial.len - at {
             return Err(broken("length", format!("1..={}", partial.len - at), payload.len()));
         }
         partial.here += payload.len();
@@ -213,19 +220,12 @@ impl<P: Policy> Core<P> {
     pub(crate) fn rts(
         &mut self,
         from: u32,
-        head: Head,
-        payload: &Payload<'_>,
+        msg: MsgHead,
+        (len, data): (u64, Option<u32>),
+        rts: Rts,
     ) -> Result<(), Fault> {
-        let data = (head.kind == kind::RTS_DATA).then(|| read_data(payload)).transpose()?;
-        let skip = if data.is_some() { 8 } else { 0 };
-        let (Some(len), Some(name)) = (read_u64(payload, skip), read_u64(payload, skip + 8)) else {
-            return Err(broken("length", "at least 16", payload.len() - skip));
-        };
-        // Without a key, its bytes cannot be read.
-        let key = read_key(payload, skip + 16);
-        let rts = Rts { name, key };
-        let mut env = self.envelope(from, head, len);
-        env.data = data.unwrap_or(env.data);
+        let mut env = self.envelope(from, msg, len);
+        env.data = data.map_or(env.data, Data::new);
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 let slot = self.requests.get(request);
@@ -245,13 +245,11 @@ impl<P: Policy> Core<P> {
     pub(crate) fn loan(
         &mut self,
         from: u32,
-        head: Head,
-        payload: &Payload<'_>,
+        msg: MsgHead,
+        len: u64,
+        offer: Offer,
     ) -> Result<(), Fault> {
-        let Some((len, offer)) = Offer::decode(payload) else {
-            return Err(broken("length", "17 to 80", payload.len()));
-        };
-        let env = self.envelope(from, head, len);
+        let env = self.envelope(from, msg, len);
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 let slot = self.requests.get(request);
@@ -259,7 +257,7 @@ impl<P: Policy> Core<P> {
                 self.lent(request, from, offer);
             }
             (Admit::Refill | Admit::Duplicate, None) => {
-                return Err(broken("seq", "no loan a second time", head.seq));
+                return Err(broken("seq", "no loan a second time", msg.seq));
             }
             (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Loan(offer)),
         }
@@ -282,23 +280,21 @@ impl<P: Policy> Core<P> {
         (same && !slot.stage.is_over() && slot.stage != Stage::Free).then_some((index, slot))
     }
 
-    pub(crate) fn piece(
+    /// Bytes of what an operation of ours waits for. They may come in any order (*no-order-leans*).
+    pub(crate) fn rndv_data(
         &mut self,
         from: u32,
-        head: Head,
+        to: u64,
+        offset: u64,
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
-        let Some((request, slot)) = self.request_by_name(from, head.tag) else {
-            // Of an operation that has failed meanwhile.
-            return Ok(());
-        };
-        let want = slot.wanted();
-        if payload.is_empty() || payload.len() > want - slot.moved {
-            return Err(broken("piece", format!("1..={}", want - slot.moved), payload.len()));
+        // Otherwise it is of an operation that has failed meanwhile.
+        if let Some((request, slot)) = self.request_by_name(from, to) {
+            let at = check_range(slot, offset, payload.len())?;
+            put_piece(slot, at, payload);
+            slot.moved += payload.len();
+            self.end_pieces(request);
         }
-        put_piece(slot, slot.moved, payload);
-        slot.moved += payload.len();
-        self.end_pieces(request);
         Ok(())
     }
 
@@ -313,23 +309,22 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    pub(crate) fn clear(
+    /// A peer asks for the fragments of an announced message.
+    pub(crate) fn cts(
         &mut self,
         from: u32,
-        head: Head,
-        payload: &Payload<'_>,
+        name: u64,
+        (want, to): (u64, u64),
+        non_temporal: bool,
     ) -> Result<(), Fault> {
-        let (Some(want), Some(to_name)) = (read_u64(payload, 0), read_u64(payload, 8)) else {
-            return Err(broken("length", "16", payload.len()));
-        };
-        let Some((request, slot)) = self.request_by_name(from, head.tag) else { return Ok(()) };
+        let Some((request, slot)) = self.request_by_name(from, name) else { return Ok(()) };
         if slot.stage != Stage::Announced || want > slot.status.len as u64 {
-            return Err(broken("clear", format!("at most {} bytes, once", slot.status.len), want));
+            return Err(broken("CTS", format!("at most {} bytes, once", slot.status.len), want));
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
-        let (want, streaming) = (want as usize, head.seq != 0);
-        self.deferred.push_back(Deferred::Stream { request, want, to_name, streaming });
+        let want = want as usize;
+        self.deferred.push_back(Deferred::Stream { request, want, to, non_temporal });
         Ok(())
     }
 
@@ -346,30 +341,18 @@ impl<P: Policy> Core<P> {
     }
 }
 
-/// The data in front of a payload.
-fn read_data(payload: &Payload<'_>) -> Result<Data, Fault> {
-    let number = read_u64(payload, 0).ok_or_else(|| broken("length", ">= 8", payload.len()))?;
-    let data = u32::try_from(number).map(Data::new);
-    data.map_err(|_| broken("data", format!("at most {}", u32::MAX), number))
-}
-
-pub(crate) fn read_u64(payload: &Payload<'_>, at: usize) -> Option<u64> {
-    if payload.len() < at + 8 {
-        return None;
+/// Where bytes of what an operation waits for belong, if they are part of it and it lacks that many.
+///
+/// # Errors
+/// [`Fault::Protocol`] when they are not.
+pub(crate) fn check_range(slot: &Slot, offset: u64, len: usize) -> Result<usize, Fault> {
+    let want = slot.wanted();
+    let fits = usize::try_from(offset).is_ok_and(|at| at <= want && len <= want - at);
+    if fits && len <= want - slot.moved {
+        return Ok(offset as usize);
     }
-    let mut bytes = [0; 8];
-    // SAFETY: the array has room for what is asked, and the payload holds it.
-    unsafe { payload.copy_part(at, bytes.as_mut_ptr(), 8) };
-    Some(u64::from_le_bytes(bytes))
-}
-
-/// The key at the end of a payload; `None` if it is empty, or longer than keys are.
-pub(crate) fn read_key(payload: &Payload<'_>, at: usize) -> Option<RemoteKey> {
-    let len = payload.len().checked_sub(at).filter(|&len| len <= RemoteKey::MAX)?;
-    let mut key = [0; RemoteKey::MAX];
-    // SAFETY: the array has room for what is asked, and the payload holds it.
-    unsafe { payload.copy_part(at, key.as_mut_ptr(), len) };
-    RemoteKey::from_bytes(&key[..len])
+    let expected = format!("within {want} bytes, {} of which are missing", want - slot.moved);
+    Err(broken("RNDV_DATA", expected, format!("{len} from {offset} on")))
 }
 
 #[cold]

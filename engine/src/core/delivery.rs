@@ -1,13 +1,13 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
 use super::{Core, Deferred, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
-use crate::kind;
+use crate::frame::Frame;
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::receive::status;
 use crate::request::{Slot, Stage};
 use crate::{Error, Rank, Status};
-use taffrail_fabric::{Head, Payload};
+use taffrail_fabric::Payload;
 use taffrail_matching::Envelope;
 
 impl<P: Policy> Core<P> {
@@ -196,13 +196,11 @@ impl<P: Policy> Core<P> {
     }
 
     pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
-        let head = Head { kind: kind::ACK, tag: name, ..Head::default() };
-        self.deferred.push_back(Deferred::Answer { to, head });
+        self.deferred.push_back(Deferred::Answer { to, frame: Frame::Ack { name } });
     }
 
     pub(crate) fn throttle(&mut self, rank: Rank, on: bool) {
-        let head = Head { kind: kind::THROTTLE, seq: on as u32, ..Head::default() };
-        self.deferred.push_back(Deferred::Answer { to: rank, head });
+        self.deferred.push_back(Deferred::Answer { to: rank, frame: Frame::Throttle { on } });
     }
 
     /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the

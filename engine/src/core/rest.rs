@@ -6,8 +6,9 @@
 //! longest message of the fabric for each peer (*control-passes-bodies*: a stream never stops behind a body
 //! that nobody wants yet).
 
-use super::{Core, broken};
-use crate::kind;
+use super::Core;
+use super::arrivals::check_range;
+use crate::frame::{MsgHead, kind, rndv_data};
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
@@ -27,10 +28,19 @@ pub(crate) struct Rests(FxHashMap<u32, Rest>);
 enum Rest {
     /// Behind what was here of it: it is taken in when it is whole.
     Whole { head: Head, bytes: Vec<u8> },
-    /// To a buffer: the beginning was taken in, and this is as another piece of it.
-    Piece { head: Head, bytes: Vec<u8> },
+    /// To a buffer: the beginning was taken in, and this is as another fragment of it.
+    Buffered { of: Of, bytes: Vec<u8> },
     /// To the memory of the receive.
-    Direct { head: Head, len: usize },
+    Direct { of: Of, len: usize },
+}
+
+/// What bytes are part of.
+#[derive(Clone, Copy)]
+enum Of {
+    /// The eager message of their peer that began.
+    Eager,
+    /// What the operation `to` waits for, from `offset` on.
+    RndvData { to: u64, offset: u64 },
 }
 
 /// Whether a token is that of a rest.
@@ -57,7 +67,7 @@ impl<P: Policy> Core<P> {
         let is_replaying = self.policy.log().is_some_and(|log| log.replaying);
         let rest = match head.kind {
             kind::EAGER if !is_replaying => self.begin_eager(from, head, here, left),
-            kind::RNDV_DATA => self.begin_piece(from, head, here, left),
+            kind::RNDV_DATA => self.begin_rndv_data(from, head, here, left),
             _ => Ok(self.gather(from, head, here, left)),
         };
         rest.unwrap_or_else(|fault| {
@@ -81,16 +91,16 @@ impl<P: Policy> Core<P> {
                 self.receive_apart::<R>(from, head, &Payload::of(&bytes));
                 Ok(())
             }
-            Rest::Piece { head, bytes } if head.kind == kind::EAGER => {
-                self.more(from, &Payload::of(&bytes))
+            Rest::Buffered { of: Of::Eager, bytes } => self.more(from, &Payload::of(&bytes)),
+            Rest::Buffered { of: Of::RndvData { to, offset }, bytes } => {
+                self.rndv_data(from, to, offset, &Payload::of(&bytes))
             }
-            Rest::Piece { head, bytes } => self.piece(from, head, &Payload::of(&bytes)),
-            Rest::Direct { head, len } if head.kind == kind::EAGER => {
+            Rest::Direct { of: Of::Eager, len } => {
                 self.moved_in(from, len);
                 Ok(())
             }
-            Rest::Direct { head, len } => {
-                self.moved_piece(from, head, len);
+            Rest::Direct { of: Of::RndvData { to, .. }, len } => {
+                self.moved_rndv_data(from, to, len);
                 Ok(())
             }
         };
@@ -106,8 +116,8 @@ impl<P: Policy> Core<P> {
         here: &Payload<'_>,
         left: usize,
     ) -> Result<Take, Fault> {
-        let env = self.envelope(from, head, (here.len() + left) as u64);
-        self.begin_inflow(&env, here, 0)?;
+        let env = self.envelope(from, MsgHead::of(head), (here.len() + left) as u64);
+        self.begin_partial(&env, here, 0)?;
         self.check_buffer_limit(from)?;
         let Some(partial) = &self.peers[from as usize].partial else { return Ok(Take::Done) };
         let (destination, at) = (partial.destination, partial.here);
@@ -115,33 +125,34 @@ impl<P: Policy> Core<P> {
             Destination::Request(request) => {
                 let slot = self.requests.get(request);
                 match memory(slot, at, left) {
-                    Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
-                    None => Ok(self.await_piece(from, head, left)),
+                    Some(into) => {
+                        Ok(self.await_rest(from, Rest::Direct { of: Of::Eager, len: left }, into))
+                    }
+                    None => Ok(self.await_buffered(from, Of::Eager, left)),
                 }
             }
-            _ => Ok(self.await_piece(from, head, left)),
+            _ => Ok(self.await_buffered(from, Of::Eager, left)),
         }
     }
 
-    fn begin_piece(
+    fn begin_rndv_data(
         &mut self,
         from: u32,
         head: Head,
         here: &Payload<'_>,
         left: usize,
     ) -> Result<Take, Fault> {
-        let Some((_, slot)) = self.request_by_name(from, head.tag) else { return Ok(Take::Done) };
-        let (room, len) = (slot.wanted() - slot.moved, here.len() + left);
-        if len > room {
-            return Err(broken("piece", format!("1..={room}"), len));
-        }
+        let (to, offset) = rndv_data(head);
+        let Some((_, slot)) = self.request_by_name(from, to) else { return Ok(Take::Done) };
+        let at = check_range(slot, offset, here.len() + left)? + here.len();
         if !here.is_empty() {
-            self.piece(from, head, here)?;
+            self.rndv_data(from, to, offset, here)?;
         }
-        let Some((_, slot)) = self.request_by_name(from, head.tag) else { return Ok(Take::Done) };
-        match memory(slot, slot.moved, left) {
-            Some(into) => Ok(self.await_rest(from, Rest::Direct { head, len: left }, into)),
-            None => Ok(self.await_piece(from, head, left)),
+        let of = Of::RndvData { to, offset: at as u64 };
+        let Some((_, slot)) = self.request_by_name(from, to) else { return Ok(Take::Done) };
+        match memory(slot, at, left) {
+            Some(into) => Ok(self.await_rest(from, Rest::Direct { of, len: left }, into)),
+            None => Ok(self.await_buffered(from, of, left)),
         }
     }
 
@@ -154,10 +165,10 @@ impl<P: Policy> Core<P> {
         self.await_rest(from, Rest::Whole { head, bytes }, into)
     }
 
-    fn await_piece(&mut self, from: u32, head: Head, left: usize) -> Take {
+    fn await_buffered(&mut self, from: u32, of: Of, left: usize) -> Take {
         let mut bytes = vec![0; left];
         let into = buffer(&mut bytes);
-        self.await_rest(from, Rest::Piece { head, bytes }, into)
+        self.await_rest(from, Rest::Buffered { of, bytes }, into)
     }
 
     fn await_rest(&mut self, from: u32, rest: Rest, into: UserBuf) -> Take {
@@ -178,8 +189,8 @@ impl<P: Policy> Core<P> {
     }
 
     /// Bytes of an announced message are where they belong.
-    fn moved_piece(&mut self, from: u32, head: Head, len: usize) {
-        let Some((request, slot)) = self.request_by_name(from, head.tag) else { return };
+    fn moved_rndv_data(&mut self, from: u32, to: u64, len: usize) {
+        let Some((request, slot)) = self.request_by_name(from, to) else { return };
         slot.moved += len;
         self.end_pieces(request);
     }

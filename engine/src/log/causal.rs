@@ -6,10 +6,10 @@ use super::events::Events;
 use super::host::{EventSink, Host, ReplayedEvents};
 use crate::Engine;
 use crate::core::{Core, broken};
-use crate::kind;
+use crate::frame::{Frame, kind};
 use crate::policy::Policy;
 use crate::{Dest, Rank};
-use taffrail_fabric::{Fabric, Fault, Head, Payload, SendMemory, Source};
+use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::{Causal, LoggedEvent, mutant};
 
@@ -118,7 +118,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         while let Some(log) = self.core.policy.log_mut()
             && log.determinants_for(to, most, &mut bytes)
         {
-            self.post_frame(to, Head { kind: kind::DETERMINANTS, ..Head::default() }, &bytes);
+            self.post_frame(to, Frame::Determinants, &bytes);
         }
         self.core
             .policy

@@ -4,7 +4,7 @@
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
 use super::{Logging, log_index};
 use crate::Engine;
-use crate::kind;
+use crate::frame::Frame;
 use crate::peer::Queued;
 use crate::policy::Policy;
 use crate::request::{ANY, Slot, Stage};
@@ -12,7 +12,7 @@ use crate::{Error, Rank};
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use taffrail_fabric::words::counted;
-use taffrail_fabric::{Fabric, Head, MemoryError, SendMemory};
+use taffrail_fabric::{Fabric, MemoryError, SendMemory};
 use taffrail_logging::{
     Entry, MsgId, PeerPosition, Position, Received, Recorder, Restart, RestartPhase, mutant,
 };
@@ -119,8 +119,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let incarnation = log.incarnation;
             if !log.is_fellow(rank) && !log.links[rank as usize].away {
                 let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
-                let head = Head { kind: kind::RESTART, ..Head::default() };
-                self.post_frame(rank, head, &restart.encode());
+                self.post_frame(rank, Frame::Restart, &restart.encode());
             }
         }
     }

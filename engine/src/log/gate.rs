@@ -8,7 +8,7 @@ use super::Logging;
 use super::host::Host;
 use crate::Engine;
 use crate::Rank;
-use crate::kind;
+use crate::frame::kind;
 use crate::policy::Policy;
 use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Ticket, mutant};

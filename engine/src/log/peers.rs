@@ -3,12 +3,12 @@
 use super::nondeterminism::name;
 use crate::Engine;
 use crate::core::{Core, Deferred, Unexpected};
-use crate::kind;
+use crate::frame::Frame;
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::request::Stage;
 use crate::{Error, Rank};
-use taffrail_fabric::{Fabric, Fault, Head, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 use taffrail_logging::{MsgId, Received, Restart, RestartPhase, mutant};
 
 impl<P: Policy> Core<P> {
@@ -165,7 +165,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { phase, incarnation: log.incarnation, received };
-        self.post_frame(rank, Head { kind: kind::RESTART, ..Head::default() }, &restart.encode());
+        self.post_frame(rank, Frame::Restart, &restart.encode());
     }
 
     /// A peer says what it has of us, or what its checkpoint has.
@@ -198,7 +198,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(log) = self.core.policy.log() else { return };
         let is_held = !log.is_fellow(rank) && !log.outbound.is_ready(rank);
         if self.core.finalizing.is_some() && (!is_held || mutant!(FinalizeBeforeHeld)) {
-            self.post_frame(rank, Head { kind: kind::FINALIZE, ..Head::default() }, &[]);
+            self.post_frame(rank, Frame::Finalize, &[]);
         }
     }
 

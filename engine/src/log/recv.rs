@@ -4,7 +4,7 @@ use super::Logging;
 use super::host::Host;
 use super::nondeterminism::name;
 use crate::core::{Core, Deferred, Rts, Unexpected, broken, put};
-use crate::kind;
+use crate::frame::kind;
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
 use crate::request::Stage;

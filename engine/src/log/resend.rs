@@ -5,10 +5,11 @@ use super::send::{is_announced, send_range};
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
-use crate::kind;
+use crate::frame::{Frame, MsgHead, kind};
 use crate::peer::{Queued, Waiting};
 use crate::policy::Policy;
 use crate::request::{Requests, Stage};
+use crate::send::fragment;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Received, Ticket, mutant};
@@ -125,8 +126,10 @@ impl<H: Host> Logging<H> {
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = self.payload_log.range(kept.at, kept.len(), kept.len());
-            let head = Head { kind: kind::EAGER_SYNC, ..kept.head(context, seq, 0) };
-            let body = [&send.to_le_bytes()[..], fabric.read(range.segment, range.at, kept.len())];
+            let msg = MsgHead::of(kept.head(context, seq, 0));
+            let frame = Frame::EagerSync { msg, name: send };
+            let head = frame.head();
+            let body = [&frame.front()[..], fabric.read(range.segment, range.at, kept.len())];
             let body = body.concat();
             let result = fabric.send(PeerId(rank), head, Source::Bytes(&body));
             leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
@@ -162,7 +165,11 @@ impl LogEntry {
         let kind = match (sent, self.prefix()) {
             (0, 0) => kind::EAGER,
             (0, _) => kind::EAGER_FIRST,
-            _ => return Head { kind: kind::EAGER_FRAG, ..Head::default() },
+            _ => {
+                let head =
+                    Head { kind: kind::EAGER_FRAG, context: self.word(context), seq, tag: 0 };
+                return fragment(head, sent - self.prefix());
+            }
         };
         Head { kind, context: self.word(context), seq, tag: self.tag }
     }

@@ -3,13 +3,14 @@
 use super::host::Host;
 use super::{LogEntry, LoggedSend, Logging};
 use crate::Engine;
+use crate::frame::kind;
 use crate::immediate::Immediate;
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::Policy;
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::send::source_of;
 use crate::{Dest, Error, Rank};
-use crate::{EAGER_LOGGED, LONG_LOGGED, kind};
+use crate::{EAGER_LOGGED, LONG_LOGGED};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Sending, Ticket, mutant};
 

@@ -223,6 +223,18 @@ impl Hostile {
         self.send(Head { kind, tag, ..Head::default() }, body);
     }
 
+    /// Sends a fragment of the last message that was counted.
+    pub fn fragment(&mut self, offset: u64, body: &[u8]) {
+        let seq = self.seq.wrapping_sub(1);
+        self.send(Head { kind: EAGER_FRAG, context: 0, seq, tag: offset }, body);
+    }
+
+    /// Sends bytes of what an operation of the victim waits for.
+    pub fn rndv_data(&mut self, name: u64, offset: u64, body: &[u8]) {
+        let (context, seq) = ((offset >> 32) as u16, offset as u32);
+        self.send(Head { kind: RNDV_DATA, context, seq, tag: name }, body);
+    }
+
     /// Sends a message that is counted.
     pub fn counted(&mut self, kind: u8, tag: u64, body: &[u8]) -> bool {
         let seq = self.seq;

@@ -118,20 +118,31 @@ fn eager(table: &mut Table) {
     table.cut("more: without first", "kind", bare(EAGER_FRAG, 100));
     table.cut("more: of none", "length", move |h| {
         first(1000, 500)(h);
-        h.say(EAGER_FRAG, 0, &[]);
+        h.fragment(500, &[]);
     });
     table.cut("more: too much", "length", move |h| {
         first(1000, 500)(h);
-        h.say(EAGER_FRAG, 0, &[1; 501]);
+        h.fragment(500, &[1; 501]);
     });
     table.cut("more: after the end", "kind", move |h| {
         first(1000, 500)(h);
-        h.say(EAGER_FRAG, 0, &[1; 500]);
-        h.say(EAGER_FRAG, 0, &[1; 1]);
+        h.fragment(500, &[1; 500]);
+        h.fragment(1000, &[1; 1]);
+    });
+    for offset in [0, 499, 501, u64::MAX] {
+        table.cut(format!("more: from {offset} on instead of 500"), "fragment", move |h| {
+            first(1000, 500)(h);
+            h.fragment(offset, &[1; 500]);
+        });
+    }
+    table.cut("more: of another message", "fragment", move |h| {
+        first(1000, 500)(h);
+        h.seq = h.seq.wrapping_add(1);
+        h.fragment(500, &[1; 500]);
     });
     table.fine("first: more than the receive has", "R=truncated", move |h| {
         first(40_000, 20_000)(h);
-        h.say(EAGER_FRAG, 0, &[1; 20_000]);
+        h.fragment(20_000, &[1; 20_000]);
     });
     table.fine("first: never ended", "R=open", first(1000, 500));
 }
@@ -162,16 +173,36 @@ fn announced(table: &mut Table) {
         let name = cleared(h);
         h.say(RNDV_DATA, name, &[]);
     });
-    table.cut("piece: too much", "piece", |h| {
+    table.cut("piece: too much", "RNDV_DATA", |h| {
         let name = cleared(h);
-        for _ in 0..4 {
-            h.say(RNDV_DATA, name, &[1; 60_000]);
+        for k in 0..4 {
+            h.rndv_data(name, k * 60_000, &[1; 60_000]);
+        }
+    });
+    for offset in [150_001, 200_000, 1 << 32, (1 << 48) - 1] {
+        table.cut(format!("piece: from {offset} on, behind the end"), "RNDV_DATA", move |h| {
+            let name = cleared(h);
+            h.rndv_data(name, offset, &[1; 50_000]);
+        });
+    }
+    table.cut("piece: more than is missing", "RNDV_DATA", |h| {
+        let name = cleared(h);
+        h.rndv_data(name, 0, &[1; 50_000]);
+        h.rndv_data(name, 0, &[1; 50_000]);
+        h.rndv_data(name, 0, &[1; 50_000]);
+        h.rndv_data(name, 0, &[1; 49_999]);
+        h.rndv_data(name, 0, &[1; 2]);
+    });
+    table.fine("piece: the last first", "L=200000", |h| {
+        let name = cleared(h);
+        for k in (0..4).rev() {
+            h.rndv_data(name, k * 50_000, &[1; 50_000]);
         }
     });
     table.fine("piece: after the end", "L=200000", |h| {
         let name = cleared(h);
-        for _ in 0..4 {
-            h.say(RNDV_DATA, name, &[1; 50_000]);
+        for k in 0..4 {
+            h.rndv_data(name, k * 50_000, &[1; 50_000]);
         }
         h.say(RNDV_DATA, name, &[1; 50_000]);
     });
@@ -180,12 +211,12 @@ fn announced(table: &mut Table) {
             h.say(RNDV_DATA, name, &[1; 100]);
         }
     });
-    table.cut("piece: of a receive that has not asked", "piece", |h| {
+    table.cut("piece: of a receive that has not asked", "RNDV_DATA", |h| {
         for name in 0..32 {
             h.say(RNDV_DATA, name, &[1; 100]);
         }
     });
-    table.cut("piece: of the victim's own send", "piece", |h| {
+    table.cut("piece: of the victim's own send", "RNDV_DATA", |h| {
         let name = h.announced();
         h.say(RNDV_DATA, name, &[1; 100]);
     });
@@ -194,7 +225,7 @@ fn announced(table: &mut Table) {
         h.say(CTS, u64::MAX, &words(&[100, 1]));
     });
     for want in [200_001, u64::MAX] {
-        table.cut(format!("clear: {want} bytes"), "clear", move |h| {
+        table.cut(format!("clear: {want} bytes"), "CTS", move |h| {
             let name = h.announced();
             h.say(CTS, name, &words(&[want, 1]));
         });
@@ -205,7 +236,7 @@ fn announced(table: &mut Table) {
     });
     // More than the line holds for a peer that reads nothing: it is never over.
     const ENDLESS: usize = 64 << 20;
-    table.cut("clear: twice", "clear", |h| {
+    table.cut("clear: twice", "CTS", |h| {
         let name = h.announced();
         h.say(CTS, name, &words(&[ENDLESS as u64, 1]));
         h.say(CTS, name, &words(&[ENDLESS as u64, 1]));
@@ -298,7 +329,7 @@ fn one_sided(table: &mut Table) {
         let name = h.asked(GET_REQ);
         h.say(ACK, name, &[]);
     });
-    asked("get: too much", Cut("piece"), |h| {
+    asked("get: too much", Cut("RNDV_DATA"), |h| {
         let name = h.asked(GET_REQ);
         h.say(RNDV_DATA, name, &[1; 5001]);
     });
@@ -311,7 +342,7 @@ fn one_sided(table: &mut Table) {
         let name = h.asked(PUT_REQ);
         h.say(NAK_KEY, name, &[]);
     });
-    asked("put: a piece", Cut("piece"), |h| {
+    asked("put: a piece", Cut("RNDV_DATA"), |h| {
         let name = h.asked(PUT_REQ);
         h.say(RNDV_DATA, name, &[1; 1]);
     });

@@ -1,6 +1,5 @@
 //! The engine's messages (`docs/wire.md`, section 5).
 
-use taffrail_fabric::RemoteKey;
 use taffrail_logging::mutant;
 
 /// A whole message.
@@ -77,27 +76,6 @@ pub(crate) fn escapes(kind: u8) -> bool {
         FINALIZE_NAK => mutant!(FinalizeNakUngated),
         _ => false,
     }
-}
-
-/// Whether a message of this kind may have a payload of `len` bytes; if not, what it must have.
-pub(crate) fn check_length(kind: u8, len: usize) -> Result<(), &'static str> {
-    let (fits, expected) = match kind {
-        EAGER_SYNC | EAGER_DATA => (len >= 8, "at least 8"),
-        EAGER_FIRST => (len > 8, "more than 8"),
-        EAGER_FRAG | RNDV_DATA => (len > 0, "at least 1"),
-        RTS => ((16..=16 + RemoteKey::MAX).contains(&len), "16 to 80"),
-        RTS_DATA => ((24..=24 + RemoteKey::MAX).contains(&len), "24 to 88"),
-        CTS => (len == 16, "16"),
-        LOAN => ((17..=16 + RemoteKey::MAX).contains(&len), "17 to 80"),
-        GET_REQ => (len == 24, "24"),
-        PUT_REQ => (len > 24, "more than 24"),
-        ATOMIC => (len >= 24, "at least 24"),
-        RESTART => (len >= 16, "at least 16"),
-        DETERMINANTS => (len > 0 && len.is_multiple_of(40), "a multiple of 40"),
-        ACK | LOAN_RETURN | NAK_KEY | THROTTLE | FINALIZE | FINALIZE_NAK => (len == 0, "0"),
-        _ => (true, ""),
-    };
-    if fits { Ok(()) } else { Err(expected) }
 }
 
 /// How much a message that waits counts as an answer, which is sent because the peer has asked for it: the

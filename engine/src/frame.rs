@@ -1,0 +1,95 @@
+//! What the engine's messages say beside their payload (`docs/wire.md`, section 5): one type, one codec.
+//!
+//! The head of a message has room for three numbers; what else a frame says is its *front*, before the body. A whole
+//! message ([`kind::EAGER`]) has no front, and is read where messages come off the fabric.
+
+mod codec;
+pub(crate) mod kind;
+
+pub(crate) use codec::rndv_data;
+
+use crate::core::Rts;
+use crate::keyed_memory::NoMemory;
+use crate::loan::Offer;
+use taffrail_fabric::Head;
+
+/// How a matched message is called: the fields of its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MsgHead {
+    /// The word of its context ([`Immediate`](crate::immediate::Immediate)).
+    pub context: u16,
+    /// The low half of its number in its channel.
+    pub seq: u32,
+    /// Its tag.
+    pub tag: u64,
+}
+
+/// Memory of the receiver of a frame, as the receiver calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number: of a region, or of what the program has given a key to.
+    pub region: u64,
+    /// Whether the number is a key.
+    pub keyed: bool,
+    /// The first byte, as the owner counts.
+    pub offset: u64,
+}
+
+/// A message of the engine's, without its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// A whole message whose sender wants to know when it is matched.
+    EagerSync { msg: MsgHead, name: u64 },
+    /// A whole message with data that its context has no room for.
+    EagerData { msg: MsgHead, data: u32 },
+    /// The first fragment of a message of `len` bytes.
+    EagerFirst { msg: MsgHead, len: u64 },
+    /// The bytes from `offset` on of the message whose number and context are these (*no-order-leans*).
+    EagerFrag { context: u16, seq: u32, offset: u64 },
+    /// A message of `len` bytes waits to be fetched.
+    Rts { msg: MsgHead, data: Option<u32>, len: u64, rts: Rts },
+    /// Send the first `len` bytes of the announced message in fragments, to the receive `to`.
+    Cts { name: u64, non_temporal: bool, len: u64, to: u64 },
+    /// The bytes from `offset` on of what the operation `to` waits for (*no-order-leans*).
+    RndvData { to: u64, offset: u64 },
+    /// The announced message was read, or the synchronous one matched, or the put or atomic operation done.
+    Ack { name: u64 },
+    /// An active message.
+    Active { handler: u16, header: u64 },
+    /// A message of `len` bytes in memory that is lent.
+    Loan { msg: MsgHead, len: u64, offer: Offer },
+    /// A loan comes back.
+    LoanReturn { loan: u64 },
+    /// A get for which the fabric gives no way. Answered by RNDV_DATA.
+    GetReq { name: u64, place: Place, len: u64 },
+    /// A put for which the fabric gives no way. The last is answered by ACK.
+    PutReq { name: u64, place: Place, last: bool },
+    /// The memory of a get, put or atomic operation is not to be reached.
+    NakKey { name: u64, why: NoMemory },
+    /// Announce everything longer than a slot, or not any more.
+    Throttle { on: bool },
+    /// RESTART1, RESTART2 or COMMITTED (`docs/logging.md`, section 4).
+    Restart,
+    /// The program of the sender is over; it stays until all are, since its log may be needed.
+    Finalize,
+    /// Events that what follows may depend on (`docs/logging.md`, section 13).
+    Determinants,
+    /// The sender finalises and has not received a message that waits for that.
+    FinalizeNak { name: u64 },
+    /// An atomic operation on keyed memory. Answered by ACK, or by RNDV_DATA with what was there before.
+    Atomic { name: u64, place: Place, what: u64 },
+}
+
+impl MsgHead {
+    /// That of a head.
+    #[inline(always)]
+    pub(crate) fn of(head: Head) -> Self {
+        MsgHead { context: head.context, seq: head.seq, tag: head.tag }
+    }
+
+    /// As the head of a message of some kind.
+    #[inline(always)]
+    pub(crate) fn head(self, kind: u8) -> Head {
+        Head { kind, context: self.context, seq: self.seq, tag: self.tag }
+    }
+}
