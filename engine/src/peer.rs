@@ -128,7 +128,7 @@ impl Peer {
         self.hold &= !hold::BACKLOG;
     }
 
-    /// Whether one more reply_delay of this weight may wait: whoever asks has to take what it asked for.
+    /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
         self.answers + weight <= MOST_ANSWERS
     }

@@ -205,7 +205,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
-    /// Posts a receive, or gives it the message that waits for it: `None`, and there may be deferred.
+    /// Posts a receive, or gives it the message that waits for it: `None`, and something may be deferred.
     #[inline]
     pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
         match self.matcher.post(posting, request) {

@@ -90,7 +90,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
         let mut sent = first.len();
         for piece in rest.chunks(piece) {
-            let frag = fragment(head, sent);
+            let frag = frag_head(head, sent);
             if self.fabric.send(PeerId(to.rank), frag, Source::Bytes(piece)).is_err() {
                 break;
             }
@@ -385,6 +385,6 @@ pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut
 
 /// The head of the fragment of a message from byte `sent` on.
 #[inline]
-pub(crate) fn fragment(head: Head, sent: usize) -> Head {
+pub(crate) fn frag_head(head: Head, sent: usize) -> Head {
     Frame::EagerFrag { context: head.context, seq: head.seq, offset: sent as u64 }.head()
 }

@@ -3,7 +3,7 @@
 use super::core::answers_not_taken;
 use super::frame::{Frame, MsgHead, kind};
 use super::peer::{Queued, Stream, Waiting};
-use super::send::{bytes, fragment, gather, source_of};
+use super::send::{bytes, frag_head, gather, source_of};
 use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
@@ -168,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                         parts.push(&whole);
                         Head { kind: kind::EAGER_FIRST, ..*head }
                     }
-                    _ => fragment(*head, *sent),
+                    _ => frag_head(*head, *sent),
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
                 let result = fabric.send(PeerId(to), head, source_of(&parts));

@@ -204,7 +204,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
-    /// rts says of their place is not looked at, since others can write to our ring.
+    /// RTS says of their place is not looked at, since others can write to our ring.
     pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
         let rank = self.requests.get(request).peer;
         let send =

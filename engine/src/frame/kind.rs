@@ -10,7 +10,7 @@ pub(crate) const EAGER_SYNC: u8 = 2;
 pub(crate) const EAGER_FIRST: u8 = 3;
 /// The next piece of the message that a `EAGER_FIRST` of the same peer began.
 pub(crate) const EAGER_FRAG: u8 = 4;
-/// The rts of a message: `len u64`, `name u64`, and the key of its memory, if any.
+/// The RTS of a message: `len u64`, `name u64`, and the key of its memory, if any.
 pub(crate) const RTS: u8 = 5;
 /// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
 /// `name u64`.

@@ -166,7 +166,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// An rts of a message that is here, in part or whole. Whether the receive that has
+    /// An RTS of a message that is here, in part or whole. Whether the receive that has
     /// matched it is to fetch it, and which.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// The name of an partial's message.
+    /// The name of a message of which a part is here.
     pub(crate) fn inflow_name(from: u32, partial: &PartialMessage) -> MsgId {
         MsgId { source: from, context: partial.context, seq: partial.seq }
     }

@@ -9,7 +9,7 @@ use crate::frame::{Frame, MsgHead, kind};
 use crate::peer::{Queued, Waiting};
 use crate::policy::Policy;
 use crate::request::{Requests, Stage};
-use crate::send::fragment;
+use crate::send::frag_head;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Received, Ticket, mutant};
@@ -168,7 +168,7 @@ impl LogEntry {
             _ => {
                 let head =
                     Head { kind: kind::EAGER_FRAG, context: self.word(context), seq, tag: 0 };
-                return fragment(head, sent - self.prefix());
+                return frag_head(head, sent - self.prefix());
             }
         };
         Head { kind, context: self.word(context), seq, tag: self.tag }
