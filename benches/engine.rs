@@ -50,6 +50,7 @@ fn log(rank: u32, segment: usize) -> Logging<Vectors> {
         events,
         gated: false,
         replayed: ReplayedVec::default(),
+        held: Vec::new(),
         spill: SpillMap::default(),
         checkpoints: None,
         restart: None,

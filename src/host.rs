@@ -63,6 +63,7 @@ pub(crate) fn open(
         events,
         gated,
         replayed: ReplayedFile(replayed),
+        held: Vec::new(),
         spill: SpillFile::default(),
         checkpoints: None,
         restart: None,

@@ -4,7 +4,7 @@
 //! message ([`kind::EAGER`]) has no front, and is read where messages come off the fabric.
 
 mod codec;
-pub(crate) mod kind;
+pub mod kind;
 
 pub(crate) use codec::rndv_data;
 

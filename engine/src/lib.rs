@@ -50,6 +50,7 @@ pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use call::{Ended, Over};
 pub use clock::Clock;
 pub use error::Error;
+pub use frame::kind;
 pub use names::{Data, Dest, Pattern, Rank, Request, Status};
 pub use send::bytes;
 

@@ -7,24 +7,22 @@
 //! memory overwritten before it was read.
 
 mod host;
+mod oracle;
 mod process;
+mod recovery;
 mod steps;
 
 use crate::case::{Case, Fault, Less};
 use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
-use crate::logger::{Durability, Logger};
+use crate::logger::Logger;
 use crate::oracle::{Checked, Violation, violation};
-use crate::workload::Place;
-use host::{Fellow, Outside, Replayed, SimEvents, SimHost, Spilled};
+use host::{LeftLog, Outside};
+use oracle::Oracle;
 use process::Process;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use taffrail_engine::log::Logging;
-use taffrail_engine::log::host::{LogParts, LoggingConfig};
-use taffrail_engine::{Clock, Engine, Sizes};
-use taffrail_fabric::SendMemory;
-use taffrail_logging::{LoggedEvent, Rank};
+use taffrail_logging::Rank;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +35,10 @@ pub struct Ended {
     pub faults: usize,
     /// Processes that were started again.
     pub restarts: usize,
+    /// Checkpoints that were taken.
+    pub checkpoints: usize,
+    /// Processes that went on from one.
+    pub restored: usize,
     /// What was reached in the network.
     pub coverage: Coverage,
 }
@@ -58,10 +60,9 @@ fn now() -> Instant {
     begin + passed
 }
 
-/// The case of a seed, of what jobs have by now: no checkpoints, and no causal logging.
+/// The case of a seed.
 pub fn case(seed: u64) -> Case {
-    let less = Less { checkpoints: Some(0), ..Less::default() };
-    Case { causal: false, ..Case::new(seed, &less, None) }
+    Case::new(seed, &Less::default(), None)
 }
 
 /// The results of a case if nothing fails.
@@ -69,8 +70,8 @@ pub fn case(seed: u64) -> Case {
 /// # Errors
 /// What was violated all the same.
 pub fn calm_results(case: &Case) -> Result<Vec<u64>, Violation> {
-    let calm = Case { faults: Vec::new(), ..case.clone() };
-    crate::world::run(&calm, false).0.map(|ended| ended.results)
+    let calm = Case { faults: Vec::new(), checkpoints: 0, ..case.clone() };
+    run(&calm, false).0.map(|ended| ended.results)
 }
 
 /// Runs a case over networks of all kinds, which the seed chooses. The trace is kept if it is asked for.
@@ -92,23 +93,27 @@ fn run_over<const S: bool, const L: bool>(
     (ended, job.net.trace())
 }
 
-/// The fabric of a rank that connects, and what it replays.
-type Opening<const S: bool, const L: bool> = (SimFabric<true, S, L>, Vec<LoggedEvent>);
-
 struct Job<'a, const S: bool, const L: bool> {
     case: &'a Case,
     random: fastrand::Rng,
     net: SimNet<true, S, L>,
     outside: Rc<RefCell<Outside>>,
     ranks: Vec<Option<Process<S, L>>>,
-    /// Ranks that were started again and connect, with what they replay. As over shared memory, they wait for all others.
-    opening: Vec<Option<Opening<S, L>>>,
+    /// Ranks that were started again and connect. As over shared memory, they wait for all others.
+    opening: Vec<Option<SimFabric<true, S, L>>>,
     /// Ranks that were connected with all others since they started: their programs may run.
     met: Vec<bool>,
     incarnations: Vec<u32>,
     set_of: Vec<usize>,
+    /// What survivors hold of the events of others, where these are lost; none of a rank that was not asked since the
+    /// last has died.
+    answers: Vec<Option<Vec<u8>>>,
+    /// The payload log of the process that has taken the last checkpoint of each rank, if it has ended.
+    left: Vec<LeftLog>,
     faults: usize,
     restarts: usize,
+    checkpoints: usize,
+    restored: usize,
 }
 
 impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
@@ -128,19 +133,31 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             ..Settings::small()
         };
         let (ranks, count) = (case.ranks, case.ranks as usize);
-        let outside =
-            Outside { logger: Logger::new(case), rings: vec![Vec::new(); count], violation: None };
+        let set_of: Vec<usize> = (0..ranks).map(|rank| case.set_of(rank)).collect();
+        let outside = Rc::new(RefCell::new(Outside {
+            logger: Logger::new(case),
+            rings: vec![Vec::new(); count],
+            vault: vec![None; count],
+            marks: vec![process::Mark::default(); count],
+            oracle: Oracle::new(set_of.clone(), case.causal),
+        }));
+        let net = SimNet::new(count, settings);
+        net.watch(outside.clone());
         Job {
             case,
-            net: SimNet::new(count, settings),
-            outside: Rc::new(RefCell::new(outside)),
+            net,
+            outside,
             ranks: (0..count).map(|_| None).collect(),
             opening: (0..count).map(|_| None).collect(),
             met: vec![false; count],
             incarnations: vec![0; count],
-            set_of: (0..ranks).map(|rank| case.set_of(rank)).collect(),
+            set_of,
+            answers: vec![None; count],
+            left: vec![LeftLog::default(); count],
             faults: 0,
             restarts: 0,
+            checkpoints: 0,
+            restored: 0,
             random,
         }
     }
@@ -148,7 +165,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
     fn run(&mut self) -> Result<Ended, Violation> {
         for rank in 0..self.case.ranks {
             let fabric = self.net.open(rank as usize);
-            self.start(rank, fabric, Vec::new())?;
+            self.start(rank, fabric)?;
         }
         let mut faults = self.case.faults.clone();
         faults.sort_by_key(|(step, number, _)| (*step, *number));
@@ -173,18 +190,19 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         }
         self.check()?;
         let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
-        let (faults, restarts, coverage) = (self.faults, self.restarts, self.net.coverage());
-        Ok(Ended { results, steps: step, faults, restarts, coverage })
+        let Job { faults, restarts, checkpoints, restored, .. } = *self;
+        let coverage = self.net.coverage();
+        Ok(Ended { results, steps: step, faults, restarts, checkpoints, restored, coverage })
     }
 
     fn is_over(&self) -> bool {
-        self.ranks.iter().all(|live| live.as_ref().is_some_and(|live| live.result.is_some()))
+        self.ranks.iter().all(|live| live.as_ref().is_some_and(Process::has_left))
     }
 
     /// What was found out since the last check.
     fn check(&self) -> Checked {
-        if let Some(text) = self.outside.borrow().violation.clone() {
-            return violation("a log has no gaps", text);
+        if let Some(found) = self.outside.borrow().oracle.violation.clone() {
+            return Err(found);
         }
         match self.net.violations().first() {
             Some(found) => violation("kept-buffers", format!("{found:?}")),
@@ -209,58 +227,6 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             };
         }
         Violation { invariant: "every run ends", text }
-    }
-
-    /// A rank starts, with the events that its predecessors have left.
-    fn start(
-        &mut self,
-        rank: Rank,
-        fabric: SimFabric<true, S, L>,
-        events: Vec<LoggedEvent>,
-    ) -> Checked {
-        let case = self.case;
-        let fellow = |&rank: &Rank| Fellow { rank, outside: self.outside.clone() };
-        let set = &case.sets[self.set_of[rank as usize]];
-        let sink = SimEvents {
-            me: rank,
-            outside: self.outside.clone(),
-            fellows: set.iter().filter(|&&member| member != rank).map(fellow).collect(),
-        };
-        let config = LoggingConfig {
-            causal: false,
-            all_events: case.all_events,
-            sets: self.set_of.iter().map(|&set| set as u32).collect(),
-            incarnation: self.incarnations[rank as usize],
-            memory: 8 * fabric.segment_len(),
-        };
-        let parts = LogParts::<SimHost> {
-            events: sink,
-            gated: case.durability == Durability::Disk,
-            replayed: Replayed(events.into()),
-            spill: Spilled::default(),
-            checkpoints: None,
-            restart: None,
-        };
-        let log = Logging::open(&config, parts, rank, fabric.segment_len())
-            .or_else(|error| failed(rank, &error))?;
-        let sizes = Sizes {
-            piece: 64,
-            long_piece: 80,
-            logged_piece: 80,
-            eager_max: 256,
-            way: None,
-            unexpected: 1 << 16,
-        };
-        let mut engine = Engine::new(fabric, log, case.ranks, sizes, Clock::new(now));
-        engine.resume().or_else(|error| failed(rank, &error))?;
-        // A fabric says of links that are made later that they are there, and that begins the exchange.
-        if self.incarnations[rank as usize] == 0 {
-            engine.begin_exchange();
-        }
-        let place =
-            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
-        self.ranks[rank as usize] = Some(Process::new(engine, case.workload.start(place)));
-        Ok(())
     }
 
     /// Lets something fail, if it is there to fail.
@@ -291,18 +257,24 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
     }
 
     fn kill_set(&mut self, set: usize) {
-        for &member in &self.case.sets[set] {
-            let opening = self.opening[member as usize].is_some();
-            if self.ranks[member as usize].is_some() || opening {
+        let members = &self.case.sets[set];
+        for &member in members {
+            let at = member as usize;
+            let opening = self.opening[at].is_some();
+            if self.ranks[at].is_some() || opening {
+                self.keep_log(member);
                 let lingers = self.random.bool();
-                self.net.step(NetStep::Kill { rank: member as usize, lingers });
-                self.ranks[member as usize] = None;
-                self.opening[member as usize] = None;
-                self.met[member as usize] = false;
+                self.net.step(NetStep::Kill { rank: at, lingers });
+                self.ranks[at] = None;
+                self.opening[at] = None;
+                self.met[at] = false;
                 self.faults += 1;
             }
         }
-        self.outside.borrow_mut().logger.set_died(set);
+        match self.case.causal {
+            true => self.died(members),
+            false => self.outside.borrow_mut().logger.set_died(set),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ fn seeds() -> std::ops::Range<u64> {
 #[test]
 fn jobs_end_as_without_failures() {
     let (mut faults, mut restarts, mut steps) = (0, 0, 0);
+    let (mut checkpoints, mut restored) = (0, 0);
     let mut coverage = Coverage::default();
     for seed in seeds() {
         let case = case(seed);
@@ -39,10 +40,14 @@ fn jobs_end_as_without_failures() {
         assert_eq!(ended.results, expected, "repeat with TAFFRAIL_SEED={seed}: {case}");
         faults += ended.faults;
         restarts += ended.restarts;
+        checkpoints += ended.checkpoints;
+        restored += ended.restored;
         steps += ended.steps;
         coverage.add(&ended.coverage);
     }
-    println!("{steps} steps, {faults} faults, {restarts} restarts");
+    println!(
+        "{steps} steps, {faults} faults, {restarts} restarts, {checkpoints} checkpoints, {restored} restored"
+    );
     if std::env::var_os("TAFFRAIL_SEED").is_none() {
         assert!(restarts > 100 && faults > restarts, "{faults} faults, {restarts} restarts");
     }

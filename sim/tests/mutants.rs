@@ -23,39 +23,42 @@ fn fails(mutant: Mutant, seed: u64, expected: &[u64]) -> Option<String> {
     }
 }
 
-/// The mutants that jobs of pessimistic logging without checkpoints find. The others of the list need what jobs do not have
-/// yet (causal logging, checkpoints, loans, completion queues), or an oracle of the gate: `sim/src/broken.rs` has them
-/// until then.
-const FOUND: [Mutant; 29] = [
-    Mutant::SuppressedNotLogged,
-    Mutant::SynchronousSuppressed,
-    Mutant::HeldIsSent,
-    Mutant::HeldIsForgotten,
-    Mutant::HoldDropped,
-    Mutant::NotLowered,
-    Mutant::DiscardedEarly,
-    Mutant::NotAskedAgain,
-    Mutant::SpillReadElsewhere,
-    Mutant::FrameSentTwice,
-    Mutant::DuplicatesDelivered,
-    Mutant::NotReserved,
-    Mutant::ReplayedNotCounted,
-    Mutant::MissingNotTold,
-    Mutant::RefillAppended,
-    Mutant::PartialForgotten,
-    Mutant::InflowForgotten,
-    Mutant::AnnouncementOfDeadKept,
-    Mutant::LostRestDelivered,
+/// The mutants that jobs do not find within these seeds: what is still missing in jobs for each is said in
+/// `docs/spec/simulator.md`, section 4.
+const NOT_FOUND: &[Mutant] = &[
+    Mutant::SuppressedIsSent,
+    Mutant::PageSkipped,
+    Mutant::RtsUngated,
+    Mutant::FinalizeNakUngated,
+    Mutant::LoanReturnUngated,
+    Mutant::NothingNotLogged,
+    Mutant::PollsBeforeAnswerNotLogged,
     Mutant::OldIncarnationBelieved,
-    Mutant::BacklogKept,
+    Mutant::StaleAnswersKept,
+    Mutant::AnswerToDeadGated,
+    Mutant::StaleNamesKept,
+    Mutant::FormerNameBelieved,
+    Mutant::FormerTokenBelieved,
     Mutant::SendNotBegunAgain,
-    Mutant::FateIgnored,
-    Mutant::PollsNotReplayed,
-    Mutant::MatchNotLogged,
-    Mutant::WaitAnyNotLogged,
-    Mutant::ProbeNotLogged,
-    Mutant::ClaimNotLogged,
-    Mutant::LateCancelNotLogged,
+    Mutant::ThrottleKept,
+    Mutant::SilenceKept,
+    Mutant::LinkTakenForVerdict,
+    Mutant::LoanTakenBackEarly,
+    Mutant::PollsBeforeMatchForgotten,
+    Mutant::CompletionNotLogged,
+    Mutant::DeterminantsDroppedEarly,
+    Mutant::LostForgotten,
+    Mutant::OnlyOwnAdopted,
+    Mutant::MissingCollected,
+    Mutant::PageDroppedEarly,
+    Mutant::ProbesBeforeAllIsHere,
+    Mutant::NoCallsBeforeAllIsHere,
+    Mutant::CheckpointInReplay,
+    Mutant::PollsAcrossCheckpoint,
+    Mutant::DrainedAcrossCheckpoint,
+    Mutant::PagesNotInCheckpoint,
+    Mutant::CommitDoesNotAnswer,
+    Mutant::SerialNotRestored,
 ];
 
 #[test]
@@ -64,7 +67,7 @@ fn each_is_found() {
     std::panic::set_hook(Box::new(|_| {}));
     let expected: Vec<_> = (0..400).map(|seed| (seed, expected(seed))).collect();
     let mut missed = Vec::new();
-    for mutant in FOUND {
+    for &mutant in Mutant::ALL.iter().filter(|mutant| !NOT_FOUND.contains(mutant)) {
         let found = expected
             .iter()
             .find_map(|(seed, results)| Some((seed, fails(mutant, *seed, results)?)));

@@ -3,55 +3,55 @@
 use taffrail_logging::mutant;
 
 /// A whole message.
-pub(crate) const EAGER: u8 = 1;
+pub const EAGER: u8 = 1;
 /// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
-pub(crate) const EAGER_SYNC: u8 = 2;
+pub const EAGER_SYNC: u8 = 2;
 /// The first piece of a message: `len u64`, then the piece.
-pub(crate) const EAGER_FIRST: u8 = 3;
+pub const EAGER_FIRST: u8 = 3;
 /// The next piece of the message that a `EAGER_FIRST` of the same peer began.
-pub(crate) const EAGER_FRAG: u8 = 4;
+pub const EAGER_FRAG: u8 = 4;
 /// The RTS of a message: `len u64`, `name u64`, and the key of its memory, if any.
-pub(crate) const RTS: u8 = 5;
+pub const RTS: u8 = 5;
 /// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
 /// `name u64`.
-pub(crate) const CTS: u8 = 6;
+pub const CTS: u8 = 6;
 /// A piece: tag = the receive's name; payload = the piece.
-pub(crate) const RNDV_DATA: u8 = 7;
+pub const RNDV_DATA: u8 = 7;
 /// The announced message was read, or the synchronous one matched: tag = its name.
-pub(crate) const ACK: u8 = 8;
+pub const ACK: u8 = 8;
 /// An active message: context = handler, tag = header.
-pub(crate) const ACTIVE: u8 = 9;
+pub const ACTIVE: u8 = 9;
 /// A loan: `len u64`, `loan u64`, and the key of its memory.
-pub(crate) const LOAN: u8 = 10;
+pub const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
-pub(crate) const LOAN_RETURN: u8 = 11;
+pub const LOAN_RETURN: u8 = 11;
 /// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `len u64`. Answered by pieces.
-pub(crate) const GET_REQ: u8 = 12;
+pub const GET_REQ: u8 = 12;
 /// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
-pub(crate) const PUT_REQ: u8 = 13;
+pub const PUT_REQ: u8 = 13;
 /// An `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
-pub(crate) const NAK_KEY: u8 = 14;
+pub const NAK_KEY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
-pub(crate) const THROTTLE: u8 = 15;
+pub const THROTTLE: u8 = 15;
 /// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
-pub(crate) const RESTART: u8 = 16;
+pub const RESTART: u8 = 16;
 /// The program of the sender is over; it stays until all are, since its log may be needed.
-pub(crate) const FINALIZE: u8 = 17;
+pub const FINALIZE: u8 = 17;
 /// Events that what follows may depend on (`docs/logging.md`, section 13).
-pub(crate) const DETERMINANTS: u8 = 18;
+pub const DETERMINANTS: u8 = 18;
 /// The sender finalises and has not received a message that waits for that: tag = its name.
-pub(crate) const FINALIZE_NAK: u8 = 19;
+pub const FINALIZE_NAK: u8 = 19;
 
 /// A whole message with data beside the payload that its context has no room for: `data u64`, then
 /// the payload.
-pub(crate) const EAGER_DATA: u8 = 20;
+pub const EAGER_DATA: u8 = 20;
 /// As [`RTS`], with data in front: `data u64`.
-pub(crate) const RTS_DATA: u8 = 21;
+pub const RTS_DATA: u8 = 21;
 /// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
 /// `what u64`, then the operands. Answered by `ACK`, or by a piece with what was there before.
-pub(crate) const ATOMIC: u8 = 22;
+pub const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.
 pub(crate) fn is_of_the_log(kind: u8) -> bool {

@@ -8,25 +8,29 @@ use crate::Engine;
 use crate::core::{Core, broken};
 use crate::frame::{Frame, kind};
 use crate::policy::Policy;
-use crate::{Dest, Rank};
+use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
 use taffrail_logging::{Causal, LoggedEvent, mutant};
 
-/// What a rank knows at its start: its own events before that, as far as they are not stable.
+/// What a rank knows at its start: its own events before that, as far as they are not stable, and what survivors hold.
 pub(crate) fn open<R: ReplayedEvents>(
     me: Rank,
     ranks: u32,
     events: &Events<impl EventSink>,
     replayed: &R,
-) -> Causal {
+    held: &[Vec<u8>],
+) -> Result<Causal, Error> {
     let mut causal = Causal::new(me, ranks, events.capacity());
     let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
     for &(rank, clock) in &stable {
         causal.stable(rank, clock);
     }
     replayed.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
-    causal
+    for bytes in held {
+        causal.adopt(bytes).map_err(|error| Error::Setup(error.to_string()))?;
+    }
+    Ok(causal)
 }
 
 impl<H: Host> Logging<H> {
@@ -69,6 +73,16 @@ impl<H: Host> Logging<H> {
         {
             causal.lost(peer);
         }
+    }
+
+    /// All determinants that this rank holds and that are not stable, in causal logging.
+    pub fn held(&self) -> Vec<u8> {
+        self.causal.as_deref().map_or_else(Vec::new, Causal::all_held)
+    }
+
+    /// Whether this rank knows what the event of a rank with this clock was, or that it is stable.
+    pub fn knows(&self, rank: Rank, clock: u64) -> bool {
+        self.causal.as_deref().is_some_and(|causal| causal.knows(rank, clock))
     }
 
     /// What was created and sent, in causal logging.

@@ -215,6 +215,8 @@ pub struct LogParts<H: Host> {
     pub gated: bool,
     /// The events of earlier incarnations.
     pub replayed: H::Replayed,
+    /// In causal logging, where the events of this rank are lost with it: the determinants that each survivor holds.
+    pub held: Vec<Vec<u8>>,
     /// Where segments go that there is no memory for.
     pub spill: H::Spill,
     /// `None`: this rank takes no checkpoints.

@@ -133,10 +133,11 @@ impl<H: Host> Logging<H> {
         segment: usize,
     ) -> Result<Self, Error> {
         let LoggingConfig { causal, all_events, ref sets, incarnation, memory } = *config;
-        let LogParts { events, gated, replayed, spill, checkpoints, restart } = parts;
+        let LogParts { events, gated, replayed, held, spill, checkpoints, restart } = parts;
         let events = Events::new(events, me, gated);
         let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
-        let causal = causal.then(|| Box::new(causal::open(me, ranks, &events, &replayed)));
+        let causal =
+            causal.then(|| causal::open(me, ranks, &events, &replayed, &held)).transpose()?;
         let (going_on, restored) = restart
             .map(|RestartPoint { position, state, previous }| ((position, previous), state))
             .unzip();
@@ -164,7 +165,7 @@ impl<H: Host> Logging<H> {
             outbound: Outbound::new(ranks, first),
             inbound: Inbound::new(ranks),
             events,
-            causal,
+            causal: causal.map(Box::new),
             frame: Vec::new(),
             payload_log: PayloadLog::new(segment, memory, spill),
             checkpoints,

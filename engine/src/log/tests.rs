@@ -16,6 +16,7 @@ fn parts() -> LogParts<Vectors> {
         events,
         gated: false,
         replayed: ReplayedVec::default(),
+        held: Vec::new(),
         spill: SpillMap::default(),
         checkpoints: Some(CheckpointVec::default()),
         restart: None,

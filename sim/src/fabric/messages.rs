@@ -3,6 +3,7 @@
 use super::coverage::Situation;
 use super::ram::Span;
 use super::state::{Arrival, Content, Message, Net, Process, Ready, Rest, Sending, State, What};
+use super::watch::Frame;
 use super::{Amount, Mutant};
 use taffrail_fabric::{Fault, Head, Refused, Sent, Token};
 
@@ -54,6 +55,10 @@ impl Net {
         self.say(|| {
             format!("{from}>{to} #{number} {kind} {len}{}", ["", " later"][usize::from(is_later)])
         });
+        if let Some(watch) = &self.watch {
+            let frame = Frame { number, from, to, head: &head, payload: content.bytes() };
+            watch.borrow_mut().leaves(&frame);
+        }
         if let (true, Some(token)) = (is_later, token) {
             let result = self.has(Mutant::SentEarly).then_some(Ok(()));
             let incarnation = self.end(from, to).incarnation;
@@ -359,6 +364,14 @@ impl Content {
         match self {
             Content::Owned(bytes) => bytes.len(),
             Content::Log { span, .. } | Content::User { span, .. } => span.len(),
+        }
+    }
+
+    /// Its bytes, as they were when it was sent.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Owned(bytes) => bytes,
+            Content::Log { copy, .. } | Content::User { copy, .. } => copy,
         }
     }
 

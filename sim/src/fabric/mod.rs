@@ -24,6 +24,7 @@ mod sim_fabric;
 mod state;
 mod step;
 mod transfers;
+mod watch;
 
 pub use coverage::{Coverage, Situation};
 pub use mutant::Mutant;
@@ -33,3 +34,4 @@ pub use settings::Settings;
 pub use sim_fabric::SimFabric;
 pub use state::Violation;
 pub use step::{Amount, Step};
+pub use watch::{Frame, Watch};

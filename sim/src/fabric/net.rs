@@ -4,6 +4,7 @@ use super::coverage::Coverage;
 use super::roster::SimRoster;
 use super::sim_fabric::SimFabric;
 use super::state::{Kinds, Link, Net, State, Violation};
+use super::watch::Watch;
 use super::{Settings, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -69,6 +70,11 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
             Link::Coming => !told,
             Link::Down(_) => false,
         }
+    }
+
+    /// From now on this observer sees what happens.
+    pub fn watch(&self, watch: Rc<RefCell<dyn Watch>>) {
+        self.0.borrow_mut().watch = Some(watch);
     }
 
     /// Whether a process runs.

@@ -57,6 +57,12 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
 
     /// Hands one thing over.
     fn hand_over<S: Sink>(&mut self, Ready { peer, what }: Ready, sink: &mut S) {
+        if let What::Arrival(Arrival { message, .. }) = &what {
+            let watch = self.with(|net| net.watch.clone());
+            watch.iter().for_each(|watch| {
+                watch.borrow_mut().arrives(message.number, peer, self.rank);
+            });
+        }
         match what {
             What::Arrival(arrival) if arrival.is_whole() => self.message(peer, arrival, sink),
             What::Arrival(arrival) => self.beginning(peer, arrival, sink),

@@ -2,7 +2,9 @@
 
 use super::coverage::{Coverage, Situation};
 use super::ram::Span;
+use super::watch::Watch;
 use super::{Mutant, Settings};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
@@ -26,6 +28,7 @@ pub(super) struct Net {
     pub(super) coverage: Coverage,
     pub(super) violations: Vec<Violation>,
     pub(super) trace: Vec<String>,
+    pub(super) watch: Option<Rc<RefCell<dyn Watch>>>,
 }
 
 /// The constants of the fabrics that decide which steps are possible.
@@ -235,6 +238,7 @@ impl Net {
             coverage: Coverage::default(),
             violations: Vec::new(),
             trace: Vec::new(),
+            watch: None,
         }
     }
 

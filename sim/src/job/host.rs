@@ -1,26 +1,38 @@
 //! The outside of a simulated log: the event logger of the job, and vectors.
 
+use super::oracle::Oracle;
+use super::process::Mark;
+use crate::fabric::{Frame, Watch};
 use crate::logger::Logger;
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, IoSlice};
 use std::rc::Rc;
+use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
 use taffrail_engine::log::host::{
     CheckpointError, CheckpointStore, EventSink, FellowEvents, Host, PreviousLog, PreviousLogError,
-    ReplayedEvents, SpillError, SpillStore,
 };
 use taffrail_logging::causal::Counters;
-
 use taffrail_logging::event::Full;
-use taffrail_logging::{Event, LoggedEvent, Rank};
+use taffrail_logging::{Event, LoggedEvent, Position, Rank};
 
-/// What the processes of a job share: the event logger, and the rings that it reads.
+/// What the processes of a job share: the event logger, the rings that it reads, and the last checkpoints.
 pub(super) struct Outside {
     pub(super) logger: Logger,
     /// What each rank has written, for as long as its ring is there.
     pub(super) rings: Vec<Vec<LoggedEvent>>,
-    /// What an event sink has found out.
-    pub(super) violation: Option<String>,
+    pub(super) vault: Vec<Option<Saved>>,
+    /// Where programs were at their last checkpoints.
+    pub(super) marks: Vec<Mark>,
+    pub(super) oracle: Oracle,
+}
+
+/// A checkpoint. It outlives its process.
+#[derive(Clone)]
+pub(super) struct Saved {
+    pub(super) incarnation: u32,
+    pub(super) position: Vec<u8>,
+    pub(super) state: Vec<u8>,
 }
 
 /// Vectors, and the simulated event logger.
@@ -28,10 +40,10 @@ pub(super) enum SimHost {}
 
 impl Host for SimHost {
     type Events = SimEvents;
-    type Replayed = Replayed;
-    type Spill = Spilled;
-    type Previous = Nothing;
-    type Checkpoints = Nothing;
+    type Replayed = ReplayedVec;
+    type Spill = Rc<RefCell<SpillMap>>;
+    type Previous = LeftLog;
+    type Checkpoints = Vault;
 
     fn end_process(why: &str) -> ! {
         panic!("a process ends: {why}")
@@ -59,16 +71,27 @@ impl Outside {
     }
 }
 
+impl Watch for Outside {
+    fn leaves(&mut self, frame: &Frame<'_>) {
+        self.oracle.leaves(frame, &self.logger);
+    }
+
+    fn arrives(&mut self, number: u64, _: usize, to: usize) {
+        self.oracle.arrives(number, to);
+    }
+}
+
 impl EventSink for SimEvents {
     type Fellow = Fellow;
 
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let mut outside = self.outside.borrow_mut();
         let clock = outside.written(self.me) + 1;
+        outside.oracle.wrote(self.me, event, clock);
         let event = LoggedEvent { clock, event: *event };
         outside.rings[self.me as usize].push(event);
         if let Err(text) = outside.logger.write(self.me, event) {
-            outside.violation.get_or_insert(text);
+            outside.oracle.violated("a log has no gaps", text);
         }
         Ok(clock)
     }
@@ -92,7 +115,7 @@ impl EventSink for SimEvents {
     }
 
     fn capacity(&self) -> u64 {
-        u64::MAX
+        1 << 20
     }
 
     fn leave(&mut self, _: u64) {}
@@ -122,88 +145,66 @@ impl FellowEvents for Fellow {
     }
 }
 
-/// The events of earlier incarnations.
-#[derive(Clone)]
-pub(super) struct Replayed(pub(super) VecDeque<LoggedEvent>);
-
-impl Iterator for Replayed {
-    type Item = LoggedEvent;
-
-    fn next(&mut self) -> Option<LoggedEvent> {
-        self.0.pop_front()
-    }
+/// The payload log that a process has left: its segments by their numbers.
+#[derive(Clone, Default)]
+pub(super) struct LeftLog {
+    segments: BTreeMap<u64, Vec<u8>>,
+    size: usize,
 }
 
-impl ReplayedEvents for Replayed {
-    fn behind(mut self, clock: u64) -> Self {
-        self.0.retain(|event| event.clock > clock);
-        self
-    }
-}
-
-/// Segments that were spilled, each at its place.
-#[derive(Default)]
-pub(super) struct Spilled {
-    segments: Vec<(u64, Vec<u8>)>,
-    ended: Vec<usize>,
-    begun: usize,
-}
-
-impl SpillStore for Spilled {
-    #[expect(
-        unsafe_code,
-        reason = "the trait's promise is to stores whose writes last; this one copies at once"
-    )]
-    unsafe fn begin(&mut self, place: u64, bytes: &[u8]) -> Result<Option<usize>, SpillError> {
-        if self.ended.len() >= 2 {
-            return Ok(None);
+impl LeftLog {
+    /// What is in memory, of which `read` gives the bytes of a segment, and what was spilled.
+    pub(super) fn new(spill: &SpillMap, size: usize, read: impl Fn(u32) -> Vec<u8>) -> Self {
+        let mut segments = BTreeMap::new();
+        let places = spill.segments.borrow();
+        for number in spill.spilled.borrow().iter() {
+            if let Some(bytes) = places.get(&(number * size as u64)) {
+                segments.insert(*number, bytes.clone());
+            }
         }
-        self.segments.retain(|(at, _)| *at != place);
-        self.segments.push((place, bytes.to_vec()));
-        self.begun += 1;
-        self.ended.push(self.begun);
-        Ok(Some(self.begun))
-    }
-
-    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
-        let stay = if wait { 0 } else { self.ended.len() / 2 };
-        self.ended.drain(stay..).map(|write| (write, Ok(()))).collect()
-    }
-
-    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
-        let found = self.segments.iter().find_map(|(begin, bytes)| {
-            let at = usize::try_from(place.checked_sub(*begin)?).ok()?;
-            bytes.get(at..at + into.len())
-        });
-        let missing = || SpillError::Read(std::io::ErrorKind::UnexpectedEof.into());
-        into.copy_from_slice(found.ok_or_else(missing)?);
-        Ok(())
-    }
-
-    fn forget(&self, _: u64, _: u64) -> Result<(), SpillError> {
-        Ok(())
-    }
-
-    fn is_in_memory(&self, _: u32, _: u64) {}
-
-    fn left_memory(&self, _: u32) {}
-
-    fn is_spilled(&self, _: u64, _: bool) -> Result<(), SpillError> {
-        Ok(())
+        let memory = spill.in_memory.borrow();
+        segments.extend(memory.iter().map(|(&memory, &number)| (number, read(memory))));
+        LeftLog { segments, size }
     }
 }
 
-/// Neither checkpoints nor a log that one refers to: ranks start from the beginning.
-pub(super) enum Nothing {}
-
-impl PreviousLog for Nothing {
-    fn read(&self, _: u64, _: &mut [u8]) -> Result<bool, PreviousLogError> {
-        match *self {}
+impl PreviousLog for LeftLog {
+    fn read(&self, mut place: u64, mut into: &mut [u8]) -> Result<bool, PreviousLogError> {
+        let size = self.size as u64;
+        while !into.is_empty() {
+            let (number, at) = (place / size, (place % size) as usize);
+            let Some(segment) = self.segments.get(&number) else { return Ok(false) };
+            let (part, rest) = into.split_at_mut(into.len().min(self.size - at));
+            let bytes = segment.get(at..at + part.len());
+            let torn = || PreviousLogError(Error::from(ErrorKind::UnexpectedEof));
+            part.copy_from_slice(bytes.ok_or_else(torn)?);
+            place += part.len() as u64;
+            into = rest;
+        }
+        Ok(true)
     }
 }
 
-impl CheckpointStore for Nothing {
-    fn save(&mut self, _: u32, _: &[u8], _: &[IoSlice<'_>]) -> Result<u64, CheckpointError> {
-        match *self {}
+/// Where the checkpoints of a rank are kept.
+pub(super) struct Vault {
+    pub(super) me: Rank,
+    pub(super) outside: Rc<RefCell<Outside>>,
+}
+
+impl CheckpointStore for Vault {
+    fn save(
+        &mut self,
+        incarnation: u32,
+        position: &[u8],
+        state: &[IoSlice<'_>],
+    ) -> Result<u64, CheckpointError> {
+        let mut outside = self.outside.borrow_mut();
+        let ranks = outside.rings.len() as u32;
+        let known = Position::decode(position, ranks);
+        outside.oracle.saved[self.me as usize] = known.ok();
+        let state = state.iter().flat_map(|part| part.iter().copied()).collect();
+        let position = position.to_vec();
+        outside.vault[self.me as usize] = Some(Saved { incarnation, position, state });
+        Ok(1)
     }
 }

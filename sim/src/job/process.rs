@@ -2,13 +2,17 @@
 
 #![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
 
-use super::host::SimHost;
+use super::host::{Outside, SimHost};
 use crate::call::{Body, Call as Asked, Message, Next, Outcome, Program, Req};
 use crate::fabric::SimFabric;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io::IoSlice;
+use std::rc::Rc;
 use std::task::Poll;
 use taffrail_engine::call::{Call, Operation, Outcome as Found};
 use taffrail_engine::log::Logging;
+use taffrail_engine::log::host::vectors::SpillMap;
 use taffrail_engine::policy::calls::Decision;
 use taffrail_engine::{Data, Dest, Engine, Error, Pattern, Rank, Request, Status};
 use taffrail_logging::MsgId;
@@ -33,10 +37,36 @@ pub(super) struct Process<const S: bool, const L: bool> {
     /// What was decided of it, if it was made and has to wait.
     decided: Option<Decision>,
     pub(super) result: Option<u64>,
+    /// Where its program is.
+    mark: Mark,
+    /// It has called since its last checkpoint.
+    has_called: bool,
+    /// It writes a checkpoint, as soon as all events are stable.
+    saves: bool,
+    /// How far its end is.
+    end: End,
+    outside: Rc<RefCell<Outside>>,
+    pub(super) spill: Rc<RefCell<SpillMap>>,
     receives: Vec<Receive>,
     sends: Vec<Sent>,
     /// The sends that the program waits for: by receiver, context and number.
     syncs: HashMap<(Rank, u16, u32), Sent>,
+}
+
+/// How far a process is with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Runs,
+    /// It waits until the programs of all others have ended.
+    Leaves,
+    HasLeft,
+}
+
+/// Where a program is: what it was told is its state. The rest is what a process knows of its calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mark {
+    told: Vec<Outcome>,
+    receives: usize,
     /// Messages sent so far, by receiver and context.
     numbers: HashMap<(Rank, u16), u32>,
 }
@@ -50,8 +80,14 @@ struct Receive {
 }
 
 impl<const S: bool, const L: bool> Process<S, L> {
-    pub(super) fn new(engine: Simulated<S, L>, mut program: Program) -> Self {
-        let (call, result) = match program.go_on_from(&[]) {
+    /// A process whose program goes on from where this mark is.
+    pub(super) fn new(
+        engine: Simulated<S, L>,
+        mut program: Program,
+        mark: Mark,
+        (outside, spill): (Rc<RefCell<Outside>>, Rc<RefCell<SpillMap>>),
+    ) -> Self {
+        let (call, result) = match program.go_on_from(&mark.told) {
             Next::Call(call) => (Some(call), None),
             Next::End(result) => (None, Some(result)),
         };
@@ -61,10 +97,17 @@ impl<const S: bool, const L: bool> Process<S, L> {
             call,
             decided: None,
             result,
-            receives: Vec::new(),
+            receives: (0..mark.receives)
+                .map(|_| Receive { request: None, bytes: Box::default() })
+                .collect(),
+            mark,
+            has_called: true,
+            saves: false,
+            end: End::Runs,
+            outside,
+            spill,
             sends: Vec::new(),
             syncs: HashMap::new(),
-            numbers: HashMap::new(),
         }
     }
 
@@ -75,18 +118,75 @@ impl<const S: bool, const L: bool> Process<S, L> {
 
     /// Takes the call of the program as far as it gets. What it has come to, if it is over.
     pub(super) fn run(&mut self) -> Result<Option<Outcome>, Error> {
-        let Some(call) = self.call.take() else { return Ok(None) };
+        if self.saves {
+            return self.save().map(|()| None);
+        }
+        let Some(call) = self.call.take() else { return self.leave().map(|()| None) };
         let outcome = self.make(&call)?;
         let Some(outcome) = outcome else {
             self.call = Some(call);
             return Ok(None);
         };
-        self.decided = None;
+        (self.decided, self.has_called) = (None, true);
+        self.mark.told.push(outcome.clone());
         match self.program.go_on(Some(outcome.clone())) {
             Next::Call(next) => self.call = Some(next),
             Next::End(result) => self.result = Some(result),
         }
         Ok(Some(outcome))
+    }
+
+    /// Whether there is something that it wants to do.
+    pub(super) fn has_turn(&self) -> bool {
+        self.end != End::HasLeft
+    }
+
+    /// Whether its program and those of all others have ended, as it sees it.
+    pub(super) fn has_left(&self) -> bool {
+        self.end == End::HasLeft
+    }
+
+    /// Says that the program has ended, and waits until all have.
+    fn leave(&mut self) -> Result<(), Error> {
+        if self.end == End::Runs {
+            let me = self.engine.rank();
+            self.outside.borrow_mut().oracle.ends(me);
+            self.engine.begin_to_leave();
+            self.end = End::Leaves;
+        }
+        if let Some(Found::Done) = self.advance(Operation::Leave)? {
+            self.engine.leave();
+            self.end = End::HasLeft;
+        }
+        Ok(())
+    }
+
+    /// Whether a checkpoint can be begun: the program is between two calls, and was not there at the last one.
+    pub(super) fn may_save(&self) -> bool {
+        self.has_called && !self.saves && self.decided.is_none() && self.call.is_some()
+    }
+
+    /// Begins a checkpoint, unless something is under way.
+    pub(super) fn begin_to_save(&mut self) -> Result<bool, Error> {
+        self.saves = match self.engine.begin_checkpoint() {
+            Ok(begun) => begun,
+            Err(Error::Pending { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(self.saves)
+    }
+
+    /// Writes a checkpoint that was begun, if all events are stable.
+    fn save(&mut self) -> Result<(), Error> {
+        self.mark.receives = self.receives.len();
+        let state = (self.mark.told.len() as u64).to_le_bytes();
+        let state = [IoSlice::new(&state)];
+        if let Some(Found::Done) = self.advance(Operation::Checkpoint(&state))? {
+            (self.saves, self.has_called) = (false, false);
+            let me = self.engine.rank() as usize;
+            self.outside.borrow_mut().marks[me] = self.mark.clone();
+        }
+        Ok(())
     }
 
     /// Makes progress, and gives back the memory of sends that have ended.
@@ -160,9 +260,11 @@ impl<const S: bool, const L: bool> Process<S, L> {
     }
 
     fn send(&mut self, to: Dest, body: &Body, sync: bool) -> Result<Outcome, Error> {
-        let number = self.numbers.entry((to.rank, to.context)).or_default();
+        let number = self.mark.numbers.entry((to.rank, to.context)).or_default();
         let (seq, len) = (*number, LENS[usize::from(body.pieces - 1)]);
         *number += 1;
+        let me = self.engine.rank();
+        self.outside.borrow_mut().oracle.sends(me, to.rank, (to.context, seq));
         let bytes = encode(body.words, (to.context, seq), len);
         // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
         let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
@@ -211,7 +313,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
 
     fn cancel(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
         let request = self.handle(req);
-        match self.advance(Operation::Cancel(request))? {
+        self.outside.borrow_mut().oracle.cancels = true;
+        let found = self.advance(Operation::Cancel(request));
+        self.outside.borrow_mut().oracle.cancels = false;
+        match found? {
             None => Ok(None),
             Some(Found::Cancelled(true)) => {
                 // Over with an error that says so, which the program does not look at.

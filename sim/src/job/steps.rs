@@ -1,9 +1,10 @@
 //! Which steps there are, which one is done, and how.
 
+use super::process::Process;
 use super::{Job, failed};
 use crate::fabric::Step as NetStep;
 use crate::oracle::{Checked, violation};
-use taffrail_logging::{LoggedEvent, Rank};
+use taffrail_logging::Rank;
 
 /// Something that can be done next.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,10 @@ pub(super) enum Step {
     RestartPhase(Rank, bool),
     /// Something happens in the network.
     Net(NetStep),
+    /// A process begins a checkpoint.
+    Save(Rank),
+    /// A survivor says what it holds.
+    Ask(Rank),
     /// A rank starts again, and connects; it goes on when it is connected with all.
     Start(Rank),
     Open(Rank),
@@ -34,7 +39,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             let process = self.ranks[rank as usize].as_ref();
             let (kind, looks) = (self.random.u8(0..32), self.random.u8(0..8) == 0);
             match kind {
-                0..8 if process.is_some_and(|live| live.call().is_some()) => {
+                0..8 if process.is_some_and(Process::has_turn) => {
                     if self.has_met_all(rank) {
                         return Step::Run(rank);
                     }
@@ -83,13 +88,18 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let outside = self.outside.borrow();
         let logger = &outside.logger;
         let mut steps = Vec::new();
-        let dead = |rank: Rank| {
-            self.ranks[rank as usize].is_none() && self.opening[rank as usize].is_none()
-        };
-        if self.opening[rank as usize].is_some() && self.is_connected(rank) {
+        let dead = |rank: Rank| self.is_dead(rank);
+        if self.may_save(rank) {
+            steps.push(Step::Save(rank));
+        }
+        if self.is_to_answer(rank) && self.has_given_up_the_dead(rank) {
+            steps.push(Step::Ask(rank));
+        }
+        let opens = self.opening[rank as usize].is_some();
+        if opens && self.is_connected(rank) && self.may_start(rank) {
             steps.push(Step::Open(rank));
         }
-        if dead(rank) && logger.can_download(self.set_of[rank as usize], dead) {
+        if dead(rank) && self.may_start(rank) {
             steps.push(Step::Start(rank));
         }
         if !dead(rank) && logger.awaits(rank) {
@@ -117,32 +127,34 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 let outcome = process.run().or_else(|error| failed(rank, &error))?;
                 let call = call.unwrap_or_default();
                 self.net.say(|| format!("       {call} -> {outcome:x?}"));
+                self.holds_all(rank);
                 self.check()
             }
             Step::RestartPhase(rank, looks) => {
                 if let Some(process) = &mut self.ranks[rank as usize] {
                     process.progress(looks).or_else(|error| failed(rank, &error))?;
                 }
+                self.holds_all(rank);
                 self.check()
             }
             Step::Net(step) => {
                 self.net.step(step);
                 Ok(())
             }
+            Step::Save(rank) => self.begin_to_save(rank),
+            Step::Ask(rank) => {
+                self.ask(rank);
+                Ok(())
+            }
             Step::Start(rank) => {
-                let events = self.outside.borrow().logger.download(rank);
-                let events = events.into_iter().map(|(clock, event)| LoggedEvent { clock, event });
                 self.incarnations[rank as usize] += 1;
                 self.restarts += 1;
                 self.net.step(NetStep::Restart(rank as usize));
-                let fabric = self.net.open(rank as usize);
-                let events: Vec<LoggedEvent> = events.collect();
-                self.outside.borrow_mut().rings[rank as usize] = events.clone();
-                self.opening[rank as usize] = Some((fabric, events));
+                self.opening[rank as usize] = Some(self.net.open(rank as usize));
                 Ok(())
             }
             Step::Open(rank) => match self.opening[rank as usize].take() {
-                Some((fabric, events)) => self.start(rank, fabric, events),
+                Some(fabric) => self.start(rank, fabric).and_then(|()| self.check()),
                 None => Ok(()),
             },
             Step::BeginCut(set) => {
@@ -152,7 +164,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
             Step::EndCut(set) => {
                 self.outside.borrow_mut().logger.sync(set);
-                Ok(())
+                self.fits_together()
             }
             Step::StartLogger => {
                 let opening = self.opening.iter().map(Option::is_some);
@@ -161,7 +173,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                     .collect();
                 let restarted =
                     self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
-                restarted.or_else(|text| violation("what is stable stays", text))
+                restarted.or_else(|text| violation("what is stable stays", text))?;
+                self.fits_together()
             }
             Step::WriteAgain(rank) => {
                 let mut outside = self.outside.borrow_mut();

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::ptr::NonNull;
+use std::rc::Rc;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::event::Full;
 use taffrail_logging::{Event, LoggedEvent};
@@ -242,6 +243,38 @@ impl SpillStore for SpillMap {
             spilled.push(number);
         }
         Ok(())
+    }
+}
+
+/// A store that others see as well, and after its process has ended.
+impl SpillStore for Rc<RefCell<SpillMap>> {
+    unsafe fn begin(&mut self, place: u64, bytes: &[u8]) -> Result<Option<usize>, SpillError> {
+        // SAFETY: the promise of the caller.
+        unsafe { self.borrow_mut().begin(place, bytes) }
+    }
+
+    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
+        self.borrow_mut().finished(wait)
+    }
+
+    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
+        self.borrow().read(place, into)
+    }
+
+    fn forget(&self, place: u64, len: u64) -> Result<(), SpillError> {
+        self.borrow().forget(place, len)
+    }
+
+    fn is_in_memory(&self, memory: u32, number: u64) {
+        self.borrow().is_in_memory(memory, number);
+    }
+
+    fn left_memory(&self, memory: u32) {
+        self.borrow().left_memory(memory);
+    }
+
+    fn is_spilled(&self, number: u64, is: bool) -> Result<(), SpillError> {
+        self.borrow().is_spilled(number, is)
     }
 }
 

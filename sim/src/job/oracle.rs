@@ -1,0 +1,265 @@
+//! Which events each thing that leaves a rank depends on, with knowledge that no rank has: it is a violation when a frame
+//! that lets a peer go on leaves its set before these are stable (*stable-before-escape*, *every-frame-that-frees*); when
+//! an event of a set is stable and another one that it depends on is not (*a set is stable together*); and, in causal
+//! logging, when a rank depends on an event that is not stable and that it does not hold (*determinant-before-effect*).
+//!
+//! What is noted of a frame is the least that it depends on, so that nothing is reported that is right: of a message,
+//! the events at the beginning of the call that sends it; of an answer to a message, the event of its match, if there is
+//! one; of a FINALIZE, the events at the end of the program.
+
+use super::Violation;
+use crate::fabric::Frame;
+use crate::logger::Logger;
+use std::collections::HashMap;
+use taffrail_engine::kind;
+use taffrail_logging::{
+    Event, LoggedEvent, MsgId, Position, Rank, Received, Restart, RestartPhase,
+};
+
+/// Most ranks of a job.
+const MOST: usize = 8;
+
+/// Of each rank, events up to this clock.
+type Clocks = [u64; MOST];
+
+/// Knows everything.
+pub(super) struct Oracle {
+    set_of: Vec<usize>,
+    causal: bool,
+    /// What each rank depends on.
+    past: Vec<Clocks>,
+    /// What each event of each rank depends on.
+    events: Vec<Vec<Clocks>>,
+    /// What messages depend on: by sender, receiver, context and number.
+    sends: HashMap<(Rank, Rank, u16, u32), Clocks>,
+    /// Which message the sender has given a name, by sender, receiver and name.
+    names: HashMap<(Rank, Rank, u64), MsgId>,
+    /// What the match of a message depends on, by its receiver.
+    matches: HashMap<(Rank, MsgId), Clocks>,
+    /// A rank cancels a receive: that it came too late is an event that names the message, and no answer to that depends on
+    /// the event.
+    pub(super) cancels: bool,
+    /// What the end of the program of a rank depends on.
+    ends: Vec<Option<Clocks>>,
+    /// What messages on the way bring.
+    flights: HashMap<u64, Clocks>,
+    /// The last checkpoint of each rank.
+    pub(super) saved: Vec<Option<Position>>,
+    /// The first violation.
+    pub(super) violation: Option<Violation>,
+}
+
+impl Oracle {
+    pub(super) fn new(set_of: Vec<usize>, causal: bool) -> Self {
+        let count = set_of.len();
+        Oracle {
+            set_of,
+            causal,
+            past: vec![[0; MOST]; count],
+            events: vec![Vec::new(); count],
+            sends: HashMap::new(),
+            names: HashMap::new(),
+            matches: HashMap::new(),
+            cancels: false,
+            ends: vec![None; count],
+            flights: HashMap::new(),
+            saved: vec![None; count],
+            violation: None,
+        }
+    }
+
+    pub(super) fn violated(&mut self, invariant: &'static str, text: String) {
+        self.violation.get_or_insert(Violation { invariant, text });
+    }
+
+    /// A rank starts, and replays these events.
+    pub(super) fn starts(&mut self, rank: Rank, events: &[LoggedEvent]) {
+        let me = rank as usize;
+        self.past[me] = [0; MOST];
+        if self.causal
+            && let Some(event) = events.last()
+            && let Some(past) = self.events[me].get(event.clock as usize - 1)
+        {
+            self.past[me] = *past;
+        }
+        self.past[me][me] = events.last().map_or(0, |event| event.clock);
+        self.ends[me] = None;
+        self.matches.retain(|(by, _), _| *by != rank);
+        for LoggedEvent { clock, event } in events {
+            let mut clocks = [0; MOST];
+            clocks[me] = *clock;
+            self.note_match(rank, event, clocks);
+        }
+    }
+
+    /// A rank has written an event.
+    pub(super) fn wrote(&mut self, rank: Rank, event: &Event, clock: u64) {
+        let me = rank as usize;
+        self.past[me][me] = clock;
+        self.events[me].truncate(clock as usize - 1);
+        self.events[me].push(self.past[me]);
+        if !self.cancels {
+            self.note_match(rank, event, self.past[me]);
+        }
+    }
+
+    fn note_match(&mut self, rank: Rank, event: &Event, clocks: Clocks) {
+        if let Event::Matched { message, .. } | Event::Claimed { message, .. } = event {
+            self.matches.insert((rank, *message), clocks);
+        }
+    }
+
+    /// A rank is about to send a message.
+    pub(super) fn sends(&mut self, rank: Rank, to: Rank, (context, seq): (u16, u32)) {
+        self.sends.insert((rank, to, context, seq), self.past[rank as usize]);
+    }
+
+    /// The program of a rank has ended.
+    pub(super) fn ends(&mut self, rank: Rank) {
+        self.ends[rank as usize] = Some(self.past[rank as usize]);
+    }
+
+    /// The network has accepted a frame.
+    pub(super) fn leaves(&mut self, frame: &Frame<'_>, logger: &Logger) {
+        let (from, to) = (frame.from as Rank, frame.to as Rank);
+        let needs = self.needs(frame);
+        if self.causal {
+            self.flights.insert(frame.number, needs.unwrap_or([0; MOST]));
+            return;
+        }
+        if self.set_of[frame.from] == self.set_of[frame.to] {
+            // Ranks of a set wait for all events of all others, when they make a frame that leaves it.
+            self.flights.insert(frame.number, self.past[frame.from]);
+            return;
+        }
+        if frame.head.kind == kind::RESTART {
+            return self.commits(frame);
+        }
+        let Some(needs) = needs else { return };
+        for member in 0..self.set_of.len() {
+            if self.set_of[member] != self.set_of[frame.from] {
+                continue;
+            }
+            let (needs, stable) = (needs[member], logger.stable(member as Rank));
+            if needs > stable {
+                let text = format!(
+                    "a frame of kind {} of {from} to {to} leaves the set: it depends on event {needs} of rank \
+                     {member}, and event {stable} is the last that is stable",
+                    frame.head.kind
+                );
+                self.violated("stable-before-escape", text);
+            }
+        }
+    }
+
+    /// What a frame depends on, as far as that is known.
+    fn needs(&mut self, frame: &Frame<'_>) -> Option<Clocks> {
+        let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
+        let named_at = match head.kind {
+            kind::EAGER_SYNC => Some(0),
+            kind::RTS => Some(8),
+            kind::RTS_DATA => Some(16),
+            _ => None,
+        };
+        if let Some(name) = named_at.and_then(|at| frame.payload.get(at..at + 8)) {
+            let name = u64::from_le_bytes(name.try_into().ok()?);
+            let message = MsgId { source: from, context: head.context, seq: head.seq };
+            self.names.insert((from, to, name), message);
+        }
+        match head.kind {
+            kind::EAGER | kind::EAGER_SYNC | kind::EAGER_FIRST | kind::EAGER_DATA => {
+                self.sends.get(&(from, to, head.context, head.seq)).copied()
+            }
+            kind::RTS | kind::RTS_DATA => {
+                self.sends.get(&(from, to, head.context, head.seq)).copied()
+            }
+            kind::CTS | kind::ACK => {
+                let message = self.names.get(&(to, from, head.tag))?;
+                self.matches.get(&(from, *message)).copied()
+            }
+            kind::FINALIZE => self.ends[frame.from],
+            _ => None,
+        }
+    }
+
+    /// What a rank says of its checkpoint is what its last one covers (*commit-then-announce*).
+    fn commits(&mut self, frame: &Frame<'_>) {
+        let Ok(restart) = Restart::decode(frame.payload) else { return };
+        if restart.phase != RestartPhase::Committed {
+            return;
+        }
+        let saved = self.saved[frame.from].as_ref();
+        let covered = saved.map(|position| &position.sides[frame.to].received);
+        if !covered.is_some_and(|covered| covers(covered, &restart.received)) {
+            let text = format!(
+                "rank {} tells {} that its checkpoint covers {:?}, and what it has covers {covered:?}",
+                frame.from, frame.to, restart.received
+            );
+            self.violated("commit-then-announce", text);
+        }
+    }
+
+    /// A message is handed over: its receiver depends on what it depends on.
+    pub(super) fn arrives(&mut self, number: u64, to: usize) {
+        let Some(brings) = self.flights.get(&number) else { return };
+        let mine = self.past[to][to];
+        self.past[to].iter_mut().zip(brings).for_each(|(has, brings)| *has = (*brings).max(*has));
+        self.past[to][to] = mine;
+    }
+
+    /// Whether all that is stable depends on what is stable, in each of these groups.
+    pub(super) fn fits_together(&mut self, groups: &[Vec<Rank>], logger: &Logger) {
+        for members in groups {
+            for &member in members {
+                let Some(last) = logger.stable(member).checked_sub(1) else { continue };
+                let Some(past) = self.events[member as usize].get(last as usize).copied() else {
+                    continue;
+                };
+                for &other in members {
+                    let (needs, has) = (past[other as usize], logger.stable(other));
+                    if needs > has {
+                        let text = format!(
+                            "event {} of rank {member} is stable; it depends on event {needs} of rank {other}, of \
+                             which event {has} is the last that is stable",
+                            last + 1
+                        );
+                        self.violated("a set is stable together", text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a rank holds all events that it depends on, or they are stable.
+    pub(super) fn holds_all(
+        &mut self,
+        rank: Rank,
+        logger: &Logger,
+        knows: impl Fn(Rank, u64) -> bool,
+    ) {
+        let past = self.past[rank as usize];
+        for of in 0..self.set_of.len() as u32 {
+            let (needs, stable) = (past[of as usize], logger.stable(of));
+            if needs > stable && !knows(of, needs) {
+                let text = format!(
+                    "rank {rank} depends on event {needs} of rank {of}, which it does not hold, and event {stable} \
+                     is the last that is stable"
+                );
+                self.violated("determinant-before-effect", text);
+            }
+        }
+    }
+}
+
+/// Whether all that `told` covers is covered.
+fn covers(covered: &Received, told: &Received) -> bool {
+    let next = |context: u16| {
+        let found = covered.channels.iter().find(|(other, _)| *other == context);
+        found.map_or(0, |(_, next)| *next)
+    };
+    told.channels.iter().all(|(context, seq)| *seq <= next(*context))
+        && covered.missing.iter().all(|lacks| {
+            told.missing.contains(lacks)
+                || told.channels.iter().all(|(context, seq)| *context != lacks.0 || lacks.1 >= *seq)
+        })
+}

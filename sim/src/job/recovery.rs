@@ -1,0 +1,255 @@
+//! How processes start, for the first time or again: with their events, their checkpoint, and, in causal logging where the
+//! events of a rank that dies are lost, with what survivors hold of them.
+//!
+//! Each survivor is asked by itself, while the others go on. When it says what it holds, nothing comes to it any more
+//! from the dead. When another one dies before all have answered, all are asked again, since that one may have told
+//! something to one that had answered already.
+
+use super::host::{Fellow, LeftLog, SimEvents, SimHost, Vault};
+use super::process::{Mark, Process};
+use super::{Job, failed, now};
+use crate::broken::Broken;
+use crate::fabric::SimFabric;
+use crate::logger::Durability;
+use crate::oracle::{Checked, violation};
+use crate::workload::Place;
+use std::cell::RefCell;
+use std::rc::Rc;
+use taffrail_engine::log::Logging;
+use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
+use taffrail_engine::log::host::{LogParts, LoggingConfig, RestartPoint};
+use taffrail_engine::{Clock, Engine, Sizes};
+use taffrail_fabric::{Fabric, PeerId, SegmentId, SendMemory};
+use taffrail_logging::{Causal, LoggedEvent, Position, Rank};
+
+impl<const S: bool, const L: bool> Job<'_, S, L> {
+    /// A rank starts, with the events that its predecessors have left.
+    pub(super) fn start(&mut self, rank: Rank, fabric: SimFabric<true, S, L>) -> Checked {
+        let (case, me) = (self.case, rank as usize);
+        let incarnation = self.incarnations[me];
+        let held = self.held();
+        let events = self.events(rank, &held)?;
+        self.net.say(|| format!("       rank {rank} starts with {events:x?}"));
+        let set = &case.groups()[if case.causal { 0 } else { self.set_of[me] }];
+        let fellow = |&rank: &Rank| Fellow { rank, outside: self.outside.clone() };
+        let sink = SimEvents {
+            me: rank,
+            outside: self.outside.clone(),
+            fellows: set.iter().filter(|&&member| member != rank).map(fellow).collect(),
+        };
+        let config = LoggingConfig {
+            causal: case.causal,
+            all_events: case.all_events,
+            sets: self.set_of.iter().map(|&set| set as u32).collect(),
+            incarnation,
+            memory: 8 * fabric.segment_len(),
+        };
+        let saved = self.outside.borrow().vault[me].clone();
+        let restart = saved.as_ref().map(|saved| RestartPoint {
+            position: Position::decode(&saved.position, case.ranks).expect("it was saved whole"),
+            state: saved.state.clone(),
+            previous: self.left[me].clone(),
+        });
+        let mut spill = SpillMap::default();
+        spill.at_once = 2;
+        let spill = Rc::new(RefCell::new(spill));
+        let alone = case.sets[self.set_of[me]].len() == 1;
+        let vault = Vault { me: rank, outside: self.outside.clone() };
+        let parts = LogParts::<SimHost> {
+            events: sink,
+            gated: case.durability == Durability::Disk && !case.causal,
+            replayed: ReplayedVec(events.into()),
+            held,
+            spill: spill.clone(),
+            checkpoints: (alone && !case.causal).then_some(vault),
+            restart,
+        };
+        let log = Logging::open(&config, parts, rank, fabric.segment_len())
+            .or_else(|error| failed(rank, &error))?;
+        let mut engine = Engine::new(fabric, log, case.ranks, SIZES, Clock::new(now));
+        engine.resume().or_else(|error| failed(rank, &error))?;
+        // A fabric says of links that are made later that they are there, and that begins the exchange.
+        if incarnation == 0 {
+            engine.begin_exchange();
+        }
+        let mark = match engine.core.policy.take_restored() {
+            Some(_) => self.outside.borrow().marks[me].clone(),
+            None => Mark::default(),
+        };
+        self.restored += usize::from(saved.is_some());
+        let place =
+            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
+        let program = case.workload.start(place);
+        let shared = (self.outside.clone(), spill);
+        self.ranks[me] = Some(Process::new(engine, program, mark, shared));
+        self.answers[me] = None;
+        self.holds_all(rank);
+        Ok(())
+    }
+
+    /// The events of a rank that starts, as the logger and survivors have them. It writes again what the logger has
+    /// not.
+    fn events(
+        &mut self,
+        rank: Rank,
+        held: &[Vec<u8>],
+    ) -> Result<Vec<LoggedEvent>, super::Violation> {
+        let mut outside = self.outside.borrow_mut();
+        let outside = &mut *outside;
+        let stable = outside.logger.stable(rank);
+        let logged = outside.logger.download(rank);
+        let mut events: Vec<LoggedEvent> =
+            logged.into_iter().map(|(clock, event)| LoggedEvent { clock, event }).collect();
+        if self.case.loses_rings() {
+            let mut causal = Causal::new(rank, self.case.ranks, 1 << 20);
+            causal.stable(rank, stable);
+            let unstable = events.iter().filter(|event| event.clock > stable);
+            unstable.for_each(|event| causal.restore(event));
+            held.iter().try_for_each(|bytes| causal.adopt(bytes)).map_err(|error| {
+                super::Violation { invariant: "survivors agree", text: error.to_string() }
+            })?;
+            let last = events.last().map_or(0, |event| event.clock);
+            let more = causal.held_of(rank).filter(|determinant| determinant.clock > last);
+            events.extend(more.map(|determinant| LoggedEvent {
+                clock: determinant.clock,
+                event: determinant.event(),
+            }));
+        }
+        outside.rings[rank as usize] = events.clone();
+        outside.oracle.starts(rank, &events);
+        if self.case.loses_rings() {
+            outside.logger.comes_back(rank);
+            for event in events.iter().filter(|event| event.clock > stable) {
+                if let Err(text) = outside.logger.write(rank, *event) {
+                    violation("a log has no gaps", text)?;
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    pub(super) fn is_dead(&self, rank: Rank) -> bool {
+        self.ranks[rank as usize].is_none() && self.opening[rank as usize].is_none()
+    }
+
+    /// Whether a rank that is dead may start, or one that connects may go on.
+    pub(super) fn may_start(&self, rank: Rank) -> bool {
+        let outside = self.outside.borrow();
+        if self.case.causal {
+            let asked = (0..self.case.ranks).all(|other| !self.is_to_answer(other));
+            return outside.logger.is_settled(rank) && asked;
+        }
+        let waits = |rank: Rank| self.ranks[rank as usize].is_none();
+        outside.logger.can_download(self.set_of[rank as usize], waits)
+    }
+
+    /// Whether a rank lives that has to say what it holds.
+    pub(super) fn is_to_answer(&self, rank: Rank) -> bool {
+        self.case.loses_rings()
+            && self.ranks[rank as usize].is_some()
+            && self.answers[rank as usize].is_none()
+            && self.ranks.iter().any(Option::is_none)
+    }
+
+    /// Whether nothing can come to a rank any more from those that have died.
+    pub(super) fn has_given_up_the_dead(&self, rank: Rank) -> bool {
+        let Some(process) = &self.ranks[rank as usize] else { return false };
+        let waits = (0..self.case.ranks).filter(|&other| self.ranks[other as usize].is_none());
+        self.case.broken == Some(Broken::DeadStillBelieved)
+            || waits.into_iter().all(|other| {
+                let met = self.opening[other as usize].is_some()
+                    && self.net.is_linked(rank as usize, other as usize, true)
+                    && process.engine.fabric.incarnation(PeerId(other)).0
+                        == self.incarnations[other as usize];
+                met || process.engine.core.policy.is_away(other)
+            })
+    }
+
+    /// A survivor says what it holds.
+    pub(super) fn ask(&mut self, rank: Rank) {
+        let process = self.ranks[rank as usize].as_ref();
+        self.answers[rank as usize] = process.map(|live| live.engine.core.policy.held());
+    }
+
+    /// What all survivors hold.
+    fn held(&self) -> Vec<Vec<u8>> {
+        match self.case.broken {
+            Some(Broken::SurvivorsNotAsked) => Vec::new(),
+            _ => self.answers.iter().flatten().cloned().collect(),
+        }
+    }
+
+    /// Some ranks have died, in causal logging.
+    pub(super) fn died(&mut self, members: &[Rank]) {
+        if self.case.broken != Some(Broken::SurvivorsNotAskedAgain) {
+            self.answers.fill(None);
+        }
+        for &rank in members {
+            self.answers[rank as usize] = None;
+            if self.case.loses_rings() {
+                self.outside.borrow_mut().logger.lost(rank);
+            }
+        }
+    }
+
+    /// A rank is about to be killed: its payload log stays if its last checkpoint refers to it.
+    pub(super) fn keep_log(&mut self, rank: Rank) {
+        let (me, outside) = (rank as usize, self.outside.borrow());
+        let (Some(process), Some(saved)) = (&self.ranks[me], &outside.vault[me]) else { return };
+        if saved.incarnation == self.incarnations[me] {
+            let (fabric, spill) = (&process.engine.fabric, process.spill.borrow());
+            let size = fabric.segment_len();
+            let read = |memory| fabric.read(SegmentId(memory), 0, size).to_vec();
+            self.left[me] = LeftLog::new(&spill, size, read);
+        }
+    }
+
+    /// Whether a rank may begin a checkpoint.
+    pub(super) fn may_save(&self, rank: Rank) -> bool {
+        let alone = self.case.sets[self.set_of[rank as usize]].len() == 1;
+        alone
+            && !self.case.causal
+            && self.checkpoints < self.case.checkpoints as usize
+            && self.met[rank as usize]
+            && self.ranks[rank as usize].as_ref().is_some_and(Process::may_save)
+    }
+
+    pub(super) fn begin_to_save(&mut self, rank: Rank) -> Checked {
+        let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
+        let begun = process.begin_to_save().or_else(|error| failed(rank, &error))?;
+        self.checkpoints += usize::from(begun);
+        Ok(())
+    }
+
+    /// What a rank depends on it holds, or it is stable.
+    pub(super) fn holds_all(&mut self, rank: Rank) {
+        let Some(process) = &self.ranks[rank as usize] else { return };
+        // Where rings stay, all that was written is there.
+        if self.case.loses_rings() {
+            let mut outside = self.outside.borrow_mut();
+            let outside = &mut *outside;
+            let knows = |of, clock| process.engine.core.policy.knows(of, clock);
+            outside.oracle.holds_all(rank, &outside.logger, knows);
+        }
+    }
+
+    /// What is stable depends on what is stable.
+    pub(super) fn fits_together(&mut self) -> Checked {
+        if !self.case.causal || self.case.loses_rings() {
+            let mut outside = self.outside.borrow_mut();
+            let outside = &mut *outside;
+            outside.oracle.fits_together(&self.case.groups(), &outside.logger);
+        }
+        self.check()
+    }
+}
+
+/// Small ones, so that short programs reach every way to send.
+const SIZES: Sizes = Sizes {
+    piece: 64,
+    long_piece: 80,
+    logged_piece: 80,
+    eager_max: 256,
+    way: None,
+    unexpected: 1 << 16,
+};
