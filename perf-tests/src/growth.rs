@@ -5,6 +5,7 @@ use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale};
 use crate::progress;
+use crate::provenance::DIVISOR;
 use crate::session::{Member, Placement, Session};
 use crate::table::bytes;
 use crate::{Error, machine, say};
@@ -17,7 +18,7 @@ use taffrail_launch::FailureOptions;
 /// memory in steps, and has some at the beginning.
 const STREAM: usize = 256 << 20;
 /// So many messages are sent at the most.
-const MOST: usize = 6_000_000;
+const MOST: usize = 6_000_000 / DIVISOR;
 /// How often the memory is looked at.
 const LOOKS: usize = 256;
 

@@ -5,6 +5,7 @@ use crate::netpipe::{Buffers, Checkpoints, Mode, measure};
 use crate::outputs::Outputs;
 use crate::pair::{DATA, Pair};
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
+use crate::provenance::DIVISOR;
 use crate::session::{About, Member, Placement, Session};
 use crate::stats::Spread;
 use crate::{Error, launching, machine, say};
@@ -15,7 +16,7 @@ use taffrail::{Dest, Pattern};
 /// Bytes of a message.
 const SIZE: usize = 8;
 /// Messages of one trial.
-const MESSAGES: u64 = 100_000;
+const MESSAGES: u64 = 100_000 / DIVISOR as u64;
 
 /// Latency of 8 bytes against the number of idle peers
 #[derive(Clone, Debug, clap::Args)]

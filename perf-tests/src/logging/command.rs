@@ -10,6 +10,7 @@ use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::Panel;
 use crate::progress::Progress;
+use crate::provenance::DIVISOR;
 use crate::rounds::Named;
 use crate::session::About;
 use crate::settled::Awake;
@@ -58,11 +59,11 @@ const CAUSAL: [&str; 4] = ["--logging", "causal", "--sets", "rank"];
 
 /// Bytes that a trial sends in each direction, so that three of them, and what is sent before, find
 /// room in the memory that a log has.
-const TRIAL: usize = 100 << 20;
+const TRIAL: usize = (100 << 20) / DIVISOR;
 /// Messages of a trial at the most.
-const MESSAGES: usize = 200_000;
+const MESSAGES: usize = 200_000 / DIVISOR;
 /// Messages of a trial where each waits for event loggers that have a copy each.
-const NODE_MESSAGES: usize = 2000;
+const NODE_MESSAGES: usize = 2000 / DIVISOR;
 /// Messages of a trial where each waits for the disk.
 const DISK_MESSAGES: usize = 20;
 

@@ -8,6 +8,7 @@ use crate::machine::{self, Machine};
 use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
+use crate::provenance::DIVISOR;
 use crate::session::About;
 use crate::table::bytes;
 use crate::verdict::Verdict;
@@ -21,7 +22,7 @@ const RANKS: u32 = 3;
 /// Bytes that a rank of the ring sends, so that its log finds room in memory.
 const RING_BYTES: u32 = 256 << 20;
 /// Iterations of the ring at the most.
-const RING_ITERATIONS: u32 = 150_000;
+const RING_ITERATIONS: u32 = 150_000 / DIVISOR as u32;
 
 /// What failures cost: ranks are killed with SIGKILL, started again, and replayed
 ///

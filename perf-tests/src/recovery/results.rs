@@ -2,6 +2,7 @@
 
 use super::life::Cost;
 use crate::app::Name;
+use crate::provenance::DIVISOR;
 use crate::stats::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,8 +57,10 @@ const CHECKPOINTS: u32 = 50;
 
 /// What runs while ranks are killed on the way: an application that does little but communicate, and
 /// one that computes as well. With its size and iterations.
-pub const APPLICATIONS: [(Name, &str, u32, u32); 2] =
-    [(Name::Ring, "ring", 1024, 150_000), (Name::Jacobi3d, "jacobi3d", 64, 1000)];
+pub const APPLICATIONS: [(Name, &str, u32, u32); 2] = [
+    (Name::Ring, "ring", 1024, 150_000 / DIVISOR as u32),
+    (Name::Jacobi3d, "jacobi3d", 64, 1000 / DIVISOR as u32),
+];
 
 /// What was measured of all.
 #[derive(Default)]

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::pair::{DATA, Pair};
 use crate::progress::Progress;
+use crate::provenance::DIVISOR;
 use crate::stats::Spread;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -27,7 +28,7 @@ pub const EAGER_MOST: usize = 1 << 20;
 const ANNOUNCED: usize = 8 << 10;
 /// How often each way and size has its turn. The lower quartile counts: above it is what others on
 /// this machine did meanwhile.
-const ROUNDS: usize = 15;
+const ROUNDS: usize = if DIVISOR > 1 { 3 } else { 15 };
 /// Steps of progress of two measurements.
 pub const ROUNDS_IN_ALL: u64 = 2 * (ROUNDS as u64 + 1);
 /// Bytes to move in a turn, each way.
