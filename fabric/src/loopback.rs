@@ -8,7 +8,7 @@ mod log;
 mod net;
 
 use log::Log;
-use net::{Event, Net, Pages, Region, Seat, parse};
+use net::{Event, Net, Pages, Region, Seat, is_allocated, key_of, parse};
 
 use crate::{
     Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
@@ -57,7 +57,8 @@ pub fn mesh(n: usize) -> Vec<Loopback> {
             eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a descriptor"),
         ),
         armed: false,
-        gone: false,
+        gone: None,
+        viewers: std::iter::repeat_with(Arc::default).take(n).collect(),
     };
     let seats: Vec<Seat> = (0..n).map(seat).collect();
     let alarms: Vec<_> = seats.iter().map(|seat| seat.alarm.clone()).collect();
@@ -72,10 +73,34 @@ pub fn mesh(n: usize) -> Vec<Loopback> {
     alarms.into_iter().enumerate().map(join).collect()
 }
 
+/// Ends ranks of a mesh from outside, as the kernel does.
+pub struct Reaper(Arc<Mutex<Net>>);
+
+impl Reaper {
+    /// This rank is dead: its fabric is not used any more, and has said nothing.
+    pub fn kill(&self, rank: PeerId) {
+        lock(&self.0).leave(rank.index(), &Fault::Died);
+    }
+}
+
+fn lock(net: &Mutex<Net>) -> MutexGuard<'_, Net> {
+    // A test that panics elsewhere must not hide its reason behind a second panic here.
+    net.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Loopback {
+    /// What ends ranks of this mesh.
+    pub fn reaper(&self) -> Reaper {
+        Reaper(self.net.clone())
+    }
+
     fn net(&self) -> MutexGuard<'_, Net> {
-        // A test that panics elsewhere must not hide its reason behind a second panic here.
-        self.net.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.net)
+    }
+
+    fn silence(&self) {
+        // Empty is as good as read.
+        let _ = rustix::io::read(&*self.alarm, &mut [0; 8]);
     }
 
     fn send_copy(&mut self, to: PeerId, head: Head, payload: Vec<u8>) -> Result<Sent, Refused> {
@@ -183,8 +208,9 @@ impl Fabric for Loopback {
     }
 
     fn drained(&self, peer: PeerId, _: Incarnation) -> bool {
-        // Whoever is apart reaches nothing: gets and puts are done by whoever starts them, under the lock.
-        self.net().apart(self.me, peer.index()).is_some()
+        let (me, peer, net) = (self.me, peer.index(), self.net());
+        // Whoever is apart reaches nothing but by a view: gets and puts are done by whoever starts them, under the lock.
+        net.apart(me, peer).is_some() && !net.is_viewed(me, peer)
     }
 
     fn abandon_in_child(&mut self) {
@@ -198,6 +224,10 @@ impl Fabric for Loopback {
 
     fn send_cost(&self, _: PeerId) -> Cost {
         COST
+    }
+
+    fn reach(&self, _: PeerId, key: &RemoteKey) -> Reach {
+        if is_allocated(key) { Reach::Mapped } else { Reach::Device }
     }
 
     fn get_cost(&self, _: PeerId, _: Reach) -> Result<Cost, Denied> {
@@ -243,9 +273,8 @@ impl Fabric for Loopback {
         let unknown = MemoryError::Unknown { region: region.0, offset: offset as u64 };
         let net = self.net();
         let known = net.seats[self.me].regions.get(&region.0).filter(|r| offset <= r.len);
-        known.ok_or(unknown)?;
-        let key = [u64::from(region.0), offset as u64].map(u64::to_le_bytes);
-        Ok(RemoteKey::new(0, key.as_flattened()))
+        let is_allocated = known.ok_or(unknown)?.pages.is_some();
+        Ok(key_of(region.0, offset as u64, is_allocated))
     }
 
     fn get(
@@ -285,7 +314,14 @@ impl Fabric for Loopback {
         let pages = region.and_then(|region| region.pages.clone());
         let pages = pages.ok_or_else(|| denied("the memory was not allocated".into()))?;
         let at = NonNull::new(at).ok_or_else(|| denied("the region is at no address".into()))?;
-        Ok((at, pages))
+        let viewer = net.seats[from.index()].viewers[self.me].clone();
+        Ok((at, Arc::new((pages, viewer))))
+    }
+
+    fn footprint(&self) -> usize {
+        let net = self.net();
+        let regions = net.seats[self.me].regions.values();
+        regions.filter(|region| region.pages.is_some()).map(|region| region.len).sum()
     }
 }
 
@@ -322,6 +358,8 @@ impl SendMemory for Loopback {
 impl Wait for Loopback {
     fn arm(&mut self) -> Arming {
         let mut net = self.net();
+        // Whoever has polled since the alarm rang need not have disarmed.
+        self.silence();
         let seat = &mut net.seats[self.me];
         seat.armed = seat.inbox.is_empty();
         if seat.armed { Arming::Armed } else { Arming::Ready }
@@ -329,8 +367,7 @@ impl Wait for Loopback {
 
     fn disarm(&mut self) {
         self.net().seats[self.me].armed = false;
-        // Empty is as good as read.
-        let _ = rustix::io::read(&*self.alarm, &mut [0; 8]);
+        self.silence();
     }
 
     fn sleep(&mut self, limit: Duration) {
@@ -350,11 +387,6 @@ impl Drop for Loopback {
         if self.is_abandoned {
             return;
         }
-        let (me, mut net) = (self.me, self.net());
-        net.seats[me].gone = true;
-        net.seats[me].regions.clear();
-        for to in (0..net.seats.len()).filter(|&to| to != me) {
-            net.tell(to, me, Fault::Closed);
-        }
+        self.net().leave(self.me, &Fault::Closed);
     }
 }

@@ -64,7 +64,10 @@ pub fn descriptor<B: Bench>(bench: &B) {
         let from = round % 2;
         accepted(mesh.at(from), peer(1), Head::default(), Source::Bytes(b"wake up")).expect("room");
         assert!(readable(mesh.at(1), bench.patience()), "round {round}: a message has come");
-        mesh.at(1).disarm();
+        // Polling does not need it, and neither does the next wait.
+        if round % 4 < 2 {
+            mesh.at(1).disarm();
+        }
         mesh.receive(1);
         // Polling without arming leaves nothing behind for the next wait.
         mesh.send(0, 1, Head::default(), b"no need to");

@@ -22,7 +22,10 @@ pub(super) struct Seat {
     pub(super) told: HashSet<usize>,
     pub(super) alarm: Arc<OwnedFd>,
     pub(super) armed: bool,
-    pub(super) gone: bool,
+    /// Why it is gone, as its peers see it.
+    pub(super) gone: Option<Fault>,
+    /// For each peer: a clone for every view that it has of memory here.
+    pub(super) viewers: Vec<Arc<()>>,
 }
 
 pub(super) enum Event {
@@ -60,8 +63,24 @@ impl Net {
     /// Why there is no traffic between two ranks, if so.
     pub(super) fn apart(&self, me: usize, peer: usize) -> Option<Fault> {
         let cut = self.seats[me].cut.get(&peer).cloned();
-        let gone = self.seats[peer].gone || self.seats[peer].cut.contains_key(&me);
-        cut.or(gone.then_some(Fault::Closed))
+        let has_cut = self.seats[peer].cut.contains_key(&me);
+        cut.or(self.seats[peer].gone.clone()).or(has_cut.then_some(Fault::Closed))
+    }
+
+    /// Ends a rank, and tells the others why.
+    pub(super) fn leave(&mut self, me: usize, why: &Fault) {
+        self.seats[me].gone.get_or_insert_with(|| why.clone());
+        // What was allocated can be viewed as long as anybody has its key.
+        self.seats[me].regions.retain(|_, region| region.pages.is_some());
+        for to in (0..self.seats.len()).filter(|&to| to != me) {
+            self.tell(to, me, why.clone());
+        }
+    }
+
+    /// Whether a peer has views of memory here.
+    pub(super) fn is_viewed(&self, me: usize, peer: usize) -> bool {
+        let is_alive = self.seats[peer].gone != Some(Fault::Died);
+        is_alive && Arc::strong_count(&self.seats[me].viewers[peer]) > 1
     }
 
     /// Tells `me` that `peer` is gone, unless it knows.
@@ -124,10 +143,26 @@ impl Net {
     }
 }
 
+/// The key of a region from a place on, which says whether the region was allocated.
+pub(super) fn key_of(region: u32, start: u64, is_allocated: bool) -> RemoteKey {
+    let key = [u64::from(region), start, u64::from(is_allocated)].map(u64::to_le_bytes);
+    RemoteKey::new(0, key.as_flattened())
+}
+
 /// The region of a key, and where it begins within; `None` if no rail of ours has made it.
 pub(super) fn parse(key: &RemoteKey) -> Option<(u32, u64)> {
+    let (region, start, _) = words(key)?;
+    Some((u32::try_from(region).ok()?, start))
+}
+
+/// Whether a key is of memory that was allocated.
+pub(super) fn is_allocated(key: &RemoteKey) -> bool {
+    words(key).is_some_and(|(_, _, is_allocated)| is_allocated != 0)
+}
+
+fn words(key: &RemoteKey) -> Option<(u64, u64, u64)> {
     let (words, rest) = key.of_rail().as_chunks::<8>();
-    let [id, start] = words else { return None };
-    let id = u32::try_from(u64::from_le_bytes(*id)).ok()?;
-    rest.is_empty().then_some((id, u64::from_le_bytes(*start)))
+    let [region, start, kind] = *<&[[u8; 8]; 3]>::try_from(words).ok()?;
+    let number = u64::from_le_bytes;
+    rest.is_empty().then_some((number(region), number(start), number(kind)))
 }
