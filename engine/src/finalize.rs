@@ -58,8 +58,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let core = &self.core;
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
         let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
-        let mut peers =
-            under_way.map(|(_, slot)| slot.peer).chain(self.peers_with_backlog.iter().copied());
+        let backlog = self.peers_with_backlog.iter().copied();
+        // What the fabric has not let go of would be lost with it.
+        let unflushed = (0..self.size()).filter(|&rank| !self.fabric.flushed(PeerId(rank)));
+        let mut peers = under_way.map(|(_, slot)| slot.peer).chain(backlog).chain(unflushed);
         !peers.any(is_awaited) && (core.deferred.is_empty() || !is_early)
     }
 

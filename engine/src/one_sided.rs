@@ -6,11 +6,13 @@
 use super::core::{MOST_ANSWERS, answers_not_taken};
 use super::frame::{Frame, Place};
 use super::keyed_memory::{Access, NoMemory};
+use super::loan::Buffer;
 use super::peer::{Queued, Stream, Waiting};
 use super::request::{Extra, Stage};
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank, Status};
+use std::ptr::NonNull;
 use taffrail_fabric::{
     Fabric, Fault, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token, UserBuf,
     UserBytes,
@@ -124,6 +126,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.check_dest(&Dest::new(to, 0))?;
         let key = self.fabric.key(PeerId(to), region, offset)?;
         Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
+    }
+
+    /// What rank `to` needs to reach a buffer.
+    pub fn remote_buffer(&mut self, to: Rank, buffer: &Buffer) -> Result<RemoteMemory, Error> {
+        let (block, len) = (buffer.block(), buffer.len());
+        let memory = self.remote(to, block.region, block.offset, len)?;
+        // Where the fabric cannot do it, this rank does.
+        self.pool.let_reach(block, len);
+        Ok(memory)
     }
 
     /// Starts a get or put.
@@ -280,9 +291,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Registered memory of ours, if there is such.
+    /// Registered memory of ours, or that of a buffer, if peers may access it.
     fn own_memory(&self, region: u64, offset: u64, len: u64) -> Option<*mut u8> {
-        let (at, whole) = *self.registered.get(&u32::try_from(region).ok()?)?;
+        let region = u32::try_from(region).ok()?;
+        let Some(&(at, whole)) = self.registered.get(&region) else {
+            let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+            return self.pool.reached(region, offset, len).map(NonNull::as_ptr);
+        };
         let end = offset.checked_add(len)?;
         // SAFETY: the offset lies inside the registered range.
         (len > 0 && end <= whole as u64).then(|| unsafe { at.0.add(offset as usize) })

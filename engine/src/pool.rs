@@ -1,5 +1,6 @@
 //! Buffers that peers can map, cut from regions and used again.
 
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use taffrail_fabric::{Fabric, Keep, MemoryError, RegionId};
 
@@ -27,11 +28,14 @@ pub(crate) struct Pool {
     free: [Vec<Block>; usize::BITS as usize],
     /// Address ranges of all regions, to recognise memory of ours.
     ranges: Vec<(usize, usize, RegionId)>,
+    /// Blocks that peers may access, by where they begin: how many bytes, and where they are.
+    reachable: BTreeMap<(u32, usize), (usize, NonNull<u8>)>,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Pool { free: std::array::from_fn(|_| Vec::new()), ranges: Vec::new() }
+        let free = std::array::from_fn(|_| Vec::new());
+        Pool { free, ranges: Vec::new(), reachable: BTreeMap::new() }
     }
 }
 
@@ -68,7 +72,24 @@ impl Pool {
 
     /// Takes a block back.
     pub(crate) fn put(&mut self, block: Block) {
+        if !self.reachable.is_empty() {
+            self.reachable.remove(&(block.region.0, block.offset));
+        }
         self.free[block.len.ilog2() as usize].push(block);
+    }
+
+    /// Peers may access the first `len` bytes of a block until it is back.
+    pub(crate) fn let_reach(&mut self, block: &Block, len: usize) {
+        self.reachable.insert((block.region.0, block.offset), (len, block.at));
+    }
+
+    /// Where the bytes of a region are, if peers may access them.
+    pub(crate) fn reached(&self, region: u32, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        let mut upto = self.reachable.range((region, 0)..=(region, offset));
+        let (&(_, start), &(whole, at)) = upto.next_back()?;
+        let skipped = offset - start;
+        // SAFETY: the place lies inside the block.
+        (skipped <= whole && len <= whole - skipped).then(|| unsafe { at.add(skipped) })
     }
 
     /// The region, and the place in it, of memory of ours.
