@@ -12,7 +12,7 @@ mod element;
 
 pub use element::{Element, Integer, bit_and, bit_or, max, min, product, sum};
 
-use crate::{CONTEXTS, Dest, Endpoint, Error, Pattern, Rank};
+use crate::{CONTEXTS, Dest, Endpoint, Error, Pattern, Rank, Transport};
 
 /// The context of all collective operations: the first of those the library keeps for itself.
 const CONTEXT: u16 = CONTEXTS;
@@ -29,7 +29,7 @@ const ALLTOALL: u64 = 6;
 ///
 /// # Errors
 /// See the [module](self).
-pub fn barrier(ep: &mut Endpoint) -> Result<(), Error> {
+pub fn barrier(ep: &mut Endpoint<impl Transport>) -> Result<(), Error> {
     // Dissemination: after the round at distance d, each rank has heard, directly or not, of the
     // 2d - 1 ranks before it.
     let (rank, size) = (ep.rank(), ep.size());
@@ -47,7 +47,11 @@ pub fn barrier(ep: &mut Endpoint) -> Result<(), Error> {
 ///
 /// # Errors
 /// See the [module](self); [`Error::NoSuchRank`] for the root.
-pub fn broadcast<T: Element>(ep: &mut Endpoint, root: Rank, data: &mut [T]) -> Result<(), Error> {
+pub fn broadcast<T: Element>(
+    ep: &mut Endpoint<impl Transport>,
+    root: Rank,
+    data: &mut [T],
+) -> Result<(), Error> {
     // Binomial tree over the ranks counted from the root: a rank's parent lacks its lowest bit.
     let size = ep.size();
     known(root, size)?;
@@ -78,7 +82,7 @@ pub fn broadcast<T: Element>(ep: &mut Endpoint, root: Rank, data: &mut [T]) -> R
 /// # Errors
 /// See the [module](self); [`Error::NoSuchRank`] for the root.
 pub fn reduce<T: Element>(
-    ep: &mut Endpoint,
+    ep: &mut Endpoint<impl Transport>,
     root: Rank,
     data: &mut [T],
     combine: impl Fn(T, T) -> T,
@@ -111,7 +115,7 @@ pub fn reduce<T: Element>(
 /// # Errors
 /// See the [module](self).
 pub fn allreduce<T: Element>(
-    ep: &mut Endpoint,
+    ep: &mut Endpoint<impl Transport>,
     data: &mut [T],
     combine: impl Fn(T, T) -> T,
 ) -> Result<(), Error> {
@@ -161,7 +165,11 @@ pub fn allreduce<T: Element>(
 /// # Panics
 /// When `all` is not as long as `mine` times the number of ranks.
 #[expect(clippy::expect_used, reason = "blocks of two ranks do not overlap, and lie within `all`")]
-pub fn allgather<T: Element>(ep: &mut Endpoint, mine: &[T], all: &mut [T]) -> Result<(), Error> {
+pub fn allgather<T: Element>(
+    ep: &mut Endpoint<impl Transport>,
+    mine: &[T],
+    all: &mut [T],
+) -> Result<(), Error> {
     // A ring: in each step a rank hands on the block it got in the step before.
     let (rank, size) = (ep.rank(), ep.size());
     let len = mine.len();
@@ -188,7 +196,11 @@ pub fn allgather<T: Element>(ep: &mut Endpoint, mine: &[T], all: &mut [T]) -> Re
 ///
 /// # Panics
 /// When the slices differ in length, or the length is no multiple of the number of ranks.
-pub fn alltoall<T: Element>(ep: &mut Endpoint, mine: &[T], all: &mut [T]) -> Result<(), Error> {
+pub fn alltoall<T: Element>(
+    ep: &mut Endpoint<impl Transport>,
+    mine: &[T],
+    all: &mut [T],
+) -> Result<(), Error> {
     // Pairwise: in each step a rank sends to one rank and receives from one.
     let (rank, size) = (ep.rank(), ep.size());
     assert_eq!(mine.len(), all.len(), "as many elements come as go");
@@ -207,7 +219,7 @@ pub fn alltoall<T: Element>(ep: &mut Endpoint, mine: &[T], all: &mut [T]) -> Res
 }
 
 fn receive<T: Element>(
-    ep: &mut Endpoint,
+    ep: &mut Endpoint<impl Transport>,
     rank: Rank,
     tag: u64,
     into: &mut [T],

@@ -8,39 +8,43 @@ mod joining;
 mod looking;
 mod memory;
 mod one_sided;
+mod opening;
 pub(crate) mod reporting;
 mod standing_in;
 mod starting;
 mod waiting;
 
-use crate::engine::Clock;
+use crate::engine::Engine;
 use crate::engine::call::Operation;
 use crate::engine::loan::Buffer;
 use crate::engine::log::Logging as LoggingOf;
 use crate::engine::policy::Policy;
 use crate::engine::unposted_recv::Received;
-use crate::engine::{EAGER_LIMIT, Engine, Sizes};
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
-use crate::host::setting::Setting as Logging;
 use crate::spin::Spin;
-use crate::{Dest, Error, Job, Pattern, Rank, Settings, Status, environment, host};
+use crate::{Dest, Error, Pattern, Rank, Settings, Status};
 use active::Handler;
+pub(crate) use opening::{digest, not_set_up};
 use std::any::Any;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, SendMemory, Source, Wait};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::Line;
 
-/// No piece of a long message is shorter than this many bytes.
-const SHORTEST_PIECE: usize = 256;
+/// What an endpoint stands on: a fabric with memory to send from, whose arrivals can be waited for.
+pub trait Transport: Fabric + SendMemory + Wait {}
+
+impl<F: Fabric + SendMemory + Wait> Transport for F {}
 
 /// One rank's end of the transport.
 ///
 /// An endpoint belongs to one thread at a time (it is `Send`, and every call takes `&mut self`); a
 /// process may have several. Progress is made inside calls only, there is no thread behind it.
+///
+/// Jobs have endpoints over shared memory, which is what `F` is unless said otherwise.
 ///
 /// ```
 /// use taffrail::{Job, Pattern};
@@ -61,9 +65,9 @@ const SHORTEST_PIECE: usize = 256;
 /// peer.join().unwrap()?;
 /// # Ok::<(), taffrail::Error>(())
 /// ```
-pub struct Endpoint {
-    pub(crate) engine: Engine<Line, Option<Box<LoggingOf<Files>>>>,
-    pub(crate) handlers: HashMap<u16, Handler>,
+pub struct Endpoint<F: Transport = Line> {
+    pub(crate) engine: Engine<F, Option<Box<LoggingOf<Files>>>>,
+    pub(crate) handlers: HashMap<u16, Handler<F>>,
     /// A handler is running.
     pub(crate) handling: bool,
     /// Idle turns before a wait gives the processor away.
@@ -82,104 +86,7 @@ pub struct Endpoint {
     pub(crate) attached: Option<Box<dyn Any + Send>>,
 }
 
-impl Endpoint {
-    /// Opens an endpoint; see [`Job::endpoint`].
-    pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
-        let logging = Logging::from_env(job.rank(), job.size())?;
-        let heartbeat = environment::heartbeat()?;
-        let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
-        let line = match job.is_open() {
-            true => setup.open(),
-            false => {
-                let me = job.rank();
-                setup.connect_or(&addresses, &|missing, waited| {
-                    crate::explain::joining_waits(me, missing, waited)
-                })
-            }
-        };
-        let line = line.map_err(not_set_up)?;
-        let limits = line.limits(line.me());
-        // The first piece of a message travels with the length of the whole.
-        let piece = settings.piece.unwrap_or(limits.fragment);
-        let longest = limits.max_message - 8;
-        let piece = piece.clamp(SHORTEST_PIECE, longest);
-        // A piece whose receiver waits for it is copied out as soon as it is there. Of those that it has
-        // asked for there are many, and fewer are better.
-        let is_given = settings.piece.is_some() || settings.tuning.is_some();
-        let long_piece = if is_given { piece } else { (2 * piece).min(longest) };
-        // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
-        let logged_piece = if is_given { piece } else { limits.max_message };
-        settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
-        let crowded = job.size() as usize > processors();
-        let log = logging.as_ref().map(|logging| {
-            let (me, segment) = (job.rank(), line.segment_len());
-            let parts = host::open(logging, me, segment, line.max_segments(), heartbeat)?;
-            LoggingOf::open(&logging.config, parts, me, segment)
-        });
-        let sizes = Sizes {
-            piece,
-            long_piece,
-            logged_piece,
-            eager_max: settings.eager_max,
-            way: settings.way,
-            unexpected: settings.unexpected,
-        };
-        let policy = log.transpose()?.map(Box::new);
-        let mut engine = Engine::new(line, policy, job.size(), sizes, Clock::new(Instant::now));
-        if job.is_embedded() {
-            engine.open();
-        }
-        let mut endpoint = Endpoint {
-            engine,
-            handlers: HashMap::new(),
-            handling: false,
-            spin: match settings.spin {
-                Some(turns) => Spin::fixed(turns),
-                // Nobody knows how many take part in an open job.
-                None if crowded || job.is_open() => Spin::learning(),
-                None => Spin::fixed(20_000),
-            },
-            last_source: job.rank(),
-            heartbeat,
-            asleep: Instant::now(),
-            patience: Duration::MAX,
-            settings,
-            addresses,
-            is_open: job.is_open(),
-            attached: None,
-        };
-        endpoint.heartbeat.beat(0);
-        endpoint.engine.resume()?;
-        endpoint.engine.begin_exchange();
-        Ok(endpoint)
-    }
-
-    /// Makes this rank's memory, and learns where the other ranks are.
-    pub(crate) fn meet(
-        job: &mut Job,
-        settings: &Settings,
-        logging: Option<&Logging>,
-    ) -> Result<(Setup, Vec<String>), Error> {
-        let setup = Setup::new(Config {
-            rank: job.rank(),
-            ranks: job.size(),
-            open: job.is_open(),
-            name: job.own_name(),
-            incarnation: logging.map_or(0, |logging| logging.config.incarnation),
-            generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
-            restarts: logging.is_some(),
-            job: digest(job.id()),
-            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.config.memory),
-            reserve: logging.map_or(0, |logging| logging.reserve),
-            outbox: logging.and_then(Logging::log_memory),
-            patience: settings.patience,
-            costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
-        })
-        .map_err(not_set_up)?;
-        let addresses = job.exchange("shm", setup.address())?;
-        Ok((setup, addresses))
-    }
-
+impl<F: Transport> Endpoint<F> {
     /// What an interface on top keeps with the endpoint: it is not looked at here. The C library has the functions
     /// there that run when operations are over.
     #[inline]
@@ -418,7 +325,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+impl<F: Transport> Drop for Endpoint<F> {
     /// Returns when the operations under way are over: peers have received what was sent to them, or
     /// have finalised without that, or are gone. Peers in the same process are waited for five seconds at
     /// most, since their thread may be this one. While a panic unwinds, so are all.
@@ -433,31 +340,4 @@ impl Drop for Endpoint {
         self.finalize();
         self.heartbeat.end();
     }
-}
-
-pub(crate) fn not_set_up(error: taffrail_shm::SetupError) -> Error {
-    Error::Setup(error.to_string())
-}
-
-/// Processors that the ranks of this node may use: those of this process, unless it is bound to
-/// one, since then the others are bound to others.
-fn processors() -> usize {
-    match std::thread::available_parallelism().map_or(1, |n| n.get()) {
-        1 => online_processors(),
-        many => many,
-    }
-}
-
-/// A digest of the job's identity, to tell jobs apart (not to keep secrets).
-pub(crate) fn digest(id: &str) -> [u64; 2] {
-    let fnv = |seed: u64| {
-        id.bytes().fold(seed, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
-    };
-    [fnv(0xcbf2_9ce4_8422_2325), fnv(0x9ae1_6a3b_2f90_404f)]
-}
-
-/// Processors that this machine runs.
-fn online_processors() -> usize {
-    // SAFETY: the call has no preconditions.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }

@@ -10,16 +10,16 @@ pub(crate) use joining::waits as joining_waits;
 pub(crate) use processes::own_rank;
 pub(crate) use waiting::{name as peer_name, stalled};
 
-use crate::Endpoint;
 use crate::engine::rendezvous_path::{RNDV_PATHS, RndvPath};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
+use crate::{Endpoint, Transport};
 use std::fmt::Write;
-use taffrail_fabric::{Fabric, Reach};
+use taffrail_fabric::Reach;
 
 /// The sizes at which protocols are looked at.
 const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
 
-pub(crate) fn explain(endpoint: &Endpoint) -> String {
+pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
     let mut text = String::new();
     let limits = endpoint.engine.fabric.limits(endpoint.engine.fabric.me());
     let _ = writeln!(
@@ -85,7 +85,7 @@ pub(crate) fn explain(endpoint: &Endpoint) -> String {
 }
 
 /// Whether what is sent to a rank is logged, and why.
-fn logged(endpoint: &Endpoint, rank: u32) -> String {
+fn logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
     let mut text = payload_logged(endpoint, rank);
     if endpoint.engine.core.policy.log().is_some_and(|log| log.is_causal()) {
         text += "; causal: what is sent is preceded by the events that it may depend on, until the event \
@@ -94,7 +94,7 @@ fn logged(endpoint: &Endpoint, rank: u32) -> String {
     text
 }
 
-fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
+fn payload_logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
     match endpoint.engine.core.policy.log() {
         None => "not logged: the job was started without --logging".into(),
         Some(log) if log.is_fellow(rank) => format!(
@@ -114,7 +114,7 @@ fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
 /// What becomes of announced messages whose memory is reached so: the way that the first takes, and
 /// why it takes no other.
 fn announced(
-    endpoint: &Endpoint,
+    endpoint: &Endpoint<impl Transport>,
     text: &mut String,
     rank: u32,
     eager: usize,

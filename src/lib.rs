@@ -40,7 +40,7 @@ pub mod words;
 
 use taffrail_engine as engine;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Transport};
 pub use engine::CONTEXTS;
 pub use engine::Error;
 pub use engine::active::AmMessage;

@@ -1,14 +1,15 @@
 //! Non-blocking operations on borrowed buffers.
 
 use crate::engine::loan::ReturnQueue;
-use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status};
+use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status, Transport};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use taffrail_shm::Line;
 
 /// Where non-blocking operations on buffers borrowed for `'env` are started; see
 /// [`Endpoint::scope`].
-pub struct Scope<'ep, 'env> {
-    endpoint: &'ep mut Endpoint,
+pub struct Scope<'ep, 'env, F: Transport = Line> {
+    endpoint: &'ep mut Endpoint<F>,
     /// Tells the endpoint from others.
     mark: *const ReturnQueue,
     started: Vec<Request>,
@@ -17,9 +18,9 @@ pub struct Scope<'ep, 'env> {
 }
 
 /// See [`Endpoint::scope`].
-pub(crate) fn run<'env, R>(
-    endpoint: &mut Endpoint,
-    f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
+pub(crate) fn run<'env, F: Transport, R>(
+    endpoint: &mut Endpoint<F>,
+    f: impl FnOnce(&mut Scope<'_, 'env, F>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let mark = Arc::as_ptr(&endpoint.engine.back);
     let mut scope = Scope { endpoint, mark, started: Vec::new(), buffers: PhantomData };
@@ -29,7 +30,7 @@ pub(crate) fn run<'env, R>(
     left.map(|()| result)
 }
 
-impl<'env> Scope<'_, 'env> {
+impl<'env, F: Transport> Scope<'_, 'env, F> {
     /// Starts a send.
     ///
     /// # Errors
@@ -116,7 +117,7 @@ impl<'env> Scope<'_, 'env> {
 
     /// The endpoint, for everything else. If it is replaced by another (`std::mem::swap`) after an
     /// operation was started here, the end of the scope aborts the process.
-    pub fn endpoint(&mut self) -> &mut Endpoint {
+    pub fn endpoint(&mut self) -> &mut Endpoint<F> {
         self.endpoint
     }
 
@@ -144,7 +145,7 @@ impl<'env> Scope<'_, 'env> {
     }
 }
 
-impl Drop for Scope<'_, '_> {
+impl<F: Transport> Drop for Scope<'_, '_, F> {
     /// After a panic in the scope: nothing may touch the buffers any more.
     fn drop(&mut self) {
         let _ = self.finish(true);

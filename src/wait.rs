@@ -7,10 +7,10 @@ use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
 use crate::engine::unposted_recv::{Received, SOON, UnpostedRecv};
 use crate::engine::view::{View, ViewBuffer};
-use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, explain};
+use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, Transport, explain};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Arming, Fabric, PeerId, Wait};
+use taffrail_fabric::{Arming, PeerId};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
@@ -30,7 +30,7 @@ struct Idle {
     passed: u32,
 }
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Something happened.
     #[inline]
     fn go_on(&mut self, idle: &mut Idle) {

@@ -188,6 +188,18 @@ pub trait Fabric {
         false
     }
 
+    /// The process of a peer, while it is connected, if it is to be seen from here.
+    fn process_id(&self, peer: PeerId) -> Option<i32> {
+        let _ = peer;
+        None
+    }
+
+    /// Where a peer is found, in fabrics whose peers come by their addresses; `None` of a number that nobody has.
+    fn address_of(&self, peer: PeerId) -> Option<&str> {
+        let _ = peer;
+        None
+    }
+
     /// Whether an answer to the last message sent to a peer is expected within a cache-line handover, so that a
     /// poll before that only disturbs it.
     fn answers_fast(&self, to: PeerId) -> bool {

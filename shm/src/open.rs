@@ -149,12 +149,6 @@ impl Line {
         }
     }
 
-    /// The process of a peer, while it is connected, if it is to be seen from here.
-    pub fn process_id(&self, peer: PeerId) -> Option<i32> {
-        let maps = self.pairs.get(peer.index())?.cold.mapped.as_ref()?;
-        Some(maps.link.pid()).filter(|&pid| pid > 0)
-    }
-
     /// Whether a peer was met, and still takes messages.
     pub fn is_met(&self, peer: PeerId) -> bool {
         self.pairs[peer.index()].open

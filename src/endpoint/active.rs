@@ -1,13 +1,13 @@
 //! Active messages.
 
 use crate::engine::call::Operation;
-use crate::{AmMessage, Endpoint, Error, Rank};
+use crate::{AmMessage, Endpoint, Error, Rank, Transport};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What runs when an active message arrives.
-pub(crate) type Handler = Box<dyn FnMut(&mut Endpoint, AmMessage<'_>) + Send>;
+pub(crate) type Handler<F> = Box<dyn FnMut(&mut Endpoint<F>, AmMessage<'_>) + Send>;
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Sends an active message: `handler` runs at the target when it makes progress. Active
     /// messages of one sender arrive in the order sent.
     ///
@@ -45,7 +45,7 @@ impl Endpoint {
     pub fn on_am(
         &mut self,
         handler: u16,
-        run: impl FnMut(&mut Endpoint, AmMessage<'_>) + Send + 'static,
+        run: impl FnMut(&mut Endpoint<F>, AmMessage<'_>) + Send + 'static,
     ) {
         self.handlers.insert(handler, Box::new(run));
     }

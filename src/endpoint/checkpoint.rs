@@ -2,10 +2,10 @@
 
 use crate::engine::call::Operation;
 use crate::engine::policy::Policy;
-use crate::{Endpoint, Error};
+use crate::{Endpoint, Error, Transport};
 use std::io::IoSlice;
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Takes a checkpoint: from now on, whoever takes this rank's place if it is killed goes on from here.
     /// `state` is what the program needs for that; its successor asks for it with
     /// [`restored`](Self::restored). Messages that have come and were not received yet, and where the rank

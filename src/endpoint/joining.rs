@@ -1,6 +1,6 @@
 //! Who takes part: addresses, and peers that are found by them.
 
-use crate::{Endpoint, Error, Rank, Request};
+use crate::{Endpoint, Error, Rank, Request, Transport};
 use taffrail_fabric::PeerId;
 
 impl Endpoint {
@@ -28,6 +28,22 @@ impl Endpoint {
         found.map(|(rank, _)| rank).ok_or_else(|| unreachable("it is no rank of this job".into()))
     }
 
+    /// Gives the number of a peer of an [open job](crate::Job::open) that is gone to whoever comes next.
+    /// `false` when it still lives, or something of it is still here: messages that nobody has received,
+    /// requests that nobody has finished, views of its memory.
+    pub fn forget(&mut self, rank: Rank) -> bool {
+        let is_gone = |peer: &crate::engine::peer::Peer| peer.fault.is_some();
+        let gone = self.engine.core.peers.get(rank as usize).is_some_and(is_gone);
+        if !self.is_open || !gone || self.engine.holds_something_of(rank) {
+            return false;
+        }
+        self.engine.fabric.forget(PeerId(rank));
+        self.engine.forget(rank);
+        true
+    }
+}
+
+impl<F: Transport> Endpoint<F> {
     /// Whether messages in this context are told from those in others: in an [open
     /// job](crate::Job::open) only contexts are whose low 14 bits are zeros.
     #[inline]
@@ -55,19 +71,5 @@ impl Endpoint {
     pub fn watch_departures(&mut self) -> Request {
         let request = self.engine.core.departures.watch(&mut self.engine.core.requests);
         self.engine.handle(request)
-    }
-
-    /// Gives the number of a peer of an [open job](crate::Job::open) that is gone to whoever comes next.
-    /// `false` when it still lives, or something of it is still here: messages that nobody has received,
-    /// requests that nobody has finished, views of its memory.
-    pub fn forget(&mut self, rank: Rank) -> bool {
-        let is_gone = |peer: &crate::engine::peer::Peer| peer.fault.is_some();
-        let gone = self.engine.core.peers.get(rank as usize).is_some_and(is_gone);
-        if !self.is_open || !gone || self.engine.holds_something_of(rank) {
-            return false;
-        }
-        self.engine.fabric.forget(PeerId(rank));
-        self.engine.forget(rank);
-        true
     }
 }

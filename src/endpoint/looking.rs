@@ -3,9 +3,9 @@
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::claim::Claimed;
 use crate::engine::receive::status;
-use crate::{Endpoint, Error, Pattern, Status};
+use crate::{Endpoint, Error, Pattern, Status, Transport};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// What a receive with this pattern would get, if something is there.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use crate::engine::loan::Buffer;
 use crate::engine::view::View;
-use crate::{Denied, Dest, Endpoint, Error, Pattern, Rank};
+use crate::{Denied, Dest, Endpoint, Error, Pattern, Rank, Transport};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Memory that peers reach without copies in between: best for long messages, needed for loans
     /// and for cheap one-sided access. It comes from a pool and its contents are whatever the last
     /// user has left. `len` is in bytes.

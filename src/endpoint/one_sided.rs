@@ -4,10 +4,10 @@ use crate::engine::Exposed;
 use crate::engine::keyed_memory::{Access, KeyedMemory};
 use crate::engine::loan::Buffer;
 use crate::engine::one_sided::Way;
-use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request};
-use taffrail_fabric::{Fabric, Memory, UserBuf};
+use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request, Transport};
+use taffrail_fabric::{Memory, UserBuf};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Registers memory, so that peers may reach it.
     ///
     /// # Errors
@@ -60,8 +60,7 @@ impl Endpoint {
     ) -> Result<RemoteMemory, Error> {
         self.check_process()?;
         self.check_own(buffer)?;
-        let block = buffer.block();
-        self.engine.remote(to, block.region, block.offset, buffer.len())
+        self.engine.remote_buffer(to, buffer)
     }
 
     /// Reads memory of a peer, `offset` bytes in, into `into`.

@@ -2,11 +2,11 @@
 
 use crate::engine::claim::Claimed;
 use crate::engine::policy::Policy;
-use crate::{Completion, Dest, Endpoint, Error, Over, Rank, Request, Status};
+use crate::{Completion, Dest, Endpoint, Error, Over, Rank, Request, Status, Transport};
 use std::io::IoSliceMut;
-use taffrail_fabric::{Fabric, PeerId, Source};
+use taffrail_fabric::{PeerId, Source};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Lets the end of an operation be told by [`next_ended`](Self::next_ended). Whoever wants to be told
     /// does not ask by [`test`](Self::test) or [`wait`](Self::wait).
     ///

@@ -1,12 +1,11 @@
 //! Endpoints whose program does not call: for runtimes with a thread that stands in for it.
 
-use crate::Endpoint;
-use taffrail_fabric::Fabric;
+use crate::{Endpoint, Transport};
 
 /// Turns in one call.
 const TURNS: u32 = 64;
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Makes progress for a program that has not called for a while, by somebody else: so this is no
     /// heartbeat. Where messages are logged, it takes in ranks that were started again, and sends them
     /// what they lack. Returns how many things happened.

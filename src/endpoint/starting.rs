@@ -1,9 +1,9 @@
 //! Starting operations without waiting for them.
 
-use crate::{Dest, Endpoint, Error, Pattern, Request, Scope};
+use crate::{Dest, Endpoint, Error, Pattern, Request, Scope, Transport};
 use std::io::{IoSlice, IoSliceMut};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// Runs `f` with a [`Scope`], in which operations can be started whose buffers are borrowed.
     /// Everything started is over when this returns: what `f` has not waited for is waited for, and
     /// receives that nothing has matched are cancelled.
@@ -28,7 +28,7 @@ impl Endpoint {
     /// ```
     pub fn scope<'env, R>(
         &mut self,
-        f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
+        f: impl FnOnce(&mut Scope<'_, 'env, F>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.check_process()?;
         crate::scope::run(self, f)

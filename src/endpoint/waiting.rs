@@ -2,9 +2,9 @@
 
 use crate::engine::call::{Operation, Outcome};
 use crate::engine::multi::Landed;
-use crate::{Ended, Endpoint, Error, Request, Status};
+use crate::{Ended, Endpoint, Error, Request, Status, Transport};
 
-impl Endpoint {
+impl<F: Transport> Endpoint<F> {
     /// The result of an operation, or `None` while it is not over. Makes progress.
     ///
     /// A multi-receive is not over here before [`landed`](Self::landed) has told of every message,

@@ -5,13 +5,13 @@ use crate::engine::policy::Policy;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::job::rank_in_address;
 use crate::words::{NAMED_MAX, counted, listed};
-use crate::{Endpoint, Rank};
+use crate::{Endpoint, Rank, Transport};
 use std::collections::BTreeMap;
 use taffrail_fabric::{Fault, PeerId};
 use taffrail_matching::Posting;
 
 /// What the operations and queues of an endpoint wait for, without anything that changes while they wait.
-fn waiting(endpoint: &Endpoint) -> String {
+fn waiting(endpoint: &Endpoint<impl Transport>) -> String {
     let mut parts: Vec<String> = receives(endpoint).into_iter().collect();
     parts.extend(operations(endpoint));
     if parts.is_empty() {
@@ -26,12 +26,12 @@ fn waiting(endpoint: &Endpoint) -> String {
 }
 
 /// One line for an endpoint to which nothing happens. The same until something changes.
-pub(crate) fn stalled(endpoint: &Endpoint) -> String {
+pub(crate) fn stalled(endpoint: &Endpoint<impl Transport>) -> String {
     format!("{} waits {}", own_name(endpoint), waiting(endpoint))
 }
 
 /// Receives that no message has matched.
-fn receives(endpoint: &Endpoint) -> Option<String> {
+fn receives(endpoint: &Endpoint<impl Transport>) -> Option<String> {
     let mut posted = endpoint.engine.core.matcher.posted();
     // One that takes many messages is posted in case any come, and not because some are due.
     let under_way = endpoint.engine.core.requests.under_way();
@@ -44,7 +44,7 @@ fn receives(endpoint: &Endpoint) -> Option<String> {
     (!all.is_empty()).then(|| format!("for the messages of {count} ({})", listed(&all)))
 }
 
-fn posting_in_words(endpoint: &Endpoint, posting: &Posting) -> String {
+fn posting_in_words(endpoint: &Endpoint<impl Transport>, posting: &Posting) -> String {
     let from = posting.source.map_or_else(|| "any rank".into(), |rank| name(endpoint, rank));
     format!("from {from}, tag {}", tag(posting.tag, posting.ignore))
 }
@@ -61,7 +61,7 @@ fn tag(tag: u64, ignore: u64) -> String {
 }
 
 /// Operations that a peer has to do something for, by what that is.
-fn operations(endpoint: &Endpoint) -> Vec<String> {
+fn operations(endpoint: &Endpoint<impl Transport>) -> Vec<String> {
     let mut all: BTreeMap<(&str, Rank), u64> = BTreeMap::new();
     for (_, slot) in endpoint.engine.core.requests.under_way() {
         if let Some(what) = stage_in_words(slot) {
@@ -97,7 +97,7 @@ fn stage_in_words(slot: &Slot) -> Option<&'static str> {
 }
 
 /// Messages that no receive takes: with the wrong tag, perhaps.
-fn unexpected(endpoint: &Endpoint) -> Option<String> {
+fn unexpected(endpoint: &Endpoint<impl Transport>) -> Option<String> {
     let arrived = endpoint.engine.core.matcher.unexpected();
     let in_words = |from: Rank, bits: u64, len: u64| {
         format!("from {}, tag {}, {}", name(endpoint, from), tag(bits, 0), counted(len, "byte"))
@@ -110,7 +110,7 @@ fn unexpected(endpoint: &Endpoint) -> Option<String> {
 }
 
 /// What is the matter with peers.
-fn peers(endpoint: &Endpoint) -> Vec<String> {
+fn peers(endpoint: &Endpoint<impl Transport>) -> Vec<String> {
     let others = (0..endpoint.size()).filter(|&rank| rank != endpoint.rank());
     let mut all: Vec<String> = others.filter_map(|rank| peer(endpoint, rank)).collect();
     let more = all.len().saturating_sub(NAMED_MAX);
@@ -119,7 +119,7 @@ fn peers(endpoint: &Endpoint) -> Vec<String> {
     all
 }
 
-fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
+fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
     let peer = &endpoint.engine.core.peers[rank as usize];
     match &peer.fault {
         Some(Fault::Vacant) => return None,
@@ -147,7 +147,7 @@ fn peer(endpoint: &Endpoint, rank: Rank) -> Option<String> {
 
 /// A peer, as the user knows it. In an open job its number here says nothing to anybody: its launcher has
 /// given it a rank, perhaps, in its environment, which is gone when its process has ended, and in its address.
-pub(crate) fn name(endpoint: &Endpoint, number: Rank) -> String {
+pub(crate) fn name(endpoint: &Endpoint<impl Transport>, number: Rank) -> String {
     let pid = endpoint.engine.fabric.process_id(PeerId(number));
     let rank = match endpoint.is_open {
         false => Some(number),
@@ -164,7 +164,7 @@ pub(crate) fn name(endpoint: &Endpoint, number: Rank) -> String {
 }
 
 /// This rank, as the user knows it.
-fn own_name(endpoint: &Endpoint) -> String {
+fn own_name(endpoint: &Endpoint<impl Transport>) -> String {
     match endpoint.is_open.then(processes::own_rank) {
         None => format!("rank {}", endpoint.rank()),
         Some(Some(rank)) => format!("rank {rank}"),

@@ -193,6 +193,14 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.shares_process(peer)
     }
 
+    fn process_id(&self, peer: PeerId) -> Option<i32> {
+        self.inner.process_id(peer)
+    }
+
+    fn address_of(&self, peer: PeerId) -> Option<&str> {
+        self.inner.address_of(peer)
+    }
+
     fn answers_fast(&self, to: PeerId) -> bool {
         self.inner.answers_fast(to)
     }

@@ -134,6 +134,15 @@ impl Fabric for Line {
         peer == self.me || self.process_id(peer) == Some(own)
     }
 
+    fn process_id(&self, peer: PeerId) -> Option<i32> {
+        let maps = self.pairs.get(peer.index())?.cold.mapped.as_ref()?;
+        Some(maps.link.pid()).filter(|&pid| pid > 0)
+    }
+
+    fn address_of(&self, peer: PeerId) -> Option<&str> {
+        Line::address_of(self, peer)
+    }
+
     /// An answer to what went into the mailbox comes by mail, too.
     #[inline]
     fn answers_fast(&self, to: PeerId) -> bool {

@@ -165,6 +165,14 @@ impl<Near: Fabric, Far: Fabric> Fabric for Composite<Near, Far> {
         routed!(self, peer, shares_process)
     }
 
+    fn process_id(&self, peer: PeerId) -> Option<i32> {
+        routed!(self, peer, process_id)
+    }
+
+    fn address_of(&self, peer: PeerId) -> Option<&str> {
+        routed!(self, peer, address_of)
+    }
+
     #[inline]
     fn answers_fast(&self, to: PeerId) -> bool {
         routed!(self, to, answers_fast)

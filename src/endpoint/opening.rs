@@ -1,0 +1,169 @@
+//! How an endpoint begins.
+
+use super::{Endpoint, Transport};
+use crate::engine::log::Logging as LoggingOf;
+use crate::engine::{Clock, EAGER_LIMIT, Engine, Sizes};
+use crate::host::Files;
+use crate::host::heartbeat::Heartbeat;
+use crate::host::setting::Setting as Logging;
+use crate::spin::Spin;
+use crate::{Error, Job, Settings, environment, host};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use taffrail_fabric::{Limits, SendMemory};
+use taffrail_shm::{Config, Costs, Setup};
+
+/// No piece of a long message is shorter than this many bytes.
+const SHORTEST_PIECE: usize = 256;
+
+impl<F: Transport> Endpoint<F> {
+    /// The endpoint of one of `size` ranks over a fabric that is connected with the others, for fabrics that no
+    /// job has: messages are not logged.
+    #[doc(hidden)]
+    pub fn over(fabric: F, size: u32, settings: Settings) -> Endpoint<F> {
+        Endpoint::on(fabric, None, size, settings)
+    }
+
+    /// The endpoint of one of `size` ranks over a fabric, with this policy.
+    fn on(
+        fabric: F,
+        policy: Option<Box<LoggingOf<Files>>>,
+        size: u32,
+        mut settings: Settings,
+    ) -> Endpoint<F> {
+        let me = fabric.me();
+        settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
+        let sizes = sizes(&settings, fabric.limits(me));
+        Endpoint {
+            engine: Engine::new(fabric, policy, size, sizes, Clock::new(Instant::now)),
+            handlers: HashMap::new(),
+            handling: false,
+            spin: match settings.spin {
+                Some(turns) => Spin::fixed(turns),
+                None if size as usize > processors() => Spin::learning(),
+                None => Spin::fixed(20_000),
+            },
+            last_source: me.0,
+            heartbeat: Heartbeat::default(),
+            asleep: Instant::now(),
+            patience: Duration::MAX,
+            settings,
+            addresses: Vec::new(),
+            is_open: false,
+            attached: None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens an endpoint; see [`Job::endpoint`].
+    pub(crate) fn open(job: &mut Job, settings: Settings) -> Result<Endpoint, Error> {
+        let logging = Logging::from_env(job.rank(), job.size())?;
+        let heartbeat = environment::heartbeat()?;
+        let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
+        let line = match job.is_open() {
+            true => setup.open(),
+            false => {
+                let me = job.rank();
+                setup.connect_or(&addresses, &|missing, waited| {
+                    crate::explain::joining_waits(me, missing, waited)
+                })
+            }
+        };
+        let line = line.map_err(not_set_up)?;
+        let log = logging.as_ref().map(|logging| {
+            let (me, segment) = (job.rank(), line.segment_len());
+            let parts = host::open(logging, me, segment, line.max_segments(), heartbeat)?;
+            LoggingOf::open(&logging.config, parts, me, segment)
+        });
+        let policy = log.transpose()?.map(Box::new);
+        let mut endpoint = Endpoint::on(line, policy, job.size(), settings);
+        endpoint.heartbeat = heartbeat;
+        endpoint.addresses = addresses;
+        endpoint.is_open = job.is_open();
+        // Nobody knows how many take part in an open job.
+        if job.is_open() && endpoint.settings.spin.is_none() {
+            endpoint.spin = Spin::learning();
+        }
+        if job.is_embedded() {
+            endpoint.engine.open();
+        }
+        endpoint.heartbeat.beat(0);
+        endpoint.engine.resume()?;
+        endpoint.engine.begin_exchange();
+        Ok(endpoint)
+    }
+
+    /// Makes this rank's memory, and learns where the other ranks are.
+    pub(crate) fn meet(
+        job: &mut Job,
+        settings: &Settings,
+        logging: Option<&Logging>,
+    ) -> Result<(Setup, Vec<String>), Error> {
+        let setup = Setup::new(Config {
+            rank: job.rank(),
+            ranks: job.size(),
+            open: job.is_open(),
+            name: job.own_name(),
+            incarnation: logging.map_or(0, |logging| logging.config.incarnation),
+            generations: logging.map_or(Vec::new(), |logging| logging.generations.clone()),
+            restarts: logging.is_some(),
+            job: digest(job.id()),
+            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.config.memory),
+            reserve: logging.map_or(0, |logging| logging.reserve),
+            outbox: logging.and_then(Logging::log_memory),
+            patience: settings.patience,
+            costs: settings.tuning.as_ref().map_or(Ok(Costs::default()), |t| t.costs())?,
+        })
+        .map_err(not_set_up)?;
+        let addresses = job.exchange("shm", setup.address())?;
+        Ok((setup, addresses))
+    }
+}
+
+/// Sizes and choices of an engine over a fabric with these limits.
+fn sizes(settings: &Settings, limits: &Limits) -> Sizes {
+    // The first piece of a message travels with the length of the whole.
+    let piece = settings.piece.unwrap_or(limits.fragment);
+    let longest = limits.max_message - 8;
+    let piece = piece.clamp(SHORTEST_PIECE, longest);
+    // A piece whose receiver waits for it is copied out as soon as it is there. Of those that it has
+    // asked for there are many, and fewer are better.
+    let is_given = settings.piece.is_some() || settings.tuning.is_some();
+    Sizes {
+        piece,
+        long_piece: if is_given { piece } else { (2 * piece).min(longest) },
+        // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
+        logged_piece: if is_given { piece } else { limits.max_message },
+        eager_max: settings.eager_max,
+        way: settings.way,
+        unexpected: settings.unexpected,
+    }
+}
+
+pub(crate) fn not_set_up(error: taffrail_shm::SetupError) -> Error {
+    Error::Setup(error.to_string())
+}
+
+/// Processors that the ranks of this node may use: those of this process, unless it is bound to
+/// one, since then the others are bound to others.
+fn processors() -> usize {
+    match std::thread::available_parallelism().map_or(1, |n| n.get()) {
+        1 => online_processors(),
+        many => many,
+    }
+}
+
+/// A digest of the job's identity, to tell jobs apart (not to keep secrets).
+pub(crate) fn digest(id: &str) -> [u64; 2] {
+    let fnv = |seed: u64| {
+        id.bytes().fold(seed, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
+    };
+    [fnv(0xcbf2_9ce4_8422_2325), fnv(0x9ae1_6a3b_2f90_404f)]
+}
+
+/// Processors that this machine runs.
+fn online_processors() -> usize {
+    // SAFETY: the call has no preconditions.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}
