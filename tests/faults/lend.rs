@@ -1,8 +1,8 @@
 //! Borrowers that are killed: what they had on loan comes back to its owner, and is counted.
 
 use super::LONG;
-use super::common::{linger, pooled};
 use super::family::{Family, orders, say};
+use super::progress::{linger, pooled};
 use std::time::{Duration, Instant};
 use taffrail::Job;
 

@@ -5,8 +5,6 @@
 //! processes than an ordinary run does.
 
 mod asleep;
-#[path = "../common/mod.rs"]
-mod common;
 mod crowd;
 mod family;
 mod fork;
@@ -15,6 +13,8 @@ mod kill;
 mod lend;
 mod limits;
 mod pattern;
+#[path = "../common/progress.rs"]
+mod progress;
 mod server;
 mod traffic;
 

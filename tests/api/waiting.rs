@@ -1,14 +1,25 @@
 //! Waiting by descriptor, and endings.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
-use taffrail::{Endpoint, Error, Fault, Job, Pattern, Settings};
+use taffrail::{Endpoint, Error, Fault, Pattern, Settings};
+
+in_every_world!(
+    no_wake_up_is_lost,
+    many_senders_wake_one,
+    an_answered_bell_is_silent,
+    who_leaves_is_heard_out,
+    a_full_ring_ends_in_good_order_as_well,
+    operations_on_a_rank_that_leaves_fail_and_others_do_not,
+    endpoints_of_one_process_do_not_mix,
+    two_jobs_in_one_thread,
+    the_explanation_names_every_peer,
+);
 
 /// Waits for the endpoint's descriptor. Whether it became readable in time.
-fn sleep(ep: &Endpoint, limit: Duration) -> bool {
+fn sleep(ep: &Endpoint<impl Transport>, limit: Duration) -> bool {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut one = [PollFd::from_borrowed_fd(ep.fd(), PollFlags::IN)];
     poll(&mut one, Some(&limit)).unwrap() > 0
@@ -16,7 +27,7 @@ fn sleep(ep: &Endpoint, limit: Duration) -> bool {
 
 /// Receives an empty message, asleep whenever there is nothing to do. A wake-up that is lost is
 /// found out by its being late.
-fn receive_asleep(ep: &mut Endpoint, tag: u64) -> bool {
+fn receive_asleep(ep: &mut Endpoint<impl Transport>, tag: u64) -> bool {
     let mut slept = false;
     while ep.probe(Pattern::any_source(tag)).unwrap().is_none() {
         if ep.arm() {
@@ -29,15 +40,14 @@ fn receive_asleep(ep: &mut Endpoint, tag: u64) -> bool {
     slept
 }
 
-#[test]
-fn no_wake_up_is_lost() {
-    on_ranks(2, |ep| {
+fn no_wake_up_is_lost<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const ROUNDS: u64 = 3000;
         let peer = 1 - ep.rank();
         let mut slept = 0;
         for round in 0..ROUNDS {
             let len = [0, 40, 200, 3000][round as usize % 4];
-            if round % 2 == ep.rank().into() {
+            if round % 2 == u64::from(ep.rank()) {
                 ep.send((peer, round), &pattern(len, round)).unwrap();
             } else {
                 slept += receive_asleep(ep, round) as u64;
@@ -47,9 +57,8 @@ fn no_wake_up_is_lost() {
     });
 }
 
-#[test]
-fn many_senders_wake_one() {
-    on_ranks(5, |ep| {
+fn many_senders_wake_one<W: World>() {
+    on_ranks::<W, _>(5, |ep| {
         const EACH: u64 = 200;
         if ep.rank() == 0 {
             for _ in 0..4 * EACH {
@@ -67,9 +76,8 @@ fn many_senders_wake_one() {
 }
 
 /// A descriptor that stays readable would keep a program busy that waits for it.
-#[test]
-fn an_answered_bell_is_silent() {
-    on_ranks(2, |ep| {
+fn an_answered_bell_is_silent<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         if ep.rank() == 1 {
             for _ in 0..10 {
@@ -96,10 +104,9 @@ fn an_answered_bell_is_silent() {
     });
 }
 
-#[test]
-fn who_leaves_is_heard_out() {
+fn who_leaves_is_heard_out<W: World>() {
     for (name, settings) in variants() {
-        on_jobs(2, |mut job| {
+        on_jobs::<W, _>(2, |mut job| {
             let mut ep = job.endpoint_with(settings.clone()).unwrap();
             let len = |k: u64| [0, 200, 3000][k as usize % 3];
             const N: u64 = 600;
@@ -128,9 +135,8 @@ fn who_leaves_is_heard_out() {
 }
 
 /// The ring is full to the last slot when its writer leaves.
-#[test]
-fn a_full_ring_ends_in_good_order_as_well() {
-    on_jobs(2, |mut job| {
+fn a_full_ring_ends_in_good_order_as_well<W: World>() {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         if ep.rank() == 1 {
             ep.scope(|s| {
@@ -151,9 +157,8 @@ fn a_full_ring_ends_in_good_order_as_well() {
     });
 }
 
-#[test]
-fn operations_on_a_rank_that_leaves_fail_and_others_do_not() {
-    on_jobs(3, |mut job| {
+fn operations_on_a_rank_that_leaves_fail_and_others_do_not<W: World>() {
+    on_jobs::<W, _>(3, |mut job| {
         let mut ep = job.endpoint().unwrap();
         let long = pattern(3 << 20, 1);
         match ep.rank() {
@@ -187,9 +192,8 @@ fn operations_on_a_rank_that_leaves_fail_and_others_do_not() {
     });
 }
 
-#[test]
-fn endpoints_of_one_process_do_not_mix() {
-    on_jobs(2, |mut job| {
+fn endpoints_of_one_process_do_not_mix<W: World>() {
+    on_jobs::<W, _>(2, |mut job| {
         let mut first = job.endpoint().unwrap();
         let small = Settings { eager_max: 100, ..Settings::default() };
         let mut second = job.endpoint_with(small).unwrap();
@@ -207,11 +211,9 @@ fn endpoints_of_one_process_do_not_mix() {
     });
 }
 
-#[test]
-fn two_jobs_in_one_thread() {
+fn two_jobs_in_one_thread<W: World>() {
     let _watchdog = watchdog();
-    let mut endpoints: Vec<Endpoint> =
-        (0..2).map(|_| Job::local(1).remove(0).endpoint().unwrap()).collect();
+    let mut endpoints: Vec<End<W>> = (0..2).map(|_| alone::<W>()).collect();
     for (k, ep) in (0u8..).zip(&mut endpoints) {
         ep.send((0, 1), &[k]).unwrap();
     }
@@ -222,10 +224,9 @@ fn two_jobs_in_one_thread() {
     }
 }
 
-#[test]
-fn the_explanation_names_every_peer() {
+fn the_explanation_names_every_peer<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(4, &settings, |ep| {
+        on_ranks_with::<W, _>(4, &settings, |ep| {
             let text = ep.explain();
             for rank in 0..4 {
                 assert!(text.contains(&format!("to rank {rank}")), "{name}: {text}");

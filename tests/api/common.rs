@@ -1,19 +1,15 @@
-//! Ranks in threads, a clock that ends what hangs, and bytes that can be checked.
-#![allow(dead_code)]
+//! A clock that ends what hangs, bytes that can be checked, and settings.
 
+pub use crate::progress::*;
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
-use taffrail::{Buffer, Endpoint, Error, Job, Settings, collectives};
-
-/// No test runs longer than this.
-const PATIENCE: Duration = Duration::from_secs(120);
+use taffrail::{Error, Settings};
 
 /// What to say beside that a test hangs.
 pub static NOTE: Mutex<String> = Mutex::new(String::new());
 
 /// Aborts the process unless it is dropped in time.
-pub struct Watchdog(#[allow(dead_code)] Sender<()>);
+pub struct Watchdog(#[allow(dead_code, reason = "dropping it is its use")] Sender<()>);
 
 /// Starts the clock.
 pub fn watchdog() -> Watchdog {
@@ -27,42 +23,6 @@ pub fn watchdog() -> Watchdog {
         }
     });
     Watchdog(sender)
-}
-
-/// Runs `f` on each rank of a job of `n` threads with the usual settings, and returns the results
-/// in the order of the ranks. All ranks stay until all are done.
-pub fn on_ranks<R: Send>(n: u32, f: impl Fn(&mut Endpoint) -> R + Sync) -> Vec<R> {
-    on_ranks_with(n, &Settings::default(), f)
-}
-
-/// As [`on_ranks`], with settings.
-pub fn on_ranks_with<R: Send>(
-    n: u32,
-    settings: &Settings,
-    f: impl Fn(&mut Endpoint) -> R + Sync,
-) -> Vec<R> {
-    on_jobs(n, |mut job| {
-        let mut ep = job.endpoint_with(settings.clone()).expect("an endpoint");
-        let result = f(&mut ep);
-        // A rank that has failed is reported by the join.
-        let _ = collectives::barrier(&mut ep);
-        result
-    })
-}
-
-/// Runs `f` with each seat of a job of `n` threads.
-pub fn on_jobs<R: Send>(n: u32, f: impl Fn(Job) -> R + Sync) -> Vec<R> {
-    let _watchdog = watchdog();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = Job::local(n)
-            .into_iter()
-            .map(|job| {
-                let f = &f;
-                scope.spawn(move || f(job))
-            })
-            .collect();
-        threads.into_iter().map(|t| t.join().expect("no rank panics")).collect()
-    })
 }
 
 /// `len` bytes that differ from those of any other salt, and at each place.
@@ -90,39 +50,6 @@ pub fn check(bytes: &[u8], salt: u64) {
 /// Whether a call was refused because its request is finished already.
 pub fn stale(result: Result<impl std::fmt::Debug, Error>) -> bool {
     matches!(result.unwrap_err(), Error::StaleRequest(_))
-}
-
-/// Makes progress until `done` says so.
-#[track_caller]
-pub fn until(ep: &mut Endpoint, mut done: impl FnMut(&mut Endpoint) -> bool) {
-    let start = Instant::now();
-    while !done(ep) {
-        assert!(start.elapsed() < PATIENCE / 2, "waited in vain");
-        if ep.progress() == 0 {
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// Makes progress for this long.
-pub fn linger(ep: &mut Endpoint, time: Duration) {
-    let start = Instant::now();
-    until(ep, |_| start.elapsed() > time);
-}
-
-/// How many buffers of `len` bytes there are in the pool, if each takes a region of its own. The one
-/// that shows its end is added to `held`.
-pub fn pooled(ep: &mut Endpoint, len: usize, held: &mut Vec<Buffer>) -> usize {
-    let before = ep.footprint();
-    let mut taken = Vec::new();
-    loop {
-        let buffer = ep.alloc(len).unwrap();
-        if ep.footprint() > before {
-            held.push(buffer);
-            return taken.len();
-        }
-        taken.push(buffer);
-    }
 }
 
 /// The sizes around which protocols change.

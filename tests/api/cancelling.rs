@@ -1,14 +1,18 @@
 //! Cancelling: a message is there whole, or not begun.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use taffrail::{Error, Pattern};
 
-#[test]
-fn a_matched_receive_is_not_cancelled() {
+in_every_world!(
+    a_matched_receive_is_not_cancelled,
+    cancelling_races_with_arrival,
+    sends_are_not_cancelled,
+);
+
+fn a_matched_receive_is_not_cancelled<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for len in [5, 5000, 100_000, 2 << 20] {
                 if ep.rank() == 1 {
                     ep.recv((0, 9), &mut []).unwrap();
@@ -40,10 +44,9 @@ fn a_matched_receive_is_not_cancelled() {
 }
 
 /// Cancels at every moment of a message's arrival: it is there whole, or not begun.
-#[test]
-fn cancelling_races_with_arrival() {
+fn cancelling_races_with_arrival<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             let mut cancelled = 0;
             const ROUNDS: u64 = 100;
             for round in 0..ROUNDS {
@@ -79,9 +82,8 @@ fn cancelling_races_with_arrival() {
     }
 }
 
-#[test]
-fn sends_are_not_cancelled() {
-    on_ranks(2, |ep| {
+fn sends_are_not_cancelled<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let data = pattern(300_000, 4);
         if ep.rank() == 1 {
             ep.scope(|s| {

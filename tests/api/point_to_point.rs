@@ -1,33 +1,46 @@
 //! Messages of every size, by every protocol, to receives that are there and that are not.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 use taffrail::{Data, Dest, Endpoint, Error, Pattern, Settings};
+
+in_every_world!(
+    every_size_to_a_receive_that_waits,
+    every_size_before_its_receive,
+    every_size_to_oneself,
+    a_synchronous_send_is_over_only_when_it_is_matched,
+    a_truncated_message_fails_its_receive_and_nothing_else,
+    long_messages_cross,
+    all_to_all_at_once,
+    a_peer_that_does_not_receive_loses_nothing,
+    a_throttled_sender_is_let_go_again,
+    gathered_and_scattered_messages_of_every_size,
+    a_scattered_receive_that_is_too_short_is_filled_exactly,
+    nobody_to_send_to,
+);
 
 const DATA: u64 = 1;
 const MARK: u64 = 2;
 
 /// Waits until the other of two ranks is here.
-fn meet(ep: &mut Endpoint) {
+fn meet(ep: &mut Endpoint<impl Transport>) {
     let peer = 1 - ep.rank();
     let mut nothing = [0; 0];
     ep.sendrecv((peer, u64::MAX), &[], (peer, u64::MAX), &mut nothing).unwrap();
 }
 
-fn send(ep: &mut Endpoint, to: u32, data: &[u8], sync: bool) {
+fn send(ep: &mut Endpoint<impl Transport>, to: u32, data: &[u8], sync: bool) {
     match sync {
         false => ep.send((to, DATA), data).unwrap(),
         true => ep.send_sync((to, DATA), data).unwrap(),
     }
 }
 
-#[test]
-fn every_size_to_a_receive_that_waits() {
+fn every_size_to_a_receive_that_waits<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 let (salt, sync) = (k as u64, k % 2 == 0);
                 if ep.rank() == 1 {
@@ -51,10 +64,9 @@ fn every_size_to_a_receive_that_waits() {
     }
 }
 
-#[test]
-fn every_size_before_its_receive() {
+fn every_size_before_its_receive<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 let salt = k as u64;
                 let data = pattern(len, salt);
@@ -83,10 +95,9 @@ fn every_size_before_its_receive() {
     }
 }
 
-#[test]
-fn every_size_to_oneself() {
+fn every_size_to_oneself<W: World>() {
     for (_, settings) in variants() {
-        on_ranks_with(1, &settings, |ep| {
+        on_ranks_with::<W, _>(1, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 let (data, mut into) = (pattern(len, k as u64), vec![0; len]);
                 ep.sendrecv((0, 1), &data, (0, 1), &mut into).unwrap();
@@ -105,10 +116,9 @@ fn every_size_to_oneself() {
     }
 }
 
-#[test]
-fn a_synchronous_send_is_over_only_when_it_is_matched() {
+fn a_synchronous_send_is_over_only_when_it_is_matched<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in [0, 8, 100, 300, 5000, 70_000, 200_000].into_iter().enumerate() {
                 let data = pattern(len, k as u64);
                 if ep.rank() == 1 {
@@ -133,10 +143,9 @@ fn a_synchronous_send_is_over_only_when_it_is_matched() {
     }
 }
 
-#[test]
-fn a_truncated_message_fails_its_receive_and_nothing_else() {
+fn a_truncated_message_fails_its_receive_and_nothing_else<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().filter(|&len| len > 0).enumerate() {
                 for (round, room) in [0, len / 2, len - 1].into_iter().enumerate() {
                     let (data, salt) = (pattern(len, k as u64), 1000 + k as u64);
@@ -172,10 +181,9 @@ fn a_truncated_message_fails_its_receive_and_nothing_else() {
     }
 }
 
-#[test]
-fn long_messages_cross() {
+fn long_messages_cross<W: World>() {
     for (_, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             let peer = 1 - ep.rank();
             for len in [1000, 60_000, 1 << 20, 5 << 20] {
                 let (data, mut into) = (pattern(len, ep.rank().into()), vec![0; len]);
@@ -186,11 +194,10 @@ fn long_messages_cross() {
     }
 }
 
-#[test]
-fn all_to_all_at_once() {
+fn all_to_all_at_once<W: World>() {
     for (_, settings) in variants() {
         const N: u32 = 4;
-        on_ranks_with(N, &settings, |ep| {
+        on_ranks_with::<W, _>(N, &settings, |ep| {
             let me = ep.rank();
             let lens = [10, 300, 20_000, 70_000, 300_000];
             let data: Vec<Vec<u8>> =
@@ -221,10 +228,9 @@ fn all_to_all_at_once() {
 }
 
 /// More than the ring and the outbox hold, to a peer that does something else.
-#[test]
-fn a_peer_that_does_not_receive_loses_nothing() {
+fn a_peer_that_does_not_receive_loses_nothing<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             let len = |k: usize| [0, 20, 200, 3000, 20_000][k % 5] + k;
             const MESSAGES: usize = 2000;
             if ep.rank() == 1 {
@@ -250,10 +256,9 @@ fn a_peer_that_does_not_receive_loses_nothing() {
 }
 
 /// The store of the receiver overflows again and again, and drains again.
-#[test]
-fn a_throttled_sender_is_let_go_again() {
+fn a_throttled_sender_is_let_go_again<W: World>() {
     let settings = Settings { unexpected: 20_000, ..Settings::default() };
-    on_ranks_with(2, &settings, |ep| {
+    on_ranks_with::<W, _>(2, &settings, |ep| {
         for round in 0..20u64 {
             if ep.rank() == 1 {
                 let data: Vec<_> = (0..50).map(|k| pattern(2000, round * 50 + k)).collect();
@@ -292,10 +297,9 @@ fn cuts(len: usize, seed: usize) -> Vec<usize> {
     parts
 }
 
-#[test]
-fn gathered_and_scattered_messages_of_every_size() {
+fn gathered_and_scattered_messages_of_every_size<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 let late = k % 2 == 0;
                 if ep.rank() == 1 {
@@ -335,9 +339,8 @@ fn gathered_and_scattered_messages_of_every_size() {
     }
 }
 
-#[test]
-fn a_scattered_receive_that_is_too_short_is_filled_exactly() {
-    on_ranks(2, |ep| {
+fn a_scattered_receive_that_is_too_short_is_filled_exactly<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for (k, len) in sizes().into_iter().filter(|&len| len > 3).enumerate() {
             if ep.rank() == 1 {
                 ep.send((0, DATA), &pattern(len, k as u64)).unwrap();
@@ -355,9 +358,8 @@ fn a_scattered_receive_that_is_too_short_is_filled_exactly() {
     });
 }
 
-#[test]
-fn nobody_to_send_to() {
-    on_ranks(2, |ep| {
+fn nobody_to_send_to<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let error = Error::NoSuchRank { rank: 2, size: 2 };
         assert_eq!(ep.send((2, 0), b"x").unwrap_err(), error);
         assert_eq!(ep.send_sync((2, 0), b"x").unwrap_err(), error);

@@ -1,16 +1,24 @@
 //! An endpoint goes when what it has sent has arrived, also if nobody waits for it any more.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::time::{Duration, Instant};
-use taffrail::{Access, Dest, Endpoint, Error, Job, Pattern, Request};
+use taffrail::{Access, Dest, Endpoint, Error, Pattern, Request};
+
+in_every_world!(
+    what_nobody_waits_for_arrives_after_its_sender_has_finalised,
+    many_that_wait_for_room_arrive,
+    two_that_finalise_do_not_wait_for_each_other,
+    whoever_waits_for_a_peer_that_finalises_without_receiving_is_told,
+    receives_that_were_matched_end_before_their_rank_goes,
+    puts_and_gets_that_the_target_does_end_before_either_goes,
+);
 
 /// Far below the time for which a peer of the same process is waited for.
 const SOON: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_millis(300);
 
-fn start(ep: &mut Endpoint, tag: u64, data: &[u8], sync: bool) -> Request {
+fn start(ep: &mut Endpoint<impl Transport>, tag: u64, data: &[u8], sync: bool) -> Request {
     let to = Dest::new(1 - ep.rank(), tag);
     // SAFETY: the callers keep the bytes until the endpoint is gone.
     let started = unsafe {
@@ -23,19 +31,18 @@ fn start(ep: &mut Endpoint, tag: u64, data: &[u8], sync: bool) -> Request {
 }
 
 /// Runs `f` on both of two ranks; each drops its endpoint as soon as it returns.
-fn on_two(f: impl Fn(&mut Endpoint) + Sync) {
-    on_jobs(2, |mut job: Job| {
+fn on_two<W: World>(f: impl Fn(&mut End<W>) + Sync) {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         f(&mut ep);
     });
 }
 
-#[test]
-fn what_nobody_waits_for_arrives_after_its_sender_has_finalised() {
+fn what_nobody_waits_for_arrives_after_its_sender_has_finalised<W: World>() {
     let lens = [0, 1, 5000, 64 << 10, 65537, 300_000, 3 << 20, 20 << 20];
     let data = lens.map(|len| pattern(len, 3));
     for sync in [false, true] {
-        on_two(|ep| {
+        on_two::<W>(|ep| {
             if ep.rank() == 0 {
                 for (data, tag) in data.iter().zip(0..) {
                     let _freed = start(ep, tag, data, sync);
@@ -53,10 +60,9 @@ fn what_nobody_waits_for_arrives_after_its_sender_has_finalised() {
     }
 }
 
-#[test]
-fn many_that_wait_for_room_arrive() {
+fn many_that_wait_for_room_arrive<W: World>() {
     let data = pattern(3000, 4);
-    on_two(|ep| {
+    on_two::<W>(|ep| {
         if ep.rank() == 0 {
             for tag in 0..20_000 {
                 let _freed = start(ep, tag, &data, false);
@@ -72,11 +78,10 @@ fn many_that_wait_for_room_arrive() {
     });
 }
 
-#[test]
-fn two_that_finalise_do_not_wait_for_each_other() {
+fn two_that_finalise_do_not_wait_for_each_other<W: World>() {
     let data = pattern(1 << 20, 5);
     let since = Instant::now();
-    on_two(|ep| {
+    on_two::<W>(|ep| {
         for tag in 0..10 {
             let _long = start(ep, tag, &data, false);
             let _sync = start(ep, tag, &data[..9], true);
@@ -85,10 +90,9 @@ fn two_that_finalise_do_not_wait_for_each_other() {
     assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
 }
 
-#[test]
-fn whoever_waits_for_a_peer_that_finalises_without_receiving_is_told() {
+fn whoever_waits_for_a_peer_that_finalises_without_receiving_is_told<W: World>() {
     let data = pattern(1 << 20, 6);
-    on_two(|ep| {
+    on_two::<W>(|ep| {
         if ep.rank() == 1 {
             std::thread::sleep(LATE);
             return;
@@ -100,12 +104,11 @@ fn whoever_waits_for_a_peer_that_finalises_without_receiving_is_told() {
     });
 }
 
-#[test]
-fn receives_that_were_matched_end_before_their_rank_goes() {
+fn receives_that_were_matched_end_before_their_rank_goes<W: World>() {
     let data = pattern(8 << 20, 7);
     let mut into = vec![0; data.len()];
     let at = into.as_mut_ptr().expose_provenance();
-    on_two(|ep| {
+    on_two::<W>(|ep| {
         if ep.rank() == 0 {
             return assert_eq!(ep.send((1, 1), &data), Ok(()));
         }
@@ -118,15 +121,14 @@ fn receives_that_were_matched_end_before_their_rank_goes() {
     check(&into, 7);
 }
 
-#[test]
-fn puts_and_gets_that_the_target_does_end_before_either_goes() {
+fn puts_and_gets_that_the_target_does_end_before_either_goes<W: World>() {
     let len = 4 << 20;
     let [from, to] = [8, 9].map(|salt| pattern(len, salt));
     let mut target = [from.clone(), vec![0; len]];
     let mut got = vec![0; len];
     let places = [target[0].as_mut_ptr(), target[1].as_mut_ptr(), got.as_mut_ptr()];
     let [read, written, into] = places.map(|at| at.expose_provenance());
-    on_two(|ep| {
+    on_two::<W>(|ep| {
         // SAFETY: all memory is there until both ranks are gone, and read after that.
         unsafe {
             let place = |at| std::ptr::with_exposed_provenance_mut::<u8>(at);
@@ -147,10 +149,33 @@ fn puts_and_gets_that_the_target_does_end_before_either_goes() {
     check(&target[1], 9);
 }
 
+/// Only shared memory knows that a peer is in this process.
+/// What a socket has no room for is on its way all the same, although no send waits for it.
+#[test]
+fn what_a_socket_has_accepted_arrives_after_its_sender_has_finalised() {
+    for len in [1, 100, 3000] {
+        let data = pattern(len, 8);
+        on_two::<Sockets>(|ep| {
+            if ep.rank() == 0 {
+                for tag in 0..2000 {
+                    ep.send((1, tag), &data).unwrap();
+                }
+                return;
+            }
+            std::thread::sleep(LATE);
+            let mut into = vec![0; len];
+            for tag in 0..2000 {
+                ep.recv((0, tag), &mut into).unwrap();
+                check(&into, 8);
+            }
+        });
+    }
+}
+
 #[test]
 fn a_peer_of_the_same_thread_is_not_waited_for_long() {
-    let mut jobs = Job::local(2);
-    let mut ends: Vec<Endpoint> = std::thread::scope(|scope| {
+    let mut jobs = Shm::job(2);
+    let mut ends: Vec<End<Shm>> = std::thread::scope(|scope| {
         let all: Vec<_> =
             jobs.iter_mut().map(|job| scope.spawn(|| job.endpoint().unwrap())).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()

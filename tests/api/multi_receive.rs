@@ -1,19 +1,29 @@
 //! Receives of many messages into one buffer.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::time::Duration;
 use taffrail::{Data, Endpoint, Error, Landed, Pattern, Request};
 
+in_every_world!(
+    a_multi_receive_is_filled_message_by_message,
+    the_last_message_of_a_multi_receive_may_be_cut,
+    a_cancelled_multi_receive_keeps_what_it_has,
+    test_ends_a_multi_receive_only_when_all_is_told,
+    loans_fill_a_multi_receive_in_order,
+    a_multi_receive_from_a_rank_that_leaves_is_over,
+    no_wait_loses_a_message,
+    a_wait_for_a_cancelled_multi_receive_loses_no_message,
+);
+
 /// Starts a multi-receive of everything rank 1 sends with tag 1.
-fn multi(ep: &mut Endpoint, into: &mut [u8], least: usize) -> Request {
+fn multi(ep: &mut Endpoint<impl Transport>, into: &mut [u8], least: usize) -> Request {
     // SAFETY: the callers keep `into` until the request is finished.
     unsafe { ep.irecv_multi_raw(Pattern::new(1, 1), into.as_mut_ptr(), into.len(), least).unwrap() }
 }
 
 /// The next message of a multi-receive, waited for.
-fn next(ep: &mut Endpoint, request: Request) -> Result<Landed, Error> {
+fn next(ep: &mut Endpoint<impl Transport>, request: Request) -> Result<Landed, Error> {
     let mut landed = Ok(None);
     until(ep, |ep| {
         landed = ep.landed(request);
@@ -22,10 +32,9 @@ fn next(ep: &mut Endpoint, request: Request) -> Result<Landed, Error> {
     landed.map(|landed| landed.expect("just seen"))
 }
 
-#[test]
-fn a_multi_receive_is_filled_message_by_message() {
+fn a_multi_receive_is_filled_message_by_message<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             let lens = [3, 0, 44, 300, 5000, 20_000, 70_000, 1, 200_000, 8];
             let data: Vec<_> = (0..).zip(lens).map(|(k, len)| pattern(len, k)).collect();
             for early in [true, false] {
@@ -78,10 +87,9 @@ fn a_multi_receive_is_filled_message_by_message() {
     }
 }
 
-#[test]
-fn the_last_message_of_a_multi_receive_may_be_cut() {
+fn the_last_message_of_a_multi_receive_may_be_cut<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in [30usize, 300, 30_000, 300_000].into_iter().enumerate() {
                 let data = pattern(len, k as u64);
                 if ep.rank() == 1 {
@@ -116,10 +124,9 @@ fn the_last_message_of_a_multi_receive_may_be_cut() {
     }
 }
 
-#[test]
-fn a_cancelled_multi_receive_keeps_what_it_has() {
+fn a_cancelled_multi_receive_keeps_what_it_has<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for len in [10, 1000, 50_000, 500_000] {
                 let data = pattern(len, 3);
                 if ep.rank() == 1 {
@@ -156,9 +163,8 @@ fn a_cancelled_multi_receive_keeps_what_it_has() {
 }
 
 /// A message may land between the last look and the test: it is not lost.
-#[test]
-fn test_ends_a_multi_receive_only_when_all_is_told() {
-    on_ranks(2, |ep| {
+fn test_ends_a_multi_receive_only_when_all_is_told<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const ROUNDS: usize = 300;
         if ep.rank() == 1 {
             for _ in 0..ROUNDS * 4 {
@@ -178,9 +184,8 @@ fn test_ends_a_multi_receive_only_when_all_is_told() {
     });
 }
 
-#[test]
-fn loans_fill_a_multi_receive_in_order() {
-    on_ranks(2, |ep| {
+fn loans_fill_a_multi_receive_in_order<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let lens = [100, 5000, 8, 70_000];
         if ep.rank() == 1 {
             ep.recv((0, 9), &mut []).unwrap();
@@ -211,10 +216,9 @@ fn loans_fill_a_multi_receive_in_order() {
     });
 }
 
-#[test]
-fn a_multi_receive_from_a_rank_that_leaves_is_over() {
+fn a_multi_receive_from_a_rank_that_leaves_is_over<W: World>() {
     for late in [false, true] {
-        on_jobs(2, |mut job| {
+        on_jobs::<W, _>(2, |mut job| {
             let mut ep = job.endpoint().unwrap();
             if ep.rank() == 1 {
                 ep.send((0, 1), b"last").unwrap();
@@ -235,10 +239,9 @@ fn a_multi_receive_from_a_rank_that_leaves_is_over() {
 }
 
 /// Waits in each way for a multi-receive of which nothing was told: everything is told afterwards.
-#[test]
-fn no_wait_loses_a_message() {
+fn no_wait_loses_a_message<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             const LENS: [usize; 4] = [8, 1000, 40_000, 200_000];
             for way in 0..3 {
                 if ep.rank() == 1 {
@@ -277,9 +280,8 @@ fn no_wait_loses_a_message() {
     }
 }
 
-#[test]
-fn a_wait_for_a_cancelled_multi_receive_loses_no_message() {
-    on_ranks(1, |ep| {
+fn a_wait_for_a_cancelled_multi_receive_loses_no_message<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let mut into = [0; 100];
         let pattern = Pattern::new(0, 1);
         // SAFETY: `into` lives until the request is finished.

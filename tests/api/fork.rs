@@ -1,8 +1,6 @@
 //! What a forked child may do with its parent's endpoint: nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use taffrail::{Dest, Endpoint, Error, Job, Pattern, Request};
 
 /// The calls that the child must be refused, by number.

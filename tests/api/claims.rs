@@ -1,14 +1,26 @@
 //! Messages that are claimed: received later, or discarded.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::io::IoSliceMut;
 use std::time::Duration;
 use taffrail::{Claimed, Endpoint, Error, Settings};
 
+in_every_world!(
+    a_claimed_message_is_the_claimers_alone,
+    a_claimed_message_can_be_too_long,
+    a_claimed_message_fills_several_places,
+    a_dropped_claim_discards_its_message,
+    a_claim_is_dropped_before_all_of_its_message_is_there,
+    a_dropped_claim_makes_room_for_unexpected_messages,
+    a_lender_gets_back_what_is_discarded,
+    a_claim_may_outlive_its_sender_and_its_endpoint,
+    #[should_panic(expected = "claimed at another endpoint")]
+    a_claim_is_received_where_it_was_made,
+);
+
 /// Claims the next message of rank 1 with tag 1.
-fn claim(ep: &mut Endpoint) -> Claimed {
+fn claim(ep: &mut Endpoint<impl Transport>) -> Claimed {
     let mut claimed = None;
     until(ep, |ep| {
         claimed = ep.claim((1, 1)).unwrap();
@@ -17,10 +29,9 @@ fn claim(ep: &mut Endpoint) -> Claimed {
     claimed.expect("just seen")
 }
 
-#[test]
-fn a_claimed_message_is_the_claimers_alone() {
+fn a_claimed_message_is_the_claimers_alone<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in [0, 50, 3000, 50_000, 300_000].into_iter().enumerate() {
                 let salts = [k as u64, 100 + k as u64];
                 if ep.rank() == 1 {
@@ -49,9 +60,8 @@ fn a_claimed_message_is_the_claimers_alone() {
     }
 }
 
-#[test]
-fn a_claimed_message_can_be_too_long() {
-    on_ranks(2, |ep| {
+fn a_claimed_message_can_be_too_long<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for len in [100, 10_000, 100_000] {
             if ep.rank() == 1 {
                 ep.send((0, 1), &pattern(len, 5)).unwrap();
@@ -70,10 +80,9 @@ fn a_claimed_message_can_be_too_long() {
     });
 }
 
-#[test]
-fn a_claimed_message_fills_several_places() {
+fn a_claimed_message_fills_several_places<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for len in [0, 9, 300, 5000, 300_000] {
                 if ep.rank() == 1 {
                     ep.send((0, 1), &pattern(len, 5)).unwrap();
@@ -99,10 +108,9 @@ fn a_claimed_message_fills_several_places() {
 }
 
 /// Its sender goes on as if it had been received, and the next message is the next one.
-#[test]
-fn a_dropped_claim_discards_its_message() {
+fn a_dropped_claim_discards_its_message<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 let (data, next) = (pattern(len, 1), pattern(len, 2 + k as u64));
                 if ep.rank() == 1 {
@@ -130,8 +138,7 @@ fn a_dropped_claim_discards_its_message() {
 }
 
 /// Claims of which the rest still arrives, one after the other: none of them is mixed up.
-#[test]
-fn a_claim_is_dropped_before_all_of_its_message_is_there() {
+fn a_claim_is_dropped_before_all_of_its_message_is_there<W: World>() {
     const LEN: usize = 900_000;
     let settings = Settings {
         eager_max: 1 << 20,
@@ -140,7 +147,7 @@ fn a_claim_is_dropped_before_all_of_its_message_is_there() {
         unexpected: 4 * LEN,
         ..Settings::default()
     };
-    on_ranks_with(2, &settings, |ep| {
+    on_ranks_with::<W, _>(2, &settings, |ep| {
         const N: u64 = 40;
         if ep.rank() == 1 {
             for k in 0..N {
@@ -162,11 +169,10 @@ fn a_claim_is_dropped_before_all_of_its_message_is_there() {
 }
 
 /// What is discarded does not count as waiting: its sender is not told for ever to announce.
-#[test]
-fn a_dropped_claim_makes_room_for_unexpected_messages() {
+fn a_dropped_claim_makes_room_for_unexpected_messages<W: World>() {
     const LEN: usize = 1000;
     let settings = Settings { unexpected: 10 * LEN, ..Settings::default() };
-    on_ranks_with(2, &settings, |ep| {
+    on_ranks_with::<W, _>(2, &settings, |ep| {
         // A short message leaves before its receive is posted, unless its sender has to announce it.
         for _ in 0..50 {
             if ep.rank() == 1 {
@@ -187,10 +193,9 @@ fn a_dropped_claim_makes_room_for_unexpected_messages() {
     });
 }
 
-#[test]
-fn a_lender_gets_back_what_is_discarded() {
+fn a_lender_gets_back_what_is_discarded<W: World>() {
     const LEN: usize = 300_000;
-    on_ranks(2, |ep| {
+    on_ranks::<W, _>(2, |ep| {
         let before = ep.footprint();
         for round in 0..200 {
             if ep.rank() == 1 {
@@ -207,9 +212,8 @@ fn a_lender_gets_back_what_is_discarded() {
     });
 }
 
-#[test]
-fn a_claim_may_outlive_its_sender_and_its_endpoint() {
-    on_jobs(2, |mut job| {
+fn a_claim_may_outlive_its_sender_and_its_endpoint<W: World>() {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         if ep.rank() == 1 {
             for len in [10, 10_000, 30_000] {
@@ -232,11 +236,9 @@ fn a_claim_may_outlive_its_sender_and_its_endpoint() {
     });
 }
 
-#[test]
-#[should_panic(expected = "claimed at another endpoint")]
-fn a_claim_is_received_where_it_was_made() {
+fn a_claim_is_received_where_it_was_made<W: World>() {
     let endpoint = || {
-        let mut ep = taffrail::Job::local(1).remove(0).endpoint().unwrap();
+        let mut ep = alone::<W>();
         ep.send((0, 1), &[]).unwrap();
         ep
     };

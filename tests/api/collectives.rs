@@ -1,23 +1,29 @@
 //! Collective operations on jobs of 1 to 8 threads, compared with a computation on one.
 
+use crate::world::*;
 use proptest::prelude::*;
+use taffrail::Error;
 use taffrail::collectives::{self as coll, Element};
-use taffrail::{Endpoint, Error, Job};
+
+in_every_world!(
+    nobody_leaves_a_barrier_before_everybody_came,
+    broadcast_from_every_root,
+    reduce_to_every_root,
+    allreduce_with_each_function,
+    reductions_keep_the_order_of_the_ranks,
+    floating_point_sums_are_the_same_bits_everywhere,
+    allgather_and_alltoall_of_many_lengths,
+    ranks_that_disagree_about_the_length_are_told,
+    operations_of_different_kinds_follow_each_other,
+);
 
 /// Runs `f` on each rank of a job of `n` threads, and returns the results in their order.
-fn on_all<R: Send>(n: u32, f: impl Fn(&mut Endpoint) -> R + Sync) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let start = |mut job: Job| {
-            let f = &f;
-            scope.spawn(move || {
-                let mut endpoint = job.endpoint().expect("an endpoint");
-                let result = f(&mut endpoint);
-                job.barrier().expect("all ranks finish");
-                result
-            })
-        };
-        let threads: Vec<_> = Job::local(n).into_iter().map(start).collect();
-        threads.into_iter().map(|t| t.join().expect("no rank panics")).collect()
+fn on_all<W: World, R: Send>(n: u32, f: impl Fn(&mut End<W>) -> R + Sync) -> Vec<R> {
+    on_jobs::<W, R>(n, |mut job| {
+        let mut endpoint = job.endpoint().expect("an endpoint");
+        let result = f(&mut endpoint);
+        job.barrier().expect("all ranks finish");
+        result
     })
 }
 
@@ -31,12 +37,11 @@ fn serial<T: Element>(n: u32, of: impl Fn(u32) -> Vec<T>, combine: impl Fn(T, T)
     (0..n).map(of).reduce(join).expect("a rank at least")
 }
 
-#[test]
-fn nobody_leaves_a_barrier_before_everybody_came() {
+fn nobody_leaves_a_barrier_before_everybody_came<W: World>() {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     for n in 1..=8 {
         let came = AtomicU32::new(0);
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for round in 1..=50 {
                 came.fetch_add(1, SeqCst);
                 coll::barrier(ep).unwrap();
@@ -47,10 +52,9 @@ fn nobody_leaves_a_barrier_before_everybody_came() {
     }
 }
 
-#[test]
-fn broadcast_from_every_root() {
+fn broadcast_from_every_root<W: World>() {
     for n in 1..=8 {
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for root in 0..n {
                 let mut data = values(ep.rank(), 1000);
                 coll::broadcast(ep, root, &mut data).unwrap();
@@ -60,11 +64,10 @@ fn broadcast_from_every_root() {
     }
 }
 
-#[test]
-fn reduce_to_every_root() {
+fn reduce_to_every_root<W: World>() {
     for n in 1..=8 {
         let expected = serial(n, |rank| values(rank, 500), |a, b| a + b);
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for root in 0..n {
                 let mut data = values(ep.rank(), 500);
                 coll::reduce(ep, root, &mut data, coll::sum).unwrap();
@@ -74,8 +77,7 @@ fn reduce_to_every_root() {
     }
 }
 
-#[test]
-fn allreduce_with_each_function() {
+fn allreduce_with_each_function<W: World>() {
     type Function = (&'static str, fn(i64, i64) -> i64);
     let functions: [Function; 6] = [
         ("sum", coll::sum),
@@ -94,7 +96,7 @@ fn allreduce_with_each_function() {
         |a, b| a | b,
     ];
     for n in 1..=8 {
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for ((name, function), serially) in functions.into_iter().zip(serially) {
                 let mut data = values(ep.rank(), 333);
                 coll::allreduce(ep, &mut data, function).unwrap();
@@ -105,12 +107,11 @@ fn allreduce_with_each_function() {
 }
 
 /// Joining the digits of two numbers is associative but not commutative.
-#[test]
-fn reductions_keep_the_order_of_the_ranks() {
+fn reductions_keep_the_order_of_the_ranks<W: World>() {
     let join = |a: u64, b: u64| a * 10u64.pow(b.ilog10() + 1) + b;
     for n in 1..=8 {
         let expected: u64 = (1..=n).map(|r| r.to_string()).collect::<String>().parse().unwrap();
-        let all = on_all(n, |ep| {
+        let all = on_all::<W, _>(n, |ep| {
             let mine = u64::from(ep.rank() + 1);
             let (mut all, mut last) = ([mine], [mine]);
             coll::allreduce(ep, &mut all, join).unwrap();
@@ -122,10 +123,9 @@ fn reductions_keep_the_order_of_the_ranks() {
     }
 }
 
-#[test]
-fn floating_point_sums_are_the_same_bits_everywhere() {
+fn floating_point_sums_are_the_same_bits_everywhere<W: World>() {
     for n in 2..=8 {
-        let sums = on_all(n, |ep| {
+        let sums = on_all::<W, _>(n, |ep| {
             let mut data: Vec<f64> =
                 (1..200).map(|i| 1.0 / f64::from(i * (ep.rank() as i32 + 3))).collect();
             coll::allreduce(ep, &mut data, coll::sum).unwrap();
@@ -135,10 +135,9 @@ fn floating_point_sums_are_the_same_bits_everywhere() {
     }
 }
 
-#[test]
-fn allgather_and_alltoall_of_many_lengths() {
+fn allgather_and_alltoall_of_many_lengths<W: World>() {
     for n in 1..=8 {
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for len in [0, 1, 7, 4096, 50_000] {
                 let mut all = vec![0; len * n as usize];
                 coll::allgather(ep, &values(ep.rank(), len), &mut all).unwrap();
@@ -156,28 +155,23 @@ fn allgather_and_alltoall_of_many_lengths() {
     }
 }
 
-#[test]
-fn ranks_that_disagree_about_the_length_are_told() {
-    let results = on_all(2, |ep| {
+fn ranks_that_disagree_about_the_length_are_told<W: World>() {
+    let results = on_all::<W, _>(2, |ep| {
         let mut data = vec![0u32; if ep.rank() == 0 { 4 } else { 5 }];
         coll::broadcast(ep, 0, &mut data)
     });
     assert_eq!(results[0], Ok(()));
     assert_eq!(results[1], Err(Error::Uneven { expected: 20, got: 16, source_rank: 0 }));
-    let results = on_all(2, |ep| coll::broadcast(ep, 2, &mut [0u8]));
+    let results = on_all::<W, _>(2, |ep| coll::broadcast(ep, 2, &mut [0u8]));
     assert_eq!(results, vec![Err(Error::NoSuchRank { rank: 2, size: 2 }); 2]);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-    #[test]
-    fn operations_of_different_kinds_follow_each_other(
-        n in 1u32..=8,
-        steps in prop::collection::vec((0u8..5, 1usize..3000), 1..12),
-        root in 0u32..8,
-    ) {
+fn operations_of_different_kinds_follow_each_other<W: World>() {
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) };
+    let steps = prop::collection::vec((0u8..5, 1usize..3000), 1..12);
+    proptest!(config, |(n in 1u32..=8, steps in steps, root in 0u32..8)| {
         let root = root % n;
-        on_all(n, |ep| {
+        on_all::<W, _>(n, |ep| {
             for &(kind, len) in &steps {
                 let mut data = values(ep.rank(), len);
                 match kind {
@@ -204,5 +198,5 @@ proptest! {
                 }
             }
         });
-    }
+    });
 }

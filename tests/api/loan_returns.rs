@@ -1,19 +1,24 @@
 //! Loans to ranks that are gone come back when nobody looks at them any more: counted.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use taffrail::{Buffer, Endpoint, View};
+
+in_every_world!(
+    loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped,
+    loans_that_were_on_their_way_to_an_endpoint_that_closes_come_back,
+    views_that_are_dropped_before_closing_come_back_one_by_one,
+);
 
 /// A size that takes a region for each buffer.
 const LEN: usize = 300_000;
 /// How many are lent.
 const N: usize = 8;
 
-fn lend(ep: &mut Endpoint) {
+fn lend(ep: &mut Endpoint<impl Transport>) {
     for salt in 0..N as u64 {
         let mut buffer = ep.alloc(LEN).unwrap();
         buffer.copy_from_slice(&pattern(LEN, salt));
@@ -22,7 +27,7 @@ fn lend(ep: &mut Endpoint) {
 }
 
 /// Until the pool has `wanted` buffers.
-fn come_back(ep: &mut Endpoint, held: &mut Vec<Buffer>, wanted: usize) {
+fn come_back(ep: &mut Endpoint<impl Transport>, held: &mut Vec<Buffer>, wanted: usize) {
     let mut have = 0;
     for _ in 0..500 {
         have = pooled(ep, LEN, held);
@@ -35,15 +40,14 @@ fn come_back(ep: &mut Endpoint, held: &mut Vec<Buffer>, wanted: usize) {
 }
 
 /// Until rank 0 is gone.
-fn outlive(ep: &mut Endpoint) {
+fn outlive(ep: &mut Endpoint<impl Transport>) {
     ep.recv((0, 9), &mut []).unwrap_err();
 }
 
-#[test]
-fn loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped() {
+fn loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped<W: World>() {
     let (give, take) = channel::<Vec<View>>();
     let (give, take) = (Mutex::new(give), Mutex::new(take));
-    on_jobs(2, |mut job| {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         if ep.rank() == 0 {
             let views = (0..N).map(|_| ep.recv_view((1, 1)).unwrap()).collect();
@@ -66,13 +70,12 @@ fn loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped() {
     });
 }
 
-#[test]
-fn loans_that_were_on_their_way_to_an_endpoint_that_closes_come_back() {
+fn loans_that_were_on_their_way_to_an_endpoint_that_closes_come_back<W: World>() {
     let (closed, wait) = channel::<()>();
     let (lent, go) = channel::<()>();
     let (closed, wait, lent, go) =
         (Mutex::new(closed), Mutex::new(wait), Mutex::new(lent), Mutex::new(go));
-    on_jobs(2, |mut job| {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         if ep.rank() == 0 {
             // Never looks at its ring.
@@ -89,9 +92,8 @@ fn loans_that_were_on_their_way_to_an_endpoint_that_closes_come_back() {
     });
 }
 
-#[test]
-fn views_that_are_dropped_before_closing_come_back_one_by_one() {
-    on_ranks(2, |ep| {
+fn views_that_are_dropped_before_closing_come_back_one_by_one<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         if ep.rank() == 0 {
             let mut views: Vec<_> = (0..N).map(|_| ep.recv_view((1, 1)).unwrap()).collect();
             while views.pop().is_some() {

@@ -6,13 +6,14 @@
 //! which a rank posted its receives and its peers started their sends: taken in that order, each
 //! receive must have got the first message of its source that fits and was not taken before.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use std::io::{IoSlice, IoSliceMut};
 use taffrail::{Dest, Endpoint, Error, Pattern, Request, Status};
+
+in_every_world!(any_program_ends_as_the_rules_say,);
 
 /// The context of the messages that say that nothing more will come.
 const END: u16 = 77;
@@ -126,7 +127,7 @@ fn messages(program: &Program, source: u32, to: u32) -> Vec<Message> {
 }
 
 /// Runs one rank's part.
-fn run(ep: &mut Endpoint, steps: &[Step]) -> Vec<Outcome> {
+fn run(ep: &mut Endpoint<impl Transport>, steps: &[Step]) -> Vec<Outcome> {
     let me = ep.rank();
     let mut data: Vec<Vec<u8>> = Vec::new();
     let mut sends: Vec<Request> = Vec::new();
@@ -247,13 +248,13 @@ fn judge(program: &Program, me: u32, outcomes: &[Outcome]) -> Result<(), TestCas
     Ok(())
 }
 
-#[test]
-fn any_program_ends_as_the_rules_say() {
+fn any_program_ends_as_the_rules_say<W: World>() {
     let seed: u64 = match std::env::var("TAFFRAIL_TEST_SEED") {
         Ok(seed) => seed.parse().expect("TAFFRAIL_TEST_SEED is a number"),
         Err(_) => std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
     };
-    let again = format!("(again: TAFFRAIL_TEST_SEED={seed} cargo test -p taffrail --test random)");
+    let again =
+        format!("(again: TAFFRAIL_TEST_SEED={seed} cargo test -p taffrail --test api random)");
     *NOTE.lock().unwrap() = again.clone();
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -262,7 +263,7 @@ fn any_program_ends_as_the_rules_say() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let result = TestRunner::new_with_rng(config, rng).run(&program(), |program| {
         let settings = &variants()[program.variant].1;
-        let outcomes = on_ranks_with(program.ranks.len() as u32, settings, |ep| {
+        let outcomes = on_ranks_with::<W, _>(program.ranks.len() as u32, settings, |ep| {
             let rank = ep.rank();
             run(ep, &program.ranks[rank as usize])
         });

@@ -1,14 +1,21 @@
 //! Active messages.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::sync::{Arc, Mutex};
 use taffrail::Error;
 
-#[test]
-fn they_arrive_in_order_and_whole() {
-    on_ranks(3, |ep| {
+in_every_world!(
+    they_arrive_in_order_and_whole,
+    a_handler_answers,
+    a_handler_may_do_anything,
+    a_handler_replaces_itself,
+    what_is_too_long_or_unknown_harms_nothing,
+    a_panicking_handler_does_not_end_the_others,
+);
+
+fn they_arrive_in_order_and_whole<W: World>() {
+    on_ranks::<W, _>(3, |ep| {
         const N: u64 = 500;
         let got = Arc::new(Mutex::new(Vec::new()));
         let list = got.clone();
@@ -33,9 +40,8 @@ fn they_arrive_in_order_and_whole() {
     });
 }
 
-#[test]
-fn a_handler_answers() {
-    on_ranks(2, |ep| {
+fn a_handler_answers<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: u64 = 2000;
         let peer = 1 - ep.rank();
         let answers = Arc::new(Mutex::new(0));
@@ -57,9 +63,8 @@ fn a_handler_answers() {
     });
 }
 
-#[test]
-fn a_handler_may_do_anything() {
-    on_ranks(2, |ep| {
+fn a_handler_may_do_anything<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let done = Arc::new(Mutex::new(Vec::new()));
         let list = done.clone();
         ep.on_am(1, move |ep, message| {
@@ -83,9 +88,8 @@ fn a_handler_may_do_anything() {
     });
 }
 
-#[test]
-fn a_handler_replaces_itself() {
-    on_ranks(1, |ep| {
+fn a_handler_replaces_itself<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let log = Arc::new(Mutex::new(String::new()));
         let (first, second) = (log.clone(), log.clone());
         ep.on_am(1, move |ep, _| {
@@ -101,9 +105,8 @@ fn a_handler_replaces_itself() {
     });
 }
 
-#[test]
-fn what_is_too_long_or_unknown_harms_nothing() {
-    on_ranks(2, |ep| {
+fn what_is_too_long_or_unknown_harms_nothing<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let got = Arc::new(Mutex::new(0));
         let count = got.clone();
@@ -116,9 +119,8 @@ fn what_is_too_long_or_unknown_harms_nothing() {
     });
 }
 
-#[test]
-fn a_panicking_handler_does_not_end_the_others() {
-    on_ranks(1, |ep| {
+fn a_panicking_handler_does_not_end_the_others<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let got = Arc::new(Mutex::new(0));
         let count = got.clone();
         ep.on_am(1, |_, _| panic!("on purpose"));

@@ -1,8 +1,6 @@
 //! Open jobs: endpoints that find each other by their addresses.
 
-mod common;
-
-use common::watchdog;
+use crate::common::watchdog;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};

@@ -1,36 +1,46 @@
 //! Registered memory, gets and puts.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use taffrail::{Access, Endpoint, Error, Fault, Rank, RegionId, RemoteMemory};
 
+in_every_world!(
+    gets_and_puts_of_every_size_and_place,
+    memory_of_the_endpoint_is_reached_as_well,
+    what_lies_outside_is_refused,
+    ones_own_memory_is_reached_within_its_bounds_only,
+    a_forged_key_fails_its_own_access_only,
+    many_accesses_at_once,
+    memory_with_a_name_is_reached_by_it,
+    memory_with_a_name_allows_what_its_owner_says,
+    memory_with_two_names_is_read_by_one_when_the_other_has_ended,
+);
+
 /// Tells the other rank of a region of ours, and learns of its.
-fn swap(ep: &mut Endpoint, region: RegionId) -> RemoteMemory {
+fn swap(ep: &mut Endpoint<impl Transport>, region: RegionId) -> RemoteMemory {
     let peer = 1 - ep.rank();
     let mine = ep.remote_memory(peer, region).unwrap();
     swap_keys(ep, peer, mine)
 }
 
-fn swap_keys(ep: &mut Endpoint, peer: Rank, mine: RemoteMemory) -> RemoteMemory {
+fn swap_keys(ep: &mut Endpoint<impl Transport>, peer: Rank, mine: RemoteMemory) -> RemoteMemory {
     let mut theirs = [0; RemoteMemory::ENCODED];
     ep.sendrecv((peer, 1000), &mine.to_bytes(), (peer, 1000), &mut theirs).unwrap();
     RemoteMemory::from_bytes(&theirs)
 }
 
-fn meet(ep: &mut Endpoint) {
+fn meet(ep: &mut Endpoint<impl Transport>) {
     let peer = 1 - ep.rank();
     ep.sendrecv((peer, 1001), &[], (peer, 1001), &mut []).unwrap();
 }
 
-fn register(ep: &mut Endpoint, memory: &mut [u8]) -> RegionId {
+fn register(ep: &mut Endpoint<impl Transport>, memory: &mut [u8]) -> RegionId {
     // SAFETY: the callers keep the memory until it is deregistered or the endpoint is gone.
     unsafe { ep.register(memory.as_mut_ptr(), memory.len()).unwrap() }
 }
 
-#[test]
-fn gets_and_puts_of_every_size_and_place() {
-    on_ranks(2, |ep| {
+fn gets_and_puts_of_every_size_and_place<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let longest = 5 << 20;
         let mut memory = pattern(longest + 64, ep.rank().into());
@@ -60,9 +70,8 @@ fn gets_and_puts_of_every_size_and_place() {
     });
 }
 
-#[test]
-fn memory_of_the_endpoint_is_reached_as_well() {
-    on_ranks(2, |ep| {
+fn memory_of_the_endpoint_is_reached_as_well<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         for len in [1, 5000, 1 << 20] {
             let mut buffer = ep.alloc(len).unwrap();
@@ -82,9 +91,8 @@ fn memory_of_the_endpoint_is_reached_as_well() {
     });
 }
 
-#[test]
-fn what_lies_outside_is_refused() {
-    on_ranks(2, |ep| {
+fn what_lies_outside_is_refused<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut memory = vec![0; 100];
         let region = register(ep, &mut memory);
@@ -109,9 +117,8 @@ fn what_lies_outside_is_refused() {
     });
 }
 
-#[test]
-fn ones_own_memory_is_reached_within_its_bounds_only() {
-    on_ranks(1, |ep| {
+fn ones_own_memory_is_reached_within_its_bounds_only<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let mut memory = pattern(1000, 3);
         let region = register(ep, &mut memory);
         let remote = ep.remote_memory(0, region).unwrap();
@@ -130,9 +137,8 @@ fn ones_own_memory_is_reached_within_its_bounds_only() {
     });
 }
 
-#[test]
-fn a_forged_key_fails_its_own_access_only() {
-    on_ranks(2, |ep| {
+fn a_forged_key_fails_its_own_access_only<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut memory = pattern(100, 1);
         let region = register(ep, &mut memory);
@@ -154,9 +160,8 @@ fn a_forged_key_fails_its_own_access_only() {
     });
 }
 
-#[test]
-fn many_accesses_at_once() {
-    on_ranks(2, |ep| {
+fn many_accesses_at_once<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: usize = 64;
         const LEN: usize = 300_000;
         let peer = 1 - ep.rank();
@@ -193,9 +198,8 @@ fn many_accesses_at_once() {
     });
 }
 
-#[test]
-fn memory_with_a_name_is_reached_by_it() {
-    on_ranks(2, |ep| {
+fn memory_with_a_name_is_reached_by_it<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let (len, start) = (300_000, 1 << 40);
         let mut memory = pattern(len, ep.rank().into());
@@ -236,9 +240,8 @@ fn memory_with_a_name_is_reached_by_it() {
     });
 }
 
-#[test]
-fn memory_with_a_name_allows_what_its_owner_says() {
-    on_ranks(2, |ep| {
+fn memory_with_a_name_allows_what_its_owner_says<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut memory = [*b"01234567"; 4];
         let allowed = [Access::None, Access::Read, Access::Write, Access::Both];
@@ -274,9 +277,8 @@ fn memory_with_a_name_allows_what_its_owner_says() {
     });
 }
 
-#[test]
-fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
-    on_ranks(2, |ep| {
+fn memory_with_two_names_is_read_by_one_when_the_other_has_ended<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         // So long that answers are under way when the first one is over.
         let len = 8 << 20;
@@ -287,7 +289,7 @@ fn memory_with_two_names_is_read_by_one_when_the_other_has_ended() {
         }
         meet(ep);
         let mut got: Vec<_> = (0..4).map(|_| vec![0; len]).collect();
-        let mut start = |ep: &mut Endpoint, name: u64| {
+        let mut start = |ep: &mut End<W>, name: u64| {
             let into = &mut got[name as usize];
             // SAFETY: waited for below.
             unsafe { ep.iget_named_raw(peer, name, 0, into.as_mut_ptr(), len).unwrap() }
@@ -338,7 +340,7 @@ fn refuse_memory_of_others(errno: i32) {
 fn no_error_of_the_kernel_is_taken_for_the_death_of_a_peer() {
     let errors = [libc::ESRCH, libc::EPERM, libc::ENOSYS, libc::ENOMEM, libc::EMFILE, libc::EIO];
     for errno in errors {
-        on_ranks(2, |ep| {
+        on_ranks::<Shm, _>(2, |ep| {
             let peer = 1 - ep.rank();
             let len = 1 << 20;
             let mut memory = pattern(len, ep.rank().into());

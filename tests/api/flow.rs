@@ -1,12 +1,18 @@
 //! Senders that are far ahead of their receivers: they are held back, and nobody takes them for
 //! hostile.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::io::IoSlice;
 use std::time::Duration;
 use taffrail::{Dest, Error, Fault, Settings};
+
+in_every_world!(
+    a_long_queue_of_sends_is_held_back,
+    a_stream_of_sends_is_held_back,
+    short_messages_without_end_are_the_end_of_their_sender,
+    a_send_that_hears_of_the_end_of_its_receiver_fails,
+);
 
 /// More than a receiver puts up with from a peer that does not listen: 4 times this and 64 MiB.
 const LIMIT: usize = 1 << 20;
@@ -16,11 +22,10 @@ fn settings() -> Settings {
 }
 
 /// Sends that wait for room have chosen to leave without asking; then the receiver wants to be asked.
-#[test]
-fn a_long_queue_of_sends_is_held_back() {
+fn a_long_queue_of_sends_is_held_back<W: World>() {
     const COUNT: usize = 3000;
     let data = pattern(60_000, 1);
-    on_ranks_with(2, &settings(), |ep| {
+    on_ranks_with::<W, _>(2, &settings(), |ep| {
         if ep.rank() == 0 {
             let start = |_| {
                 // SAFETY: the data outlives the requests.
@@ -39,11 +44,10 @@ fn a_long_queue_of_sends_is_held_back() {
 }
 
 /// Messages short enough to leave at once leave room for news all the same.
-#[test]
-fn a_stream_of_sends_is_held_back() {
+fn a_stream_of_sends_is_held_back<W: World>() {
     const COUNT: usize = 12_000;
     let data = pattern(16_000, 1);
-    on_ranks_with(2, &settings(), |ep| {
+    on_ranks_with::<W, _>(2, &settings(), |ep| {
         let mut into = vec![0; data.len()];
         for k in 0..COUNT {
             if ep.rank() == 0 {
@@ -60,9 +64,8 @@ fn a_stream_of_sends_is_held_back() {
 }
 
 /// What is never held back has a bound, and the error says which.
-#[test]
-fn short_messages_without_end_are_the_end_of_their_sender() {
-    on_jobs(2, |mut job| {
+fn short_messages_without_end_are_the_end_of_their_sender<W: World>() {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint_with(settings()).unwrap();
         if ep.rank() == 0 {
             // More than (4 LIMIT + 64 MiB) / 128.
@@ -90,11 +93,10 @@ fn short_messages_without_end_are_the_end_of_their_sender() {
 
 /// A long send looks at what has come before it leaves. That the receiver is gone may be what it
 /// sees, and then there is nobody to end the send.
-#[test]
-fn a_send_that_hears_of_the_end_of_its_receiver_fails() {
+fn a_send_that_hears_of_the_end_of_its_receiver_fails<W: World>() {
     let data = pattern(2 << 20, 1);
     for vectored in [false, true] {
-        on_jobs(2, |mut job| {
+        on_jobs::<W, _>(2, |mut job| {
             let mut ep = job.endpoint_with(settings()).unwrap();
             if ep.rank() == 1 {
                 drop(ep);

@@ -1,14 +1,19 @@
 //! Which receive gets which message.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use taffrail::{Dest, Error, Pattern};
 
-#[test]
-fn messages_of_one_sender_overtake_each_other_only_by_tag() {
+in_every_world!(
+    messages_of_one_sender_overtake_each_other_only_by_tag,
+    a_receive_that_waits_takes_the_first_that_fits,
+    receives_are_served_in_the_order_posted,
+    contexts_never_meet,
+);
+
+fn messages_of_one_sender_overtake_each_other_only_by_tag<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             // Long and short in turn: the protocols must not reorder them.
             let len = |k: u64| [3, 90_000, 40, 5000, 300][k as usize % 5];
             if ep.rank() == 1 {
@@ -37,10 +42,9 @@ fn messages_of_one_sender_overtake_each_other_only_by_tag() {
 
 /// What comes while a receive waits is held against it without being matched: it must not take what comes
 /// behind a message that would be its own.
-#[test]
-fn a_receive_that_waits_takes_the_first_that_fits() {
+fn a_receive_that_waits_takes_the_first_that_fits<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for round in 0..100 {
                 let (long, short, other) =
                     (pattern(90_000, round), pattern(8, round + 1), pattern(3, round + 2));
@@ -74,9 +78,8 @@ fn a_receive_that_waits_takes_the_first_that_fits() {
     }
 }
 
-#[test]
-fn receives_are_served_in_the_order_posted() {
-    on_ranks(3, |ep| {
+fn receives_are_served_in_the_order_posted<W: World>() {
+    on_ranks::<W, _>(3, |ep| {
         let mut into = [[0u8; 8]; 6];
         if ep.rank() != 0 {
             ep.recv((0, 99), &mut []).unwrap();
@@ -120,9 +123,8 @@ fn receives_are_served_in_the_order_posted() {
     });
 }
 
-#[test]
-fn contexts_never_meet() {
-    on_ranks(2, |ep| {
+fn contexts_never_meet<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let contexts: Vec<u16> = (0..taffrail::CONTEXTS).step_by(997).chain([1, 2, 3]).collect();
         if ep.rank() == 1 {
             for &context in &contexts {

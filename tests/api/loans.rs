@@ -1,20 +1,36 @@
 //! Buffers of the endpoint, loans, and views.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::time::Duration;
-use taffrail::{Buffer, Endpoint, Error, Job, MemoryError, Pattern, Settings, View};
+use taffrail::{Buffer, Endpoint, Error, MemoryError, Pattern, Settings, View};
 
-fn filled(ep: &mut Endpoint, len: usize, salt: u64) -> Buffer {
+in_every_world!(
+    a_loan_of_every_size_is_seen_in_place,
+    a_loan_goes_to_any_kind_of_receive,
+    a_view_of_a_message_that_is_no_loan_is_a_copy,
+    messages_out_of_endpoint_memory_are_like_others,
+    a_returned_buffer_is_used_again,
+    a_dropped_buffer_is_used_again,
+    many_loans_out_at_once_come_back_in_any_order,
+    a_view_is_dropped_in_another_thread,
+    loans_to_oneself,
+    a_loan_to_nobody_leaves_the_buffer_in_the_pool,
+    a_view_outlives_both_endpoints,
+    a_kept_view_does_not_change_when_its_holder_has_closed,
+    a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits,
+    loans_of_more_regions_than_fit_at_once_arrive_all_the_same,
+    a_buffer_of_another_endpoint_is_refused,
+);
+
+fn filled(ep: &mut Endpoint<impl Transport>, len: usize, salt: u64) -> Buffer {
     let mut buffer = ep.alloc(len).unwrap();
     buffer.copy_from_slice(&pattern(len, salt));
     buffer
 }
 
-#[test]
-fn a_loan_of_every_size_is_seen_in_place() {
-    on_ranks(2, |ep| {
+fn a_loan_of_every_size_is_seen_in_place<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for (k, len) in sizes().into_iter().enumerate() {
             let salt = k as u64;
             if ep.rank() == 1 {
@@ -31,9 +47,8 @@ fn a_loan_of_every_size_is_seen_in_place() {
     });
 }
 
-#[test]
-fn a_loan_goes_to_any_kind_of_receive() {
-    on_ranks(2, |ep| {
+fn a_loan_goes_to_any_kind_of_receive<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for (k, len) in [0, 9, 5000, 300_000].into_iter().enumerate() {
             let salt = k as u64;
             for late in [true, false] {
@@ -84,10 +99,9 @@ fn a_loan_goes_to_any_kind_of_receive() {
     });
 }
 
-#[test]
-fn a_view_of_a_message_that_is_no_loan_is_a_copy() {
+fn a_view_of_a_message_that_is_no_loan_is_a_copy<W: World>() {
     for (name, settings) in variants() {
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             for (k, len) in sizes().into_iter().enumerate() {
                 if ep.rank() == 1 {
                     if k % 2 == 0 {
@@ -108,9 +122,8 @@ fn a_view_of_a_message_that_is_no_loan_is_a_copy() {
     }
 }
 
-#[test]
-fn messages_out_of_endpoint_memory_are_like_others() {
-    on_ranks(2, |ep| {
+fn messages_out_of_endpoint_memory_are_like_others<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for (k, len) in sizes().into_iter().enumerate() {
             if ep.rank() == 1 {
                 let buffer = filled(ep, len, k as u64);
@@ -125,9 +138,8 @@ fn messages_out_of_endpoint_memory_are_like_others() {
 }
 
 /// Were buffers not used again, this would take gigabytes.
-#[test]
-fn a_returned_buffer_is_used_again() {
-    on_ranks(2, |ep| {
+fn a_returned_buffer_is_used_again<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const LEN: usize = 1 << 20;
         let before = ep.footprint();
         for round in 0..2000 {
@@ -144,9 +156,8 @@ fn a_returned_buffer_is_used_again() {
     });
 }
 
-#[test]
-fn a_dropped_buffer_is_used_again() {
-    on_ranks(1, |ep| {
+fn a_dropped_buffer_is_used_again<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         drop(ep.alloc(100_000).unwrap());
         let before = ep.footprint();
         for round in 0..1000 {
@@ -160,9 +171,8 @@ fn a_dropped_buffer_is_used_again() {
     });
 }
 
-#[test]
-fn many_loans_out_at_once_come_back_in_any_order() {
-    on_ranks(2, |ep| {
+fn many_loans_out_at_once_come_back_in_any_order<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: usize = 400;
         let len = |k: usize| [64, 1000, 70_000, 300_000][k % 4];
         if ep.rank() == 1 {
@@ -184,9 +194,8 @@ fn many_loans_out_at_once_come_back_in_any_order() {
     });
 }
 
-#[test]
-fn a_view_is_dropped_in_another_thread() {
-    on_ranks(2, |ep| {
+fn a_view_is_dropped_in_another_thread<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         for k in 0..20 {
             if ep.rank() == 1 {
                 let buffer = filled(ep, 300_000, k);
@@ -206,9 +215,8 @@ fn a_view_is_dropped_in_another_thread() {
     });
 }
 
-#[test]
-fn loans_to_oneself() {
-    on_ranks(1, |ep| {
+fn loans_to_oneself<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         for (k, len) in [0, 100, 300_000].into_iter().enumerate() {
             let buffer = filled(ep, len, k as u64);
             let at = buffer.as_ptr();
@@ -221,9 +229,8 @@ fn loans_to_oneself() {
     });
 }
 
-#[test]
-fn a_loan_to_nobody_leaves_the_buffer_in_the_pool() {
-    on_ranks(1, |ep| {
+fn a_loan_to_nobody_leaves_the_buffer_in_the_pool<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let before = ep.alloc(1 << 20).map(drop).map(|()| ep.footprint()).unwrap();
         for _ in 0..20 {
             let buffer = ep.alloc(1 << 20).unwrap();
@@ -234,9 +241,8 @@ fn a_loan_to_nobody_leaves_the_buffer_in_the_pool() {
     });
 }
 
-#[test]
-fn a_view_outlives_both_endpoints() {
-    let views: Vec<Option<(View, Buffer)>> = on_jobs(2, |mut job| {
+fn a_view_outlives_both_endpoints<W: World>() {
+    let views: Vec<Option<(View, Buffer)>> = on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         if ep.rank() == 1 {
             for len in [100, 1 << 20] {
@@ -265,11 +271,10 @@ fn a_view_outlives_both_endpoints() {
 }
 
 /// The borrower closes its endpoint and keeps its view: what it sees must not change.
-#[test]
-fn a_kept_view_does_not_change_when_its_holder_has_closed() {
+fn a_kept_view_does_not_change_when_its_holder_has_closed<W: World>() {
     let (send, receive) = std::sync::mpsc::channel::<View>();
     let receive = std::sync::Mutex::new(receive);
-    on_jobs(2, |mut job| {
+    on_jobs::<W, _>(2, |mut job| {
         let mut ep = job.endpoint().unwrap();
         const LEN: usize = 300_000;
         if ep.rank() == 0 {
@@ -297,10 +302,9 @@ fn a_kept_view_does_not_change_when_its_holder_has_closed() {
     });
 }
 
-#[test]
-fn a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits() {
+fn a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits<W: World>() {
     let settings = Settings { unexpected: 0, outbox: 0, ..Settings::default() };
-    on_ranks_with(2, &settings, |ep| {
+    on_ranks_with::<W, _>(2, &settings, |ep| {
         if ep.rank() == 1 {
             for k in 0..1000 {
                 let buffer = filled(ep, 1000, k);
@@ -318,9 +322,8 @@ fn a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits() {
 }
 
 /// More regions than the way to a peer that does not look takes descriptors of.
-#[test]
-fn loans_of_more_regions_than_fit_at_once_arrive_all_the_same() {
-    on_ranks(2, |ep| {
+fn loans_of_more_regions_than_fit_at_once_arrive_all_the_same<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: u64 = 500;
         const LEN: usize = 300_000;
         if ep.rank() == 1 {
@@ -342,11 +345,9 @@ fn loans_of_more_regions_than_fit_at_once_arrive_all_the_same() {
 }
 
 /// Regions are numbered by their endpoint: those of another mean something else here.
-#[test]
-fn a_buffer_of_another_endpoint_is_refused() {
+fn a_buffer_of_another_endpoint_is_refused<W: World>() {
     let _watchdog = watchdog();
-    let open = || Job::local(1).remove(0).endpoint().unwrap();
-    let (mut one, mut other) = (open(), open());
+    let (mut one, mut other) = (alone::<W>(), alone::<W>());
     let buffer = one.alloc(100).unwrap();
     let _mine = other.alloc(100).unwrap();
     let refused = |error| matches!(error, Error::Memory(MemoryError::Unknown { .. }));

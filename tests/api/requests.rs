@@ -1,14 +1,26 @@
 //! Non-blocking operations: scopes, and the life of a request.
 
-mod common;
-
-use common::*;
+use crate::common::*;
+use crate::world::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use taffrail::{Data, Dest, Error, Pattern, Request};
 
-#[test]
-fn what_a_scope_leaves_is_waited_for() {
-    on_ranks(2, |ep| {
+in_every_world!(
+    what_a_scope_leaves_is_waited_for,
+    the_first_error_of_a_scope_is_told,
+    a_failed_scope_takes_its_receives_away,
+    a_panic_in_a_scope_leaves_nothing_behind,
+    a_request_is_used_up_by_its_result,
+    wait_any_takes_whichever_is_over,
+    wait_any_tells_which_has_failed_and_the_others_stay,
+    wait_any_tells_whose_peer_is_gone,
+    test_any_and_wait_each_tell_of_each,
+    wait_all_ends_all_and_tells_the_first_error,
+    raw_operations_on_one_endpoint_are_many,
+);
+
+fn what_a_scope_leaves_is_waited_for<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut into = vec![vec![0; 50_000]; 20];
         let data: Vec<_> = (0..20).map(|k| pattern(50_000, k)).collect();
@@ -26,9 +38,8 @@ fn what_a_scope_leaves_is_waited_for() {
     });
 }
 
-#[test]
-fn the_first_error_of_a_scope_is_told() {
-    on_ranks(1, |ep| {
+fn the_first_error_of_a_scope_is_told<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let mut into = [0; 4];
         let error = ep
             .scope(|s| {
@@ -41,9 +52,8 @@ fn the_first_error_of_a_scope_is_told() {
     });
 }
 
-#[test]
-fn a_failed_scope_takes_its_receives_away() {
-    on_ranks(2, |ep| {
+fn a_failed_scope_takes_its_receives_away<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut into = [[0u8; 4]; 3];
         let [a, b, c] = &mut into;
@@ -64,9 +74,8 @@ fn a_failed_scope_takes_its_receives_away() {
     });
 }
 
-#[test]
-fn a_panic_in_a_scope_leaves_nothing_behind() {
-    on_ranks(2, |ep| {
+fn a_panic_in_a_scope_leaves_nothing_behind<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut into = [0u8; 8];
         let panic = catch_unwind(AssertUnwindSafe(|| {
@@ -83,9 +92,8 @@ fn a_panic_in_a_scope_leaves_nothing_behind() {
     });
 }
 
-#[test]
-fn a_request_is_used_up_by_its_result() {
-    on_ranks(1, |ep| {
+fn a_request_is_used_up_by_its_result<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let mut into = [0; 3];
         ep.scope(|s| {
             let recv = s.irecv((0, 1), &mut into)?;
@@ -110,9 +118,8 @@ fn a_request_is_used_up_by_its_result() {
     });
 }
 
-#[test]
-fn wait_any_takes_whichever_is_over() {
-    on_ranks(2, |ep| {
+fn wait_any_takes_whichever_is_over<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: u64 = 10;
         if ep.rank() == 1 {
             for k in 0..N {
@@ -143,9 +150,8 @@ fn wait_any_takes_whichever_is_over() {
     });
 }
 
-#[test]
-fn wait_any_tells_which_has_failed_and_the_others_stay() {
-    on_ranks(1, |ep| {
+fn wait_any_tells_which_has_failed_and_the_others_stay<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let (mut a, mut b, mut c) = ([0; 4], [0; 1], [0; 4]);
         ep.scope(|s| {
             let [a, b, c] =
@@ -171,9 +177,8 @@ fn wait_any_tells_which_has_failed_and_the_others_stay() {
     });
 }
 
-#[test]
-fn wait_any_tells_whose_peer_is_gone() {
-    on_jobs(3, |mut job| {
+fn wait_any_tells_whose_peer_is_gone<W: World>() {
+    on_jobs::<W, _>(3, |mut job| {
         let mut ep = job.endpoint().unwrap();
         match ep.rank() {
             1 => return,
@@ -202,9 +207,8 @@ fn wait_any_tells_whose_peer_is_gone() {
     });
 }
 
-#[test]
-fn test_any_and_wait_each_tell_of_each() {
-    on_ranks(1, |ep| {
+fn test_any_and_wait_each_tell_of_each<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let (mut a, mut b, mut c) = ([0; 4], [0; 1], [0; 4]);
         ep.scope(|s| {
             let all =
@@ -230,9 +234,8 @@ fn test_any_and_wait_each_tell_of_each() {
     });
 }
 
-#[test]
-fn wait_all_ends_all_and_tells_the_first_error() {
-    on_ranks(1, |ep| {
+fn wait_all_ends_all_and_tells_the_first_error<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let (mut a, mut b, mut c) = ([0; 4], [0; 1], [0; 2]);
         ep.scope(|s| {
             let requests =
@@ -250,9 +253,8 @@ fn wait_all_ends_all_and_tells_the_first_error() {
     });
 }
 
-#[test]
-fn raw_operations_on_one_endpoint_are_many() {
-    on_ranks(2, |ep| {
+fn raw_operations_on_one_endpoint_are_many<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         const N: usize = 3000;
         let peer = 1 - ep.rank();
         let data: Vec<u64> = (0..N as u64).collect();

@@ -1,12 +1,18 @@
 //! Operations whose ends are told in their order, messages with data beside them, and messages that leave
 //! nothing behind.
 
-mod common;
-
-use common::{on_ranks, on_ranks_with};
+use crate::world::*;
 use taffrail::{Completion, Data, Dest, Endpoint, Error, Pattern, Request, Settings, Status};
 
-fn next(ep: &mut Endpoint) -> (Request, Completion) {
+in_every_world!(
+    data_travel_beside_every_kind_of_message,
+    ends_are_told_in_their_order_and_once,
+    errors_cancellations_and_what_was_over_before_are_told,
+    messages_of_a_multi_receive_are_told_one_by_one,
+    injected_messages_are_copied_when_there_is_no_room,
+);
+
+fn next(ep: &mut Endpoint<impl Transport>) -> (Request, Completion) {
     loop {
         if let Some(ended) = ep.next_ended().unwrap() {
             return ended;
@@ -14,7 +20,7 @@ fn next(ep: &mut Endpoint) -> (Request, Completion) {
     }
 }
 
-fn ended(ep: &mut Endpoint) -> (Request, Result<Status, Error>) {
+fn ended(ep: &mut Endpoint<impl Transport>) -> (Request, Result<Status, Error>) {
     match next(ep) {
         (request, Completion::Ended(result)) => (request, result),
         other => panic!("{other:?}"),
@@ -23,13 +29,12 @@ fn ended(ep: &mut Endpoint) -> (Request, Result<Status, Error>) {
 
 /// Each protocol that a message may travel by, with every size of data beside it, before and after its
 /// receive is posted.
-#[test]
-fn data_travel_beside_every_kind_of_message() {
+fn data_travel_beside_every_kind_of_message<W: World>() {
     const LENS: [usize; 8] = [0, 8, 40, 300, 5_000, 60_000, 70_000, 2_000_000];
     const DATA: [Option<u32>; 5] = [None, Some(0), Some(16_382), Some(16_383), Some(u32::MAX)];
     for eager_max in [0, 1000, 1 << 20] {
         let settings = Settings { eager_max, ..Settings::default() };
-        on_ranks_with(2, &settings, |ep| {
+        on_ranks_with::<W, _>(2, &settings, |ep| {
             let peer = 1 - ep.rank();
             for (tag, (len, data)) in (0..).zip(LENS.iter().flat_map(|&l| DATA.map(|d| (l, d)))) {
                 let bytes: Vec<u8> = (0..len).map(|k| (k + tag as usize) as u8).collect();
@@ -71,9 +76,8 @@ fn data_travel_beside_every_kind_of_message() {
     }
 }
 
-#[test]
-fn ends_are_told_in_their_order_and_once() {
-    on_ranks(2, |ep| {
+fn ends_are_told_in_their_order_and_once<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut places = [[0u8; 8]; 16];
         let mut open = Vec::new();
@@ -104,9 +108,8 @@ fn ends_are_told_in_their_order_and_once() {
     });
 }
 
-#[test]
-fn errors_cancellations_and_what_was_over_before_are_told() {
-    on_ranks(1, |ep| {
+fn errors_cancellations_and_what_was_over_before_are_told<W: World>() {
+    on_ranks::<W, _>(1, |ep| {
         let mut short = [0; 2];
         // SAFETY: the array outlives the requests.
         let (truncated, cancelled) = unsafe {
@@ -134,9 +137,8 @@ fn errors_cancellations_and_what_was_over_before_are_told() {
     });
 }
 
-#[test]
-fn messages_of_a_multi_receive_are_told_one_by_one() {
-    on_ranks(2, |ep| {
+fn messages_of_a_multi_receive_are_told_one_by_one<W: World>() {
+    on_ranks::<W, _>(2, |ep| {
         let peer = 1 - ep.rank();
         let mut into = vec![0u8; 1000];
         let (at, len) = (into.as_mut_ptr(), into.len());
@@ -165,10 +167,9 @@ fn messages_of_a_multi_receive_are_told_one_by_one() {
 
 /// Far more than there is room for, to a receiver that looks at nothing, out of memory that is used
 /// again at once.
-#[test]
-fn injected_messages_are_copied_when_there_is_no_room() {
+fn injected_messages_are_copied_when_there_is_no_room<W: World>() {
     const COUNT: u32 = 20_000;
-    on_ranks(2, |ep| {
+    on_ranks::<W, _>(2, |ep| {
         if ep.rank() == 0 {
             let mut bytes = [0; 1024];
             for k in 0..COUNT {

@@ -1,0 +1,270 @@
+//! Jobs over several fabrics.
+
+use crate::common::watchdog;
+use std::sync::{Arc, Barrier, Mutex};
+pub use taffrail::Transport;
+use taffrail::{Endpoint, Error, Job, Settings};
+use taffrail_fabric::PeerId;
+use taffrail_fabric::faulty::{Faults, Mixed, Trouble};
+use taffrail_fabric::loopback::{Loopback, Reaper, mesh};
+
+/// Where the ranks of a test are, and what connects them.
+pub trait World {
+    type Fabric: Transport + Send + 'static;
+    type Seat: Seat<Fabric = Self::Fabric>;
+
+    /// A job of `n` ranks.
+    fn job(n: u32) -> Vec<Self::Seat>;
+}
+
+/// The endpoints of a world.
+pub type End<W> = Endpoint<<W as World>::Fabric>;
+
+/// A rank of a job, as [`Job`] is one.
+pub trait Seat: Send {
+    type Fabric: Transport;
+
+    fn rank(&self) -> u32;
+
+    /// Opens an endpoint. Every rank opens its endpoints in the same order.
+    fn endpoint_with(&mut self, settings: Settings) -> Result<Endpoint<Self::Fabric>, Error>;
+
+    fn endpoint(&mut self) -> Result<Endpoint<Self::Fabric>, Error> {
+        self.endpoint_with(Settings::default())
+    }
+
+    /// Waits until every rank is here.
+    fn barrier(&mut self) -> Result<(), Error>;
+}
+
+/// Shared memory.
+pub struct Shm;
+
+impl World for Shm {
+    type Fabric = taffrail_shm::Line;
+    type Seat = Job;
+
+    fn job(n: u32) -> Vec<Job> {
+        Job::local(n)
+    }
+}
+
+impl Seat for Job {
+    type Fabric = taffrail_shm::Line;
+
+    fn rank(&self) -> u32 {
+        Job::rank(self)
+    }
+
+    fn endpoint_with(&mut self, settings: Settings) -> Result<Endpoint, Error> {
+        Job::endpoint_with(self, settings)
+    }
+
+    fn barrier(&mut self) -> Result<(), Error> {
+        Job::barrier(self)
+    }
+}
+
+/// A world on top of the loopback.
+pub trait OnLoopback {
+    type Fabric: Transport + Send + 'static;
+
+    fn wrap(fabric: Loopback) -> Self::Fabric;
+}
+
+impl<T: OnLoopback> World for T {
+    type Fabric = T::Fabric;
+    type Seat = Chair<T::Fabric>;
+
+    fn job(n: u32) -> Vec<Self::Seat> {
+        chairs(n, made::<T>)
+    }
+}
+
+fn chairs<F>(n: u32, make: fn(usize) -> Made<F>) -> Vec<Chair<F>> {
+    let barrier = Barrier::new(n as usize);
+    let shared = Arc::new(Shared { size: n, meshes: Mutex::default(), make, barrier });
+    (0..n).map(|rank| Chair { rank, opened: 0, shared: shared.clone() }).collect()
+}
+
+fn made<T: OnLoopback>(n: usize) -> Made<T::Fabric> {
+    let mesh = mesh(n);
+    let reaper = Some(mesh[0].reaper());
+    Made { reaper, fabrics: mesh.into_iter().map(T::wrap).map(Some).collect() }
+}
+
+/// A world in which ranks may die without their process.
+pub trait Mortal: World<Seat: Dying<Fabric = Self::Fabric>> {}
+
+impl<T: OnLoopback> Mortal for T {}
+
+/// A rank that may die.
+pub trait Dying: Seat {
+    /// Dies with its last endpoint: nothing of it is heard or done any more.
+    fn die(self, ep: Endpoint<Self::Fabric>);
+}
+
+impl<F: Transport + Send> Dying for Chair<F> {
+    fn die(self, ep: Endpoint<F>) {
+        std::mem::forget(ep);
+        let meshes = self.shared.meshes.lock().expect("no rank panics here");
+        let reaper = meshes[self.opened - 1].reaper.as_ref().expect("a mortal world");
+        reaper.kill(PeerId(self.rank));
+    }
+}
+
+/// A rank of a job over fabrics that are made as a mesh.
+pub struct Chair<F> {
+    rank: u32,
+    opened: usize,
+    shared: Arc<Shared<F>>,
+}
+
+struct Shared<F> {
+    size: u32,
+    /// One for each time that every rank opens an endpoint.
+    meshes: Mutex<Vec<Made<F>>>,
+    make: fn(usize) -> Made<F>,
+    barrier: Barrier,
+}
+
+/// A mesh, of which each rank takes its fabric.
+struct Made<F> {
+    fabrics: Vec<Option<F>>,
+    reaper: Option<Reaper>,
+}
+
+impl<F: Transport + Send> Seat for Chair<F> {
+    type Fabric = F;
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn endpoint_with(&mut self, settings: Settings) -> Result<Endpoint<F>, Error> {
+        let size = self.shared.size;
+        let mut meshes = self.shared.meshes.lock().expect("no rank panics here");
+        if meshes.len() == self.opened {
+            meshes.push((self.shared.make)(size as usize));
+        }
+        let fabric = meshes[self.opened].fabrics[self.rank as usize].take();
+        let fabric = fabric.expect("each is taken once");
+        self.opened += 1;
+        // Whoever looks takes the one lock from who has something to do.
+        let settings = Settings { spin: settings.spin.or(Some(16)), ..settings };
+        Ok(Endpoint::over(fabric, size, settings))
+    }
+
+    fn barrier(&mut self) -> Result<(), Error> {
+        self.shared.barrier.wait();
+        Ok(())
+    }
+}
+
+/// Sockets, which keep what they have accepted until there is room.
+pub struct Sockets;
+
+impl World for Sockets {
+    type Fabric = taffrail_tcp::TcpFabric;
+    type Seat = Chair<Self::Fabric>;
+
+    fn job(n: u32) -> Vec<Self::Seat> {
+        chairs(n, |n| {
+            let mesh = taffrail_tcp::over_unix(n as u32, taffrail_tcp::Config::default());
+            let fabrics = mesh.expect("sockets").into_iter().map(Some).collect();
+            Made { reaper: None, fabrics }
+        })
+    }
+}
+
+/// The loopback as it is.
+pub struct Plain;
+
+impl OnLoopback for Plain {
+    type Fabric = Loopback;
+
+    fn wrap(fabric: Loopback) -> Loopback {
+        fabric
+    }
+}
+
+/// Bodies of which a part is here and bodies in buffers of the fabric, calls that are refused, what comes late, and what
+/// comes from different peers in any order: all trouble that a fabric may make.
+pub struct Troubled;
+
+impl OnLoopback for Troubled {
+    type Fabric = Mixed<Loopback>;
+
+    fn wrap(fabric: Loopback) -> Self::Fabric {
+        Mixed::new(fabric, Faults::trouble(Trouble::all(2)))
+    }
+}
+
+/// Makes a test of each function in each world.
+macro_rules! in_every_world {
+    ($($(#[$meta:meta])* $test:ident),+ $(,)?) => {
+        in_every_world!(@in shm Shm: $($(#[$meta])* $test)+);
+        in_every_mortal_world!($($(#[$meta])* $test),+);
+    };
+    (@on_loopback $($(#[$meta:meta])* $test:ident)+) => {
+        in_every_world!(@in loopback Plain: $($(#[$meta])* $test)+);
+        in_every_world!(@in faulty Troubled: $($(#[$meta])* $test)+);
+    };
+    (@in $module:ident $world:ident: $($(#[$meta:meta])* $test:ident)+) => {
+        mod $module {
+            $(
+                #[test]
+                $(#[$meta])*
+                fn $test() {
+                    super::$test::<crate::world::$world>();
+                }
+            )+
+        }
+    };
+}
+
+/// Makes a test of each function in each world in which ranks may die.
+macro_rules! in_every_mortal_world {
+    ($($(#[$meta:meta])* $test:ident),+ $(,)?) => {
+        in_every_world!(@on_loopback $($(#[$meta])* $test)+);
+    };
+}
+
+/// Runs `f` on each rank of a job of `n` threads with the usual settings, and returns the results
+/// in the order of the ranks. All ranks stay until all are done.
+pub fn on_ranks<W: World, R: Send>(n: u32, f: impl Fn(&mut End<W>) -> R + Sync) -> Vec<R> {
+    on_ranks_with::<W, R>(n, &Settings::default(), f)
+}
+
+/// As [`on_ranks`], with settings.
+pub fn on_ranks_with<W: World, R: Send>(
+    n: u32,
+    settings: &Settings,
+    f: impl Fn(&mut End<W>) -> R + Sync,
+) -> Vec<R> {
+    on_jobs::<W, R>(n, |mut job| {
+        let mut ep = job.endpoint_with(settings.clone()).expect("an endpoint");
+        let result = f(&mut ep);
+        // A rank that has failed is reported by the join.
+        let _ = taffrail::collectives::barrier(&mut ep);
+        result
+    })
+}
+
+/// Runs `f` with each seat of a job of `n` threads.
+pub fn on_jobs<W: World, R: Send>(n: u32, f: impl Fn(W::Seat) -> R + Sync) -> Vec<R> {
+    let _watchdog = watchdog();
+    std::thread::scope(|scope| {
+        let start = |job| {
+            let f = &f;
+            scope.spawn(move || f(job))
+        };
+        let threads: Vec<_> = W::job(n).into_iter().map(start).collect();
+        threads.into_iter().map(|t| t.join().expect("no rank panics")).collect()
+    })
+}
+
+/// The endpoint of a job of one rank.
+pub fn alone<W: World>() -> End<W> {
+    W::job(1).remove(0).endpoint().expect("an endpoint")
+}
