@@ -37,7 +37,10 @@ fn cases() -> Vec<Case> {
     vec![
         case("magic", "HELLO, magic", |b, _| put(b, 0, 1, 8)),
         case("version 1", "HELLO, version", |b, _| put(b, 8, 1, 4)),
-        case("version 4", "HELLO, version", |b, _| put(b, 8, 4, 4)),
+        case("the next version", "HELLO, version", |b, _| {
+            let next = u64::from(b[8]) + 1;
+            put(b, 8, next, 4);
+        }),
         case("another rank", "HELLO, rank", |b, _| put(b, 12, 2, 4)),
         case("no rank", "HELLO, rank", |b, _| put(b, 12, 3, 4)),
         case("more ranks", "HELLO, ranks", |b, _| put(b, 20, 4, 4)),
