@@ -3,6 +3,7 @@
 use crate::place::Place;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How a program ended.
 pub struct Ended {
@@ -46,6 +47,40 @@ pub fn run(command: &mut Command) -> Ended {
     Ended { ok, output }
 }
 
+/// Runs a program beside others: its output is shown when it has ended, in one piece.
+pub fn run_beside(command: &mut Command) -> Ended {
+    let (ok, output) = match command.stdin(Stdio::null()).output() {
+        Ok(ended) => {
+            let text = [ended.stdout, ended.stderr].concat();
+            (ended.status.success(), String::from_utf8_lossy(&text).into_owned())
+        }
+        Err(error) => (false, format!("{} does not start: {error}\n", shown(command))),
+    };
+    print!("$ {}\n{output}", shown(command));
+    Ended { ok, output }
+}
+
+/// What `each` gives for all of these, in their order. It does two at a time, for what keeps one processor busy.
+pub fn by_twos<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(at) else { return done };
+            done.push((at, each(one)));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let beside = scope.spawn(work);
+        let mut done = work();
+        done.extend(beside.join().expect("what it does does not panic"));
+        done
+    });
+    done.sort_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
 /// Whether a program runs and succeeds, without showing it.
 pub fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -76,4 +111,31 @@ fn shown(command: &Command) -> String {
         .filter_map(|(name, value)| Some(format!("{}='{}'", name.display(), value?.display())));
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     set.chain(words.map(|word| word.display().to_string())).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_are_done_at_a_time_and_results_keep_their_order() {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let results = by_twos(&[5, 4, 3, 2, 1], |&n: &u64| {
+            most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_millis(20 * n));
+            now.fetch_sub(1, Ordering::Relaxed);
+            n * 10
+        });
+        assert_eq!(results, [50, 40, 30, 20, 10]);
+        assert_eq!(most.into_inner(), 2);
+    }
+
+    #[test]
+    fn what_runs_beside_others_has_both_its_outputs_and_its_status() {
+        let shell = |line: &str| run_beside(Command::new("sh").args(["-c", line]));
+        let ended = shell("echo out; echo err >&2; exit 3");
+        assert!(!ended.ok && ended.output == "out\nerr\n", "{}", ended.output);
+        assert!(shell(":").ok);
+        assert!(!run_beside(&mut Command::new("/there/is/no/such/program")).ok);
+    }
 }

@@ -1,6 +1,6 @@
 //! Fuzzing with libFuzzer on a stable toolchain, without cargo-fuzz.
 
-use crate::command::{cargo, run};
+use crate::command::{Ended, by_twos, cargo, run, run_beside};
 use crate::counts::Counts;
 use crate::place::Place;
 use crate::report::Outcome;
@@ -19,9 +19,9 @@ const FLAGS: &str = "--cfg fuzzing \
     -Cdebug-assertions \
     -Zsanitizer=address";
 
-/// Runs every target, for `seconds` together.
+/// Runs every target, two at a time, for `seconds` together.
 pub fn step(place: &Place, seconds: u32) -> Outcome {
-    let each = seconds / targets(place).len().max(1) as u32;
+    let each = 2 * seconds / targets(place).len().max(1) as u32;
     // 0 would be for ever.
     chore(place, None, each.max(1), None)
 }
@@ -52,12 +52,18 @@ pub fn chore(place: &Place, only: Option<&str>, seconds: u32, input: Option<&Pat
     }
     let mut counts = Counts::default();
     let mut failures = Vec::new();
-    for name in names.iter().filter(|&name| only.is_none_or(|only| only == name)) {
+    let wanted: Vec<_> =
+        names.iter().filter(|&name| only.is_none_or(|only| only == name)).collect();
+    // One alone is seen while it looks.
+    let how = if wanted.len() == 1 { run } else { run_beside };
+    let results = by_twos(&wanted, |name| {
         let program = build.join(&host).join("release").join(name);
-        let result = match input {
+        match input {
             Some(input) => once(&program, input),
-            None => search(place, name, &program, seconds),
-        };
+            None => search(place, name, &program, seconds, how),
+        }
+    });
+    for result in results {
         counts += Counts::one(result.is_ok());
         failures.extend(result.err());
     }
@@ -88,7 +94,13 @@ fn once(program: &Path, input: &Path) -> Result<(), String> {
 }
 
 /// Looks for failing inputs. What is found to be interesting is kept for the next time.
-fn search(place: &Place, name: &str, program: &Path, seconds: u32) -> Result<(), String> {
+fn search(
+    place: &Place,
+    name: &str,
+    program: &Path,
+    seconds: u32,
+    how: fn(&mut Command) -> Ended,
+) -> Result<(), String> {
     let seeds = place.root.join("fuzz/seeds").join(name);
     let corpus = place.build("fuzz").join("corpus").join(name);
     let artefacts = place.build("fuzz").join("artefacts").join(name);
@@ -99,7 +111,7 @@ fn search(place: &Place, name: &str, program: &Path, seconds: u32) -> Result<(),
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let ended = run(Command::new(program)
+    let ended = how(Command::new(program)
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-seed={}", std::process::id()))
         .arg(format!("-artifact_prefix={}/", artefacts.display()))
