@@ -50,20 +50,32 @@ struct Target {
 }
 
 /// How it is built.
-#[derive(Clone, Copy, Default)]
-pub struct How {
-    /// Optimised, and without what only a debugger reads.
-    pub release: bool,
-    /// With PMIx, where that is a feature.
-    pub pmix: bool,
+#[derive(Clone, Copy)]
+pub enum How {
+    /// By itself.
+    Alone {
+        /// Optimised, and without what only a debugger reads.
+        release: bool,
+        /// With PMIx, where that is a feature.
+        pmix: bool,
+    },
+    /// Together with all tests, so that nothing is built for a second time.
+    WithTests,
+}
+
+impl How {
+    fn release(self) -> bool {
+        matches!(self, How::Alone { release: true, .. })
+    }
 }
 
 /// Builds what there is, installs it under `prefix`, and says what to type next.
 pub fn chore(place: &Place, prefix: &Path, how: How) -> ExitCode {
     let destdir = std::env::var_os("DESTDIR").map(PathBuf::from);
-    match Tree::new(prefix, destdir, how.release).and_then(|tree| into(place, tree, how)) {
+    match Tree::new(prefix, destdir, how.release()).and_then(|tree| into(place, tree, how)) {
         Ok(tree) => {
-            let (build, mib) = (if how.release { "release" } else { "debug" }, tree.bytes() >> 20);
+            let (build, mib) =
+                (if how.release() { "release" } else { "debug" }, tree.bytes() >> 20);
             let version = env!("CARGO_PKG_VERSION");
             let prefix = tree.prefix.display();
             println!("\nInstalled: Taffrail {version}, {build} build, {mib} MiB, in {prefix}");
@@ -84,13 +96,13 @@ pub fn chore(place: &Place, prefix: &Path, how: How) -> ExitCode {
 /// # Errors
 /// What could not be built, read or written.
 pub fn install(place: &Place, prefix: &Path, how: How) -> Result<(), Error> {
-    into(place, Tree::new(prefix, None, how.release)?, how).map(drop)
+    into(place, Tree::new(prefix, None, how.release())?, how).map(drop)
 }
 
 fn into(place: &Place, mut tree: Tree, how: How) -> Result<Tree, Error> {
     let workspace = Workspace::read(place)?;
     build(place, &workspace, how)?;
-    let built = workspace.target_directory.join(if how.release { "release" } else { "debug" });
+    let built = workspace.target_directory.join(if how.release() { "release" } else { "debug" });
     for name in PROGRAMS {
         for program in workspace.package(name).into_iter().flat_map(|p| p.targets_of("bin")) {
             tree.program(&built.join(program), &format!("bin/{program}"))?;
@@ -117,15 +129,26 @@ fn into(place: &Place, mut tree: Tree, how: How) -> Result<Tree, Error> {
     Ok(tree)
 }
 
-fn build(place: &Place, workspace: &Workspace, How { release, pmix }: How) -> Result<(), Error> {
+fn build(place: &Place, workspace: &Workspace, how: How) -> Result<(), Error> {
     let wanted = [PROGRAMS[0], PROGRAMS[1], PROVIDER.0, C_STATIC.0];
     let there = wanted.iter().filter_map(|name| workspace.package(name));
-    let mut build = cargo(place, "build --locked");
-    build.args(release.then_some("--release"));
-    build.args(pmix.then_some("--features=taffrail-perf/pmix,taffrail-c-static/pmix"));
-    build.args(there.flat_map(|package| ["-p", &package.name]));
+    let mut build = match how {
+        How::WithTests => with_tests(place, "--lib --tests"),
+        How::Alone { .. } => cargo(place, "build --locked"),
+    };
+    if let How::Alone { release, pmix } = how {
+        build.args(release.then_some("--release"));
+        build.args(pmix.then_some("--features=taffrail-perf/pmix,taffrail-c-static/pmix"));
+        build.args(there.flat_map(|package| ["-p", &package.name]));
+    }
     // All at once, so that what they share is built once.
     if run(&mut build).ok { Ok(()) } else { Err(Error::other("it does not build")) }
+}
+
+/// Builds targets as the tests use them, a test among them: of fewer packages, or without a test, cargo would build all
+/// that they depend on once more, with other features.
+pub fn with_tests(place: &Place, targets: &str) -> Command {
+    cargo(place, &format!("build --locked --workspace {targets}"))
 }
 
 impl Workspace {

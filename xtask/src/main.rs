@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     let outcomes = match Arguments::parse().chore {
         Chore::Test { only } => steps::run(&place, &only),
         Chore::Install { prefix, debug, pmix, release: _ } => {
-            return install::chore(&place, &prefix, install::How { release: !debug, pmix });
+            return install::chore(&place, &prefix, install::How::Alone { release: !debug, pmix });
         }
         Chore::Header => vec![report::timed("header", || header::chore(&place))],
         Chore::Fuzz { target, seconds, input } => {

@@ -28,11 +28,11 @@ pub enum Step {
     Doc,
     /// The C header against the sources that it is written from.
     Header,
-    /// All tests of all packages.
+    /// All tests of all packages, but those of MPI programs.
     Nextest,
     /// Examples in the documentation.
     Doctest,
-    /// MPI programs over what is installed, with real MPIs.
+    /// Tests of MPI programs over what is installed, with real MPIs.
     Mpi,
     /// All interleavings of small models of the lock-free parts.
     Loom,
@@ -54,6 +54,9 @@ pub enum Step {
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;
 
+/// How many schedules the simulator runs as part of the tests.
+const SEEDS: &str = "33000";
+
 /// Runs the steps in `only`, or all.
 pub fn run(place: &Place, only: &[Step]) -> Vec<Ended> {
     let wanted = |step: &Step| only.is_empty() || only.contains(step);
@@ -74,7 +77,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Mpi => ("mpi", mpi::step),
         Step::Loom => ("loom", tests::loom),
         Step::Mutants => ("mutants", tests::mutants),
-        Step::Sim => ("sim", |place| tests::sim(place, &["--seeds", "100000"])),
+        Step::Sim => ("sim", |place| tests::some_seeds(place, SEEDS)),
         Step::Asan => ("asan", tests::asan),
         Step::Fuzz => ("fuzz", |place| fuzz::step(place, FUZZ_SECONDS)),
         Step::Instructions => ("instructions", instructions::step),

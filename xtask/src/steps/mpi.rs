@@ -5,6 +5,7 @@ use crate::counts::Counts;
 use crate::install;
 use crate::place::Place;
 use crate::report::Outcome;
+use crate::steps::tests;
 use crate::tools;
 use crate::wheels::{self, MPICH};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ const HPCC: &str = include_str!("mpi/hpccinf.txt");
 
 pub fn step(place: &Place) -> Outcome {
     let prefix = place.build("mpi").join("prefix");
-    // As the other tests have built it already.
-    if let Err(e) = install::install(place, &prefix, install::How::default()) {
+    // As step `nextest` has built it already.
+    if let Err(e) = install::install(place, &prefix, install::How::WithTests) {
         return Outcome::Failed(Counts::default(), format!("it cannot be installed: {e}"));
     }
     let all = Installed { place, prefix };
@@ -99,10 +100,7 @@ impl Installed<'_> {
 
 /// Our own test programs, one after the other: each takes all processors. What they print.
 fn programs(all: &Installed<'_>) -> String {
-    let mut command = super::tests::runner(
-        all.place,
-        "-p taffrail-launch -p taffrail-perf --test mpi --test faults",
-    );
+    let mut command = tests::selected(all.place, "--workspace", tests::MPI.0, tests::MPI.1);
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     if MPICH.installed(all.place) {
         command.env("TAFFRAIL_TEST_MPICH", MPICH.folder(all.place));
@@ -117,7 +115,8 @@ fn programs(all: &Installed<'_>) -> String {
 
 /// Our own programs below launchers that speak PMIx. What they print.
 fn pmix(all: &Installed<'_>) -> String {
-    let mut command = super::tests::runner(all.place, "-p taffrail --features pmix --test pmix");
+    let arguments = "--workspace --features taffrail/pmix --test pmix";
+    let mut command = tests::runner(all.place, arguments);
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     command.env("TAFFRAIL_TEST_LAUNCHER", all.prefix.join("bin/taffrail"));
     run(&mut command).output

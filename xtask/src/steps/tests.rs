@@ -2,6 +2,7 @@
 
 use crate::command::{cargo, run, succeeds};
 use crate::counts::Counts;
+use crate::install::with_tests;
 use crate::place::Place;
 use crate::report::Outcome;
 use crate::tools;
@@ -13,8 +14,17 @@ use std::process::Command;
 const ASAN: [&str; 2] =
     ["-p taffrail-shm -p taffrail-matching", "-p taffrail --test faults hostile"];
 
+/// Tests of MPI programs, for nextest and for `cargo test`: step `mpi` runs them, with what it has installed.
+pub const MPI: (&str, &str) = (
+    "package(/^taffrail-(launch|perf)$/) & binary(/^(mpi|faults)$/)",
+    "-p taffrail-launch -p taffrail-perf --test mpi --test faults",
+);
+
+/// What to do when the simulator finds something.
+const SEE_THE_TRACE: &str = "see the trace above, and the command that repeats it";
+
 pub fn all(place: &Place) -> Outcome {
-    counted(&mut runner(place, "--workspace"))
+    counted(&mut selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace"))
 }
 
 pub fn doctests(place: &Place) -> Outcome {
@@ -37,13 +47,25 @@ pub fn loom(place: &Place) -> Outcome {
 }
 
 pub fn mutants(place: &Place) -> Outcome {
-    let mut command = runner(place, "-p taffrail-engine -p taffrail-logging -p taffrail-sim");
-    command.args(["-E", "not package(taffrail-sim) or binary(mutants)"]);
+    // Of the engine all there is, of the log too; the simulator's other tests are not built.
+    let packages = "-p taffrail-engine -p taffrail-logging -p taffrail-sim --lib --test mutants";
+    let tests = "not package(taffrail-sim) or binary(mutants)";
+    let mut command = selected(place, packages, tests, packages);
     command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
     counted(&mut command)
 }
 
-/// Runs the simulator.
+/// So many seeds of the simulator that was built with the tests: it is there already, and checks what a release build
+/// does not.
+pub fn some_seeds(place: &Place, seeds: &str) -> Outcome {
+    let mut simulator = Command::new(place.build("debug").join("taffrail-sim"));
+    let simulator = simulator.args(["--seeds", seeds]).current_dir(&place.root);
+    let mut build = with_tests(place, "--bin taffrail-sim --test job");
+    let good = run(&mut build).ok && run(simulator).ok;
+    Outcome::of_check(good, SEE_THE_TRACE)
+}
+
+/// Runs the simulator, optimised.
 pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
     let mut command = cargo(place, "run --release --locked -p taffrail-sim --");
     command
@@ -53,7 +75,7 @@ pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-    Outcome::of_check(run(&mut command).ok, "see the trace above, and the command that repeats it")
+    Outcome::of_check(run(&mut command).ok, SEE_THE_TRACE)
 }
 
 pub fn asan(place: &Place) -> Outcome {
@@ -78,17 +100,25 @@ pub fn asan(place: &Place) -> Outcome {
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`.
 pub fn runner(place: &Place, arguments: &str) -> Command {
+    selected(place, arguments, "all()", arguments)
+}
+
+/// `cargo nextest run` of the tests that a filter of its selects or, where it is not installed, `cargo test` with other
+/// arguments.
+pub fn selected(place: &Place, arguments: &str, filter: &str, otherwise: &str) -> Command {
     if succeeds(&mut cargo(place, "nextest --version")) {
-        return cargo(place, &format!("nextest run --no-fail-fast --locked {arguments}"));
+        let mut command = cargo(place, &format!("nextest run --no-fail-fast --locked {arguments}"));
+        command.args(["-E", filter]);
+        return command;
     }
     println!("cargo-nextest is not installed; using cargo test, which runs one program at a time.");
     println!("To have it: cargo install cargo-nextest --locked");
     // All of them, unless one is named.
-    let targets = match arguments.contains("--test ") {
+    let targets = match otherwise.contains("--test ") {
         true => "",
         false => "--lib --bins --tests --examples",
     };
-    cargo(place, &format!("test --no-fail-fast --locked {targets} {arguments}"))
+    cargo(place, &format!("test --no-fail-fast --locked {targets} {otherwise}"))
 }
 
 fn counted(command: &mut Command) -> Outcome {
