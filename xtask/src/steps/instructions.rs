@@ -1,7 +1,7 @@
 //! Instructions for each message, counted by callgrind: they say the same on every machine and at
 //! every load, which times do not.
 
-use crate::command::{cargo, run};
+use crate::command::{by_twos, cargo, run, run_beside};
 use crate::counts::Counts;
 use crate::install;
 use crate::place::Place;
@@ -9,7 +9,7 @@ use crate::report::Outcome;
 use crate::tools;
 use serde::Deserialize;
 use std::io::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The file of limits.
@@ -58,12 +58,16 @@ pub fn step(place: &Place) -> Outcome {
         Ok(baseline) => baseline,
         Err(why) => return Outcome::Failed(Counts::default(), why),
     };
+    if let Err(why) = build(place, &baseline.workload) {
+        return Outcome::Failed(Counts::default(), why);
+    }
     let mut counts = Counts::default();
     let mut failures = Vec::new();
     let mut lines = Vec::new();
-    for workload in &baseline.workload {
+    // Processes that share a machine do not change each other's instructions.
+    let results = by_twos(&baseline.workload, |workload| measure(place, workload));
+    for (workload, result) in baseline.workload.iter().zip(results) {
         let limit = workload.limit;
-        let result = measure(place, workload);
         counts += Counts::one(result.as_ref().is_ok_and(|&cost| cost <= limit));
         let name = &workload.name;
         match result {
@@ -88,43 +92,46 @@ fn read(path: &Path) -> Result<Baseline, String> {
     toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
 }
 
+/// Builds all that is measured, as it is installed. The linker optimises each program on one processor, so programs are
+/// built together.
+fn build(place: &Place, workloads: &[Workload]) -> Result<(), String> {
+    let mut examples = cargo(place, "build --release --locked");
+    for workload in workloads {
+        if let Program::Example { package, name } | Program::Logged { package, name } =
+            &workload.program
+        {
+            examples.args(["-p", package, "--example", name]);
+        }
+    }
+    let libraries = "build --release --locked --lib -p taffrail-ofi -p taffrail-c-static";
+    // The launcher is not measured, and so is the one that tests use.
+    let launcher = install::with_tests(place, "--test launcher");
+    match [examples, cargo(place, libraries), launcher].iter_mut().all(|build| run(build).ok) {
+        true => Ok(()),
+        false => Err("what is measured does not build".into()),
+    }
+}
+
 /// Instructions for each message.
 fn measure(place: &Place, workload: &Workload) -> Result<f64, String> {
     let messages = workload.messages;
+    let example = |name: &str| place.build("release").join("examples").join(name);
     let collected = match &workload.program {
-        Program::Example { package, name } => {
-            example(place, package, name).and_then(|built| count(place, &[], &built, &[], ""))
-        }
-        Program::Logged { package, name } => logged(place, package, name, messages),
+        Program::Example { name, .. } => count(place, &[], &example(name), &[], ""),
+        Program::Logged { name, .. } => logged(place, &example(name), messages),
         Program::Provider(name) => provider(place, name, messages),
         Program::Library(name) => library(place, name, messages),
     };
     collected.map(|count| count as f64 / messages as f64)
 }
 
-/// Builds an example.
-fn example(place: &Place, package: &str, name: &str) -> Result<PathBuf, String> {
-    let line = format!("build --release --locked -p {package} --example {name}");
-    if !run(&mut cargo(place, &line)).ok {
-        return Err("the example does not build".into());
-    }
-    Ok(place.build("release").join("examples").join(name))
-}
-
-fn logged(place: &Place, package: &str, name: &str, messages: u64) -> Result<u64, String> {
-    let program = example(place, package, name)?;
-    if !run(&mut cargo(place, "build --release --locked -p taffrail-launch --bin taffrail")).ok {
-        return Err("the launcher does not build".into());
-    }
-    let launcher = place.build("release").join("taffrail").to_string_lossy().into_owned();
+fn logged(place: &Place, program: &Path, messages: u64) -> Result<u64, String> {
+    let launcher = place.build("debug").join("taffrail").to_string_lossy().into_owned();
     let launcher = [&launcher, "run", "-n", "1", "--logging", "pessimistic"];
-    count(place, &launcher, &program, &[], &messages.to_string())
+    count(place, &launcher, program, &[], &messages.to_string())
 }
 
 fn provider(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
-    if !run(&mut cargo(place, "build --release --locked --lib -p taffrail-ofi")).ok {
-        return Err("the provider does not build".into());
-    }
     let folder = folder(place).map_err(said)?;
     let built = place.build("release").join("libtaffrail_ofi.so");
     std::fs::copy(built, folder.join("libtaffrail-fi.so")).map_err(said)?;
@@ -136,10 +143,6 @@ fn provider(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
 }
 
 fn library(place: &Place, name: &str, messages: u64) -> Result<u64, String> {
-    let line = "build --release --locked -p taffrail-c-static";
-    if !run(&mut cargo(place, line)).ok {
-        return Err("the C library does not build".into());
-    }
     let folder = folder(place).map_err(said)?;
     let package = place.root.join("embed/c");
     let (shared, include) = (folder.join("libtaffrail.so.0"), package.join("include"));
@@ -190,7 +193,7 @@ fn count(
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).arg(program);
     command.args((!argument.is_empty()).then_some(argument)).current_dir(&place.root);
-    let ended = run(command.envs(environment.iter().copied()));
+    let ended = run_beside(command.envs(environment.iter().copied()));
     // `==pid== Collected : <instructions>`
     let collected = ended.output.lines().find_map(|line| {
         let (_, count) = line.split_once("Collected :")?;
