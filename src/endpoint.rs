@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::engine::call::Operation;
 use crate::engine::loan::Buffer;
 use crate::engine::log::Logging as LoggingOf;
-use crate::engine::policy::Policy;
+use crate::engine::policy::{Policy, Route};
 use crate::engine::unposted_recv::Received;
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
@@ -291,14 +291,13 @@ impl<F: Transport> Endpoint<F> {
     /// What causal logging has sent with this rank's messages since it was started; `None` where
     /// messages are not logged, or not in the causal way.
     pub fn determinants(&self) -> Option<crate::Counters> {
-        self.engine.core.policy.log().and_then(|log| log.counters())
+        self.engine.core.policy.counters()
     }
 
     /// Whether what this rank sends to some rank is kept, so that either is replayed without the other if it
     /// is killed: there is more than one correlated set.
     pub fn logs_payload(&self) -> bool {
-        let log = self.engine.core.policy.log();
-        log.is_some_and(|log| (0..self.size()).any(|rank| !log.is_fellow(rank)))
+        (0..self.size()).any(|rank| self.engine.core.policy.route(rank) == Route::Logged)
     }
 
     /// Refuses a buffer of another endpoint, whose regions are not ours.

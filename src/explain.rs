@@ -4,7 +4,7 @@ mod joining;
 mod processes;
 mod waiting;
 
-use crate::engine::policy::Policy;
+use crate::engine::policy::{Policy, Route};
 pub(crate) use crate::words::{say, warn};
 pub(crate) use joining::waits as joining_waits;
 pub(crate) use processes::own_rank;
@@ -49,7 +49,7 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
             continue;
         }
         let _ = writeln!(text, "  {}", logged(endpoint, rank));
-        if endpoint.engine.core.policy.log().is_some_and(|log| !log.is_fellow(rank)) {
+        if endpoint.engine.core.policy.route(rank) == Route::Logged {
             let _ = writeln!(
                 text,
                 "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
@@ -87,26 +87,26 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
 /// Whether what is sent to a rank is logged, and why.
 fn logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
     let mut text = payload_logged(endpoint, rank);
-    if endpoint.engine.core.policy.log().is_some_and(|log| log.is_causal()) {
+    if endpoint.engine.core.policy.piggybacks() {
         text += "; causal: what is sent is preceded by the events that it may depend on, until the event \
                  logger has them";
     }
     text
 }
 
-fn payload_logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
-    match endpoint.engine.core.policy.log() {
-        None => "not logged: the job was started without --logging".into(),
-        Some(log) if log.is_fellow(rank) => format!(
-            "events are logged, payload is not copied: it is of the same set ({}), and both fall back \
-             together",
-            log.set(rank)
+fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
+    let policy = &endpoint.engine.core.policy;
+    let (Some(set), Some(own)) = (policy.set(rank), policy.set(endpoint.rank())) else {
+        return "not logged: the job was started without --logging".into();
+    };
+    match policy.route(rank) {
+        Route::Direct => format!(
+            "events are logged, payload is not copied: it is of the same set ({set}), and both fall back \
+             together"
         ),
-        Some(log) => format!(
-            "payload is logged, one copy, and sent from the log: it is of another set ({}, this rank \
-             of {})",
-            log.set(rank),
-            log.set(endpoint.rank())
+        Route::Logged => format!(
+            "payload is logged, one copy, and sent from the log: it is of another set ({set}, this rank \
+             of {own})"
         ),
     }
 }

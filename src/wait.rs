@@ -201,7 +201,9 @@ impl<F: Transport> Endpoint<F> {
         into: *mut u8,
         room: usize,
     ) -> Received {
-        if !self.engine.core.matcher.is_idle() || !self.may_receive_directly() {
+        if !self.engine.core.matcher.is_idle()
+            || !self.engine.core.policy.leaves_unposted(!self.handlers.is_empty())
+        {
             return Received::Nothing;
         }
         let expected = from.source.unwrap_or(self.last_source);
@@ -228,13 +230,6 @@ impl<F: Transport> Endpoint<F> {
             }
         }
         Received::Nothing
-    }
-
-    /// Whether no replay has anything to say of receives, and no handler posts one meanwhile.
-    #[inline(always)]
-    fn may_receive_directly(&self) -> bool {
-        self.engine.may_receive_directly()
-            && (self.handlers.is_empty() || !self.engine.core.policy.logs())
     }
 
     /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped

@@ -28,7 +28,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         payload: &[u8],
     ) -> Result<bool, Error> {
         self.check_dest(&Dest::new(to, 0))?;
-        self.not_logged("an active message", "send a message")?;
+        self.core.policy.check_repeatable("an active message", "send a message")?;
         let limit = self.fabric.limits(PeerId(to)).max_message;
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });

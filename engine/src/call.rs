@@ -1,14 +1,12 @@
 //! Calls that may have to wait: a state machine each. [`advance`](Engine::advance) takes one as far as it gets, and
 //! never waits; `src/wait.rs` makes progress between its steps.
 
-use super::log::Logging;
 use super::log::nondeterminism::diverged;
-use super::policy::NoLogging;
 use super::policy::calls::{Calls, Decision};
 use super::receive::posting;
 use super::request::Stage;
 use crate::Engine;
-use crate::policy::Policy;
+use crate::policy::{Policy, by_policy};
 use crate::{Error, Pattern, Rank, Request, Status};
 use std::io::IoSlice;
 use std::task::Poll::{self, Pending, Ready};
@@ -121,54 +119,50 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Those of the call, and [`Error::Diverged`].
     #[inline]
     pub fn advance(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
-        match self.core.policy.logs() {
-            true => self.advance_as::<Logging<P::Host>>(call),
-            false => self.advance_as::<NoLogging>(call),
-        }
+        by_policy!(self.core.policy, self.advance_by(call))
     }
 
     /// A completion poll that need not wait: all but those that a replay decides, of which this is the decision.
     #[inline(always)]
     pub fn poll_at_once(&mut self, turns: u32) -> Result<Over, Decision> {
-        match self.core.policy.logs() {
-            true => self.poll_logged(turns),
-            false => self.poll_as::<NoLogging>(turns),
+        match self.core.policy.is_second() {
+            true => self.poll_by_second(turns),
+            false => self.poll_by::<P::First>(turns),
         }
     }
 
+    /// Apart, so that the first one stays small.
     #[inline(never)]
-    fn poll_logged(&mut self, turns: u32) -> Result<Over, Decision> {
-        self.poll_as::<Logging<P::Host>>(turns)
+    fn poll_by_second(&mut self, turns: u32) -> Result<Over, Decision> {
+        self.poll_by::<P::Second>(turns)
     }
 
     #[inline(always)]
-    fn poll_as<C: Calls<P>>(&mut self, turns: u32) -> Result<Over, Decision> {
+    fn poll_by<C: Calls<P>>(&mut self, turns: u32) -> Result<Over, Decision> {
         let operation = Operation::PollCompletion(turns);
-        let (policy, requests) = C::of(&mut self.core);
-        match policy.ask(&operation, requests) {
+        match C::ask(&mut self.core, &operation) {
             Decision::Free => {}
             Decision::Skip => return Ok(Over::Nothing),
             decision => return Err(decision),
         }
         let next = self.poll_freely::<C>(turns);
-        let (policy, requests) = C::of(&mut self.core);
         match next {
             Some(request) => {
-                policy.tell(&operation, &Outcome::Next(request), requests);
+                C::tell(&mut self.core, &operation, &Outcome::Next(request));
                 Ok(Over::Next)
             }
             None => {
-                policy.tell(&operation, &Outcome::Nothing, requests);
+                C::tell(&mut self.core, &operation, &Outcome::Nothing);
                 Ok(Over::Nothing)
             }
         }
     }
 
-    /// A test of one operation, where nothing is logged: as [`advance`](Self::advance), without a call that would
+    /// A test of one operation that no policy has to be asked about: as [`advance`](Self::advance), without a call that would
     /// take half as long as the message. `None`: a policy is to be asked.
     #[inline(always)]
     pub fn test_at_once(&mut self, request: Request) -> Option<Result<Option<Status>, Error>> {
-        if self.core.policy.logs() {
+        if !self.core.policy.tests_are_free() {
             return None;
         }
         let mut result = self.try_finish(request);
@@ -190,14 +184,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    fn advance_as<C: Calls<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+    fn advance_by<C: Calls<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
         let Call { operation, decided } = call;
         let decision = match decided.take() {
             Some(decision) => decision,
-            None => {
-                let (policy, requests) = C::of(&mut self.core);
-                policy.ask(operation, requests)
-            }
+            None => C::ask(&mut self.core, operation),
         };
         let outcome = match decision {
             Decision::Free => self.find::<C>(operation),
@@ -212,8 +203,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Ready(Ok(outcome)) => {
                 if let Decision::Free = decision {
-                    let (policy, requests) = C::of(&mut self.core);
-                    policy.tell(operation, &outcome, requests);
+                    C::tell(&mut self.core, operation, &outcome);
                 }
                 Ready(match outcome {
                     Outcome::Gone(error) => Err(error),
@@ -352,14 +342,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             idle = self.progress() == 0;
             left -= 1;
-            if C::LOGS && self.core.last_finished.is_some() {
+            if C::POLLS_END_ANY_SOURCE && self.core.last_finished.is_some() {
                 self.end_of_any_source();
             }
             if idle {
-                C::of(&mut self.core).0.prepare();
+                C::prepare(&mut self.core);
             }
         }
-        if C::LOGS {
+        if C::USES_EMPTY_POLLS {
             self.polled_in_vain(idle);
         }
         None
@@ -379,9 +369,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn waits(&mut self, turns: u32) {
         // What is waited for has not come yet, however much else has.
         self.core.resend_backlog_high = false;
-        if let Some(log) = self.core.policy.log_mut() {
+        if self.core.policy.uses_waits() {
             match turns {
-                1 => log.prepare_event(0),
+                1 => self.core.policy.prepare_event(),
                 turns if turns.is_multiple_of(PREPARE_EVERY) => self.prepare_log(),
                 _ => {}
             }

@@ -5,7 +5,7 @@ use taffrail_logging::Next;
 
 /// The next number of each channel (destination, context).
 #[derive(Default)]
-pub(crate) struct Channels {
+pub struct Channels {
     size: usize,
     user: Vec<Box<[u32]>>,
     internal: Vec<Box<[u32]>>,

@@ -12,12 +12,11 @@ mod rest;
 pub(crate) use delivery::put;
 
 use super::departures::Departures;
-use super::frame::{Frame, MsgHead, kind};
+use super::frame::{Frame, MsgHead};
 use super::immediate::Immediate;
 use super::peer::Peer;
-use super::policy::NoLogging;
 use super::policy::Policy;
-use super::policy::rx::{RxPolicy, Unlogged};
+use super::policy::rx::RxPolicy;
 use super::request::Requests;
 use super::unexpected::UnexpectedBuffers;
 use crate::Rank;
@@ -27,7 +26,7 @@ use std::time::Instant;
 use taffrail_fabric::{
     ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Token,
 };
-use taffrail_logging::{Restart, mutant};
+use taffrail_logging::{Expected, Restart, mutant};
 use taffrail_matching::{Envelope, Matcher};
 
 /// A message that arrived before its receive was posted.
@@ -120,9 +119,8 @@ pub struct Core<P> {
     /// What message logging decides.
     pub policy: P,
     pub(crate) clock: Clock,
-    pub(crate) no_logging: NoLogging,
-    /// What decides of messages that arrive where nothing is logged.
-    pub(crate) unlogged: Unlogged,
+    /// The next number of each channel that messages arrive in, unless the log has it.
+    pub(crate) expected: Expected,
     /// Who lives, by what the links say.
     membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
@@ -162,8 +160,7 @@ impl<P: Policy> Core<P> {
             immediate: Immediate::default(),
             policy,
             clock,
-            no_logging: NoLogging,
-            unlogged: Unlogged::new(size),
+            expected: Expected::new(size),
             membership: ByLink,
             departures: Departures::default(),
             last_finished: None,
@@ -187,7 +184,7 @@ impl<P: Policy> Core<P> {
             // What a peer says that was cut off a moment ago.
             return Ok(());
         }
-        if !self.policy.logs() && kind::is_of_the_log(head.kind) {
+        if !self.policy.takes_kind(head.kind) {
             return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
         }
         let (frame, skip) = Frame::decode(head, payload)?;
@@ -285,9 +282,9 @@ impl<P: Policy> Core<P> {
     pub(crate) fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
-            (Some(Life::Dead), _) if R::LOGS => self.peer_suspended(peer.0),
+            (Some(Life::Dead), _) if R::SUSPENDS => self.peer_suspended(peer.0),
             (Some(Life::Restarted(incarnation)), _) => self.peer_restarted(peer.0, incarnation.0),
-            (_, LinkEvent::Broken(_)) if R::LOGS && mutant!(LinkTakenForVerdict) => {
+            (_, LinkEvent::Broken(_)) if R::SUSPENDS && mutant!(LinkTakenForVerdict) => {
                 self.peer_suspended(peer.0);
             }
             (_, LinkEvent::Broken(why)) => self.peer_failed(peer.0, why),

@@ -69,10 +69,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn forget(&mut self, rank: Rank) {
         self.core.peers[rank as usize] = Default::default();
         self.channels.forget(rank);
-        match self.core.policy.log_mut() {
-            Some(log) => log.inbound.expected.forget(rank),
-            None => self.core.unlogged.expected.forget(rank),
-        }
+        self.core.policy.forget(rank, &mut self.core.expected);
         if self.core.last_finished == Some(rank) {
             self.core.last_finished = None;
         }

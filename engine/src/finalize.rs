@@ -52,8 +52,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn is_finalized(&self) -> bool {
         let is_early =
             self.core.finalizing.is_none_or(|since| self.core.clock.now() - since < OWN_PROCESS);
-        // Nobody answers for the logged messages of ranks that are gone for good.
-        let is_patient = !self.core.policy.logs() && !std::thread::panicking();
+        let is_patient = self.core.policy.waits_for_receivers() && !std::thread::panicking();
         let is_awaited = |peer: Rank| is_early || (is_patient && !self.is_of_own_process(peer));
         let core = &self.core;
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);

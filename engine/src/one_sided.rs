@@ -206,15 +206,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Refuses what cannot be done, or not be logged.
     pub(crate) fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
         self.check_dest(&Dest::new(rank, 0))?;
-        let causal = self.core.policy.log().is_some_and(|log| log.is_causal());
-        if causal && rank != self.rank() {
-            self.not_logged(
+        if self.core.policy.piggybacks() && rank != self.rank() {
+            self.core.policy.check_repeatable(
                 "access to the memory of another rank, with --logging causal,",
                 "send messages",
             )?;
         }
         if self.is_inter_set(rank) {
-            self.not_logged("access to the memory of a rank of another set", "send messages")?;
+            self.core.policy.check_repeatable(
+                "access to the memory of a rank of another set",
+                "send messages",
+            )?;
         }
         Ok(())
     }

@@ -1,52 +1,299 @@
-//! What a message-logging policy decides, as far as it stands behind traits: [`rx`] of messages that arrive, [`tx`] of
-//! messages that leave, [`calls`] of calls whose outcome the program does not determine.
+//! What a message-logging policy decides: [`tx`] of messages that leave, [`rx`] of messages that arrive, [`calls`] of
+//! calls whose outcome the program does not determine, and [`Policy`] of all the rest.
+//!
+//! Whether messages are logged is asked here and in [`log`](super::log), and nowhere else: the engine asks for a
+//! decision, each by its name. What is not logged has [`NoLogging`], for which every answer is a constant.
 
 pub mod calls;
-pub(crate) mod rx;
-pub(crate) mod tx;
+pub mod rx;
+pub mod tx;
 
-use super::log::Logging;
 use super::log::host::{Host, NoHost};
+use super::log::{LoggedSend, Logging, RecvRecord};
+use crate::channels::Channels;
+use crate::frame::kind;
+use crate::request::Requests;
+use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
+use taffrail_fabric::{Fabric, Head, Refused, SendMemory, Sent};
+use taffrail_logging::causal::Counters;
+use taffrail_logging::{Expected, MsgId, Next};
+use taffrail_matching::Envelope;
 
 /// The policy of a job that is not logged.
 #[derive(Default)]
 pub struct NoLogging;
 
-/// What a message-logging protocol decides.
-pub trait Policy {
-    /// The outside of the log.
-    type Host: Host;
-
-    /// The log, if messages are logged.
-    fn log(&self) -> Option<&Logging<Self::Host>>;
-
-    /// The same, to be changed.
-    fn log_mut(&mut self) -> Option<&mut Logging<Self::Host>>;
-
-    /// Whether messages are logged.
-    #[inline(always)]
-    fn logs(&self) -> bool {
-        self.log().is_some()
-    }
+/// How a message leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// From the memory of the program.
+    Direct,
+    /// It is kept first, and leaves from the payload log.
+    Logged,
 }
 
-impl Policy for NoLogging {
-    type Host = NoHost;
+/// Does one of two things, each compiled for itself: `$method` by the policy that decides in this job.
+macro_rules! by_policy {
+    ($policy:expr, $this:ident . $method:ident ( $($argument:expr),* )) => {
+        match $policy.is_second() {
+            false => $this.$method::<P::First>($($argument),*),
+            true => $this.$method::<P::Second>($($argument),*),
+        }
+    };
+}
+pub(crate) use by_policy;
 
+/// What a message-logging protocol decides. The defaults are those of a job that is not logged.
+pub trait Policy: Sized {
+    /// The outside of the log.
+    type Host: Host;
+    /// What decides of arrivals and calls.
+    type First: rx::RxPolicy<Self> + calls::Calls<Self>;
+    /// What decides of them instead, where a job says so when it starts.
+    type Second: rx::RxPolicy<Self> + calls::Calls<Self>;
+
+    /// Whether [`Second`](Self::Second) decides.
+    fn is_second(&self) -> bool;
+
+    /// The log, if messages are logged. For this file and [`log`](super::log) alone.
     #[inline(always)]
     fn log(&self) -> Option<&Logging<Self::Host>> {
         None
     }
 
+    /// The same, to be changed.
     #[inline(always)]
     fn log_mut(&mut self) -> Option<&mut Logging<Self::Host>> {
         None
+    }
+
+    // Messages that leave.
+
+    /// How what is sent to a rank leaves.
+    #[inline]
+    fn route(&self, to: Rank) -> Route {
+        match self.log() {
+            Some(log) if !log.is_fellow(to) => Route::Logged,
+            _ => Route::Direct,
+        }
+    }
+
+    /// The number of the next message on a channel that is not logged.
+    #[inline(always)]
+    fn number<'a>(&'a mut self, channels: &'a mut Channels, to: Rank, context: u16) -> Next<'a> {
+        channels.next(to, context)
+    }
+
+    /// Whether the program may be told that there was no room for a message: this is not determined, and a replay has
+    /// to give the same answer.
+    #[inline(always)]
+    fn may_find_no_room(&self) -> bool {
+        self.log().is_none()
+    }
+
+    /// Sends more of a message of the log; `None` if there is none.
+    #[inline]
+    fn send_more(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        requests: &Requests,
+        to: Rank,
+        leaving: &mut LoggedSend,
+        piece: usize,
+    ) -> Option<Result<Sent, Refused>> {
+        Some(self.log_mut()?.send_more(fabric, requests, to, leaving, piece))
+    }
+
+    /// Sends up to `most` bytes of an announced message from this place of the log: how many, if there was room.
+    #[inline]
+    fn send_piece(
+        &mut self,
+        fabric: &mut (impl Fabric + SendMemory),
+        to: Rank,
+        head: Head,
+        place: u64,
+        most: usize,
+    ) -> Option<usize> {
+        self.log_mut()?.send_piece(fabric, to, head, place, most)
+    }
+
+    /// Whether messages take events with them, so that memory of other ranks is reached by messages alone.
+    #[inline]
+    fn piggybacks(&self) -> bool {
+        self.log().is_some_and(Logging::is_causal)
+    }
+
+    // Messages that arrive.
+
+    /// Whether frames of this kind belong to the protocol.
+    #[inline(always)]
+    fn takes_kind(&self, kind: u8) -> bool {
+        !kind::is_of_the_log(kind) || self.log().is_some()
+    }
+
+    /// Most bytes of a message that comes unasked.
+    #[inline]
+    fn eager_limit(&self) -> usize {
+        if self.log().is_some() { EAGER_LOGGED } else { EAGER_LIMIT }
+    }
+
+    /// Whether what the program did is being repeated: messages are not simply matched as they come.
+    #[inline]
+    fn is_replaying(&self) -> bool {
+        self.log().is_some_and(|log| log.replaying)
+    }
+
+    /// Whether this process is not the first of its rank, so that messages are sent again to it.
+    #[inline]
+    fn is_restarted(&self) -> bool {
+        self.log().is_some_and(|log| log.incarnation > 0)
+    }
+
+    /// A receive is posted: its record begins. Whether the replay is to be asked about it.
+    #[inline]
+    fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
+        self.log_mut().is_some_and(|log| log.posted(record, from))
+    }
+
+    /// As [`posted`](Self::posted), of a multi-receive.
+    #[inline]
+    fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
+        self.log_mut().is_some_and(|log| log.posted_multi(record))
+    }
+
+    /// A receive has matched a message that waited for it.
+    #[inline]
+    fn matched_unexpected(&mut self, record: &mut RecvRecord, message: MsgId) {
+        if let Some(log) = self.log_mut() {
+            log.record_match(record, message);
+        }
+    }
+
+    /// Whether a blocking receive may stay unposted until its message comes: no replay has anything to say of it, and
+    /// no handler posts another one meanwhile, so that receives keep their numbers.
+    #[inline(always)]
+    fn leaves_unposted(&self, has_handlers: bool) -> bool {
+        self.log().is_none_or(|log| log.incarnation == 0 && !has_handlers)
+    }
+
+    /// Whether a multi-receive reports its messages in the order in which they were matched: the order in which they
+    /// are whole is not determined.
+    #[inline]
+    fn reports_in_order(&self) -> bool {
+        self.log().is_some()
+    }
+
+    /// The rest of a message whose sender died goes to this request.
+    #[inline]
+    fn redirect(&mut self, envelope: &Envelope, request: u32) {
+        if let Some(log) = self.log_mut() {
+            log.redirect(envelope, request);
+        }
+    }
+
+    /// Begins anew with a rank whose number is given to another process.
+    #[inline]
+    fn forget(&mut self, rank: Rank, expected: &mut Expected) {
+        match self.log_mut() {
+            Some(log) => log.inbound.expected.forget(rank),
+            None => expected.forget(rank),
+        }
+    }
+
+    // Calls.
+
+    /// Whether a test of an operation finds what there is, so that nobody has to be asked.
+    #[inline(always)]
+    fn tests_are_free(&self) -> bool {
+        self.log().is_none()
+    }
+
+    /// Whether receives from any source end as soon as nobody is left to send. Otherwise while the program waits: until
+    /// then it may send itself something, and which comes first would not be determined.
+    #[inline(always)]
+    fn ends_any_source_at_once(&self) -> bool {
+        self.log().is_none()
+    }
+
+    /// Refuses a call whose outcome cannot be repeated.
+    #[inline]
+    fn check_repeatable(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
+        match self.log() {
+            None => Ok(()),
+            Some(_) => Err(Error::NotLogged { what, remedy }),
+        }
+    }
+
+    /// Whether a wait is used to get ready for what comes next.
+    #[inline(always)]
+    fn uses_waits(&self) -> bool {
+        self.log().is_some()
+    }
+
+    /// Gets ready for the event that ends a wait.
+    #[inline]
+    fn prepare_event(&mut self) {
+        if let Some(log) = self.log_mut() {
+            log.prepare_event(0);
+        }
+    }
+
+    /// Whether an endpoint that finalises waits for its peers' answers without end: nobody answers for the logged
+    /// messages of ranks that are gone for good.
+    #[inline]
+    fn waits_for_receivers(&self) -> bool {
+        self.log().is_none()
+    }
+
+    // Reports.
+
+    /// The correlated set of a rank, if there are sets.
+    fn set(&self, rank: Rank) -> Option<u32> {
+        self.log().map(|log| log.set(rank))
+    }
+
+    /// Whether a rank was killed, and is still to start again.
+    fn is_away(&self, rank: Rank) -> bool {
+        self.log().is_some_and(|log| log.is_away(rank))
+    }
+
+    /// What a wait has to do with the policy.
+    fn waiting(&self) -> Vec<String> {
+        self.log().map_or_else(Vec::new, Logging::waiting)
+    }
+
+    /// What was created and sent with messages, where messages take events with them.
+    fn counters(&self) -> Option<Counters> {
+        self.log().and_then(Logging::counters)
+    }
+
+    /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
+    fn take_restored(&mut self) -> Option<Vec<u8>> {
+        self.log_mut().and_then(Logging::take_restored)
+    }
+}
+
+impl Policy for NoLogging {
+    type Host = NoHost;
+    type First = NoLogging;
+    type Second = NoLogging;
+
+    #[inline(always)]
+    fn is_second(&self) -> bool {
+        false
     }
 }
 
 /// Whether messages are logged is known when a job starts.
 impl<H: Host> Policy for Option<Box<Logging<H>>> {
     type Host = H;
+    type First = NoLogging;
+    type Second = Logging<H>;
+
+    #[inline(always)]
+    fn is_second(&self) -> bool {
+        self.is_some()
+    }
 
     #[inline(always)]
     fn log(&self) -> Option<&Logging<Self::Host>> {
@@ -61,6 +308,13 @@ impl<H: Host> Policy for Option<Box<Logging<H>>> {
 
 impl<H: Host> Policy for Logging<H> {
     type Host = H;
+    type First = Logging<H>;
+    type Second = Logging<H>;
+
+    #[inline(always)]
+    fn is_second(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn log(&self) -> Option<&Logging<Self::Host>> {

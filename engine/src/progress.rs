@@ -2,12 +2,11 @@
 
 use super::Engine;
 use super::core::{Core, Deferred};
-use super::log::Logging;
 use super::peer::Stream;
 use super::request::Stage;
 use super::sink::Rx;
-use crate::policy::Policy;
-use crate::policy::rx::Unlogged;
+use crate::policy::rx::RxPolicy;
+use crate::policy::{Policy, by_policy};
 use std::time::Duration;
 use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 
@@ -25,25 +24,19 @@ const CHECK_EVERY: Duration = Duration::from_millis(2);
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// One turn. Returns how many things happened.
     ///
-    /// What arrives is compiled into one function, and into a second one for where it is logged.
+    /// What arrives is compiled into one function for each of the policies that there may be.
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
-        if self.core.policy.logs() { self.turn_logged() } else { self.turn_plain() }
+        by_policy!(self.core.policy, self.progress_by())
     }
 
     #[inline(never)]
-    fn turn_plain(&mut self) -> usize {
-        let events = self.fabric.poll(&mut Rx::<P, Unlogged, false>::new(&mut self.core));
-        self.after_poll(events)
-    }
-
-    #[inline(never)]
-    fn turn_logged(&mut self) -> usize {
-        if self.core.resend_backlog_high && !self.turns.is_multiple_of(AHEAD_EVERY) {
+    fn progress_by<R: RxPolicy<P>>(&mut self) -> usize {
+        if R::SUSPENDS && self.core.resend_backlog_high && !self.turns.is_multiple_of(AHEAD_EVERY) {
             return self.after_poll(0);
         }
-        let events = self.fabric.poll(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core));
-        if events > 0 || self.core.resend_backlog_high {
+        let events = self.fabric.poll(&mut Rx::<P, R, false>::new(&mut self.core));
+        if R::SUSPENDS && (events > 0 || self.core.resend_backlog_high) {
             self.core.look_how_far_ahead();
         }
         self.after_poll(events)
@@ -80,16 +73,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     pub fn check(&mut self) -> usize {
         self.checked = self.core.clock.now();
-        let events = match self.core.policy.log() {
-            None => self.fabric.check(&mut Rx::<P, Unlogged, false>::new(&mut self.core)),
-            Some(_) => {
-                self.fabric.check(&mut Rx::<P, Logging<P::Host>, false>::new(&mut self.core))
-            }
-        };
+        let events = by_policy!(self.core.policy, self.check_by());
         self.run_deferred();
         self.tell_departure();
         self.reclaim_loans();
         events
+    }
+
+    fn check_by<R: RxPolicy<P>>(&mut self) -> usize {
+        self.fabric.check(&mut Rx::<P, R, false>::new(&mut self.core))
     }
 
     /// Does what the last poll has left to do.
@@ -139,16 +131,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);
         }
-        if !self.core.policy.logs() {
+        if self.core.policy.ends_any_source_at_once() {
             self.end_of_any_source();
         }
         self.core.departures.gone(rank);
         self.tell_departure();
     }
 
-    /// Ends the receives from any source if nobody is left to send anything. Where messages are logged,
-    /// only while the program waits: until then it may send itself something, and which comes first
-    /// would be chance.
+    /// Ends the receives from any source if nobody is left to send anything.
     pub fn end_of_any_source(&mut self) {
         let Some(rank) = self.core.last_finished.filter(|_| !self.core.expects_newcomers) else {
             return;
@@ -167,7 +157,7 @@ impl<P: Policy> Core<P> {
     /// Looks whether more was sent again than is needed now.
     #[inline]
     fn look_how_far_ahead(&mut self) {
-        if self.policy.log().is_some_and(|log| log.incarnation > 0) {
+        if self.policy.is_restarted() {
             self.resend_backlog_high =
                 self.peers.iter().map(|peer| peer.buffered_bytes).sum::<usize>()
                     > RESEND_BACKLOG_MAX;

@@ -49,11 +49,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
-        if let Some(log) = self.core.policy.log_mut() {
-            let record = &mut self.core.requests.get(request).record;
-            if log.posted(record, from) && self.post_replayed(request) {
-                return;
-            }
+        let record = &mut self.core.requests.get(request).record;
+        if self.core.policy.posted(record, from) && self.post_replayed(request) {
+            return;
         }
         match self.core.post(posting(from), request) {
             Some(post) => self.queued(request, post, from),
@@ -65,8 +63,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub(crate) fn queued(&mut self, request: u32, post: PostId, from: &Pattern) {
         self.core.requests.get(request).post = Some(post);
-        // Where messages are logged, receives from any source are looked after when they are waited for.
-        if from.source.is_none() && self.core.policy.logs() {
+        if from.source.is_none() && !self.core.policy.ends_any_source_at_once() {
             return;
         }
         if let Some(error) = self.gone(from) {
@@ -127,13 +124,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.check_pattern(&from)?;
         let peer = from.source.unwrap_or(ANY);
         let request = self.core.requests.start(Stage::Posted, peer, into, len);
-        let is_logged = self.core.policy.logs();
-        self.core.requests.get(request).extra().multi = Some(Multi::new(least, is_logged));
-        if let Some(log) = self.core.policy.log_mut() {
-            let record = &mut self.core.requests.get(request).record;
-            if log.posted_multi(record) && self.replay_multi(request, &from) {
-                return Ok(request);
-            }
+        let in_order = self.core.policy.reports_in_order();
+        self.core.requests.get(request).extra().multi = Some(Multi::new(least, in_order));
+        let record = &mut self.core.requests.get(request).record;
+        if self.core.policy.posted_multi(record) && self.replay_multi(request, &from) {
+            return Ok(request);
         }
         self.post_multi(request, &from);
         Ok(request)
@@ -178,11 +173,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Refuses what cannot be logged.
-    pub(crate) fn not_logged(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
-        if !self.core.policy.logs() { Ok(()) } else { Err(Error::NotLogged { what, remedy }) }
-    }
-
     /// The error of a pattern that nobody is left to send anything for.
     #[inline]
     pub(crate) fn gone(&self, from: &Pattern) -> Option<Error> {
@@ -211,9 +201,8 @@ impl<P: Policy> Core<P> {
         match self.matcher.post(posting, request) {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
-                if let Some(log) = self.policy.log_mut() {
-                    log.record_match(&mut self.requests.get(request).record, name(&env));
-                }
+                let record = &mut self.requests.get(request).record;
+                self.policy.matched_unexpected(record, name(&env));
                 self.receive_unexpected(request, env, found);
                 None
             }

@@ -136,7 +136,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A read or write by the fabric ended.
     pub(crate) fn rendezvous_done(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
-        let logged = self.core.policy.logs();
+        let comes_back = result.as_ref().is_err_and(|fault| self.core.comes_back(fault));
         let Some(slot) = self.core.requests.find(request) else { return };
         if slot.generation != (token.0 >> 32) as u32 && !mutant!(FormerTokenBelieved) {
             return;
@@ -145,7 +145,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let source = slot.extra.as_mut().and_then(|e| e.source.take());
         match (slot.stage, result) {
             // This rank falls back with its peer.
-            (_, Err(Fault::Died)) if logged => {}
+            _ if comes_back => {}
             (Stage::Reading, Ok(())) => {
                 if let Some((_, name)) = source {
                     self.core.acknowledge(peer, name);

@@ -4,10 +4,10 @@ use super::core::Rts;
 use super::frame::{Frame, MsgHead, kind};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
-use super::policy::tx::{Unlogged, send_numbered};
+use super::policy::tx::{Direct, send_numbered};
 use super::request::{Slot, Stage};
 use crate::Engine;
-use crate::policy::Policy;
+use crate::policy::{Policy, Route};
 use crate::{Dest, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
 
@@ -48,7 +48,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !peer.is_clear_for(len, self.short, inline) {
             return Ok(false);
         }
-        self.send_unlogged(to, kind::EAGER, source).map(|head| head.is_some())
+        self.send_direct(to, kind::EAGER, source).map(|head| head.is_some())
     }
 
     /// Most bytes of a message that a slot of this peer takes.
@@ -59,14 +59,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Hands a message, or its first piece, to the fabric. `None` when there is no room now.
     #[inline(always)]
-    fn send_unlogged(
+    fn send_direct(
         &mut self,
         to: &Dest,
         kind: u8,
         source: Source<'_>,
     ) -> Result<Option<Head>, Error> {
         let Engine { fabric, core, channels, .. } = self;
-        match send_numbered(fabric, &mut Unlogged(channels), core.immediate, to, kind, source) {
+        let mut policy = Direct(&mut core.policy, channels);
+        match send_numbered(fabric, &mut policy, core.immediate, to, kind, source) {
             Ok(head) => Ok(head),
             Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }
@@ -84,7 +85,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let whole = (data.len() as u64).to_le_bytes();
         let (first, rest) = data.split_at(piece);
         let source = Source::Parts(&[&whole, first]);
-        let Some(head) = self.send_unlogged(to, kind::EAGER_FIRST, source)? else {
+        let Some(head) = self.send_direct(to, kind::EAGER_FIRST, source)? else {
             return Ok(None);
         };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
@@ -206,7 +207,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let context = word.unwrap_or(to.context);
         // Data for which the word has no room.
         let data = to.data.get().filter(|_| word.is_none());
-        let seq = self.channels.next(to.rank, to.context).commit();
+        let next = self.core.policy.number(&mut self.channels, to.rank, to.context);
+        let seq = next.commit();
         let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
         let inline = self.inline(to.rank);
         let slot = self.core.requests.get(request);
@@ -249,7 +251,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
-        let logged = self.core.policy.log().is_some_and(|log| !log.is_fellow(to));
+        let logged = self.core.policy.route(to) == Route::Logged;
         let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::Announced;
@@ -297,7 +299,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.last_loan += 1;
         let loan = self.last_loan;
         self.loans.insert(loan, (to.rank, block));
-        let seq = self.channels.next(to.rank, to.context).commit();
+        let next = self.core.policy.number(&mut self.channels, to.rank, to.context);
+        let seq = next.commit();
         let msg = MsgHead { context, seq, tag: to.tag };
         let offer = Offer { loan, key };
         self.post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);

@@ -78,14 +78,12 @@ impl<P: Policy> Core<P> {
             return self.receive_other(from, head, payload);
         }
         let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
-        let (policy, _) = R::of(self);
-        if !policy.admit_next(name(&env)) {
+        if !R::admit_next(self, name(&env)) {
             return self.receive_not_next::<R>(from, head, payload);
         }
         match self.matcher.arrive(&env) {
             Arrival::Matched(request) => {
-                let (policy, requests) = R::of(self);
-                policy.matched(requests, request, name(&env));
+                R::matched(self, request, name(&env));
                 self.deliver(request, &env, payload, 0);
             }
             Arrival::Unmatched => self.receive_unmatched(Admit::Match, &env, payload),

@@ -170,11 +170,11 @@ fn numbers_wrap_around() {
     for engine in &mut engines {
         for peer in 0..2 {
             engine.channels.set(peer, 3, START);
-            engine.core.unlogged.expected.set(peer, 3, START);
+            engine.core.expected.set(peer, 3, START);
         }
     }
     exchange_between(&mut engines, seed(), 10);
-    let next = |from: usize, to: u32| engines[from].core.unlogged.expected.next(to, 3);
+    let next = |from: usize, to: u32| engines[from].core.expected.next(to, 3);
     assert!(
         (0..2).all(|from| (0..2).all(|to| next(from, to) < 200)),
         "all channels have come round"

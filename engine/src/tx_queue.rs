@@ -1,6 +1,6 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
-use super::core::answers_not_taken;
+use super::core::{Core, answers_not_taken};
 use super::frame::{Frame, MsgHead, kind};
 use super::peer::{Queued, Stream, Waiting};
 use super::send::{bytes, frag_head, gather, source_of};
@@ -149,8 +149,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             // The gate has opened it.
             Queued::Page(_) => return false,
             Queued::Logged(leaving) => {
-                let Some(log) = core.policy.log_mut() else { return false };
-                let result = log.send_more(fabric, &core.requests, to, leaving, sizes.piece);
+                let Core { policy, requests, .. } = core;
+                let Some(result) = policy.send_more(fabric, requests, to, leaving, sizes.piece)
+                else {
+                    return false;
+                };
                 (result, leaving.is_sent(), None)
             }
             Queued::Small { head, body, request } => {
@@ -201,8 +204,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let now = (want - slot.moved).min(piece);
         let head = Frame::RndvData { to: waiting, offset: slot.moved as u64 }.head();
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
-        let sent = if let (Some(place), Some(log)) = (kept, core.policy.log_mut()) {
-            log.send_piece(&mut self.fabric, to, head, place + slot.moved as u64, now)
+        let sent = if let Some(place) = kept {
+            let place = place + slot.moved as u64;
+            core.policy.send_piece(&mut self.fabric, to, head, place, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));

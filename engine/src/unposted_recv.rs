@@ -7,10 +7,9 @@
 
 use super::core::Core;
 use super::frame::{MsgHead, kind};
-use super::log::Logging;
 use super::log::nondeterminism::name;
-use super::policy::Policy;
-use super::policy::rx::{RxPolicy, Unlogged};
+use super::policy::rx::RxPolicy;
+use super::policy::{Policy, by_policy};
 use super::receive::posting;
 use super::request::{ANY, Stage};
 use super::sink::Rx;
@@ -90,13 +89,12 @@ impl<P: Policy> Core<P> {
         if head.kind == kind::EAGER && payload.len() <= want.room {
             let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
             let is_wanted = self.matcher.is_idle() && want.posting.takes(&env);
-            let (policy, _) = R::of(self);
-            if is_wanted && policy.admit_next(name(&env)) {
+            if is_wanted && R::admit_next(self, name(&env)) {
                 // SAFETY: whoever receives vouches for `room` bytes at `into`.
                 unsafe { payload.copy_to(want.into, want.room) };
                 (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
                 (want.source, want.has_come) = (from, true);
-                policy.received_directly(want.posting.source.is_none(), name(&env));
+                R::received_directly(self, want.posting.source.is_none(), name(&env));
                 return true;
             }
         }
@@ -119,10 +117,8 @@ impl<P: Policy> Core<P> {
         let request =
             self.requests.start(Stage::Posted, source.unwrap_or(ANY), want.into, want.room);
         let slot = self.requests.get(request);
-        if let Some(log) = self.policy.log_mut() {
-            // A rank that is replayed does not come here.
-            log.posted(&mut slot.record, &Pattern { source, context, tag, ignore });
-        }
+        // A rank that is replayed does not come here.
+        self.policy.posted(&mut slot.record, &Pattern { source, context, tag, ignore });
         if let Some(post) = self.post(want.posting, request) {
             self.requests.get(request).post = Some(post);
         }
@@ -142,23 +138,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Whether no replay has anything to say of receives, and nothing else posts one meanwhile, so that
-    /// they keep their numbers.
-    #[inline]
-    pub fn may_receive_directly(&self) -> bool {
-        match self.core.policy.log() {
-            None => true,
-            Some(log) => log.incarnation == 0,
-        }
-    }
-
     /// One turn, in which a message may come for a receive that is not posted.
     #[inline(always)]
     pub fn turn_directly(&mut self, want: &mut UnpostedRecv) -> usize {
-        match self.core.policy.logs() {
-            true => self.turn_directly_by::<Logging<P::Host>>(want),
-            false => self.turn_directly_by::<Unlogged>(want),
-        }
+        by_policy!(self.core.policy, self.turn_directly_by(want))
     }
 
     #[inline(never)]

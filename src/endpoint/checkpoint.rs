@@ -50,6 +50,6 @@ impl<F: Transport> Endpoint<F> {
 
     /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
     pub fn restored(&mut self) -> Option<Vec<u8>> {
-        self.engine.core.policy.log_mut().and_then(|log| log.take_restored())
+        self.engine.core.policy.take_restored()
     }
 }

@@ -1,7 +1,7 @@
 //! Ends of operations in the order in which they come: for runtimes with a completion queue.
 
 use crate::engine::claim::Claimed;
-use crate::engine::policy::Policy;
+use crate::engine::policy::{Policy, Route};
 use crate::{Completion, Dest, Endpoint, Error, Over, Rank, Request, Status, Transport};
 use std::io::IoSliceMut;
 use taffrail_fabric::{PeerId, Source};
@@ -181,13 +181,14 @@ impl<F: Transport> Endpoint<F> {
         data: *const u8,
         len: usize,
     ) -> Result<bool, Error> {
-        let Some(log) = self.engine.core.policy.log() else {
+        if self.engine.core.policy.may_find_no_room() {
             // SAFETY: the caller's promise.
             return unsafe { self.inject_at_once(to, data, len) };
-        };
+        }
         self.engine.check_dest(to)?;
-        // What leaves the set is copied in any case.
-        if log.is_fellow(to.rank) && len > self.engine.fabric.limits(PeerId(to.rank)).inline {
+        // What is logged is copied in any case.
+        let is_copied = self.engine.core.policy.route(to.rank) == Route::Logged;
+        if !is_copied && len > self.engine.fabric.limits(PeerId(to.rank)).inline {
             return Ok(false);
         }
         // SAFETY: the caller's promise.

@@ -19,9 +19,7 @@ fn waiting(endpoint: &Endpoint<impl Transport>) -> String {
     }
     parts.extend(unexpected(endpoint));
     parts.extend(peers(endpoint));
-    if let Some(log) = endpoint.engine.core.policy.log() {
-        parts.extend(log.waiting());
-    }
+    parts.extend(endpoint.engine.core.policy.waiting());
     parts.join("; ")
 }
 
@@ -126,7 +124,7 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
         None => {}
     }
-    if endpoint.engine.core.policy.log().is_some_and(|log| log.is_away(rank)) {
+    if endpoint.engine.core.policy.is_away(rank) {
         return Some(format!("rank {rank} was killed, and has not come back yet"));
     }
     if peer.is_finished {

@@ -5,15 +5,13 @@ use super::{Core, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
 use crate::core::Deferred;
 use crate::frame::{MsgHead, kind};
 use crate::loan::Offer;
-use crate::log::Logging;
 use crate::log::nondeterminism::name;
 use crate::peer::{Destination, PartialMessage};
-use crate::policy::Policy;
-use crate::policy::rx::{RxPolicy, Unlogged};
+use crate::policy::rx::RxPolicy;
+use crate::policy::{Policy, by_policy};
 use crate::receive::status;
 use crate::request::{Slot, Stage};
 use crate::{Data, Error, Rank};
-use crate::{EAGER_LIMIT, EAGER_LOGGED};
 use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, mutant};
 use taffrail_matching::{Arrival, Envelope};
@@ -25,10 +23,7 @@ impl<P: Policy> Core<P> {
     /// # Errors
     /// When its number is not the one that it must have.
     pub(crate) fn arrive(&mut self, env: &Envelope) -> Result<(Admit, Option<u32>), Fault> {
-        match self.policy.logs() {
-            true => self.arrive_by::<Logging<P::Host>>(env),
-            false => self.arrive_by::<Unlogged>(env),
-        }
+        by_policy!(self.policy, self.arrive_by(env))
     }
 
     /// As [`arrive`](Self::arrive), by the one policy that there is.
@@ -39,13 +34,11 @@ impl<P: Policy> Core<P> {
         &mut self,
         env: &Envelope,
     ) -> Result<(Admit, Option<u32>), Fault> {
-        let (policy, _) = R::of(self);
-        let admit = policy.admit(name(env));
+        let admit = R::admit(self, name(env));
         let request = match admit {
             Admit::Match => match self.matcher.arrive(env) {
                 Arrival::Matched(request) => {
-                    let (policy, requests) = R::of(self);
-                    policy.matched(requests, request, name(env));
+                    R::matched(self, request, name(env));
                     Some(request)
                 }
                 Arrival::Unmatched => None,
@@ -126,7 +119,7 @@ impl<P: Policy> Core<P> {
         if self.peers[from as usize].partial.is_some() {
             return Err(broken("kind", "EAGER_FRAG, after EAGER_FIRST", kind::EAGER_FIRST));
         }
-        let most = if self.policy.logs() { EAGER_LOGGED } else { EAGER_LIMIT };
+        let most = self.policy.eager_limit();
         if len > most as u64 || here as u64 >= len {
             return Err(broken("length", format!("{here}..={most}"), len));
         }

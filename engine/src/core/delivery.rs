@@ -170,9 +170,7 @@ impl<P: Policy> Core<P> {
             match peer.partial.as_mut().filter(|partial| partial.is_into(entry)) {
                 Some(partial) => partial.destination = Destination::Request(request),
                 // Its sender has died, and sends it again.
-                None => {
-                    self.policy.log_mut().into_iter().for_each(|log| log.redirect(&env, request))
-                }
+                None => self.policy.redirect(&env, request),
             }
             self.requests.get(request).stage = Stage::Arriving;
             self.requests.get(request).peer = env.source;
@@ -188,7 +186,7 @@ impl<P: Policy> Core<P> {
         slot.stage = Stage::Reading;
         slot.peer = from;
         slot.moved = 0;
-        if self.policy.logs() && self.comes_again(request) {
+        if self.comes_again(request) {
             self.requests.get(request).stage = Stage::Cleared;
             return;
         }

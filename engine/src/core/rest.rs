@@ -64,7 +64,7 @@ impl<P: Policy> Core<P> {
             // What a peer says that was cut off a moment ago.
             return Take::Done;
         }
-        let is_replaying = self.policy.log().is_some_and(|log| log.replaying);
+        let is_replaying = self.policy.is_replaying();
         let rest = match head.kind {
             kind::EAGER if !is_replaying => self.begin_eager(from, head, here, left),
             kind::RNDV_DATA => self.begin_rndv_data(from, head, here, left),

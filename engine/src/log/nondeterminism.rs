@@ -172,27 +172,21 @@ impl<H: Host> Logging<H> {
 }
 
 impl<P: Policy> Calls<P> for Logging<P::Host> {
-    const LOGS: bool = true;
-
-    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
-    #[inline]
-    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
-        (core.policy.log_mut().expect("only called when messages are logged"), &mut core.requests)
-    }
+    const POLLS_END_ANY_SOURCE: bool = true;
+    const USES_EMPTY_POLLS: bool = true;
 
     #[inline(always)]
-    fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision {
+    fn ask(core: &mut Core<P>, call: &Operation<'_>) -> Decision {
+        let (log, requests) = core.log_and_requests();
         match *call {
-            _ if mutant!(NoCallsBeforeAllIsHere) && !self.inbound.is_complete() => Decision::Later,
-            Operation::PollCompletion(turns) => self.ask_poll(turns, requests),
-            Operation::Cancel(request) => self.ask_cancel(request, requests),
-            Operation::Test(_) | Operation::WaitAny(_) => self.next_answer(),
-            Operation::Probe(_) | Operation::Claim(_) => match self.next_answer() {
+            _ if mutant!(NoCallsBeforeAllIsHere) && !log.inbound.is_complete() => Decision::Later,
+            Operation::PollCompletion(turns) => log.ask_poll(turns, requests),
+            Operation::Cancel(request) => log.ask_cancel(request, requests),
+            Operation::Test(_) | Operation::WaitAny(_) => log.next_answer(),
+            Operation::Probe(_) | Operation::Claim(_) => match log.next_answer() {
                 // The program may have seen already what was here when the checkpoint was taken. Nothing else
                 // waits for that: it may depend on what the program is about to send again.
-                Decision::Free
-                    if !self.inbound.is_complete() && !mutant!(ProbesBeforeAllIsHere) =>
-                {
+                Decision::Free if !log.inbound.is_complete() && !mutant!(ProbesBeforeAllIsHere) => {
                     Decision::Later
                 }
                 decision => decision,
@@ -202,21 +196,22 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests) {
+    fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
+        let (log, requests) = core.log_and_requests();
         match (call, outcome) {
-            (_, Outcome::Next(request)) => self.tell_poll(*request, requests),
+            (_, Outcome::Next(request)) => log.tell_poll(*request, requests),
             (Operation::WaitAny(_), Outcome::Completed(_)) if mutant!(WaitAnyNotLogged) => {}
-            (Operation::PollCompletion(_), _) => self.tell_empty_poll(),
+            (Operation::PollCompletion(_), _) => log.tell_empty_poll(),
             (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
-                self.tell_cancel(*request, *cancelled, requests);
+                log.tell_cancel(*request, *cancelled, requests);
             }
-            _ => self.tell_outcome(outcome),
+            _ => log.tell_outcome(outcome),
         }
     }
 
     #[inline(always)]
-    fn prepare(&mut self) {
-        self.prepare_poll();
+    fn prepare(core: &mut Core<P>) {
+        core.log_and_requests().0.prepare_poll();
     }
 }
 
@@ -256,6 +251,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
+    /// The log, and the requests beside it.
+    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+    #[inline(always)]
+    pub(crate) fn log_and_requests(&mut self) -> (&mut Logging<P::Host>, &mut Requests) {
+        (self.policy.log_mut().expect("only called when messages are logged"), &mut self.requests)
+    }
+
     /// A message that was claimed is being received.
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
         self.requests.get(request).record.set_name(envelope.context, envelope.seq);

@@ -14,7 +14,7 @@ use taffrail_logging::{MsgId, Received, Restart, RestartPhase, mutant};
 impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
     pub(crate) fn comes_back(&self, why: &Fault) -> bool {
-        self.policy.logs() && *why == Fault::Died
+        self.policy.log().is_some() && *why == Fault::Died
     }
 
     /// A peer has died and will be started again: what is under way to it and from it waits for that

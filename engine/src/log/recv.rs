@@ -7,6 +7,7 @@ use crate::core::{Core, Deferred, Rts, Unexpected, broken, put};
 use crate::frame::kind;
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
+use crate::policy::rx::RxPolicy;
 use crate::request::Stage;
 use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, MsgId, Reserved, Restart};
@@ -19,6 +20,31 @@ impl<H: Host> Logging<H> {
             true => self.inbound.admit_in_replay(message, &mut self.replay),
             false => self.inbound.admit(message),
         }
+    }
+}
+
+impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
+    const SUSPENDS: bool = true;
+
+    #[inline(always)]
+    fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
+        let (log, _) = core.log_and_requests();
+        !log.replaying && log.inbound.expected.count(message)
+    }
+
+    fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit {
+        core.log_and_requests().0.judge(message)
+    }
+
+    #[inline(always)]
+    fn matched(core: &mut Core<P>, request: u32, message: MsgId) {
+        let (log, requests) = core.log_and_requests();
+        log.record_match(&mut requests.get(request).record, message);
+    }
+
+    #[inline(always)]
+    fn received_directly(core: &mut Core<P>, from_any: bool, message: MsgId) {
+        core.log_and_requests().0.record_direct(from_any, message);
     }
 }
 
@@ -237,7 +263,7 @@ impl<P: Policy> Core<P> {
     /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
     /// and receives that wait for another one wait in vain.
     pub(crate) fn farewell(&mut self, from: u32) {
-        if !self.policy.logs() || self.peers[from as usize].is_finished {
+        if self.policy.log().is_none() || self.peers[from as usize].is_finished {
             return;
         }
         self.peers[from as usize].is_finished = true;

@@ -6,7 +6,7 @@ use taffrail_logging::MsgId;
 /// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
 /// message is delivered.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct RecvRecord {
+pub struct RecvRecord {
     /// The number of the receive, if it was [`POSTED`].
     pub(crate) post: u32,
     /// Of its message, if it is [`KEYED`]: the number in the channel, and the context.

@@ -3,7 +3,6 @@
 use super::{NoLogging, Policy};
 use crate::call::{Operation, Outcome};
 use crate::core::Core;
-use crate::request::Requests;
 use taffrail_logging::Answer;
 
 /// What the policy decides of a call before it looks for anything.
@@ -20,40 +19,36 @@ pub enum Decision {
 }
 
 /// The part of a policy that decides of calls.
-pub(crate) trait Calls<P: Policy> {
-    /// Whether anything is logged.
-    const LOGS: bool;
-
-    /// The policy, and the requests beside it.
-    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests);
+pub trait Calls<P: Policy> {
+    /// Whether a completion poll ends receives from any source that nobody is left to send to
+    /// ([`Policy::ends_any_source_at_once`]).
+    const POLLS_END_ANY_SOURCE: bool;
+    /// Whether completion polls that find nothing are used as waits are ([`Policy::uses_waits`]).
+    const USES_EMPTY_POLLS: bool;
 
     /// Decides of a call, once unless the answer is [`Decision::Later`].
-    fn ask(&mut self, call: &Operation<'_>, requests: &mut Requests) -> Decision;
+    fn ask(core: &mut Core<P>, call: &Operation<'_>) -> Decision;
 
     /// Reports the outcome of a call of which nothing was decided.
-    fn tell(&mut self, call: &Operation<'_>, outcome: &Outcome, requests: &mut Requests);
+    fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome);
 
     /// A completion poll has made progress in vain: the time until something comes is free.
-    fn prepare(&mut self);
+    fn prepare(core: &mut Core<P>);
 }
 
 /// Every call is free.
 impl<P: Policy> Calls<P> for NoLogging {
-    const LOGS: bool = false;
+    const POLLS_END_ANY_SOURCE: bool = false;
+    const USES_EMPTY_POLLS: bool = false;
 
     #[inline(always)]
-    fn of(core: &mut Core<P>) -> (&mut Self, &mut Requests) {
-        (&mut core.no_logging, &mut core.requests)
-    }
-
-    #[inline(always)]
-    fn ask(&mut self, _: &Operation<'_>, _: &mut Requests) -> Decision {
+    fn ask(_: &mut Core<P>, _: &Operation<'_>) -> Decision {
         Decision::Free
     }
 
     #[inline(always)]
-    fn tell(&mut self, _: &Operation<'_>, _: &Outcome, _: &mut Requests) {}
+    fn tell(_: &mut Core<P>, _: &Operation<'_>, _: &Outcome) {}
 
     #[inline(always)]
-    fn prepare(&mut self) {}
+    fn prepare(_: &mut Core<P>) {}
 }

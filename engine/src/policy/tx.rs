@@ -1,8 +1,9 @@
 //! What message logging decides of a message that leaves at once: its number, and whether its bytes are kept.
 //!
-//! A message within the set, or of a job that is not logged, leaves under [`Unlogged`]; one that leaves the
-//! set under the [`Log`](super::log::Log). [`send_numbered`] is compiled once for each.
+//! A message within the set, or of a job that is not logged, leaves under [`Direct`]; one that leaves the
+//! set under the [`Logging`](crate::log::Logging). [`send_numbered`] is compiled once for each.
 
+use super::Policy;
 use crate::channels::Channels;
 use crate::immediate::Immediate;
 use crate::{Dest, Rank};
@@ -24,13 +25,13 @@ pub(crate) trait TxPolicy {
     );
 }
 
-/// Nothing is kept. The numbers are those of the engine.
-pub(crate) struct Unlogged<'a>(pub &'a mut Channels);
+/// Nothing is kept.
+pub(crate) struct Direct<'a, P>(pub &'a mut P, pub &'a mut Channels);
 
-impl TxPolicy for Unlogged<'_> {
+impl<P: Policy> TxPolicy for Direct<'_, P> {
     #[inline(always)]
     fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
-        Some(self.0.next(to, context))
+        Some(self.0.number(self.1, to, context))
     }
 
     #[inline(always)]
