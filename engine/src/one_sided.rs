@@ -3,21 +3,21 @@
 //! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
 //! engine does it, when the target makes progress.
 
-use super::core::{MOST_ANSWERS, answers_not_taken};
+use super::core::{Core, MOST_ANSWERS, answers_not_taken};
 use super::frame::{Frame, Place};
 use super::keyed_memory::{Access, NoMemory};
 use super::loan::Buffer;
-use super::peer::{Queued, Stream, Waiting};
+use super::peer::Stream;
 use super::request::{Extra, Stage};
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank, Status};
 use std::ptr::NonNull;
+use std::collections::VecDeque;
 use taffrail_fabric::{
     Fabric, Fault, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token, UserBuf,
     UserBytes,
 };
-use taffrail_logging::Ticket;
 
 /// What a peer must have to reach memory of this rank: plain bytes, to be sent as one likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,20 +316,19 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
     pub(crate) fn end_answers(&mut self, name: MemoryName) {
-        for peer in 0..self.core.peers.len() {
-            let streams = std::mem::take(&mut self.core.peers[peer].streams);
-            for stream in streams {
-                let slot = self.core.requests.get(stream.request);
-                if slot.extra.as_ref().is_some_and(|extra| extra.reads == Some(name)) {
-                    slot.stage = Stage::Done;
-                    let _ = self.core.requests.finish(stream.request);
-                    let nak = Frame::NakKey { name: stream.to, why: NoMemory::Unknown };
-                    let frame = Queued::Small { head: nak.head(), body: Vec::new(), request: None };
-                    let ticket = Ticket::default();
-                    self.core.peers[peer].push(Waiting { ticket, weight: 1, frame });
-                } else {
-                    self.core.peers[peer].streams.push_back(stream);
-                }
+        for peer in 0..self.size() {
+            let Core { peers, requests, .. } = &mut self.core;
+            let streams = std::mem::take(&mut peers[peer as usize].streams).into_iter();
+            let (ended, others): (VecDeque<_>, VecDeque<_>) = streams.partition(|stream| {
+                let extra = requests.get(stream.request).extra.as_ref();
+                extra.is_some_and(|extra| extra.reads == Some(name))
+            });
+            peers[peer as usize].streams = others;
+            for stream in ended {
+                self.core.requests.get(stream.request).stage = Stage::Done;
+                let _ = self.core.requests.finish(stream.request);
+                let nak = Frame::NakKey { name: stream.to, why: NoMemory::Unknown };
+                self.post_frame(peer, nak, &[]);
             }
         }
     }
