@@ -329,7 +329,7 @@ impl<F: Transport> Drop for Endpoint<F> {
     /// have finalised without that, or are gone. Peers in the same process are waited for five seconds at
     /// most, since their thread may be this one. While a panic unwinds, so are all.
     fn drop(&mut self) {
-        if self.engine.fabric.in_child() {
+        if self.engine.abandon_in_child() {
             return;
         }
         self.engine.give_all_back();

@@ -22,12 +22,22 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
     /// nothing is received but what posted receives match.
     pub fn try_finalize(&mut self) -> bool {
-        if self.fabric.in_child() {
+        if self.abandon_in_child() {
             return true;
         }
         self.begin_to_finalize();
         self.progress();
         self.is_finalized()
+    }
+
+    /// If this process is the child of a fork: drops its links without a word to the peers, which are the parent's
+    /// (*abandon-in-child*). Whether it is.
+    pub fn abandon_in_child(&mut self) -> bool {
+        let is_child = self.fabric.in_child();
+        if is_child {
+            self.fabric.abandon_in_child();
+        }
+        is_child
     }
 
     /// Notifies the sends that wait for a receive of this rank, which will post none. Sends that come from
@@ -57,11 +67,16 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let core = &self.core;
         let goes_on = |slot: &Slot| !matches!(slot.stage, Stage::Posted | Stage::Watching);
         let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
-        let backlog = self.peers_with_backlog.iter().copied();
-        // What the fabric has not let go of would be lost with it.
-        let unflushed = (0..self.size()).filter(|&rank| !self.fabric.flushed(PeerId(rank)));
-        let mut peers = under_way.map(|(_, slot)| slot.peer).chain(backlog).chain(unflushed);
+        let mut peers = under_way
+            .map(|(_, slot)| slot.peer)
+            .chain(self.peers_with_backlog.iter().copied())
+            .chain((0..self.size()).filter(|&peer| !self.is_flushed(peer)));
         !peers.any(is_awaited) && (core.deferred.is_empty() || !is_early)
+    }
+
+    /// Whether all that was sent to a peer is out of this process's hands, or nobody is there to take it.
+    pub(crate) fn is_flushed(&self, peer: Rank) -> bool {
+        self.core.peers[peer as usize].fault.is_some() || self.fabric.flushed(PeerId(peer))
     }
 
     fn is_of_own_process(&self, peer: Rank) -> bool {

@@ -87,6 +87,10 @@ pub struct Extra {
     pub(crate) error: Option<Error>,
     /// Several places instead of one.
     pub(crate) parts: Vec<(*mut u8, usize)>,
+    /// Pieces whose bytes the fabric still reads ([`Sent::Later`](taffrail_fabric::Sent::Later)).
+    pub(crate) lent_pieces: u32,
+    /// The last piece has left, and the send ends when none is lent any more.
+    pub(crate) is_all_sent: bool,
     /// Where in the log its bytes are, instead of in memory of the program.
     pub(crate) kept: Option<u64>,
     /// Where the sender's memory is, and its request, for a receive that reads.

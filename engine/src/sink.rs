@@ -57,8 +57,7 @@ impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPO
     }
 
     fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        // Nothing is sent from memory of the program but by fabrics that copy it at once.
-        debug_assert!(false, "{token:?}: {result:?}");
+        self.core.requests.piece_returned(token.0, result.is_err());
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {

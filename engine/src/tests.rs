@@ -7,7 +7,7 @@ use crate::{Data, Dest, Pattern, Rank};
 use std::io::IoSliceMut;
 use taffrail_fabric::faulty::{Faults, Faulty, Leasing, Mixed, Streaming, Trouble};
 use taffrail_fabric::loopback::mesh;
-use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_fabric::{Fabric, PeerId, SendMemory, Source};
 
 pub(crate) type Plain<F> = Engine<F, NoLogging>;
 
@@ -43,6 +43,8 @@ struct Message {
     any_source: bool,
     scattered: bool,
     sent: Vec<u8>,
+    /// The memory that it is sent from: used for something else as soon as its send is over.
+    source: Vec<u8>,
     got: Vec<u8>,
     requests: (Option<u32>, Option<u32>),
 }
@@ -50,7 +52,7 @@ struct Message {
 impl Message {
     fn random(rng: &mut fastrand::Rng, size: u32, tag: u64) -> Message {
         let len = *rng.choice(&LENS).unwrap() + rng.usize(0..3);
-        let sent = std::iter::repeat_with(|| rng.u8(..)).take(len).collect();
+        let sent: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(len).collect();
         Message {
             from: rng.u32(0..size),
             to: rng.u32(0..size),
@@ -58,6 +60,7 @@ impl Message {
             sync: rng.u8(..) < 40,
             any_source: rng.bool(),
             scattered: rng.u8(..) < 60,
+            source: sent.clone(),
             sent,
             got: vec![0; len],
             requests: (None, None),
@@ -69,7 +72,7 @@ impl Message {
         let engine = &mut engines[self.from as usize];
         // SAFETY: the message outlives its requests: both are finished before it is dropped.
         let started =
-            unsafe { engine.start_send(to, self.sent.as_ptr(), self.sent.len(), self.sync) };
+            unsafe { engine.start_send(to, self.source.as_ptr(), self.source.len(), self.sync) };
         self.requests.0 = Some(started.unwrap());
     }
 
@@ -92,12 +95,15 @@ impl Message {
         self.requests.1 = Some(started.unwrap());
     }
 
-    fn is_over<F: Fabric + SendMemory>(&self, engines: &mut [Plain<F>]) -> bool {
+    fn is_over<F: Fabric + SendMemory>(&mut self, engines: &mut [Plain<F>]) -> bool {
         let over = |engine: &mut Plain<F>, request: Option<u32>| {
             engine.core.requests.get(request.unwrap()).stage.is_over()
         };
-        over(&mut engines[self.from as usize], self.requests.0)
-            && over(&mut engines[self.to as usize], self.requests.1)
+        let is_sent = over(&mut engines[self.from as usize], self.requests.0);
+        if is_sent {
+            self.source.fill(0xee);
+        }
+        is_sent && over(&mut engines[self.to as usize], self.requests.1)
     }
 
     fn check<F: Fabric + SendMemory>(self, engines: &mut [Plain<F>]) {
@@ -140,7 +146,7 @@ fn exchange_between<F: Fabric + SendMemory>(engines: &mut [Plain<F>], seed: u64,
             }
         }
         let mut turns = 0;
-        while !messages.iter().all(|message| message.is_over(engines)) {
+        while !messages.iter_mut().fold(true, |all, message| message.is_over(engines) && all) {
             engines.iter_mut().for_each(|engine| _ = engine.progress());
             turns += 1;
             assert!(turns < STUCK, "round {round} of seed {seed} is stuck");
@@ -225,4 +231,31 @@ fn over_sockets() {
 fn over_sockets_whose_messages_all_are_streams() {
     let config = taffrail_tcp::Config { whole: 16, ..taffrail_tcp::Config::default() };
     exchange(taffrail_tcp::over_unix(2, config).unwrap(), seed(), 30);
+}
+
+/// What was sent is in a socket's queue, and lost if the fabric goes now.
+#[test]
+fn a_rank_finalises_when_the_fabric_has_sent_everything() {
+    let mesh = taffrail_tcp::over_unix(2, taffrail_tcp::Config::default()).unwrap();
+    let mut engines = engines(mesh);
+    let bytes = [7; 1000];
+    let mut sent = 0;
+    while engines[0].fabric.flushed(PeerId(1)) {
+        let to = Dest { rank: 1, context: 3, tag: sent, data: Data::NONE };
+        assert!(engines[0].send_now(&to, Source::Bytes(&bytes), bytes.len()).unwrap());
+        sent += 1;
+    }
+    engines[0].begin_to_finalize();
+    assert!(engines[0].peers_with_backlog.is_empty() && !engines[0].is_finalized());
+    let mut turns = 0;
+    while !engines[0].is_finalized() {
+        engines.iter_mut().for_each(|engine| _ = engine.progress());
+        turns += 1;
+        assert!(turns < STUCK);
+    }
+    assert!(engines[0].fabric.flushed(PeerId(1)));
+    engines.remove(0);
+    while engines[0].core.matcher.unexpected().count() < sent as usize {
+        engines[0].progress();
+    }
 }

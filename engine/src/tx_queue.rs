@@ -3,11 +3,12 @@
 use super::core::{Core, answers_not_taken};
 use super::frame::{Frame, MsgHead, kind};
 use super::peer::{Queued, Stream, Waiting};
+use super::request::{Requests, Stage};
 use super::send::{bytes, frag_head, gather, source_of};
 use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source, Token, UserBytes};
 use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
@@ -213,16 +214,50 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.fabric.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
-            let bytes = unsafe { bytes(slot.at.add(slot.moved), now) };
-            self.fabric.send(PeerId(to), head, Source::Bytes(bytes)).is_ok().then_some(now)
+            let at = unsafe { slot.at.add(slot.moved) };
+            // What answers a get may be deregistered at any time, so that the fabric must not keep it.
+            let source = if slot.extra.as_ref().is_some_and(|extra| extra.reads.is_some()) {
+                // SAFETY: as above.
+                Source::Bytes(unsafe { bytes(at, now) })
+            } else {
+                // SAFETY: as above, and it is finished when the fabric has reported all pieces that it keeps.
+                Source::User(unsafe { UserBytes::new(at, now) }, Token(slot.name(request)))
+            };
+            let sent = self.fabric.send(PeerId(to), head, source);
+            if sent == Ok(Sent::Later) {
+                slot.extra().lent_pieces += 1;
+            }
+            sent.is_ok().then_some(now)
         };
         let Some(now) = sent else { return false };
         let slot = self.core.requests.get(request);
         slot.moved += now;
         if slot.moved == want {
             self.core.peers[to as usize].streams.pop_front();
-            self.core.requests.sent(request);
+            self.core.requests.all_sent(request);
         }
         true
+    }
+}
+
+impl Requests {
+    /// All pieces of a send have left: it ends when the fabric keeps none of them.
+    #[inline]
+    pub(crate) fn all_sent(&mut self, index: u32) {
+        match &mut self.get(index).extra {
+            Some(extra) if extra.lent_pieces > 0 => extra.is_all_sent = true,
+            _ => self.sent(index),
+        }
+    }
+
+    /// The fabric does not keep a piece of this send any more. If it was lost, so was the link, which is reported next.
+    pub(crate) fn piece_returned(&mut self, name: u64, is_lost: bool) {
+        let Some(slot) = self.find(name as u32) else { return };
+        let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;
+        let Some(extra) = slot.extra.as_mut().filter(|_| is_current) else { return };
+        extra.lent_pieces = extra.lent_pieces.saturating_sub(1);
+        if extra.lent_pieces == 0 && extra.is_all_sent && !is_lost {
+            self.sent(name as u32);
+        }
     }
 }

@@ -316,6 +316,9 @@ impl<P: Policy> Core<P> {
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
+        if let Some(extra) = &mut slot.extra {
+            (extra.lent_pieces, extra.is_all_sent) = (0, false);
+        }
         let want = want as usize;
         self.deferred.push_back(Deferred::Stream { request, want, to, non_temporal });
         Ok(())
