@@ -118,6 +118,10 @@ mutants! {
     // Peers that die and return.
     /// What a dead incarnation has reported to have is believed after its death.
     OldIncarnationBelieved = "old-incarnation-believed",
+    /// An earlier incarnation that connects is believed (*old-incarnations-die*).
+    OldIncarnationMet = "old-incarnation-met",
+    /// A peer that may have missed COMMITTED does not get another (*commit-then-announce*).
+    CommittedNotRepeated = "committed-not-repeated",
     /// Frames that waited for a dead peer are sent to its next incarnation.
     BacklogKept = "backlog-kept",
     /// Answers to a dead peer are sent to its next incarnation.

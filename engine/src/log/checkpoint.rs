@@ -116,12 +116,22 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn tell_committed(&mut self, sides: Vec<PeerPosition>) {
         for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
             let log = self.log();
-            let incarnation = log.incarnation;
-            if !log.is_fellow(rank) && !log.links[rank as usize].away {
-                let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
-                self.post_frame(rank, Frame::Restart, &restart.encode());
+            if log.is_fellow(rank) {
+                continue;
+            }
+            let link = &mut log.links[rank as usize];
+            link.own_checkpoint = Some(received.clone());
+            if !link.away {
+                self.send_committed(rank, received);
             }
         }
+    }
+
+    /// Sends COMMITTED.
+    pub(crate) fn send_committed(&mut self, rank: Rank, received: Received) {
+        let incarnation = self.log().incarnation;
+        let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
+        self.post_frame(rank, Frame::Restart, &restart.encode());
     }
 
     /// # Errors
@@ -217,6 +227,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         for (rank, side) in (0..).zip(position.sides) {
             let Received { channels, missing } = side.received;
             let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
+            if !log.is_fellow(rank) {
+                // The process before may have ended between its checkpoint and COMMITTED.
+                let received = Received { channels: channels.clone(), missing: missing.clone() };
+                log.links[rank as usize].own_checkpoint = Some(received);
+            }
             for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
                 log.inbound.expected.set(rank, context, seq);
             }
@@ -257,7 +272,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let is_sent = |slot: &Slot| {
             slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())
         };
-        if waits || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
+        // What a replay sends again is logged again, and then it is covered as well.
+        let is_replaying = self.log().replaying;
+        if waits || is_replaying || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
             self.log().links[rank as usize].committed = Some(committed);
             return;
         }

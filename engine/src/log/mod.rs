@@ -119,6 +119,8 @@ struct Link {
     same_set: bool,
     /// What its last checkpoint covers, if that is still to be dropped.
     committed: Option<Received>,
+    /// What our last checkpoint covers of it: COMMITTED, which it may have missed.
+    own_checkpoint: Option<Received>,
 }
 
 impl<H: Host> Logging<H> {

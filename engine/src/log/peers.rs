@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::request::Stage;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
-use taffrail_logging::{MsgId, Received, Restart, RestartPhase, mutant};
+use taffrail_logging::{Meeting, MsgId, Received, Restart, RestartPhase, mutant};
 
 impl<P: Policy> Core<P> {
     /// Whether a peer that has died will come back.
@@ -127,7 +127,10 @@ impl<P: Policy> Core<P> {
     /// A peer that had died is there again.
     pub(crate) fn peer_restarted(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
-            log.inbound.met(rank, incarnation);
+            if log.inbound.met(rank, incarnation) == Meeting::Old && !mutant!(OldIncarnationMet) {
+                tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
+                return;
+            }
             let link = &mut log.links[rank as usize];
             link.away = false;
             log.forget_what_it_has(rank);
@@ -165,7 +168,19 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { phase, incarnation: log.incarnation, received };
+        self.repeat_committed(rank);
         self.post_frame(rank, Frame::Restart, &restart.encode());
+    }
+
+    /// Sends COMMITTED to a peer once more: one of the two was started again, so that it may never have come. In
+    /// front of the rest, so that what it covers is not sent again.
+    fn repeat_committed(&mut self, rank: Rank) {
+        let Some(log) = self.core.policy.log() else { return };
+        if let Some(received) = &log.links[rank as usize].own_checkpoint
+            && !mutant!(CommittedNotRepeated)
+        {
+            self.send_committed(rank, received.clone());
+        }
     }
 
     /// A peer says what it has of us, or what its checkpoint has.
@@ -245,6 +260,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// the gate may hold that back for longer than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
         let log = self.core.policy.log();
-        self.peers_with_backlog.is_empty() && log.is_none_or(|log| self.core.all_finished(log.me))
+        self.peers_with_backlog.is_empty()
+            && log.is_none_or(|log| self.core.all_finished(log.me))
+            && (0..self.size()).all(|rank| self.is_flushed(rank))
     }
 }

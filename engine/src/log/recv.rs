@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
 use crate::request::Stage;
 use taffrail_fabric::{Fault, Payload};
-use taffrail_logging::{Admit, MsgId, Reserved, Restart};
+use taffrail_logging::{Admit, MsgId, Reserved, Restart, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 impl<H: Host> Logging<H> {
@@ -256,6 +256,12 @@ impl<P: Policy> Core<P> {
         }
         let restart = Restart::decode(&payload.to_vec())
             .map_err(|error| broken("RESTART", "a restart message", error))?;
+        let is_believed = |log: &Logging<_>| log.inbound.believes(from, restart.incarnation);
+        if !self.policy.log().is_some_and(is_believed) && !mutant!(OldIncarnationMet) {
+            // Of one that is dead, or of one that has not connected (*old-incarnations-die*).
+            tracing::warn!(from, restart.incarnation, "not the incarnation that has connected");
+            return Ok(());
+        }
         self.deferred.push_back(Deferred::PeerState { from, restart });
         Ok(())
     }

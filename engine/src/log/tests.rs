@@ -3,10 +3,14 @@
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig};
 use super::*;
+use crate::call::{Call, Operation};
 use crate::clock::Clock;
 use crate::{Engine, Sizes};
-use taffrail_fabric::loopback::mesh;
-use taffrail_fabric::{Payload, SendMemory};
+use std::task::Poll;
+use taffrail_fabric::loopback::{Loopback, mesh};
+use taffrail_fabric::{
+    Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, SendMemory, Sink, Take, Token,
+};
 use taffrail_logging::{Entry, Restart, RestartPhase};
 
 /// A host that stores events without delay.
@@ -154,7 +158,22 @@ fn a_table_of_a_checkpoint_that_is_none_is_refused() {
 /// A peer starts again, reports what it has, and dies once more, all before this rank does anything. Whether
 /// messages to its next incarnation leave before that has reported what it has.
 fn leave_after_a_second_death() -> bool {
-    let fabric = mesh(3).remove(0);
+    let mut engine = engine(mesh(3).remove(0));
+    engine.core.peer_suspended(2);
+    engine.core.peer_restarted(2, 1);
+    report(&mut engine, 1);
+    engine.core.peer_suspended(2);
+    engine.run_deferred();
+    let leave = engine.log().outbound.is_ready(2);
+    engine.core.peer_restarted(2, 2);
+    report(&mut engine, 2);
+    engine.run_deferred();
+    assert!(engine.log().outbound.is_ready(2));
+    leave
+}
+
+/// Rank 0 of three.
+fn engine(fabric: Loopback) -> Engine<Loopback, Logging<Vectors>> {
     let log = open(parts(), fabric.segment_len());
     let sizes = Sizes {
         piece: PIECE,
@@ -164,22 +183,14 @@ fn leave_after_a_second_death() -> bool {
         way: None,
         unexpected: 1 << 20,
     };
-    let mut engine = Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now));
-    let report = |engine: &mut Engine<_, Logging<Vectors>>, incarnation| {
-        let restart =
-            Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
-        engine.core.peer_restarted(2, incarnation);
-        engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
-    };
-    engine.core.peer_suspended(2);
-    report(&mut engine, 1);
-    engine.core.peer_suspended(2);
-    engine.run_deferred();
-    let leave = engine.log().outbound.is_ready(2);
-    report(&mut engine, 2);
-    engine.run_deferred();
-    assert!(engine.log().outbound.is_ready(2));
-    leave
+    Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now))
+}
+
+/// RESTART1 comes from this incarnation of rank 2.
+fn report(engine: &mut Engine<Loopback, Logging<Vectors>>, incarnation: u32) {
+    let restart =
+        Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
+    engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
 }
 
 #[test]
@@ -187,12 +198,87 @@ fn what_the_dead_have_reported_is_not_believed() {
     assert!(!leave_after_a_second_death());
 }
 
-#[cfg(mutants)]
+/// Whether an incarnation that was replaced is believed: its RESTART1, and its connection.
+fn former_is_believed() -> (bool, bool) {
+    let mut engine = engine(mesh(3).remove(0));
+    engine.core.peer_suspended(2);
+    engine.core.peer_restarted(2, 2);
+    report(&mut engine, 1);
+    engine.run_deferred();
+    let reports = engine.log().outbound.is_ready(2);
+    engine.core.peer_suspended(2);
+    engine.core.peer_restarted(2, 1);
+    (reports, !engine.log().is_away(2))
+}
+
 #[test]
-fn what_the_dead_have_reported_is_believed_by_a_mutant() {
+fn an_incarnation_that_was_replaced_is_not_believed() {
+    assert_eq!(former_is_believed(), (false, false));
+}
+
+/// The phases of the restart exchange that have come to a rank.
+struct Phases(Vec<RestartPhase>);
+
+impl Sink for Phases {
+    fn message(&mut self, _: PeerId, head: Head, body: Body<'_>) -> Take {
+        if let (crate::frame::kind::RESTART, Body::Whole(payload)) = (head.kind, body) {
+            self.0.push(Restart::decode(&payload.to_vec()).unwrap().phase);
+        }
+        Take::Done
+    }
+
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn link(&mut self, _: PeerId, _: LinkEvent) {}
+}
+
+/// What comes to a peer that is away while a checkpoint is taken, when it is back.
+fn told_after_a_checkpoint() -> Vec<RestartPhase> {
+    let mut mesh = mesh(3);
+    let mut peer = mesh.remove(2);
+    let mut engine = engine(mesh.remove(0));
+    engine.core.peer_suspended(2);
+    assert!(engine.begin_checkpoint().unwrap());
+    let mut call = Call::new(Operation::Checkpoint(&[]));
+    assert!(matches!(engine.advance(&mut call), Poll::Ready(Ok(_))));
+    engine.core.peer_restarted(2, 1);
+    report(&mut engine, 1);
+    engine.run_deferred();
+    let mut phases = Phases(Vec::new());
+    while peer.poll(&mut phases) > 0 {}
+    phases.0
+}
+
+#[test]
+fn a_checkpoint_that_a_peer_has_missed_is_reported_again() {
+    assert_eq!(told_after_a_checkpoint(), [RestartPhase::Committed, RestartPhase::Second]);
+}
+
+#[cfg(mutants)]
+mod by_mutants {
+    use super::*;
     use taffrail_logging::mutants::{Mutant, select};
-    select(Some(Mutant::OldIncarnationBelieved)).unwrap();
-    let leave = leave_after_a_second_death();
-    select(None).unwrap();
-    assert!(leave);
+
+    fn with<T>(mutant: Mutant, run: impl FnOnce() -> T) -> T {
+        select(Some(mutant)).unwrap();
+        let result = run();
+        select(None).unwrap();
+        result
+    }
+
+    #[test]
+    fn what_the_dead_have_reported_is_believed() {
+        assert!(with(Mutant::OldIncarnationBelieved, leave_after_a_second_death));
+    }
+
+    #[test]
+    fn an_incarnation_that_was_replaced_is_believed() {
+        assert_eq!(with(Mutant::OldIncarnationMet, former_is_believed), (true, true));
+    }
+
+    #[test]
+    fn a_missed_checkpoint_is_not_reported() {
+        let told = with(Mutant::CommittedNotRepeated, told_after_a_checkpoint);
+        assert_eq!(told, [RestartPhase::Second]);
+    }
 }
