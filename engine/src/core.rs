@@ -287,7 +287,7 @@ impl<P: Policy> Core<P> {
             (_, LinkEvent::Broken(_)) if R::SUSPENDS && mutant!(LinkTakenForVerdict) => {
                 self.peer_suspended(peer.0);
             }
-            (_, LinkEvent::Broken(why)) => self.peer_failed(peer.0, why),
+            (_, LinkEvent::Broken(why)) => self.link_broken(peer.0, why),
             (_, LinkEvent::Closed) => self.peer_failed(peer.0, Fault::Closed),
             (_, LinkEvent::Up(_)) => {}
         }

@@ -8,6 +8,9 @@ pub mod calls;
 pub mod rx;
 pub mod tx;
 
+#[cfg(test)]
+mod tests;
+
 use super::log::host::{Host, NoHost};
 use super::log::{LoggedSend, Logging, RecvRecord};
 use crate::channels::Channels;

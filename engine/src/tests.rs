@@ -1,6 +1,6 @@
 //! The engine over fabrics of every kind: what is sent arrives, whole and in order, however the fabric hands it over.
 
-use super::policy::NoLogging;
+use super::policy::{NoLogging, Policy};
 use super::{Engine, Sizes};
 use crate::clock::Clock;
 use crate::{Data, Dest, Pattern, Rank};
@@ -17,6 +17,13 @@ const LENS: [usize; 9] = [0, 1, 8, 63, 200, 1500, 5000, 40_000, 300_000];
 const STUCK: usize = 2_000_000;
 
 pub(crate) fn engines<F: Fabric + SendMemory>(mesh: Vec<F>) -> Vec<Plain<F>> {
+    engines_with(mesh, || NoLogging)
+}
+
+pub(crate) fn engines_with<F: Fabric + SendMemory, P: Policy>(
+    mesh: Vec<F>,
+    policy: impl Fn() -> P,
+) -> Vec<Engine<F, P>> {
     let size = mesh.len() as u32;
     let engine = |fabric: F| {
         let limits = fabric.limits(fabric.me());
@@ -29,7 +36,7 @@ pub(crate) fn engines<F: Fabric + SendMemory>(mesh: Vec<F>) -> Vec<Plain<F>> {
             way: None,
             unexpected: 1 << 20,
         };
-        Engine::new(fabric, NoLogging, size, sizes, Clock::new(std::time::Instant::now))
+        Engine::new(fabric, policy(), size, sizes, Clock::new(std::time::Instant::now))
     };
     mesh.into_iter().map(engine).collect()
 }
@@ -50,8 +57,8 @@ struct Message {
 }
 
 impl Message {
-    fn random(rng: &mut fastrand::Rng, size: u32, tag: u64) -> Message {
-        let len = *rng.choice(&LENS).unwrap() + rng.usize(0..3);
+    fn random(rng: &mut fastrand::Rng, size: u32, tag: u64, lens: &[usize]) -> Message {
+        let len = *rng.choice(lens).unwrap() + rng.usize(0..3);
         let sent: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(len).collect();
         Message {
             from: rng.u32(0..size),
@@ -67,7 +74,7 @@ impl Message {
         }
     }
 
-    fn send<F: Fabric + SendMemory>(&mut self, engines: &mut [Plain<F>]) {
+    fn send<F: Fabric + SendMemory, P: Policy>(&mut self, engines: &mut [Engine<F, P>]) {
         let to = Dest { rank: self.to, context: 3, tag: self.tag, data: Data::NONE };
         let engine = &mut engines[self.from as usize];
         // SAFETY: the message outlives its requests: both are finished before it is dropped.
@@ -76,7 +83,7 @@ impl Message {
         self.requests.0 = Some(started.unwrap());
     }
 
-    fn receive<F: Fabric + SendMemory>(&mut self, engines: &mut [Plain<F>]) {
+    fn receive<F: Fabric + SendMemory, P: Policy>(&mut self, engines: &mut [Engine<F, P>]) {
         let source = (!self.any_source).then_some(self.from);
         let from = Pattern { source, context: 3, tag: self.tag, ignore: 0 };
         let engine = &mut engines[self.to as usize];
@@ -95,8 +102,8 @@ impl Message {
         self.requests.1 = Some(started.unwrap());
     }
 
-    fn is_over<F: Fabric + SendMemory>(&mut self, engines: &mut [Plain<F>]) -> bool {
-        let over = |engine: &mut Plain<F>, request: Option<u32>| {
+    fn is_over<F: Fabric + SendMemory, P: Policy>(&mut self, engines: &mut [Engine<F, P>]) -> bool {
+        let over = |engine: &mut Engine<F, P>, request: Option<u32>| {
             engine.core.requests.get(request.unwrap()).stage.is_over()
         };
         let is_sent = over(&mut engines[self.from as usize], self.requests.0);
@@ -106,8 +113,8 @@ impl Message {
         is_sent && over(&mut engines[self.to as usize], self.requests.1)
     }
 
-    fn check<F: Fabric + SendMemory>(self, engines: &mut [Plain<F>]) {
-        let finish = |engine: &mut Plain<F>, request: Option<u32>| {
+    fn check<F: Fabric + SendMemory, P: Policy>(self, engines: &mut [Engine<F, P>]) {
+        let finish = |engine: &mut Engine<F, P>, request: Option<u32>| {
             engine.core.requests.finish(request.unwrap()).unwrap()
         };
         finish(&mut engines[self.from as usize], self.requests.0);
@@ -118,18 +125,45 @@ impl Message {
     }
 }
 
+/// Whether all are over; each is asked.
+fn are_over<F: Fabric + SendMemory, P: Policy>(
+    messages: &mut [Message],
+    engines: &mut [Engine<F, P>],
+) -> bool {
+    let mut all = true;
+    for message in messages {
+        all &= message.is_over(engines);
+    }
+    all
+}
+
 /// Random messages, of which some are received before and some after they are sent.
 fn exchange<F: Fabric + SendMemory>(mesh: Vec<F>, seed: u64, rounds: usize) {
     let mut engines = engines(mesh);
     exchange_between(&mut engines, seed, rounds);
 }
 
-fn exchange_between<F: Fabric + SendMemory>(engines: &mut [Plain<F>], seed: u64, rounds: usize) {
+fn exchange_between<F: Fabric + SendMemory, P: Policy>(
+    engines: &mut [Engine<F, P>],
+    seed: u64,
+    rounds: usize,
+) {
+    exchange_of(&LENS, engines, seed, rounds);
+}
+
+/// As [`exchange_between`], of messages of about these lengths.
+pub(crate) fn exchange_of<F: Fabric + SendMemory, P: Policy>(
+    lens: &[usize],
+    engines: &mut [Engine<F, P>],
+    seed: u64,
+    rounds: usize,
+) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let size = engines.len() as u32;
     for round in 0..rounds {
-        let mut messages: Vec<Message> =
-            (0..20).map(|k| Message::random(&mut rng, size, (round * 20 + k) as u64)).collect();
+        let mut messages: Vec<Message> = (0..20)
+            .map(|k| Message::random(&mut rng, size, (round * 20 + k) as u64, lens))
+            .collect();
         // Each message is sent, and received, at a moment of its own.
         let mut steps: Vec<usize> = (0..messages.len()).flat_map(|k| [k, k]).collect();
         rng.shuffle(&mut steps);
@@ -146,7 +180,7 @@ fn exchange_between<F: Fabric + SendMemory>(engines: &mut [Plain<F>], seed: u64,
             }
         }
         let mut turns = 0;
-        while !messages.iter_mut().fold(true, |all, message| message.is_over(engines) && all) {
+        while !are_over(&mut messages, engines) {
             engines.iter_mut().for_each(|engine| _ = engine.progress());
             turns += 1;
             assert!(turns < STUCK, "round {round} of seed {seed} is stuck");
@@ -157,14 +191,14 @@ fn exchange_between<F: Fabric + SendMemory>(engines: &mut [Plain<F>], seed: u64,
 }
 
 /// A seed for this run, printed if the test fails.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("TAFFRAIL_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seed = given.unwrap_or_else(|| fastrand::u64(..));
     println!("repeat with TAFFRAIL_SEED={seed}");
     seed
 }
 
-fn trouble(seed: u64) -> Faults {
+pub(crate) fn trouble(seed: u64) -> Faults {
     Faults::trouble(Trouble::all(seed))
 }
 

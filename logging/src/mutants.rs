@@ -146,6 +146,8 @@ mutants! {
     FinalizeNotRepeated = "finalize-not-repeated",
     /// A broken link is taken for a death (*one-verdict*).
     LinkTakenForVerdict = "link-taken-for-verdict",
+    /// What was on a link that broke between two that live is not sent again.
+    LostLinkNotSettled = "lost-link-not-settled",
     /// A loan is taken back while its borrower may still look at it (*drained-before-reuse*).
     LoanTakenBackEarly = "loan-taken-back-early",
 

@@ -22,6 +22,12 @@ impl<S: EventSink> Events<S> {
         Events { sink, me, gate }
     }
 
+    /// Where events go.
+    #[cfg(test)]
+    pub(crate) fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Whether anything may have to wait for its events.
     pub(crate) fn has_gate(&self) -> bool {
         self.gate.is_some()

@@ -33,6 +33,8 @@ mod recv;
 mod recv_record;
 mod resend;
 mod send;
+#[cfg(test)]
+mod socket_tests;
 mod spill;
 mod syncs;
 #[cfg(test)]

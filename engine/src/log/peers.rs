@@ -5,7 +5,7 @@ use crate::Engine;
 use crate::core::{Core, Deferred, Unexpected};
 use crate::frame::Frame;
 use crate::peer::Destination;
-use crate::policy::Policy;
+use crate::policy::{Policy, Route};
 use crate::request::Stage;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
@@ -17,11 +17,20 @@ impl<P: Policy> Core<P> {
         self.policy.log().is_some() && *why == Fault::Died
     }
 
+    /// A link has broken, and nobody says that its peer is dead. What was on it is settled by a restart exchange when there
+    /// is a link again, which nothing can within a set.
+    pub(crate) fn link_broken(&mut self, rank: Rank, why: Fault) {
+        match why {
+            Fault::Lost(_) if self.policy.route(rank) == Route::Logged => self.peer_suspended(rank),
+            why => self.peer_failed(rank, why),
+        }
+    }
+
     /// A peer has died and will be started again: what is under way to it and from it waits for that
     /// (*whole-message*).
     pub(crate) fn peer_suspended(&mut self, rank: Rank) {
         let Some(log) = self.policy.log_mut() else { return };
-        tracing::debug!(rank, "died; waiting for its next incarnation");
+        tracing::debug!(rank, "gone; waiting until it is there again");
         log.links[rank as usize].away = true;
         log.outbound.lost(rank);
         log.forget_what_it_has(rank);
@@ -127,11 +136,14 @@ impl<P: Policy> Core<P> {
     /// A peer that had died is there again.
     pub(crate) fn peer_restarted(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
-            if log.inbound.met(rank, incarnation) == Meeting::Old && !mutant!(OldIncarnationMet) {
+            let meeting = log.inbound.met(rank, incarnation);
+            if meeting == Meeting::Old && !mutant!(OldIncarnationMet) {
                 tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
                 return;
             }
             let link = &mut log.links[rank as usize];
+            // Both have lived on, and what was on the lost link has come or not: both say what they have.
+            link.is_first |= link.away && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
             link.away = false;
             log.forget_what_it_has(rank);
             self.deferred.push_back(Deferred::Connected { rank });
