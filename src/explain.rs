@@ -94,13 +94,13 @@ fn logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
     text
 }
 
-fn payload_logged(endpoint: &Endpoint, rank: u32) -> String {
+fn payload_logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
     let policy = &endpoint.engine.core.policy;
     let (Some(set), Some(own)) = (policy.set(rank), policy.set(endpoint.rank())) else {
         return "not logged: the job was started without --logging".into();
     };
     match policy.route(rank) {
-        Route::Direct => format!(
+        Route::Direct | Route::Held => format!(
             "events are logged, payload is not copied: it is of the same set ({set}), and both fall back \
              together"
         ),

@@ -13,7 +13,6 @@ use crate::engine::log::host::{
     CheckpointError, CheckpointStore, Host, LogParts, ReplayedEvents, RestartPoint,
 };
 use crate::words::{say, warn};
-use heartbeat::Heartbeat;
 use previous::PreviousFiles;
 use rings::EventRings;
 use setting::{Estate, Setting};
@@ -54,9 +53,8 @@ pub(crate) fn open(
     me: Rank,
     segment: usize,
     segments: usize,
-    heartbeat: Heartbeat,
 ) -> Result<LogParts<Files>, Error> {
-    let (events, replayed) = EventRings::open(setting, me, heartbeat)?;
+    let (events, replayed) = EventRings::open(setting, me)?;
     let gated = events.are_gated() && !setting.config.causal;
     let owner = events.owner();
     let mut parts = LogParts {

@@ -12,8 +12,8 @@ use super::request::{Extra, Stage};
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank, Status};
-use std::ptr::NonNull;
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use taffrail_fabric::{
     Fabric, Fault, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token, UserBuf,
     UserBytes,
@@ -169,6 +169,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         // SAFETY: the caller's promise; the request is finished only after the fabric's report.
         let (into, source) = unsafe { (UserBuf::new(at, len), UserBytes::new(at, len)) };
         let started = match way {
+            // The frame that asks for it waits.
+            _ if self.core.policy.is_behind() => Err(Refused::Busy),
             Way::Get => self.fabric.get(PeerId(rank), &memory.key, offset, into, token),
             Way::Put => self.fabric.put(PeerId(rank), &memory.key, offset, source, token),
         };

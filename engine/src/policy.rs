@@ -33,6 +33,8 @@ pub enum Route {
     Direct,
     /// It is kept first, and leaves from the payload log.
     Logged,
+    /// As [`Direct`](Self::Direct), but not now (*nothing-passes-an-event*).
+    Held,
 }
 
 /// Does one of two things, each compiled for itself: `$method` by the policy that decides in this job.
@@ -75,10 +77,19 @@ pub trait Policy: Sized {
     /// How what is sent to a rank leaves.
     #[inline]
     fn route(&self, to: Rank) -> Route {
-        match self.log() {
-            Some(log) if !log.is_fellow(to) => Route::Logged,
-            _ => Route::Direct,
-        }
+        self.log().map_or(Route::Direct, |log| log.route(to))
+    }
+
+    /// Whether nothing may leave or be taken in now, since events wait for room (*nothing-passes-an-event*).
+    #[inline(always)]
+    fn is_behind(&self) -> bool {
+        self.log().is_some_and(|log| log.is_behind())
+    }
+
+    /// Writes the events that wait, as far as there is room. Whether none waits any more.
+    #[inline]
+    fn catch_up(&mut self) -> bool {
+        self.log_mut().is_none_or(Logging::catch_up)
     }
 
     /// The number of the next message on a channel that is not logged.

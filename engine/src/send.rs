@@ -40,8 +40,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(always)]
     pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
         self.check_dest(to)?;
-        if self.is_inter_set(to.rank) {
-            return self.send_logged(to, source, len).map(|()| true);
+        match self.begin_send(to.rank) {
+            Route::Direct => {}
+            Route::Logged => return self.send_logged(to, source, len).map(|()| true),
+            Route::Held => return Ok(false),
         }
         self.poll_if_due(to, len)?;
         let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
@@ -79,7 +81,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
         let (piece, most) = (self.sizes.piece, self.sizes.eager_max);
         let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
-        if data.len() <= piece || !is_clear {
+        if data.len() <= piece || !is_clear || self.core.policy.is_behind() {
             return Ok(None);
         }
         let whole = (data.len() as u64).to_le_bytes();

@@ -20,7 +20,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
         let is_free = ticket.is_free();
-        if is_free && !self.core.peers[to as usize].has_backlog() {
+        if is_free && !self.core.peers[to as usize].has_backlog() && !self.core.policy.is_behind() {
             let parts: [&[u8]; 2] = [&front, body];
             let source = match (front.is_empty(), body.is_empty()) {
                 (true, _) => Source::Bytes(body),
@@ -108,7 +108,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         while !self.core.peers[to as usize].streams.is_empty() {
-            if !self.send_piece(to) {
+            if self.core.policy.is_behind() || !self.send_piece(to) {
                 return left;
             }
             left += 1;

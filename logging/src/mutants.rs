@@ -110,6 +110,8 @@ mutants! {
     PartialForgotten = "partial-forgotten",
     /// The same, of the message whose pieces were just arriving.
     InflowForgotten = "inflow-forgotten",
+    /// Frames leave and calls are decided while events wait for room in the ring.
+    EventPassed = "event-passed",
     /// The announcement of a dead peer is taken for one of its next incarnation.
     AnnouncementOfDeadKept = "announcement-of-dead-kept",
     /// A message whose rest was lost with its link is delivered.

@@ -73,7 +73,7 @@ impl Endpoint {
         let line = line.map_err(not_set_up)?;
         let log = logging.as_ref().map(|logging| {
             let (me, segment) = (job.rank(), line.segment_len());
-            let parts = host::open(logging, me, segment, line.max_segments(), heartbeat)?;
+            let parts = host::open(logging, me, segment, line.max_segments())?;
             LoggingOf::open(&logging.config, parts, me, segment)
         });
         let policy = log.transpose()?.map(Box::new);

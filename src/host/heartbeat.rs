@@ -10,8 +10,6 @@ use taffrail_logging::store::{Memory, Words};
 const BYTES: usize = 4096;
 /// Set while an endpoint is open: a process whose word is 0 is not watched.
 const OPEN: u64 = 1 << 32;
-/// Changed by a rank that waits without making progress.
-const WAITS: u64 = 1 << 33;
 
 /// The word of this process, if it has one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,13 +21,6 @@ impl Heartbeat {
     pub(crate) fn beat(self, turns: u32) {
         if let Some(word) = self.0 {
             word.store(OPEN | u64::from(turns), Ordering::Relaxed);
-        }
-    }
-
-    /// This process waits for something that will come without it.
-    pub(crate) fn waits(self) {
-        if let Some(word) = self.0 {
-            word.store(word.load(Ordering::Relaxed) ^ WAITS, Ordering::Relaxed);
         }
     }
 

@@ -1,23 +1,16 @@
 //! Event rings: memory that this rank, the other members of its set and the event logger share.
 
-use super::heartbeat::Heartbeat;
 use super::setting::Setting;
 use super::{download, not_set_up};
 use crate::engine::log::host::{EventSink, FellowEvents};
-use crate::words::{counted, warn};
+use crate::words::counted;
 use crate::{Error, Rank};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 use taffrail_logging::Event;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
     Durability, Full, Memory, Owner, RingShape, RingView, RingWriter, Unpacked,
 };
-
-/// The sleep between two attempts to write an event.
-const NAP: Duration = Duration::from_micros(50);
-/// An event logger that takes no events for so long is named; again after twice that, and so on.
-const LONG: Duration = Duration::from_secs(5);
 
 /// The rings of a set.
 #[derive(Debug)]
@@ -28,9 +21,6 @@ pub(crate) struct EventRings {
     me: Rank,
     shape: RingShape,
     fellows: Vec<FellowRing>,
-    heartbeat: Heartbeat,
-    /// The last wait for room: behind how many events, since when, and after how long it is said.
-    wait: Option<(u64, Instant, Duration)>,
 }
 
 /// The ring of another member of the set.
@@ -47,11 +37,7 @@ impl EventRings {
     /// # Errors
     /// [`Error::Setup`] when they are not what they should be.
     #[expect(clippy::expect_used, reason = "`Setting` refuses rings without that of the rank")]
-    pub(super) fn open(
-        setting: &Setting,
-        me: Rank,
-        heartbeat: Heartbeat,
-    ) -> Result<(EventRings, Unpacked), Error> {
+    pub(super) fn open(setting: &Setting, me: Rank) -> Result<(EventRings, Unpacked), Error> {
         let mut own = None;
         let mut fellows = Vec::new();
         for (rank, fd) in &setting.rings {
@@ -65,7 +51,7 @@ impl EventRings {
             }
         }
         let (shape, own) = own.expect("a rank is in its own set");
-        let rings = EventRings { own, me, shape, fellows, heartbeat, wait: None };
+        let rings = EventRings { own, me, shape, fellows };
         let replayed = match &setting.replay {
             None => Unpacked::default(),
             Some(file) => download(rings.owner(), file)?,
@@ -98,24 +84,6 @@ impl EventSink for EventRings {
     #[inline(always)]
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         self.own.push(event)
-    }
-
-    #[cold]
-    fn wait_for_room(&mut self) {
-        let (me, written) = (self.me, self.own.written());
-        let this = self.wait.filter(|(behind, ..)| *behind == written);
-        let (_, begin, mut patience) = this.unwrap_or((written, Instant::now(), LONG));
-        std::thread::sleep(NAP);
-        self.heartbeat.waits();
-        if begin.elapsed() > patience {
-            warn(&format!(
-                "rank {me} has waited for {} s for the event logger, which takes no events: is it \
-                 alive, and is there room where it keeps them?",
-                patience.as_secs()
-            ));
-            patience *= 2;
-        }
-        self.wait = Some((written, begin, patience));
     }
 
     #[inline]

@@ -109,7 +109,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(never)]
     pub(crate) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
         let Some(log) = self.core.policy.log() else { return false };
-        if !log.is_causal() || !log.outbound.is_ready(to.rank) || mutant!(DeterminantsBehind) {
+        let held = log.is_behind() || !log.outbound.is_ready(to.rank);
+        if !log.is_causal() || held || mutant!(DeterminantsBehind) {
             return false;
         }
         self.send_determinants(to.rank);

@@ -1,7 +1,13 @@
 //! The events of this rank: which are written, and which are stable.
+//!
+//! **nothing-passes-an-event**: where the event logger is behind and its ring is full, events wait here, in the order of
+//! their clocks. As long as any waits no frame leaves, not even within the set, nothing is taken in, and no call whose
+//! outcome would be an event is decided. So what the rest of the world has seen of this rank never depends on an event
+//! that only its own memory has.
 
 use super::host::{EventSink, FellowEvents};
 use crate::Rank;
+use std::collections::VecDeque;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{Gate, LoggedEvent, Ticket, mutant};
 
@@ -9,17 +15,23 @@ use taffrail_logging::{Gate, LoggedEvent, Ticket, mutant};
 #[repr(C)]
 pub(crate) struct Events<S> {
     // First, and its beginning first of all: each event needs it.
-    sink: S,
+    pub(super) sink: S,
+    /// Whether events wait for room.
+    is_behind: bool,
+    /// Whether what is written is not stable at once.
+    gated: bool,
     me: Rank,
-    /// Where messages wait until what is written is stable, and it is not at once. This rank is its first member, and
-    /// the others follow in the order of [`EventSink::fellows`].
-    gate: Option<Gate>,
+    /// Where messages wait until what is written is stable. This rank is its first member, and the others follow in the
+    /// order of [`EventSink::fellows`]. The last one is this rank's ring: what is in it is stable there.
+    gate: Gate,
+    /// Events that there was no room for.
+    waiting: VecDeque<LoggedEvent>,
 }
 
 impl<S: EventSink> Events<S> {
     pub(crate) fn new(sink: S, me: Rank, gated: bool) -> Self {
-        let gate = gated.then(|| Gate::new(1 + sink.fellows().len()));
-        Events { sink, me, gate }
+        let gate = Gate::new(sink.fellows().len() + 2);
+        Events { sink, is_behind: false, gated, me, gate, waiting: VecDeque::new() }
     }
 
     /// Where events go.
@@ -28,19 +40,27 @@ impl<S: EventSink> Events<S> {
         &self.sink
     }
 
-    /// Whether anything may have to wait for its events.
+    /// Whether anything may have to wait for its events, and not only for room in the ring.
     pub(crate) fn has_gate(&self) -> bool {
-        self.gate.is_some()
+        self.gated
     }
 
-    /// Writes an event. Waits while the event logger is behind.
+    /// Whether events wait for room in the ring.
     #[inline(always)]
-    pub(crate) fn write(&mut self, event: LoggedEvent) {
-        if let Ok(clock) = self.sink.push(&event.event) {
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind && !mutant!(EventPassed)
+    }
+
+    /// Writes an event, or lets it wait for room while the event logger is behind: `false`.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, event: LoggedEvent) -> bool {
+        if !self.is_behind
+            && let Ok(clock) = self.sink.push(&event.event)
+        {
             debug_assert_eq!(clock, event.clock);
-            return;
+            return true;
         }
-        self.write_slowly(event);
+        self.write_later(event)
     }
 
     /// Gets ready for the event that is expected next, after so many polls, with these flags.
@@ -50,10 +70,22 @@ impl<S: EventSink> Events<S> {
     }
 
     #[cold]
-    fn write_slowly(&mut self, event: LoggedEvent) {
-        while self.sink.push(&event.event).is_err() {
-            self.sink.wait_for_room();
+    fn write_later(&mut self, event: LoggedEvent) -> bool {
+        self.waiting.push_back(event);
+        self.is_behind = true;
+        false
+    }
+
+    /// Writes the events that wait, as far as there is room. Whether none waits any more.
+    pub(crate) fn catch_up(&mut self) -> bool {
+        while let Some(event) = self.waiting.front()
+            && let Ok(clock) = self.sink.push(&event.event)
+        {
+            debug_assert_eq!(clock, event.clock);
+            self.waiting.pop_front();
         }
+        self.is_behind = !self.waiting.is_empty();
+        !self.is_behind()
     }
 
     /// Says that this rank is done with all others, at these incarnations, which are added up.
@@ -66,9 +98,9 @@ impl<S: EventSink> Events<S> {
         self.sink.tell(sent);
     }
 
-    /// The clock of the last event.
+    /// The clock of the last event, if it waits for room as well.
     pub(crate) fn written(&self) -> u64 {
-        self.sink.written()
+        self.waiting.back().map_or_else(|| self.sink.written(), |event| event.clock)
     }
 
     /// The clock of the last event that is stable.
@@ -78,15 +110,15 @@ impl<S: EventSink> Events<S> {
 
     /// Whether all that this rank has written is stable.
     pub(crate) fn are_all_stable(&self) -> bool {
-        self.gate.is_none() || self.stable() >= self.written()
+        !self.is_behind && (!self.gated || self.stable() >= self.written())
     }
 
     /// What a message that is sent now has to wait for.
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {
-        match self.gate {
-            None => Ticket::default(),
-            Some(_) => self.look(),
+        match self.gated || self.is_behind {
+            false => Ticket::default(),
+            true => self.look(),
         }
     }
 
@@ -95,7 +127,7 @@ impl<S: EventSink> Events<S> {
         if !mutant!(TicketOutdated) {
             self.refresh();
         }
-        self.gate.as_ref().map_or_else(Ticket::default, Gate::ticket)
+        self.gate.ticket()
     }
 
     /// Whether a message may leave (*stable-before-escape*).
@@ -104,12 +136,19 @@ impl<S: EventSink> Events<S> {
             return true;
         }
         self.refresh();
-        self.gate.as_ref().is_none_or(|gate| gate.is_open(ticket))
+        self.gate.is_open(ticket)
     }
 
     fn refresh(&mut self) {
-        let Events { sink, gate: Some(gate), .. } = self else { return };
-        gate.written(0, sink.written());
+        let written = self.written();
+        let Events { sink, gate, gated, .. } = self;
+        let ring = sink.fellows().len() + 1;
+        gate.written(ring, written);
+        gate.stable(ring, sink.written());
+        if !*gated {
+            return;
+        }
+        gate.written(0, written);
         gate.stable(0, sink.stable());
         if mutant!(GateOfOwnEvents) {
             return;

@@ -45,8 +45,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
     pub(crate) fn passes_gate(&mut self, to: Rank) -> bool {
-        if self.core.policy.log().is_none() {
-            return true;
+        let Some(log) = self.core.policy.log_mut() else { return true };
+        if log.is_behind() && !log.catch_up() {
+            return false;
         }
         loop {
             let core = &mut self.core;

@@ -43,9 +43,6 @@ pub trait EventSink {
     /// [`Full`] when the event logger is behind: nothing is written.
     fn push(&mut self, event: &Event) -> Result<u64, Full>;
 
-    /// Waits a little for the event logger to take events, after [`Full`].
-    fn wait_for_room(&mut self);
-
     /// Gets ready for the event that is expected next, after this number of polls, with these flags.
     fn prepare(&mut self, polls: u32, flags: u8);
 
@@ -257,10 +254,6 @@ impl EventSink for NoHost {
     type Fellow = NoHost;
 
     fn push(&mut self, _: &Event) -> Result<u64, Full> {
-        match *self {}
-    }
-
-    fn wait_for_room(&mut self) {
         match *self {}
     }
 

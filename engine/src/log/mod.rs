@@ -46,6 +46,7 @@ pub(crate) use recv_record::RecvRecord;
 pub(crate) use resend::LoggedSend;
 
 use super::peer::Destination;
+use super::policy::Route;
 use crate::{Error, Rank};
 use completion_poll::{PollState, Recheck};
 use events::Events;
@@ -70,8 +71,10 @@ pub struct Logging<H: Host> {
     pub(crate) poll_state: PollState,
     recheck: Recheck,
     all_events: bool,
-    /// What leaves waits for no events, and takes none with it.
+    /// What leaves waits for no events now, and takes none with it.
     departs_freely: bool,
+    /// What is sent to any rank leaves from the memory of the program now.
+    goes_direct: bool,
     /// All ranks are of one set.
     has_fellows_only: bool,
     me: Rank,
@@ -159,6 +162,7 @@ impl<H: Host> Logging<H> {
             sets: sets.clone(),
             all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
+            goes_direct: sets.iter().all(|&set| set == mine),
             has_fellows_only: sets.iter().all(|&set| set == mine),
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
@@ -207,9 +211,50 @@ impl<H: Host> Logging<H> {
 
     #[inline(always)]
     fn write(&mut self, event: LoggedEvent) {
-        self.events.write(event);
+        if !self.events.write(event) {
+            self.fell_behind();
+        }
         if self.causal.is_some() {
             self.wrote(event);
+        }
+    }
+
+    /// Whether events wait for room in the ring.
+    #[inline(always)]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.events.is_behind()
+    }
+
+    /// Writes the events that wait, as far as there is room. Whether none waits any more.
+    pub(crate) fn catch_up(&mut self) -> bool {
+        let is_even = self.events.catch_up();
+        if is_even {
+            (self.departs_freely, self.goes_direct) = (self.is_free(), self.has_fellows_only);
+        }
+        is_even
+    }
+
+    /// An event waits for room (*nothing-passes-an-event*).
+    #[cold]
+    fn fell_behind(&mut self) {
+        if self.is_behind() {
+            (self.departs_freely, self.goes_direct) = (false, false);
+        }
+    }
+
+    /// Whether what leaves waits for no events, and takes none with it, unless there is no room for them.
+    fn is_free(&self) -> bool {
+        self.causal.is_none() && !self.events.has_gate()
+    }
+
+    /// How what is sent to a rank leaves.
+    #[inline]
+    pub(crate) fn route(&self, to: Rank) -> Route {
+        match self.goes_direct {
+            true => Route::Direct,
+            false if !self.is_fellow(to) => Route::Logged,
+            false if self.is_behind() => Route::Held,
+            false => Route::Direct,
         }
     }
 
@@ -230,7 +275,13 @@ impl<H: Host> Logging<H> {
                  {awaited} must come again"
             ));
         }
-        if !self.events.are_all_stable() {
+        if self.events.is_behind() {
+            parts.push(
+                "it waits for the event logger, which takes no events: is it alive, and is there room \
+                 where it keeps them?"
+                    .to_owned(),
+            );
+        } else if !self.events.are_all_stable() {
             let (written, stable) = (self.events.written(), self.events.stable());
             parts.push(format!(
                 "what it sends waits for the event logger, which has stored {stable} of its {written} \

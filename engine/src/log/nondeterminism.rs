@@ -180,7 +180,9 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
         let (log, requests) = core.log_and_requests();
         match *call {
             _ if mutant!(NoCallsBeforeAllIsHere) && !log.inbound.is_complete() => Decision::Later,
+            // While events wait, a poll makes no progress.
             Operation::PollCompletion(turns) => log.ask_poll(turns, requests),
+            _ if log.is_behind() && !log.catch_up() => Decision::Later,
             Operation::Cancel(request) => log.ask_cancel(request, requests),
             Operation::Test(_) | Operation::WaitAny(_) => log.next_answer(),
             Operation::Probe(_) | Operation::Claim(_) => match log.next_answer() {

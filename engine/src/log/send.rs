@@ -6,8 +6,8 @@ use crate::Engine;
 use crate::frame::kind;
 use crate::immediate::Immediate;
 use crate::peer::{Peer, Queued, Waiting};
-use crate::policy::Policy;
 use crate::policy::tx::{TxPolicy, send_numbered};
+use crate::policy::{Policy, Route};
 use crate::send::source_of;
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
@@ -51,22 +51,24 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Something is about to be sent. Whether it leaves the set: then it is to be logged.
+    /// How a message to a rank leaves, which is about to be sent: what the program has found before is an event first.
+    #[inline(always)]
+    pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
+        let Some(log) = self.core.policy.log_mut() else { return Route::Direct };
+        if !mutant!(NothingNotLogged) {
+            log.before_send();
+        }
+        let route = log.route(to);
+        if route != Route::Logged && log.is_causal() {
+            self.precede_message(to);
+        }
+        route
+    }
+
+    /// Whether a message that is about to be sent leaves the set.
     #[inline(always)]
     pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
-        match self.core.policy.log_mut() {
-            None => false,
-            Some(log) => {
-                if !mutant!(NothingNotLogged) {
-                    log.before_send();
-                }
-                let leaves = !log.is_fellow(to);
-                if !leaves && log.is_causal() {
-                    self.precede_message(to);
-                }
-                leaves
-            }
-        }
+        self.begin_send(to) == Route::Logged
     }
 
     /// Sends a message to a rank of another set, at once or out of the log.

@@ -39,6 +39,7 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         replayed: ReplayedVec(logged.collect()),
         events: EventVec { events, capacity: 1 << 20, stable_at_once: true, ..EventVec::default() },
         gated: true,
+        held: Vec::new(),
         spill: SpillMap::default(),
         checkpoints: None,
         restart: None,

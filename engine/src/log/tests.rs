@@ -3,13 +3,13 @@
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig};
 use super::*;
-use crate::call::{Call, Operation};
+use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
-use crate::{Engine, Sizes};
+use crate::{Data, Dest, Engine, Pattern, Sizes};
 use std::task::Poll;
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{
-    Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, SendMemory, Sink, Take, Token,
+    Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, SendMemory, Sink, Source, Take, Token,
 };
 use taffrail_logging::{Entry, Restart, RestartPhase};
 
@@ -254,6 +254,83 @@ fn a_checkpoint_that_a_peer_has_missed_is_reported_again() {
     assert_eq!(told_after_a_checkpoint(), [RestartPhase::Committed, RestartPhase::Second]);
 }
 
+/// The messages that have come to a rank, by their kinds.
+struct Kinds(Vec<u8>);
+
+impl Sink for Kinds {
+    fn message(&mut self, _: PeerId, head: Head, _: Body<'_>) -> Take {
+        self.0.push(head.kind);
+        Take::Done
+    }
+
+    fn sent(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn moved(&mut self, _: Token, _: Result<(), Fault>) {}
+    fn link(&mut self, _: PeerId, _: LinkEvent) {}
+}
+
+/// How many messages have come to each peer of rank 0.
+fn came_to(peers: &mut [Loopback]) -> Vec<usize> {
+    let mut seen = Vec::new();
+    for peer in peers {
+        let mut kinds = Kinds(Vec::new());
+        while peer.poll(&mut kinds) > 0 {}
+        seen.push(kinds.0.len());
+    }
+    seen
+}
+
+fn probe(engine: &mut Engine<Loopback, Logging<Vectors>>) -> Poll<Result<Outcome, Error>> {
+    engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))))
+}
+
+/// Rank 0 writes one event more than its ring has room for, and then goes on sending, putting and asking. Whether
+/// something leaves, a call is decided or a message is taken in before that event has room; afterwards all of it does.
+fn something_passes_an_event() -> bool {
+    let mut peers = mesh(3);
+    let mut engine = engine(peers.remove(0));
+    engine.log().events.sink.capacity = 2;
+    let head = Head { kind: crate::frame::kind::EAGER, tag: 7, ..Head::default() };
+    peers[0].send(PeerId(0), head, Source::Bytes(b"ahoy")).unwrap();
+    engine.progress();
+    for _ in 0..3 {
+        assert!(
+            probe(&mut engine).is_ready(),
+            "the event that has no room is that of the last of these"
+        );
+    }
+    assert_eq!(engine.log().events.written(), 3);
+    let mut passes = probe(&mut engine).is_ready();
+    for to in [1, 2] {
+        let dest = Dest { rank: to, context: 0, tag: 1, data: Data::NONE };
+        // SAFETY: the bytes are constant.
+        unsafe { engine.start_send(dest, b"ahoy".as_ptr(), 4, false).unwrap() };
+    }
+    engine.post_frame(1, crate::frame::Frame::LoanReturn { loan: 1 }, &[]);
+    peers[1].send(PeerId(0), Head { tag: 8, ..head }, Source::Bytes(b"ahoy")).unwrap();
+    for _ in 0..3 {
+        engine.progress();
+    }
+    passes |= came_to(&mut peers) != [0, 0];
+    passes |= engine.core.matcher.unexpected().count() > 1;
+    let written = engine.log().events.written();
+    // The logger takes what there is.
+    engine.log().events.sink.taken = 2;
+    engine.progress();
+    engine.progress();
+    if !passes {
+        assert_eq!(written, 3);
+        assert_eq!(came_to(&mut peers), [2, 1]);
+        assert_eq!(engine.core.matcher.unexpected().count(), 2);
+        assert!(probe(&mut engine).is_ready());
+    }
+    passes
+}
+
+#[test]
+fn nothing_passes_an_event_that_has_no_room() {
+    assert!(!something_passes_an_event());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
@@ -264,6 +341,11 @@ mod by_mutants {
         let result = run();
         select(None).unwrap();
         result
+    }
+
+    #[test]
+    fn something_passes_an_event_that_has_no_room() {
+        assert!(with(Mutant::EventPassed, something_passes_an_event));
     }
 
     #[test]

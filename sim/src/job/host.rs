@@ -96,10 +96,6 @@ impl EventSink for SimEvents {
         Ok(clock)
     }
 
-    fn wait_for_room(&mut self) {
-        unreachable!("rings have room for all")
-    }
-
     fn prepare(&mut self, _: u32, _: u8) {}
 
     fn written(&self) -> u64 {
