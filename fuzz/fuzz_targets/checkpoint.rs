@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
-use taffrail_logging::store::{Left, Owner, CheckpointFiles, empty_memory};
-use taffrail_logging::{Position, Received, PeerPosition};
+use taffrail_logging::store::{CheckpointFiles, Left, Owner, empty_memory};
+use taffrail_logging::{PeerPosition, Position, Received};
 
 const OWNER: Owner = Owner { rank: 1, job: 2 };
 const PLACE: u64 = 1 << 40;

@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use taffrail_fuzz::steps::Steps;
 use taffrail_logging::causal::DETERMINANT;
-use taffrail_logging::{Causal, LoggedEvent, Event};
+use taffrail_logging::{Causal, Event, LoggedEvent};
 
 #[derive(Arbitrary, Debug)]
 enum Step {
