@@ -45,8 +45,8 @@ pub use engine::CONTEXTS;
 pub use engine::Error;
 pub use engine::active::AmMessage;
 pub use engine::claim::Claimed;
-pub use engine::keyed_memory::Access;
 pub use engine::loan::Buffer;
+pub use engine::memory::Access;
 pub use engine::multi::Landed;
 pub use engine::one_sided::RemoteMemory;
 #[doc(hidden)]

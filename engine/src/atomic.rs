@@ -2,8 +2,8 @@
 //! progress.
 
 use super::core::broken;
-use super::frame::{Frame, Place};
-use super::keyed_memory::Access;
+use super::frame::Frame;
+use super::memory::{Access, Place};
 use super::request::Stage;
 use crate::Engine;
 use crate::arithmetic::{Atomic, AtomicOp};

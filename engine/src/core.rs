@@ -5,173 +5,24 @@
 //! after the poll.
 
 mod arrivals;
-mod delivery;
+pub(crate) mod delivery;
 mod loss;
 mod rest;
+pub(crate) mod state;
 
-pub(crate) use delivery::put;
+pub(crate) use crate::error::broken;
+pub(crate) use crate::peer::MOST_ANSWERS;
+pub use state::{Active, Core, Departures, Unexpected};
+pub(crate) use state::{Deferred, MESSAGE_OVERHEAD};
 
-use super::departures::Departures;
 use super::frame::{Frame, MsgHead};
-use super::immediate::Immediate;
-use super::peer::Peer;
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
-use super::request::Requests;
-use super::unexpected::UnexpectedBuffers;
-use crate::Rank;
-use crate::clock::Clock;
-use std::collections::VecDeque;
-use std::time::Instant;
-use taffrail_fabric::{
-    ByLink, Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, RemoteKey, Token,
-};
-use taffrail_logging::{Expected, Restart, mutant};
-use taffrail_matching::{Envelope, Matcher};
-
-/// A message that arrived before its receive was posted.
-pub enum Unexpected {
-    /// Its bytes are in the store, or on their way there; `sync` names the send to acknowledge.
-    Stored {
-        /// Where in the store.
-        entry: u32,
-        /// The send that waits to hear of a receive.
-        sync: Option<u64>,
-    },
-    /// It was announced.
-    Announced(Rts),
-    /// It is a loan.
-    Loan(super::loan::Offer),
-}
-
-impl Unexpected {
-    /// The name of the send that waits for this to be received, if one does.
-    pub(crate) fn waiting_send(&self) -> Option<u64> {
-        match self {
-            Unexpected::Stored { sync, .. } => *sync,
-            Unexpected::Announced(rts) => Some(rts.name),
-            Unexpected::Loan(_) => None,
-        }
-    }
-}
-
-/// What an RTS says beside the envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rts {
-    /// The send, as its owner names it.
-    pub(crate) name: u64,
-    /// Where its memory is, if it can be read.
-    pub(crate) key: Option<RemoteKey>,
-}
-
-/// Something to be done after the poll.
-pub(crate) enum Deferred {
-    /// Send a frame without a body.
-    Answer { to: Rank, frame: Frame },
-    /// Begin to move an announced message that `request` has matched.
-    Fetch { request: u32, from: Rank, rts: Rts },
-    /// Begin to send the pieces of an announced message.
-    Stream { request: u32, want: usize, to: u64, non_temporal: bool },
-    /// Take a loan that `request` has matched.
-    Borrow { request: u32, from: Rank, offer: super::loan::Offer },
-    /// A read by the fabric ended.
-    Read { token: Token, result: Result<(), Fault> },
-    /// Answer a peer's get or put that the fabric cannot do.
-    OneSided { from: Rank, frame: Frame, body: Vec<u8> },
-    /// A view or a loaned buffer comes back.
-    Returned { loan: u64, from: Rank },
-    /// A peer is gone.
-    Failed { rank: Rank },
-    /// A peer that had died is there again.
-    Connected { rank: Rank },
-    /// A multi-receive of a replay has got a message.
-    Advance { request: u32 },
-    /// A peer says what it has of us.
-    PeerState { from: Rank, restart: Restart },
-}
-
-/// An active message whose handler is to be called.
-pub struct Active {
-    pub(crate) from: Rank,
-    pub(crate) handler: u16,
-    pub(crate) header: u64,
-    /// Its payload, in the store.
-    pub(crate) entry: u32,
-}
-
-/// The state that a poll works on.
-pub struct Core<P> {
-    /// Posted receives and unexpected messages.
-    pub matcher: Matcher<u32, Unexpected>,
-    /// Operations under way, or over and not finished.
-    pub requests: Requests,
-    /// What the engine holds of each peer.
-    pub peers: Vec<Peer>,
-    pub(crate) unexpected: UnexpectedBuffers,
-    rests: rest::Rests,
-    pub(crate) deferred: VecDeque<Deferred>,
-    /// Actions that there was no room for.
-    pub(crate) retry_deferred: VecDeque<Deferred>,
-    /// Active messages whose handlers are to run.
-    pub active: VecDeque<Active>,
-    /// How contexts carry immediate data.
-    pub(crate) immediate: Immediate,
-    /// What message logging decides.
-    pub policy: P,
-    pub(crate) clock: Clock,
-    /// The next number of each channel that messages arrive in, unless the log has it.
-    pub(crate) expected: Expected,
-    /// Who lives, by what the links say.
-    membership: ByLink,
-    /// Peers that are gone, where their numbers are given to others.
-    pub departures: Departures,
-    /// The rank that fell silent last.
-    pub(crate) last_finished: Option<Rank>,
-    /// Receives from any source wait also when all peers are gone, since others may come.
-    pub(crate) expects_newcomers: bool,
-    /// Since when this rank receives only what its posted receives match ([`super::finalize`]).
-    pub(crate) finalizing: Option<Instant>,
-    /// Unexpected bytes of one peer above which it is told to announce.
-    pub(crate) unexpected_limit: usize,
-    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
-    buffered_bytes_max: usize,
-    /// This rank was started again, and more was sent to it than it needs now.
-    pub(crate) resend_backlog_high: bool,
-}
-
-/// What a message that waits costs beside its bytes.
-pub(crate) const MESSAGE_OVERHEAD: usize = 128;
-/// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
-const GRACE: usize = 64 << 20;
-/// Answers to a peer that it does not take, at most.
-pub(crate) const MOST_ANSWERS: usize = 1 << 18;
+use taffrail_fabric::{Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, Token};
+use taffrail_logging::mutant;
+use taffrail_matching::Envelope;
 
 impl<P: Policy> Core<P> {
-    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
-        Core {
-            matcher: Matcher::new(),
-            requests: Requests::default(),
-            peers: (0..size).map(|_| Peer::default()).collect(),
-            unexpected: UnexpectedBuffers::default(),
-            rests: rest::Rests::default(),
-            deferred: VecDeque::new(),
-            retry_deferred: VecDeque::new(),
-            active: VecDeque::new(),
-            immediate: Immediate::default(),
-            policy,
-            clock,
-            expected: Expected::new(size),
-            membership: ByLink,
-            departures: Departures::default(),
-            last_finished: None,
-            expects_newcomers: false,
-            finalizing: None,
-            unexpected_limit,
-            resend_backlog_high: false,
-            buffered_bytes_max: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
-        }
-    }
-
     /// Everything that is not a plain message.
     #[inline(always)]
     pub(crate) fn other(
@@ -273,7 +124,7 @@ impl<P: Policy> Core<P> {
         token: Token,
         result: Result<(), Fault>,
     ) {
-        if rest::is_rest(token) {
+        if state::is_rest(token) {
             return self.end_message::<R>(token, result);
         }
         self.deferred.push_back(Deferred::Read { token, result });
@@ -298,8 +149,4 @@ impl<P: Policy> Core<P> {
 #[cold]
 pub(crate) fn answers_not_taken() -> Fault {
     broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
-}
-
-pub(crate) fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
-    Fault::Protocol { place, expected: expected.to_string(), got: got.to_string() }
 }

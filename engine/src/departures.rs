@@ -1,40 +1,10 @@
 //! Peers that are gone, for whoever gives their numbers to others.
 
 use super::core::Core;
-use super::request::{ANY, Requests, Stage};
 use crate::Engine;
 use crate::policy::Policy;
 use crate::{Data, Error, Rank, Status};
 use taffrail_fabric::{Fabric, PeerId, SendMemory};
-
-/// Who is gone, and the request that tells it.
-#[derive(Default)]
-pub struct Departures {
-    /// Somebody has asked for them once.
-    is_watched: bool,
-    /// The request that ends with the next.
-    watch: Option<u32>,
-    /// Peers that are gone and were not reported yet: their messages are still here, or no request watches.
-    untold: Vec<Rank>,
-}
-
-impl Departures {
-    /// Starts a request that ends when nothing of a peer is here any more; its status has the rank.
-    pub fn watch(&mut self, requests: &mut Requests) -> u32 {
-        let request = requests.start(Stage::Watching, ANY, std::ptr::null_mut(), 0);
-        self.is_watched = true;
-        self.watch = Some(request);
-        request
-    }
-
-    /// A peer is gone.
-    #[cold]
-    pub(crate) fn gone(&mut self, rank: Rank) {
-        if self.is_watched {
-            self.untold.push(rank);
-        }
-    }
-}
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Tells whoever watches of the next peer that is gone and has left nothing.

@@ -145,3 +145,8 @@ pub enum Error {
     #[error("set-up of the transport failed: {0}")]
     Setup(String),
 }
+
+/// The fault of a peer that does not keep the protocol.
+pub(crate) fn broken(place: &'static str, expected: impl ToString, got: impl ToString) -> Fault {
+    Fault::Protocol { place, expected: expected.to_string(), got: got.to_string() }
+}

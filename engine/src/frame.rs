@@ -8,10 +8,18 @@ pub mod kind;
 
 pub(crate) use codec::rndv_data;
 
-use crate::core::Rts;
-use crate::keyed_memory::NoMemory;
 use crate::loan::Offer;
-use taffrail_fabric::Head;
+use crate::memory::{NoMemory, Place};
+use taffrail_fabric::{Head, RemoteKey};
+
+/// What an RTS says beside the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rts {
+    /// The send, as its owner names it.
+    pub(crate) name: u64,
+    /// Where its memory is, if it can be read.
+    pub(crate) key: Option<RemoteKey>,
+}
 
 /// How a matched message is called: the fields of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +30,6 @@ pub(crate) struct MsgHead {
     pub seq: u32,
     /// Its tag.
     pub tag: u64,
-}
-
-/// Memory of the receiver of a frame, as the receiver calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its number: of a region, or of what the program has given a key to.
-    pub region: u64,
-    /// Whether the number is a key.
-    pub keyed: bool,
-    /// The first byte, as the owner counts.
-    pub offset: u64,
 }
 
 /// A message of the engine's, without its body.

@@ -2,37 +2,13 @@
 //! were told: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
-use super::frame::Place;
-use super::one_sided::{MemoryName, Way};
+use super::memory::{Access, MemoryName, NoMemory, Place, Way};
 use super::request::Stage;
 use crate::Engine;
 use crate::Exposed;
 use crate::policy::Policy;
 use crate::{Data, Error, Rank, Status};
-use taffrail_fabric::{Fabric, Fault, MemoryError, SendMemory};
-
-/// The context of requests that name memory.
-pub(crate) const KEYED: u16 = 0x8000;
-
-/// What peers may do with memory that has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Access {
-    /// Nothing.
-    None,
-    /// Read it.
-    Read,
-    /// Write it, and change it by atomic operations that do not fetch.
-    Write,
-    /// All.
-    Both,
-}
-
-impl Access {
-    pub(crate) fn covers(self, needed: Access) -> bool {
-        self as u8 & needed as u8 == needed as u8
-    }
-}
+use taffrail_fabric::{Fabric, SendMemory};
 
 /// Memory of ours: `len` bytes, of which peers call the first `start`.
 pub struct KeyedMemory {
@@ -44,44 +20,6 @@ pub struct KeyedMemory {
     pub start: u64,
     /// What they may do.
     pub access: Access,
-}
-
-/// Why memory is not reached; its number is on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum NoMemory {
-    /// There is none of that name, or not there.
-    Unknown,
-    /// It may not be reached in this way.
-    NoAccess,
-}
-
-impl NoMemory {
-    /// The reason that has this number.
-    pub(crate) fn of(number: u16) -> Self {
-        match number == NoMemory::NoAccess as u16 {
-            true => NoMemory::NoAccess,
-            false => NoMemory::Unknown,
-        }
-    }
-
-    /// The fault of an operation that was answered so.
-    pub(crate) fn fault(self) -> Fault {
-        match self {
-            NoMemory::NoAccess => Fault::NoAccess("its owner does not allow it"),
-            NoMemory::Unknown => Fault::NoSuchMemory("the target knows no such region".into()),
-        }
-    }
-
-    /// Of memory of our own.
-    pub(crate) fn error(self, (name, address): (u64, u64)) -> Error {
-        match self {
-            NoMemory::Unknown => {
-                MemoryError::Unknown { region: name as u32, offset: address }.into()
-            }
-            NoMemory::NoAccess => MemoryError::NoAccess { name }.into(),
-        }
-    }
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {

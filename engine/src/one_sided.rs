@@ -4,9 +4,9 @@
 //! engine does it, when the target makes progress.
 
 use super::core::{Core, MOST_ANSWERS, answers_not_taken};
-use super::frame::{Frame, Place};
-use super::keyed_memory::{Access, NoMemory};
+use super::frame::Frame;
 use super::loan::Buffer;
+use super::memory::{MemoryName, NoMemory, Place, Target, Way};
 use super::peer::Stream;
 use super::request::{Extra, Stage};
 use crate::Engine;
@@ -67,51 +67,6 @@ impl RemoteMemory {
             len: word(80),
         }
     }
-}
-
-/// Memory of this rank as peers name it. The same bytes may have several names, each with a life of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryName {
-    /// A registered region.
-    Region(u64),
-    /// What the program has given a key to.
-    Key(u64),
-}
-
-impl MemoryName {
-    fn of(place: Place) -> Self {
-        match place.keyed {
-            true => MemoryName::Key(place.region),
-            false => MemoryName::Region(place.region),
-        }
-    }
-}
-
-/// Which way an access goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// From the target.
-    Get,
-    /// To the target.
-    Put,
-}
-
-impl Way {
-    /// What it does with the memory of the target.
-    pub(crate) fn access(self) -> Access {
-        match self {
-            Way::Get => Access::Read,
-            Way::Put => Access::Write,
-        }
-    }
-}
-
-/// Memory of a peer, as its engine finds it: its region, and where in that.
-#[derive(Clone, Copy)]
-pub(crate) struct Target {
-    way: Way,
-    region: u64,
-    start: u64,
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {

@@ -1,6 +1,5 @@
 //! What the engine holds of one peer.
 
-use super::core::MOST_ANSWERS;
 use super::rendezvous_path::{RndvPath, RndvPaths};
 use super::reply_delay::ReplyDelay;
 use std::collections::VecDeque;
@@ -8,6 +7,9 @@ use std::time::Instant;
 use taffrail_fabric::{Fault, Head};
 use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
+
+/// Answers to a peer that it does not take, at most.
+pub(crate) const MOST_ANSWERS: usize = 1 << 18;
 
 /// What holds messages to a peer back.
 mod hold {
@@ -181,9 +183,9 @@ pub enum Queued {
         sent: usize,
     },
     /// A message of the log.
-    Logged(super::log::LoggedSend),
+    Logged(crate::log::leaving::LoggedSend),
     /// Messages of the log, to be sent again.
-    Page(super::log::Resend),
+    Page(crate::log::leaving::Resend),
 }
 
 /// The pieces of an announced message.

@@ -11,10 +11,12 @@ pub mod tx;
 #[cfg(test)]
 mod tests;
 
+use super::log::Logging;
 use super::log::host::{Host, NoHost};
-use super::log::{LoggedSend, Logging, RecvRecord};
+use super::log::leaving::LoggedSend;
 use crate::channels::Channels;
 use crate::frame::kind;
+use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
 use taffrail_fabric::{Fabric, Head, Refused, SendMemory, Sent};

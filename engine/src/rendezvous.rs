@@ -2,8 +2,8 @@
 //!
 //! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
 
-use super::core::{Deferred, Rts, Unexpected};
-use super::frame::Frame;
+use super::core::{Deferred, Unexpected};
+use super::frame::{Frame, Rts};
 use super::loan::{Borrowed, Buffer, Offer, Return};
 use super::peer::Timed;
 use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};

@@ -74,7 +74,7 @@ pub struct Slot {
     pub(crate) status: Status,
     pub(crate) post: Option<PostId>,
     /// Where messages are logged.
-    pub(crate) record: super::log::RecvRecord,
+    pub(crate) record: super::recv_record::RecvRecord,
     /// The next slot that is free, of one that is free.
     next_free: u32,
     /// What few operations need.
@@ -96,11 +96,11 @@ pub struct Extra {
     /// Where the sender's memory is, and its request, for a receive that reads.
     pub(crate) source: Option<(RemoteKey, u64)>,
     /// What a get or put of the fabric asks its target for if the fabric fails.
-    pub(crate) target: Option<super::one_sided::Target>,
+    pub(crate) target: Option<super::memory::Target>,
     /// Nobody holds a handle: the slot is given back when the operation ends.
     pub(crate) detached: bool,
     /// The memory that an answer to a peer's get is read from.
-    pub(crate) reads: Option<super::one_sided::MemoryName>,
+    pub(crate) reads: Option<super::memory::MemoryName>,
     /// Memory that goes back to the pool when the operation ends.
     pub(crate) buffer: Option<super::loan::Buffer>,
     /// The receive makes its own memory when it knows how much.
@@ -190,7 +190,7 @@ impl Requests {
             moved: 0,
             status: Status { source: 0, tag: 0, len: 0, data: crate::Data::NONE },
             post: None,
-            record: super::log::RecvRecord::default(),
+            record: super::recv_record::RecvRecord::default(),
             next_free: self.slots.len() as u32 + 1,
             extra: None,
         });

@@ -1,7 +1,6 @@
 //! How a message leaves.
 
-use super::core::Rts;
-use super::frame::{Frame, MsgHead, kind};
+use super::frame::{Frame, MsgHead, Rts, kind};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
 use super::policy::tx::{Direct, send_numbered};

@@ -1,9 +1,9 @@
 //! Access to the memory of peers, without their help.
 
 use crate::engine::Exposed;
-use crate::engine::keyed_memory::{Access, KeyedMemory};
+use crate::engine::keyed_memory::KeyedMemory;
 use crate::engine::loan::Buffer;
-use crate::engine::one_sided::Way;
+use crate::engine::memory::{Access, Way};
 use crate::{Atomic, Endpoint, Error, Rank, RegionId, RemoteMemory, Request, Transport};
 use taffrail_fabric::{Memory, UserBuf};
 

@@ -1,7 +1,8 @@
 //! Rules about the sources that no compiler checks: which crates are pure, which names stay where they belong, how
-//! long files and functions are, and that every dependency is used. `xtask/structure.toml` has the exceptions, each
+//! long files and functions are, which files import each other, and that every dependency is used. `xtask/structure.toml` has the exceptions, each
 //! with its reason.
 
+mod circles;
 mod limits;
 mod packages;
 mod pure;
@@ -21,6 +22,7 @@ struct Rules {
     pure: pure::Pure,
     limits: limits::Limits,
     word: Vec<words::Rule>,
+    circles: Vec<circles::Rule>,
 }
 
 /// What breaks a rule, a line each.
@@ -34,6 +36,7 @@ fn try_check(place: &Place) -> Result<Vec<String>, String> {
         sources::find(&place.root).map_err(|error| format!("{}: {error}", place.root.display()))?;
     let mut faults = rules.limits.check(&sources);
     faults.extend(rules.word.iter().flat_map(|rule| rule.check(&sources)));
+    faults.extend(rules.circles.iter().flat_map(|rule| rule.check(&sources)));
     faults.extend(packages::check(place, &sources)?);
     faults.extend(rules.pure.check(place)?);
     Ok(faults)

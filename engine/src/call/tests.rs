@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::{Plain, engines};
-use crate::{Data, Dest};
+use crate::{Data, Dest, Pattern};
 use taffrail_fabric::loopback::{Loopback, mesh};
 
 fn alone() -> Plain<Loopback> {

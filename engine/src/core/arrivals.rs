@@ -1,9 +1,9 @@
 //! The engine's messages that are not whole and eager, one by one (`docs/wire.md`, section 5).
 
 use super::delivery::{put, put_piece};
-use super::{Core, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
+use super::{Core, MESSAGE_OVERHEAD, Unexpected, broken};
 use crate::core::Deferred;
-use crate::frame::{MsgHead, kind};
+use crate::frame::{MsgHead, Rts, kind};
 use crate::loan::Offer;
 use crate::log::nondeterminism::name;
 use crate::peer::{Destination, PartialMessage};

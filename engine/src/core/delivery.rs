@@ -1,7 +1,7 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
-use super::{Core, Deferred, MESSAGE_OVERHEAD, Rts, Unexpected, broken};
-use crate::frame::Frame;
+use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected, broken};
+use crate::frame::{Frame, Rts};
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::receive::status;
@@ -72,7 +72,11 @@ impl<P: Policy> Core<P> {
     /// The request that receives the message a receive has matched: of a multi-receive one of its
     /// own, so that the next message may come.
     pub(crate) fn part(&mut self, request: u32) -> u32 {
-        if self.is_multi(request) { crate::multi::allocate_part(self, request) } else { request }
+        if self.is_multi(request) {
+            crate::multi_recv::allocate_part(self, request)
+        } else {
+            request
+        }
     }
 
     /// Delivers a message that lies in this process's reach to a receive whose status is known.
@@ -98,7 +102,7 @@ impl<P: Policy> Core<P> {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::multi::part_completed(self, request);
+            crate::multi_recv::part_completed(self, request);
         }
     }
 
@@ -116,7 +120,7 @@ impl<P: Policy> Core<P> {
     /// Ends an operation with an error; a part of a multi-receive tells its whole.
     pub(crate) fn fail(&mut self, request: u32, error: Error) {
         if self.is_multi(request) {
-            return crate::multi::end(self, request, error);
+            return crate::multi_recv::end(self, request, error);
         }
         self.requests.fail(request, error);
         for peer in &mut self.peers {
@@ -124,7 +128,7 @@ impl<P: Policy> Core<P> {
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {
-            crate::multi::part_completed(self, request);
+            crate::multi_recv::part_completed(self, request);
         }
     }
 

@@ -8,46 +8,14 @@
 
 use super::Core;
 use super::arrivals::check_range;
+use super::state::{Of, REST, Rest};
 use crate::frame::{MsgHead, kind, rndv_data};
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
 use crate::request::Slot;
-use rustc_hash::FxHashMap;
 use taffrail_fabric::{Fault, Head, Payload, Take, Token, UserBuf};
 use taffrail_logging::mutant;
-
-/// Tokens of rests: this bit, which no index of a request has, and the peer.
-const REST: u64 = 1 << 31;
-
-/// The rests that are under way, by their peers. The memory stays until the fabric has reported the end.
-#[derive(Default)]
-pub(crate) struct Rests(FxHashMap<u32, Rest>);
-
-/// Where the rest of a message goes, and what becomes of it then.
-enum Rest {
-    /// Behind what was here of it: it is taken in when it is whole.
-    Whole { head: Head, bytes: Vec<u8> },
-    /// To a buffer: the beginning was taken in, and this is as another fragment of it.
-    Buffered { of: Of, bytes: Vec<u8> },
-    /// To the memory of the receive.
-    Direct { of: Of, len: usize },
-}
-
-/// What bytes are part of.
-#[derive(Clone, Copy)]
-enum Of {
-    /// The eager message of their peer that began.
-    Eager,
-    /// What the operation `to` waits for, from `offset` on.
-    RndvData { to: u64, offset: u64 },
-}
-
-/// Whether a token is that of a rest.
-#[inline]
-pub(crate) fn is_rest(token: Token) -> bool {
-    token.0 & REST != 0
-}
 
 impl<P: Policy> Core<P> {
     /// The beginning of a message has come; `left` more bytes are to come.

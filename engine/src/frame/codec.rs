@@ -1,9 +1,10 @@
 //! Frames as bytes (`docs/wire.md`, section 5). Whatever a peer sends is either a frame or a fault.
 
-use super::{Frame, MsgHead, Place, kind};
-use crate::core::{Rts, broken};
-use crate::keyed_memory::{KEYED, NoMemory};
+use super::Rts;
+use super::{Frame, MsgHead, kind};
+use crate::error::broken;
 use crate::loan::Offer;
+use crate::memory::{KEYED, NoMemory, Place};
 use std::ops::Deref;
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 

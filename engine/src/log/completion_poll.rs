@@ -7,6 +7,7 @@
 
 use super::Logging;
 use super::host::Host;
+use super::poll_state::PollState;
 use crate::Request;
 use crate::policy::calls::Decision;
 use crate::request::{MOST_SERIAL, Requests};
@@ -18,56 +19,6 @@ const LAST: u32 = MOST_SERIAL + 1;
 const AT_ONCE: u32 = LAST << 1;
 /// The bit that these flags begin with.
 const FLAG: u32 = LAST.trailing_zeros();
-
-/// Completion-queue state after the last poll.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum PollState {
-    /// The poll found nothing.
-    #[default]
-    Empty,
-    /// It returned a completion, and more are there.
-    Partial,
-    /// It returned the last completion that was there.
-    Drained,
-    /// The same, as the replay says.
-    ReplayDrained,
-}
-
-impl PollState {
-    /// Whether more completions are there.
-    pub(crate) fn is_partial(self) -> bool {
-        self == PollState::Partial
-    }
-
-    /// That all completions were returned does not count any more.
-    pub(crate) fn forget_drained(&mut self) {
-        if !self.is_partial() {
-            *self = PollState::Empty;
-        }
-    }
-}
-
-/// Whether a poll right after the queue was drained is made: not while such polls find nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recheck {
-    /// So many more, though they find nothing.
-    left: u8,
-    omitted: u8,
-}
-
-impl Recheck {
-    const AFTER_SUCCESS: u8 = 8;
-    const EVERY: u8 = 32;
-
-    fn decide(&mut self) -> bool {
-        self.omitted = if self.left > 0 { 0 } else { (self.omitted + 1) % Self::EVERY };
-        self.omitted == 0
-    }
-
-    fn observe(&mut self, something: bool) {
-        self.left = if something { Self::AFTER_SUCCESS } else { self.left.saturating_sub(1) };
-    }
-}
 
 impl<H: Host> Logging<H> {
     /// What is decided of a completion poll: what it finds is an event, which names the operation by its number

@@ -14,8 +14,9 @@
 
 use super::Logging;
 use super::host::Host;
+use super::leaving::LoggedSend;
+use super::leaving::Resend;
 use super::payload_log::LogEntry;
-use super::resend::LoggedSend;
 use crate::Engine;
 use crate::peer::{Queued, Waiting};
 use crate::policy::Policy;
@@ -30,15 +31,6 @@ const RUNS: usize = 128;
 const RUN: usize = 40;
 /// Bytes of a page.
 const PAGE: usize = RUNS * RUN;
-
-/// Where the pages of each peer are, in the order of sending.
-pub(crate) type Pages = Vec<Vec<u64>>;
-
-/// A page whose messages are to be sent again, as far as its peer lacks them.
-pub struct Resend {
-    at: u64,
-    has: Arc<Received>,
-}
 
 impl<H: Host> Logging<H> {
     /// Whether what was sent to a peer fills a page, which is to be written before there is more.

@@ -23,14 +23,16 @@ mod completion_poll;
 mod events;
 mod gate;
 pub mod host;
+pub(crate) mod leaving;
 mod log_index;
 mod long_message;
 mod multi_replay;
+mod multi_state;
 pub(crate) mod nondeterminism;
 mod payload_log;
 mod peers;
+mod poll_state;
 mod recv;
-mod recv_record;
 mod resend;
 mod send;
 #[cfg(test)]
@@ -40,20 +42,17 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use log_index::Resend;
 pub(crate) use payload_log::LogEntry;
-pub(crate) use recv_record::RecvRecord;
-pub(crate) use resend::LoggedSend;
 
 use super::peer::Destination;
 use super::policy::Route;
 use crate::{Error, Rank};
-use completion_poll::{PollState, Recheck};
 use events::Events;
 use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
-use log_index::Pages;
-use multi_replay::MultiReplay;
+use leaving::Pages;
+use multi_state::MultiReplay;
 use payload_log::PayloadLog;
+use poll_state::{PollState, Recheck};
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{

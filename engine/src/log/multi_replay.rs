@@ -3,23 +3,14 @@
 
 use super::Logging;
 use super::host::Host;
-use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
+use super::multi_state::MultiReplay;
 use crate::Engine;
 use crate::Pattern;
 use crate::policy::Policy;
+use crate::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use std::collections::VecDeque;
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{MsgId, RecvOutcome};
-
-/// Such a receive.
-pub(crate) struct MultiReplay {
-    /// The messages that it is still to get.
-    messages: VecDeque<MsgId>,
-    /// What it takes when it has them.
-    from: Pattern,
-    /// It was cancelled then.
-    cancelled: bool,
-}
+use taffrail_logging::RecvOutcome;
 
 impl<H: Host> Logging<H> {
     /// A multi-receive is posted: its record begins. Whether the replay is to be asked about it.

@@ -3,12 +3,12 @@
 
 use super::Logging;
 use super::host::Host;
-use super::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use crate::Engine;
-use crate::call::{Operation, Outcome};
+use crate::call::operation::{Operation, Outcome};
 use crate::core::Core;
 use crate::policy::Policy;
 use crate::policy::calls::{Calls, Decision};
+use crate::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
 use crate::request::{Requests, Stage};
 use crate::{Error, Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};

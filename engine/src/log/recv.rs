@@ -3,7 +3,9 @@
 use super::Logging;
 use super::host::Host;
 use super::nondeterminism::name;
-use crate::core::{Core, Deferred, Rts, Unexpected, broken, put};
+use crate::core::delivery::put;
+use crate::core::{Core, Deferred, Unexpected, broken};
+use crate::frame::Rts;
 use crate::frame::kind;
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;

@@ -1,6 +1,7 @@
 //! Messages that leave from the log: behind others, at the gate, or again for a peer that has started again.
 
 use super::host::Host;
+use super::leaving::LoggedSend;
 use super::send::{is_announced, send_range};
 use super::{LogEntry, Logging};
 use crate::Engine;
@@ -12,36 +13,11 @@ use crate::request::{Requests, Stage};
 use crate::send::frag_head;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
-use taffrail_logging::{Entry, Received, Ticket, mutant};
+use taffrail_logging::{Received, Ticket, mutant};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
-
-/// A message of the log that waits for room, or at the gate.
-#[derive(Clone, Copy)]
-pub struct LoggedSend {
-    pub(crate) context: u16,
-    pub(crate) seq: u32,
-    pub(crate) kept: LogEntry,
-    /// Bytes that have left, the length in front included.
-    pub(crate) sent: usize,
-    /// Its receiver has started again.
-    pub(crate) again: bool,
-}
-
-impl LoggedSend {
-    /// A message of the log that is to be sent again.
-    pub(crate) fn new(entry: Entry<LogEntry>) -> Self {
-        let Entry { context, seq, payload: kept } = entry;
-        LoggedSend { context, seq, kept, sent: 0, again: true }
-    }
-
-    /// Whether all of it has left.
-    pub(crate) fn is_sent(&self) -> bool {
-        self.sent >= self.kept.bytes()
-    }
-}
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.

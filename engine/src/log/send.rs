@@ -1,7 +1,8 @@
 //! What leaves: logged first, if it goes to another set, and sent from the log.
 
 use super::host::Host;
-use super::{LogEntry, LoggedSend, Logging};
+use super::leaving::LoggedSend;
+use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::frame::kind;
 use crate::immediate::Immediate;

@@ -1,8 +1,8 @@
 //! Calls whose outcome the program does not determine: the policy is asked before, and the outcome reported to it.
 
 use super::{NoLogging, Policy};
-use crate::call::{Operation, Outcome};
-use crate::core::Core;
+use crate::call::operation::{Operation, Outcome};
+use crate::core::state::Core;
 use taffrail_logging::Answer;
 
 /// What the policy decides of a call before it looks for anything.

@@ -1,7 +1,7 @@
 //! What the receive path asks of message logging. It is compiled once for each implementation.
 
 use super::{NoLogging, Policy};
-use crate::core::Core;
+use crate::core::state::Core;
 use taffrail_logging::{Admit, MsgId};
 
 /// The receiving half of a message-logging policy.

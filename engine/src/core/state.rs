@@ -1,0 +1,209 @@
+//! The state that a poll works on.
+
+use crate::Rank;
+use crate::clock::Clock;
+use crate::frame::{Frame, Rts};
+use crate::immediate::Immediate;
+use crate::peer::Peer;
+use crate::request::{ANY, Requests, Stage};
+use crate::unexpected::UnexpectedBuffers;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::time::Instant;
+use taffrail_fabric::{ByLink, Fault, Head, Token};
+use taffrail_logging::{Expected, Restart};
+use taffrail_matching::Matcher;
+
+/// A message that arrived before its receive was posted.
+pub enum Unexpected {
+    /// Its bytes are in the store, or on their way there; `sync` names the send to acknowledge.
+    Stored {
+        /// Where in the store.
+        entry: u32,
+        /// The send that waits to hear of a receive.
+        sync: Option<u64>,
+    },
+    /// It was announced.
+    Announced(Rts),
+    /// It is a loan.
+    Loan(crate::loan::Offer),
+}
+
+impl Unexpected {
+    /// The name of the send that waits for this to be received, if one does.
+    pub(crate) fn waiting_send(&self) -> Option<u64> {
+        match self {
+            Unexpected::Stored { sync, .. } => *sync,
+            Unexpected::Announced(rts) => Some(rts.name),
+            Unexpected::Loan(_) => None,
+        }
+    }
+}
+
+/// Something to be done after the poll.
+pub(crate) enum Deferred {
+    /// Send a frame without a body.
+    Answer { to: Rank, frame: Frame },
+    /// Begin to move an announced message that `request` has matched.
+    Fetch { request: u32, from: Rank, rts: Rts },
+    /// Begin to send the pieces of an announced message.
+    Stream { request: u32, want: usize, to: u64, non_temporal: bool },
+    /// Take a loan that `request` has matched.
+    Borrow { request: u32, from: Rank, offer: crate::loan::Offer },
+    /// A read by the fabric ended.
+    Read { token: Token, result: Result<(), Fault> },
+    /// Answer a peer's get or put that the fabric cannot do.
+    OneSided { from: Rank, frame: Frame, body: Vec<u8> },
+    /// A view or a loaned buffer comes back.
+    Returned { loan: u64, from: Rank },
+    /// A peer is gone.
+    Failed { rank: Rank },
+    /// A peer that had died is there again.
+    Connected { rank: Rank },
+    /// A multi-receive of a replay has got a message.
+    Advance { request: u32 },
+    /// A peer says what it has of us.
+    PeerState { from: Rank, restart: Restart },
+}
+
+/// An active message whose handler is to be called.
+pub struct Active {
+    pub(crate) from: Rank,
+    pub(crate) handler: u16,
+    pub(crate) header: u64,
+    /// Its payload, in the store.
+    pub(crate) entry: u32,
+}
+
+/// Tokens of rests: this bit, which no index of a request has, and the peer.
+pub(super) const REST: u64 = 1 << 31;
+
+/// Whether a token is that of a rest.
+#[inline]
+pub(super) fn is_rest(token: Token) -> bool {
+    token.0 & REST != 0
+}
+
+/// The rests that are under way, by their peers. The memory stays until the fabric has reported the end.
+#[derive(Default)]
+pub(super) struct Rests(pub(super) FxHashMap<u32, Rest>);
+
+/// Where the rest of a message goes, and what becomes of it then.
+pub(super) enum Rest {
+    /// Behind what was here of it: it is taken in when it is whole.
+    Whole { head: Head, bytes: Vec<u8> },
+    /// To a buffer: the beginning was taken in, and this is as another fragment of it.
+    Buffered { of: Of, bytes: Vec<u8> },
+    /// To the memory of the receive.
+    Direct { of: Of, len: usize },
+}
+
+/// What bytes are part of.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    /// The eager message of their peer that began.
+    Eager,
+    /// What the operation `to` waits for, from `offset` on.
+    RndvData { to: u64, offset: u64 },
+}
+
+/// The state that a poll works on.
+pub struct Core<P> {
+    /// Posted receives and unexpected messages.
+    pub matcher: Matcher<u32, Unexpected>,
+    /// Operations under way, or over and not finished.
+    pub requests: Requests,
+    /// What the engine holds of each peer.
+    pub peers: Vec<Peer>,
+    pub(crate) unexpected: UnexpectedBuffers,
+    pub(super) rests: Rests,
+    pub(crate) deferred: VecDeque<Deferred>,
+    /// Actions that there was no room for.
+    pub(crate) retry_deferred: VecDeque<Deferred>,
+    /// Active messages whose handlers are to run.
+    pub active: VecDeque<Active>,
+    /// How contexts carry immediate data.
+    pub(crate) immediate: Immediate,
+    /// What message logging decides.
+    pub policy: P,
+    pub(crate) clock: Clock,
+    /// The next number of each channel that messages arrive in, unless the log has it.
+    pub(crate) expected: Expected,
+    /// Who lives, by what the links say.
+    pub(super) membership: ByLink,
+    /// Peers that are gone, where their numbers are given to others.
+    pub departures: Departures,
+    /// The rank that fell silent last.
+    pub(crate) last_finished: Option<Rank>,
+    /// Receives from any source wait also when all peers are gone, since others may come.
+    pub(crate) expects_newcomers: bool,
+    /// Since when this rank receives only what its posted receives match ([`crate::finalize`]).
+    pub(crate) finalizing: Option<Instant>,
+    /// Unexpected bytes of one peer above which it is told to announce.
+    pub(crate) unexpected_limit: usize,
+    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
+    pub(super) buffered_bytes_max: usize,
+    /// This rank was started again, and more was sent to it than it needs now.
+    pub(crate) resend_backlog_high: bool,
+}
+
+/// What a message that waits costs beside its bytes.
+pub(crate) const MESSAGE_OVERHEAD: usize = 128;
+/// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
+const GRACE: usize = 64 << 20;
+
+/// Who is gone, and the request that tells it.
+#[derive(Default)]
+pub struct Departures {
+    /// Somebody has asked for them once.
+    is_watched: bool,
+    /// The request that ends with the next.
+    pub(crate) watch: Option<u32>,
+    /// Peers that are gone and were not reported yet: their messages are still here, or no request watches.
+    pub(crate) untold: Vec<Rank>,
+}
+
+impl Departures {
+    /// Starts a request that ends when nothing of a peer is here any more; its status has the rank.
+    pub fn watch(&mut self, requests: &mut Requests) -> u32 {
+        let request = requests.start(Stage::Watching, ANY, std::ptr::null_mut(), 0);
+        self.is_watched = true;
+        self.watch = Some(request);
+        request
+    }
+
+    /// A peer is gone.
+    #[cold]
+    pub(crate) fn gone(&mut self, rank: Rank) {
+        if self.is_watched {
+            self.untold.push(rank);
+        }
+    }
+}
+
+impl<P> Core<P> {
+    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
+        Core {
+            matcher: Matcher::new(),
+            requests: Requests::default(),
+            peers: (0..size).map(|_| Peer::default()).collect(),
+            unexpected: UnexpectedBuffers::default(),
+            rests: Rests::default(),
+            deferred: VecDeque::new(),
+            retry_deferred: VecDeque::new(),
+            active: VecDeque::new(),
+            immediate: Immediate::default(),
+            policy,
+            clock,
+            expected: Expected::new(size),
+            membership: ByLink,
+            departures: Departures::default(),
+            last_finished: None,
+            expects_newcomers: false,
+            finalizing: None,
+            unexpected_limit,
+            resend_backlog_high: false,
+            buffered_bytes_max: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
+        }
+    }
+}
