@@ -148,10 +148,10 @@ impl Failure {
         fewer_faults.chain(fewer_ranks).chain(fewer_rounds).chain(fewer_checkpoints).collect()
     }
 
-    /// The command that runs it again.
+    /// Which case of the model it is.
     pub fn command(&self) -> String {
         let Less { without, ranks, rounds, checkpoints } = &self.less;
-        let mut line = format!("cargo xtask sim --seed {}", self.seed);
+        let mut line = format!("the model, seed {}", self.seed);
         if !without.is_empty() {
             let numbers: Vec<String> = without.iter().map(usize::to_string).collect();
             line += &format!(" --without {}", numbers.join(","));
@@ -180,6 +180,6 @@ impl fmt::Display for Failure {
             }
         }
         writeln!(f, "violated: {}: {}", self.violation.invariant, self.violation.text)?;
-        write!(f, "to run it again: {}", self.command())
+        write!(f, "{}", self.command())
     }
 }

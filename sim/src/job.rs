@@ -6,16 +6,21 @@
 //! results are not those of a run without failures, if an engine or a program reports an error, and if the network has seen
 //! memory overwritten before it was read.
 
+pub mod check;
+mod frames;
 mod host;
 mod oracle;
 mod process;
 mod recovery;
 mod steps;
 
+use crate::broken::Broken;
 use crate::case::{Case, Fault, Less};
 use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
 use crate::logger::Logger;
 use crate::oracle::{Checked, Violation, violation};
+use crate::workload::Workload;
+pub use frames::Frames;
 use host::{LeftLog, Outside};
 use oracle::Oracle;
 use process::Process;
@@ -41,6 +46,8 @@ pub struct Ended {
     pub restored: usize,
     /// What was reached in the network.
     pub coverage: Coverage,
+    /// Frames that were sent, by their kinds.
+    pub frames: Frames,
 }
 
 /// Steps after the last fault, after which a run is taken not to end.
@@ -60,9 +67,15 @@ fn now() -> Instant {
     begin + passed
 }
 
-/// The case of a seed.
-pub fn case(seed: u64) -> Case {
-    Case::new(seed, &Less::default(), None)
+/// The case of a seed, or less of it. A fifth of them have programs that the model does not have.
+pub fn case(seed: u64, less: &Less, broken: Option<Broken>) -> Case {
+    let case = Case::new(seed, less, broken);
+    let workload = match seed % 10 {
+        4 => Workload::Sums,
+        9 => Workload::Server,
+        _ => case.workload,
+    };
+    Case { workload, ..case }
 }
 
 /// The results of a case if nothing fails.
@@ -139,7 +152,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             rings: vec![Vec::new(); count],
             vault: vec![None; count],
             marks: vec![process::Mark::default(); count],
-            oracle: Oracle::new(set_of.clone(), case.causal),
+            oracle: Oracle::new(case),
         }));
         let net = SimNet::new(count, settings);
         net.watch(outside.clone());
@@ -192,7 +205,17 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
         let Job { faults, restarts, checkpoints, restored, .. } = *self;
         let coverage = self.net.coverage();
-        Ok(Ended { results, steps: step, faults, restarts, checkpoints, restored, coverage })
+        let frames = self.outside.borrow().oracle.frames;
+        Ok(Ended {
+            results,
+            steps: step,
+            faults,
+            restarts,
+            checkpoints,
+            restored,
+            coverage,
+            frames,
+        })
     }
 
     fn is_over(&self) -> bool {
@@ -251,7 +274,11 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         let mut outside = self.outside.borrow_mut();
         if outside.logger.runs {
             let random = &mut self.random;
-            outside.logger.crash(|under_way| (random.usize(0..=under_way), None));
+            outside.logger.crash(|under_way| {
+                let kept = random.usize(0..=under_way);
+                let flipped = (kept > 0 && random.u8(0..4) == 0).then(|| random.usize(0..kept));
+                (kept, flipped)
+            });
             self.faults += 1;
         }
     }
@@ -271,6 +298,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
                 self.faults += 1;
             }
         }
+        members.iter().for_each(|&member| self.outside.borrow_mut().oracle.died(member));
         match self.case.causal {
             true => self.died(members),
             false => self.outside.borrow_mut().logger.set_died(set),

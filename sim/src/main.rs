@@ -2,18 +2,22 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use taffrail_logging::mutants::Mutant;
 use taffrail_sim::broken::Broken;
-use taffrail_sim::case::{Case, Less};
-use taffrail_sim::check::{Counts, Failure, check, check_all};
-use taffrail_sim::world;
+use taffrail_sim::case::Less;
+use taffrail_sim::job;
+use taffrail_sim::job::check::{Counts, Failure, Wrong, check, check_all};
 
 #[derive(Parser)]
 #[command(about = "Simulates ranks that fail and are replayed")]
 struct Arguments {
     /// How many seeds to run.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, conflicts_with = "seconds")]
     seeds: u64,
+    /// Runs seeds for so long instead.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// The first of them.
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -35,9 +39,18 @@ struct Arguments {
     /// With --seed: with so many checkpoints at the most.
     #[arg(long, requires = "seed")]
     checkpoints: Option<u32>,
-    /// What is wrong on purpose.
+    /// What is wrong on purpose beside the product.
     #[arg(long, value_enum)]
     broken: Option<Broken>,
+    /// What is wrong on purpose in the product.
+    #[arg(long)]
+    mutant: Option<Mutant>,
+}
+
+impl Arguments {
+    fn wrong(&self) -> Wrong {
+        Wrong { mutant: self.mutant, broken: self.broken }
+    }
 }
 
 fn main() -> ExitCode {
@@ -63,10 +76,10 @@ fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
         rounds: *rounds,
         checkpoints: *checkpoints,
     };
-    let ended = check(seed, &less, *broken).map_err(Box::new)?;
-    let case = Case::new(seed, &less, *broken);
+    let ended = check(seed, &less, arguments.wrong()).map_err(Box::new)?;
+    let case = job::case(seed, &less, *broken);
     println!("seed {seed}: {case}");
-    for line in world::run(&case, true).1 {
+    for line in job::run(&case, true).1 {
         println!("{line}");
     }
     println!("{} steps, nothing violated", ended.steps);
@@ -74,14 +87,18 @@ fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
 }
 
 fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
-    let Arguments { seeds, from, broken, .. } = *arguments;
+    let Arguments { seeds, seconds, from, .. } = *arguments;
+    let wrong = arguments.wrong();
     let jobs = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let jobs = arguments.jobs.unwrap_or(jobs).max(1);
     let start = Instant::now();
+    let until = seconds.map(|seconds| start + Duration::from_secs(seconds));
+    let last = if until.is_some() { u64::MAX } else { from + seeds };
+    let is_time = || until.is_none_or(|until| Instant::now() < until);
     let counts: Vec<Result<Counts, Failure>> = std::thread::scope(|scope| {
         let one = |job| {
-            let seeds = (from + job..from + seeds).step_by(jobs as usize);
-            scope.spawn(move || check_all(seeds, broken).map_err(Failure::shrink))
+            let seeds = (from + job..last).step_by(jobs as usize).take_while(|_| is_time());
+            scope.spawn(move || check_all(seeds, wrong).map_err(Failure::shrink))
         };
         let threads: Vec<_> = (0..jobs).map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("panics are caught")).collect()
@@ -91,15 +108,16 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
         all.add(&counts.map_err(Box::new)?);
     }
     let took = start.elapsed().as_secs_f64();
+    print!("{}{}", all.coverage, all.frames);
     println!(
-        "{} runs, {} steps, {} faults, {} checkpoints, {} ranks went on from one, {} messages left logs, \
-         in {took:.1} s: {:.0} seeds/s; nothing violated",
+        "{} runs, {} steps, {} faults, {} restarts, {} checkpoints, {} ranks went on from one, in {took:.1} s: \
+         {:.0} schedules/s; nothing violated",
         all.runs,
         all.steps,
         all.faults,
+        all.restarts,
         all.checkpoints,
         all.restored,
-        all.collected,
         all.runs as f64 / took
     );
     Ok(())

@@ -4,6 +4,8 @@
 //! replay differs anywhere, the contents of messages differ soon. The *result* of a program does not
 //! depend on chance, and is compared with that of a run without failures.
 
+mod deterministic;
+
 use crate::call::{Api, Call, Program, Req, mix};
 use taffrail_logging::Rank;
 use taffrail_matching::Posting;
@@ -27,9 +29,13 @@ pub enum Workload {
     Impatient,
     /// Random graphs of messages, received in random ways.
     Random,
+    /// Sums of what comes from any source: send-deterministic.
+    Sums,
+    /// Requests answered in the order in which they come: channel-deterministic.
+    Server,
 }
 
-/// All of them.
+/// Those of the model as well.
 pub const ALL: [Workload; 8] = [
     Workload::Ring,
     Workload::Master,
@@ -68,6 +74,11 @@ impl Workload {
             Workload::AllToAll => Program::new(|api| all_to_all(api, place)),
             Workload::Impatient => Program::new(|api| impatient(api, place)),
             Workload::Random => Program::new(|api| random(api, place)),
+            Workload::Sums => Program::new(|api| deterministic::sums(api, place)),
+            Workload::Server if place.me == 0 => {
+                Program::new(|api| deterministic::server(api, place))
+            }
+            Workload::Server => Program::new(|api| deterministic::client(api, place)),
         }
     }
 }

@@ -68,7 +68,7 @@ fn what_fails_is_made_smaller_and_can_be_run_again() {
     let again = check(small.seed, &small.less, small.broken).expect_err("it fails again");
     assert_eq!(again.violation, small.violation);
     let text = small.to_string();
-    assert!(text.contains(&format!("cargo xtask sim --seed {}", small.seed)), "{text}");
+    assert!(text.contains(&format!("the model, seed {}", small.seed)), "{text}");
     assert!(text.ends_with("--broken gate-ignored"), "{text}");
     assert!(text.contains("stable-before-escape"), "{text}");
 }

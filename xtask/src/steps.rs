@@ -51,11 +51,11 @@ pub enum Step {
     Deny,
 }
 
+/// For how long schedules of the simulator run as part of the tests.
+const SIM_SECONDS: &str = "120";
+
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;
-
-/// How many schedules the simulator runs as part of the tests.
-const SEEDS: &str = "33000";
 
 /// Runs the steps in `only`, or all.
 pub fn run(place: &Place, only: &[Step]) -> Vec<Ended> {
@@ -77,7 +77,7 @@ fn one(place: &Place, step: Step) -> Ended {
         Step::Mpi => ("mpi", mpi::step),
         Step::Loom => ("loom", tests::loom),
         Step::Mutants => ("mutants", tests::mutants),
-        Step::Sim => ("sim", |place| tests::some_seeds(place, SEEDS)),
+        Step::Sim => ("sim", |place| tests::some_schedules(place, SIM_SECONDS)),
         Step::Asan => ("asan", tests::asan),
         Step::Fuzz => ("fuzz", |place| fuzz::step(place, FUZZ_SECONDS)),
         Step::Instructions => ("instructions", instructions::step),

@@ -197,7 +197,7 @@ impl CheckpointStore for Vault {
         let mut outside = self.outside.borrow_mut();
         let ranks = outside.rings.len() as u32;
         let known = Position::decode(position, ranks);
-        outside.oracle.saved[self.me as usize] = known.ok();
+        outside.oracle.saved(self.me, known.ok());
         let state = state.iter().flat_map(|part| part.iter().copied()).collect();
         let position = position.to_vec();
         outside.vault[self.me as usize] = Some(Saved { incarnation, position, state });

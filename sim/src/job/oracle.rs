@@ -6,8 +6,12 @@
 //! What is noted of a frame is the least that it depends on, so that nothing is reported that is right: of a message,
 //! the events at the beginning of the call that sends it; of an answer to a message, the event of its match, if there is
 //! one; of a FINALIZE, the events at the end of the program.
+//!
+//! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
-use super::Violation;
+use super::{Frames, Violation};
+use crate::call::{Call, Outcome};
+use crate::case::Case;
 use crate::fabric::Frame;
 use crate::logger::Logger;
 use std::collections::HashMap;
@@ -19,43 +23,67 @@ use taffrail_logging::{
 /// Most ranks of a job.
 const MOST: usize = 8;
 
-/// Of each rank, events up to this clock.
-type Clocks = [u64; MOST];
+/// Of each rank, events up to a clock, and so many calls of its program.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    clocks: [u64; MOST],
+    calls: [usize; MOST],
+}
+
+/// What the program of a rank was told.
+#[derive(Default)]
+struct History {
+    calls: Vec<(Call, Outcome)>,
+    /// Those of former incarnations.
+    former: Vec<(Call, Outcome)>,
+    /// So many of them something depends on that has left the set.
+    must: usize,
+    /// So many had been made at the last checkpoint.
+    saved: usize,
+}
 
 /// Knows everything.
 pub(super) struct Oracle {
     set_of: Vec<usize>,
     causal: bool,
+    /// Events that are not stable are lost with their rank.
+    loses_rings: bool,
+    histories: Vec<History>,
     /// What each rank depends on.
-    past: Vec<Clocks>,
+    past: Vec<Past>,
     /// What each event of each rank depends on.
-    events: Vec<Vec<Clocks>>,
+    events: Vec<Vec<Past>>,
     /// What messages depend on: by sender, receiver, context and number.
-    sends: HashMap<(Rank, Rank, u16, u32), Clocks>,
+    sends: HashMap<(Rank, Rank, u16, u32), Past>,
     /// Which message the sender has given a name, by sender, receiver and name.
     names: HashMap<(Rank, Rank, u64), MsgId>,
     /// What the match of a message depends on, by its receiver.
-    matches: HashMap<(Rank, MsgId), Clocks>,
+    matches: HashMap<(Rank, MsgId), Past>,
     /// A rank cancels a receive: that it came too late is an event that names the message, and no answer to that depends on
     /// the event.
     pub(super) cancels: bool,
     /// What the end of the program of a rank depends on.
-    ends: Vec<Option<Clocks>>,
+    ends: Vec<Option<Past>>,
     /// What messages on the way bring.
-    flights: HashMap<u64, Clocks>,
+    flights: HashMap<u64, Past>,
     /// The last checkpoint of each rank.
     pub(super) saved: Vec<Option<Position>>,
+    pub(super) frames: Frames,
     /// The first violation.
     pub(super) violation: Option<Violation>,
 }
 
 impl Oracle {
-    pub(super) fn new(set_of: Vec<usize>, causal: bool) -> Self {
+    pub(super) fn new(case: &Case) -> Self {
+        let set_of: Vec<usize> = (0..case.ranks).map(|rank| case.set_of(rank)).collect();
+        let (causal, loses_rings) = (case.causal, case.loses_rings());
         let count = set_of.len();
         Oracle {
             set_of,
             causal,
-            past: vec![[0; MOST]; count],
+            past: vec![Past::default(); count],
+            histories: (0..count).map(|_| History::default()).collect(),
+            loses_rings,
             events: vec![Vec::new(); count],
             sends: HashMap::new(),
             names: HashMap::new(),
@@ -64,6 +92,7 @@ impl Oracle {
             ends: vec![None; count],
             flights: HashMap::new(),
             saved: vec![None; count],
+            frames: Frames::default(),
             violation: None,
         }
     }
@@ -72,22 +101,83 @@ impl Oracle {
         self.violation.get_or_insert(Violation { invariant, text });
     }
 
-    /// A rank starts, and replays these events.
+    /// A rank has died.
+    pub(super) fn died(&mut self, rank: Rank) {
+        let History { calls, former, must, .. } = &mut self.histories[rank as usize];
+        if calls.len() > former.len() {
+            *former = std::mem::take(calls);
+        }
+        calls.clear();
+        if !self.loses_rings {
+            former.truncate(*must);
+        }
+        self.past[rank as usize] = Past::default();
+    }
+
+    /// A rank whose ring was lost is about to start again: what no rank that lives depends on may become something else.
+    pub(super) fn forgets(&mut self, rank: Rank, lives: impl Fn(Rank) -> bool) {
+        let me = rank as usize;
+        let alive = (0..self.past.len()).filter(|&other| other != me && lives(other as Rank));
+        let must = alive.map(|other| self.past[other].calls[me]).max().unwrap_or(0);
+        let history = &mut self.histories[me];
+        history.must = must;
+        history.former.truncate(must);
+    }
+
+    /// A call has come to this.
+    pub(super) fn called(&mut self, rank: Rank, call: &Call, outcome: &Outcome) {
+        let History { calls, former, must, .. } = &mut self.histories[rank as usize];
+        let at = calls.len();
+        let now = (call.clone(), outcome.clone());
+        let was = former.get(at).filter(|was| at < *must && **was != now);
+        let text = was.map(|was| {
+            format!(
+                "rank {rank} has called as number {at} {was:x?}, something that has left depends on it, and now it \
+                 calls {now:x?}"
+            )
+        });
+        calls.push(now);
+        self.past[rank as usize].calls[rank as usize] = at + 1;
+        if let Some(text) = text {
+            self.violated("the same history", text);
+        }
+    }
+
+    /// A rank has a checkpoint: nothing from before it is done again.
+    pub(super) fn saved(&mut self, rank: Rank, position: Option<Position>) {
+        let history = &mut self.histories[rank as usize];
+        history.saved = history.calls.len();
+        history.must = history.must.max(history.saved);
+        self.saved[rank as usize] = position;
+    }
+
+    /// Something depends on this.
+    fn must_be_repeated(&mut self, past: &Past) {
+        for (history, &calls) in self.histories.iter_mut().zip(&past.calls) {
+            history.must = history.must.max(calls);
+        }
+    }
+
+    /// A rank starts, from its checkpoint if it has one, and replays these events.
     pub(super) fn starts(&mut self, rank: Rank, events: &[LoggedEvent]) {
         let me = rank as usize;
-        self.past[me] = [0; MOST];
+        let History { calls, former, saved, .. } = &mut self.histories[me];
+        *calls = former[..*saved].to_vec();
+        let count = *saved;
+        self.past[me] = Past::default();
         if self.causal
             && let Some(event) = events.last()
             && let Some(past) = self.events[me].get(event.clock as usize - 1)
         {
             self.past[me] = *past;
         }
-        self.past[me][me] = events.last().map_or(0, |event| event.clock);
+        self.past[me].calls[me] = count;
+        self.past[me].clocks[me] = events.last().map_or(0, |event| event.clock);
         self.ends[me] = None;
         self.matches.retain(|(by, _), _| *by != rank);
         for LoggedEvent { clock, event } in events {
-            let mut clocks = [0; MOST];
-            clocks[me] = *clock;
+            let mut clocks = Past::default();
+            clocks.clocks[me] = *clock;
             self.note_match(rank, event, clocks);
         }
     }
@@ -95,7 +185,7 @@ impl Oracle {
     /// A rank has written an event.
     pub(super) fn wrote(&mut self, rank: Rank, event: &Event, clock: u64) {
         let me = rank as usize;
-        self.past[me][me] = clock;
+        self.past[me].clocks[me] = clock;
         self.events[me].truncate(clock as usize - 1);
         self.events[me].push(self.past[me]);
         if !self.cancels {
@@ -103,7 +193,7 @@ impl Oracle {
         }
     }
 
-    fn note_match(&mut self, rank: Rank, event: &Event, clocks: Clocks) {
+    fn note_match(&mut self, rank: Rank, event: &Event, clocks: Past) {
         if let Event::Matched { message, .. } | Event::Claimed { message, .. } = event {
             self.matches.insert((rank, *message), clocks);
         }
@@ -122,14 +212,21 @@ impl Oracle {
     /// The network has accepted a frame.
     pub(super) fn leaves(&mut self, frame: &Frame<'_>, logger: &Logger) {
         let (from, to) = (frame.from as Rank, frame.to as Rank);
+        self.frames.count(frame.head.kind);
         let needs = self.needs(frame);
         if self.causal {
-            self.flights.insert(frame.number, needs.unwrap_or([0; MOST]));
+            let needs = needs.unwrap_or_default();
+            if !self.loses_rings {
+                self.must_be_repeated(&needs);
+            }
+            self.flights.insert(frame.number, needs);
             return;
         }
         if self.set_of[frame.from] == self.set_of[frame.to] {
             // Ranks of a set wait for all events of all others, when they make a frame that leaves it.
-            self.flights.insert(frame.number, self.past[frame.from]);
+            let calls = needs.unwrap_or_default().calls;
+            let clocks = self.past[frame.from].clocks;
+            self.flights.insert(frame.number, Past { clocks, calls });
             return;
         }
         if frame.head.kind == kind::RESTART {
@@ -140,7 +237,9 @@ impl Oracle {
             if self.set_of[member] != self.set_of[frame.from] {
                 continue;
             }
-            let (needs, stable) = (needs[member], logger.stable(member as Rank));
+            let history = &mut self.histories[member];
+            history.must = history.must.max(needs.calls[member]);
+            let (needs, stable) = (needs.clocks[member], logger.stable(member as Rank));
             if needs > stable {
                 let text = format!(
                     "a frame of kind {} of {from} to {to} leaves the set: it depends on event {needs} of rank \
@@ -153,7 +252,7 @@ impl Oracle {
     }
 
     /// What a frame depends on, as far as that is known.
-    fn needs(&mut self, frame: &Frame<'_>) -> Option<Clocks> {
+    fn needs(&mut self, frame: &Frame<'_>) -> Option<Past> {
         let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
         let named_at = match head.kind {
             kind::EAGER_SYNC => Some(0),
@@ -201,10 +300,15 @@ impl Oracle {
 
     /// A message is handed over: its receiver depends on what it depends on.
     pub(super) fn arrives(&mut self, number: u64, to: usize) {
-        let Some(brings) = self.flights.get(&number) else { return };
-        let mine = self.past[to][to];
-        self.past[to].iter_mut().zip(brings).for_each(|(has, brings)| *has = (*brings).max(*has));
-        self.past[to][to] = mine;
+        let Some(brings) = self.flights.get(&number).copied() else { return };
+        let mine = self.past[to];
+        let Past { clocks, calls } = &mut self.past[to];
+        clocks.iter_mut().zip(brings.clocks).for_each(|(has, brings)| *has = brings.max(*has));
+        calls.iter_mut().zip(brings.calls).for_each(|(has, brings)| *has = brings.max(*has));
+        (clocks[to], calls[to]) = (mine.clocks[to], mine.calls[to]);
+        if self.causal {
+            self.must_be_repeated(&brings);
+        }
     }
 
     /// Whether all that is stable depends on what is stable, in each of these groups.
@@ -216,7 +320,7 @@ impl Oracle {
                     continue;
                 };
                 for &other in members {
-                    let (needs, has) = (past[other as usize], logger.stable(other));
+                    let (needs, has) = (past.clocks[other as usize], logger.stable(other));
                     if needs > has {
                         let text = format!(
                             "event {} of rank {member} is stable; it depends on event {needs} of rank {other}, of \
@@ -239,7 +343,7 @@ impl Oracle {
     ) {
         let past = self.past[rank as usize];
         for of in 0..self.set_of.len() as u32 {
-            let (needs, stable) = (past[of as usize], logger.stable(of));
+            let (needs, stable) = (past.clocks[of as usize], logger.stable(of));
             if needs > stable && !knows(of, needs) {
                 let text = format!(
                     "rank {rank} depends on event {needs} of rank {of}, which it does not hold, and event {stable} \

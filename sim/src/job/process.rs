@@ -128,6 +128,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
             return Ok(None);
         };
         (self.decided, self.has_called) = (None, true);
+        let me = self.engine.rank();
+        self.outside.borrow_mut().oracle.called(me, &call, &outcome);
         self.mark.told.push(outcome.clone());
         match self.program.go_on(Some(outcome.clone())) {
             Next::Call(next) => self.call = Some(next),

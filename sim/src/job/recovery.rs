@@ -116,6 +116,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }));
         }
         outside.rings[rank as usize] = events.clone();
+        if self.case.loses_rings() {
+            outside.oracle.forgets(rank, |rank| self.ranks[rank as usize].is_some());
+        }
         outside.oracle.starts(rank, &events);
         if self.case.loses_rings() {
             outside.logger.comes_back(rank);
@@ -126,6 +129,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
         }
         Ok(events)
+    }
+
+    /// A rank is started again: of its ring the logger has taken what there is, before any rank of the set looks at it.
+    pub(super) fn settle_ring(&self, rank: Rank) {
+        let outside = &mut *self.outside.borrow_mut();
+        let left = outside.logger.download(rank).len();
+        outside.rings[rank as usize].truncate(left);
     }
 
     pub(super) fn is_dead(&self, rank: Rank) -> bool {

@@ -102,7 +102,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         if dead(rank) && self.may_start(rank) {
             steps.push(Step::Start(rank));
         }
-        if !dead(rank) && logger.awaits(rank) {
+        // A ring that was lost is there again when its rank goes on.
+        let has_ring = self.ranks[rank as usize].is_some() || !self.case.loses_rings();
+        if !dead(rank) && has_ring && logger.awaits(rank) {
             steps.push(Step::WriteAgain(rank));
         }
         for set in 0..self.case.groups().len() {
@@ -149,6 +151,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             Step::Start(rank) => {
                 self.incarnations[rank as usize] += 1;
                 self.restarts += 1;
+                self.settle_ring(rank);
                 self.net.step(NetStep::Restart(rank as usize));
                 self.opening[rank as usize] = Some(self.net.open(rank as usize));
                 Ok(())

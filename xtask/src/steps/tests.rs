@@ -47,19 +47,25 @@ pub fn loom(place: &Place) -> Outcome {
 }
 
 pub fn mutants(place: &Place) -> Outcome {
-    // Of the engine all there is, of the log too; the simulator's other tests are not built.
-    let packages = "-p taffrail-engine -p taffrail-logging -p taffrail-sim --lib --test mutants";
-    let tests = "not package(taffrail-sim) or binary(mutants)";
-    let mut command = selected(place, packages, tests, packages);
+    // Of the engine all there is, of the log too.
+    let packages = "-p taffrail-engine -p taffrail-logging";
+    let mut command = runner(place, packages);
     command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
-    counted(&mut command)
+    let product = run(&mut command);
+    let mut command =
+        cargo(place, "test --profile sim --locked -p taffrail-sim --test mutants -- --nocapture");
+    command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
+    let found = run(&mut command);
+    let mut counts = Counts::read(&product.output);
+    counts += Counts::read(&found.output);
+    Outcome::of_tests(product.ok && found.ok, counts)
 }
 
-/// So many seeds of the simulator that was built with the tests: it is there already, and checks what a release build
-/// does not.
-pub fn some_seeds(place: &Place, seeds: &str) -> Outcome {
+/// Schedules for so many seconds, by the simulator that was built with the tests: it is there already, and checks what a
+/// release build does not.
+pub fn some_schedules(place: &Place, seconds: &str) -> Outcome {
     let mut simulator = Command::new(place.build("debug").join("taffrail-sim"));
-    let simulator = simulator.args(["--seeds", seeds]).current_dir(&place.root);
+    let simulator = simulator.args(["--seconds", seconds]).current_dir(&place.root);
     let mut build = with_tests(place, "--bin taffrail-sim --test job");
     let good = run(&mut build).ok && run(simulator).ok;
     Outcome::of_check(good, SEE_THE_TRACE)
@@ -67,14 +73,12 @@ pub fn some_seeds(place: &Place, seeds: &str) -> Outcome {
 
 /// Runs the simulator, optimised.
 pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
-    let mut command = cargo(place, "run --release --locked -p taffrail-sim --");
+    let mut command = cargo(place, "run --profile sim --locked -p taffrail-sim --");
     command
         .args(arguments)
-        .env("CARGO_TARGET_DIR", place.build("sim"))
-        // As for loom.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+        // With mutants, of which `--mutant` selects one.
+        .env("RUSTFLAGS", "--cfg mutants")
+        .env("CARGO_TARGET_DIR", place.build("mutants"));
     Outcome::of_check(run(&mut command).ok, SEE_THE_TRACE)
 }
 
