@@ -22,9 +22,9 @@ fn pair<P: Policy>(policy: impl Fn(u32, usize) -> P) -> Pair<P> {
     let engine = |fabric: Loopback| {
         let piece = fabric.limits(fabric.me()).fragment;
         let sizes = Sizes {
-            piece,
-            long_piece: piece,
-            logged_piece: piece,
+            fragment: piece,
+            rndv_fragment: piece,
+            logged_fragment: piece,
             eager_max: piece,
             way: None,
             unexpected: 1 << 20,

@@ -55,9 +55,9 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
                 "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
                  from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
                 limits.inline,
-                endpoint.engine.sizes.piece,
+                endpoint.engine.sizes.fragment,
                 LONG_LOGGED + 1,
-                endpoint.engine.sizes.logged_piece,
+                endpoint.engine.sizes.logged_fragment,
                 EAGER_LOGGED + 1
             );
             continue;
@@ -68,14 +68,14 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
             text,
             "  {} B - {} B: eager, one piece in the outbox",
             limits.inline + 1,
-            endpoint.engine.sizes.piece.min(eager)
+            endpoint.engine.sizes.fragment.min(eager)
         );
-        if eager > endpoint.engine.sizes.piece {
+        if eager > endpoint.engine.sizes.fragment {
             let _ = writeln!(
                 text,
                 "  {} B - {eager} B: eager, pieces of {} B in the outbox",
-                endpoint.engine.sizes.piece + 1,
-                endpoint.engine.sizes.piece
+                endpoint.engine.sizes.fragment + 1,
+                endpoint.engine.sizes.fragment
             );
         }
         announced(endpoint, &mut text, rank, eager, Reach::Kernel, "plain memory");
@@ -123,7 +123,7 @@ fn announced(
 ) {
     let mut said: Option<RndvPath> = None;
     for len in SIZES.map(|bits| 1usize << bits).filter(|&len| len > eager) {
-        let (way, costs) = endpoint.engine.first_way(rank, reach, len);
+        let (way, costs) = endpoint.engine.first_path(rank, reach, len);
         if said.replace(way) == Some(way) {
             continue;
         }
@@ -146,8 +146,8 @@ fn announced(
 
 fn name(way: RndvPath) -> &'static str {
     match way {
-        RndvPath::Read => "read out of the sender's memory",
-        RndvPath::Pieces => "in pieces",
-        RndvPath::Streaming => "in pieces past the caches",
+        RndvPath::Get => "read out of the sender's memory",
+        RndvPath::Fragments => "in pieces",
+        RndvPath::FragmentsNonTemporal => "in pieces past the caches",
     }
 }

@@ -98,9 +98,9 @@ impl Settings {
         }
         settings.way = match look("TAFFRAIL_WAY").as_deref() {
             None => None,
-            Some("read") => Some(RndvPath::Read),
-            Some("pieces") => Some(RndvPath::Pieces),
-            Some("streaming") => Some(RndvPath::Streaming),
+            Some("read") => Some(RndvPath::Get),
+            Some("pieces") => Some(RndvPath::Fragments),
+            Some("streaming") => Some(RndvPath::FragmentsNonTemporal),
             Some(other) => {
                 return Err(Error::Setting {
                     name: "TAFFRAIL_WAY",
@@ -134,7 +134,10 @@ mod tests {
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "7").unwrap().patience.as_secs(), 7);
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "2m").unwrap().patience.as_secs(), 120);
         assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));
-        assert_eq!(with("TAFFRAIL_WAY", "streaming").unwrap().way, Some(RndvPath::Streaming));
+        assert_eq!(
+            with("TAFFRAIL_WAY", "streaming").unwrap().way,
+            Some(RndvPath::FragmentsNonTemporal)
+        );
         assert_eq!(with("NOTHING", "x").unwrap(), Settings::default());
     }
 

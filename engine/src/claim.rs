@@ -114,7 +114,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn discard_claimed(&mut self, id: MessageId) {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
-            Unexpected::Announced(rts) => {
+            Unexpected::Rts(rts) => {
                 self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
                 self.core.acknowledge(env.source, rts.name);
             }

@@ -97,7 +97,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
         let error = self.finished_error(from);
         match self.request_by_name(from, name) {
-            Some((request, slot)) if slot.stage == Stage::Announced => {
+            Some((request, slot)) if slot.stage == Stage::RtsSent => {
                 match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                     true => self.requests.sent(request),
                     false => self.fail(request, error),

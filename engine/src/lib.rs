@@ -1,4 +1,4 @@
-//! The engine: protocols over a fabric, a piece in each file.
+//! The engine: protocols over a fabric, one in each file.
 //!
 //! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
 //! what arrives, and [`rendezvous`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
@@ -79,12 +79,12 @@ use taffrail_fabric::{Fabric, SendMemory};
 /// Sizes and choices of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Bytes of a piece of a message that leaves without asking.
-    pub piece: usize,
-    /// Bytes of a piece of a message that was asked for.
-    pub long_piece: usize,
-    /// Bytes of a piece of a long message that is logged.
-    pub logged_piece: usize,
+    /// Bytes of a fragment of a message that leaves without asking.
+    pub fragment: usize,
+    /// Bytes of a fragment of a message that was asked for.
+    pub rndv_fragment: usize,
+    /// Bytes of a fragment of a long message that is logged.
+    pub logged_fragment: usize,
     /// Longer messages are announced.
     pub eager_max: usize,
     /// How long messages come, where that can be, if it is not left to the costs.
@@ -157,7 +157,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             discarding: Vec::new(),
             registered: HashMap::new(),
             keyed_memory: FxHashMap::default(),
-            short: sizes.piece.min(sizes.eager_max),
+            short: sizes.fragment.min(sizes.eager_max),
             sizes,
             turns: 0,
             checked: clock.now(),
@@ -200,9 +200,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 /// No eager message is longer than this, whatever the settings say.
 pub const EAGER_LIMIT: usize = 1 << 20;
 
-/// The same of a message that is logged: it is copied in any case, and each piece may leave while the
+/// The same of a message that is logged: it is copied in any case, and each fragment may leave while the
 /// next is copied.
 pub const EAGER_LOGGED: usize = 8 << 20;
 
-/// A logged message that is longer than this leaves in long pieces.
+/// A logged message that is longer than this leaves in long fragments.
 pub const LONG_LOGGED: usize = 128 << 10;

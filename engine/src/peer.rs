@@ -32,9 +32,9 @@ pub struct Peer {
     pub reply_delay: ReplyDelay,
     /// Frames that wait for room or for the gate, in order.
     queue: VecDeque<Waiting>,
-    /// Announced messages whose pieces the peer wants.
+    /// Announced messages whose fragments the peer wants.
     pub streams: VecDeque<Stream>,
-    /// The message of several pieces that is arriving.
+    /// The message of several fragments that is arriving.
     pub(crate) partial: Option<PartialMessage>,
     /// Bytes of its messages in the store.
     pub(crate) unexpected_bytes: usize,
@@ -188,7 +188,7 @@ pub enum Queued {
     Page(crate::log::leaving::Resend),
 }
 
-/// The pieces of an announced message.
+/// The fragments of an announced message.
 pub struct Stream {
     pub(crate) request: u32,
     /// Bytes the peer wants.
@@ -199,7 +199,7 @@ pub struct Stream {
     pub(crate) non_temporal: bool,
 }
 
-/// A message of several pieces that is arriving.
+/// A message of several fragments that is arriving.
 pub(crate) struct PartialMessage {
     pub(crate) destination: Destination,
     /// Which message it is.
@@ -212,13 +212,13 @@ pub(crate) struct PartialMessage {
 }
 
 impl PartialMessage {
-    /// Whether its pieces go to this entry of the store.
+    /// Whether its fragments go to this entry of the store.
     pub(crate) fn is_into(&self, entry: u32) -> bool {
         matches!(self.destination, Destination::Buffer(e) if e == entry)
     }
 }
 
-/// Where the pieces go.
+/// Where the fragments go.
 #[derive(Clone, Copy)]
 pub(crate) enum Destination {
     /// To the receive that matched.

@@ -115,14 +115,14 @@ pub trait Policy: Sized {
         requests: &Requests,
         to: Rank,
         leaving: &mut LoggedSend,
-        piece: usize,
+        fragment: usize,
     ) -> Option<Result<Sent, Refused>> {
-        Some(self.log_mut()?.send_more(fabric, requests, to, leaving, piece))
+        Some(self.log_mut()?.send_more(fabric, requests, to, leaving, fragment))
     }
 
     /// Sends up to `most` bytes of an announced message from this place of the log: how many, if there was room.
     #[inline]
-    fn send_piece(
+    fn send_rndv_data(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
@@ -130,7 +130,7 @@ pub trait Policy: Sized {
         place: u64,
         most: usize,
     ) -> Option<usize> {
-        self.log_mut()?.send_piece(fabric, to, head, place, most)
+        self.log_mut()?.send_rndv_data(fabric, to, head, place, most)
     }
 
     /// Whether messages take events with them, so that memory of other ranks is reached by messages alone.

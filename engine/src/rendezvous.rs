@@ -1,6 +1,6 @@
-//! How an announced message is moved: read out of its sender's memory, or sent in pieces.
+//! How an announced message is moved: read out of its sender's memory, or sent in fragments.
 //!
-//! The receiver decides, by cost; what the fabric denies, or fails at, goes in pieces.
+//! The receiver decides, by cost; what the fabric denies, or fails at, goes in fragments.
 
 use super::core::{Deferred, Unexpected};
 use super::frame::{Frame, Rts};
@@ -46,7 +46,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let since = self.core.clock.now();
             peer.timed = Some(Timed { request, len: want, way, mapped, since });
         }
-        if let (RndvPath::Read, Some(key)) = (way, key) {
+        if let (RndvPath::Get, Some(key)) = (way, key) {
             let token = Token(self.core.requests.get(request).name(request));
             let slot = self.core.requests.get(request);
             slot.extra().source = Some((key, rts.name));
@@ -68,17 +68,23 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Err(_) => {}
             }
         }
-        self.ask_for_pieces(request, from, rts.name, want, way == RndvPath::Streaming);
+        self.ask_for_fragments(
+            request,
+            from,
+            rts.name,
+            want,
+            way == RndvPath::FragmentsNonTemporal,
+        );
     }
 
     /// How to move `len` bytes that are reached so, if they are.
     fn choose(&mut self, from: Rank, reach: Option<Reach>, len: usize) -> RndvPath {
         let read = reach.and_then(|reach| self.fabric.get_cost(PeerId(from), reach).ok());
         let mapped = reach == Some(Reach::Mapped);
-        if let Some(way) = self.sizes.way.filter(|&way| way != RndvPath::Read || read.is_some()) {
+        if let Some(way) = self.sizes.way.filter(|&way| way != RndvPath::Get || read.is_some()) {
             return way;
         }
-        let expected = self.costs_of_ways(from, read.ok_or(()), len).map(Result::ok);
+        let expected = self.costs_of_paths(from, read.ok_or(()), len).map(Result::ok);
         self.core.peers[from as usize].rndv_paths(mapped).choose(len, expected)
     }
 
@@ -89,32 +95,32 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
     /// nanoseconds, in the order of [`RNDV_PATHS`]; or why it cannot be taken.
-    pub fn first_way(
+    pub fn first_path(
         &self,
         from: Rank,
         reach: Reach,
         len: usize,
     ) -> (RndvPath, [Result<f64, Denied>; RNDV_PATHS.len()]) {
         let read = self.fabric.get_cost(PeerId(from), reach);
-        let costs = self.costs_of_ways(from, read, len);
+        let costs = self.costs_of_paths(from, read, len);
         let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
         let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
         (forced.unwrap_or_else(|| RndvPaths::default().choose(len, expected)), costs)
     }
 
-    fn costs_of_ways<E>(
+    fn costs_of_paths<E>(
         &self,
         from: Rank,
         read: Result<Cost, E>,
         len: usize,
     ) -> [Result<f64, E>; RNDV_PATHS.len()] {
-        let pieces = self.fabric.send_cost(PeerId(from)).of(len);
+        let fragments = self.fabric.send_cost(PeerId(from)).of(len);
         let non_temporal = self.fabric.non_temporal_cost(PeerId(from));
         let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
-        [read.map(|cost| cost.of(len)), Ok(pieces), Ok(streaming)]
+        [read.map(|cost| cost.of(len)), Ok(fragments), Ok(streaming)]
     }
 
-    fn ask_for_pieces(
+    fn ask_for_fragments(
         &mut self,
         request: u32,
         from: Rank,
@@ -123,7 +129,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         non_temporal: bool,
     ) {
         let slot = self.core.requests.get(request);
-        slot.stage = Stage::Cleared;
+        slot.stage = Stage::CtsSent;
         slot.peer = from;
         slot.moved = 0;
         if let Some(extra) = &mut slot.extra {
@@ -157,10 +163,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 let dead = self.core.peers[peer as usize].fault.is_some() || fault == Fault::Died;
                 match source {
                     Some((_, name)) if !dead => {
-                        tracing::warn!(rank = peer, %fault, "could not read a message; asking for pieces");
+                        tracing::warn!(rank = peer, %fault, "could not read a message; asking for fragments");
                         let slot = self.core.requests.get(request);
                         let want = slot.status.len.min(slot.len);
-                        self.ask_for_pieces(request, peer, name, want, false);
+                        self.ask_for_fragments(request, peer, name, want, false);
                     }
                     _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
                 }

@@ -10,15 +10,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RndvPath {
     /// The receiver reads it out of the sender's memory.
-    Read,
-    /// The sender sends it in pieces.
-    Pieces,
-    /// The sender sends it in pieces, and copies them past its caches.
-    Streaming,
+    Get,
+    /// The sender sends it in fragments.
+    Fragments,
+    /// The sender sends it in fragments, and copies them past its caches.
+    FragmentsNonTemporal,
 }
 
 /// The rndv_paths, in the order of the tables.
-pub const RNDV_PATHS: [RndvPath; 3] = [RndvPath::Read, RndvPath::Pieces, RndvPath::Streaming];
+pub const RNDV_PATHS: [RndvPath; 3] =
+    [RndvPath::Get, RndvPath::Fragments, RndvPath::FragmentsNonTemporal];
 
 /// Sizes are told apart by their power of two, from this on.
 const SMALLEST: u32 = 14;
@@ -80,7 +81,7 @@ impl RndvPaths {
             let known = lately.cost[way];
             let cost =
                 expected[way].map(|e| if known > 0.0 { known } else { (e / len as f64) as f32 });
-            if RNDV_PATHS[way] == RndvPath::Pieces {
+            if RNDV_PATHS[way] == RndvPath::Fragments {
                 cost
             } else {
                 cost.map(|cost| cost * RELUCTANCE)
@@ -89,7 +90,7 @@ impl RndvPaths {
         let cheapest = (0..RNDV_PATHS.len())
             .filter_map(|way| cost(way).map(|c| (way, c)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((best, least)) = cheapest else { return RndvPath::Pieces };
+        let Some((best, least)) = cheapest else { return RndvPath::Fragments };
         if lately.messages < (FIRST_AFTER << lately.trials.min(8)).min(NEXT_AFTER) {
             lately.messages += 1;
             return RNDV_PATHS[best];
@@ -163,7 +164,7 @@ mod tests {
             rndv_paths.note(1 << 20, way, costs[way as usize] * cold);
             taken[way as usize] += u32::from(n >= 200);
         }
-        assert!(taken[RndvPath::Pieces as usize] > 1700, "{taken:?}");
+        assert!(taken[RndvPath::Fragments as usize] > 1700, "{taken:?}");
     }
 
     #[test]
@@ -172,15 +173,15 @@ mod tests {
         run(&mut rndv_paths, 500, [1.0e5, 1.5e5, 3.0e5]);
         run(&mut rndv_paths, 500, [4.0e5, 1.5e5, 3.0e5]);
         let taken = run(&mut rndv_paths, 500, [4.0e5, 1.5e5, 3.0e5]);
-        assert!(taken[RndvPath::Pieces as usize] > 470, "{taken:?}");
+        assert!(taken[RndvPath::Fragments as usize] > 470, "{taken:?}");
     }
 
     #[test]
     fn a_way_that_is_not_to_be_had_is_never_taken() {
         let mut rndv_paths = RndvPaths::default();
         for _ in 0..10_000 {
-            assert_ne!(rndv_paths.choose(1 << 22, [None, Some(1.0), Some(2.0)]), RndvPath::Read);
+            assert_ne!(rndv_paths.choose(1 << 22, [None, Some(1.0), Some(2.0)]), RndvPath::Get);
         }
-        assert_eq!(rndv_paths.choose(1, [None; 3]), RndvPath::Pieces);
+        assert_eq!(rndv_paths.choose(1, [None; 3]), RndvPath::Fragments);
     }
 }

@@ -22,15 +22,15 @@ pub enum Stage {
     Posted,
     /// A receive whose message arrives piece by piece, as its sender began it.
     Arriving,
-    /// A receive that has asked for the pieces of its message.
-    Cleared,
+    /// A receive that has asked for the fragments of its message.
+    CtsSent,
     /// A receive that reads its message out of the sender's memory.
     Reading,
     /// A send whose message waits for room.
     Queued,
     /// A send that was announced, or waits to be acknowledged.
-    Announced,
-    /// A send whose receiver has asked for the pieces.
+    RtsSent,
+    /// A send whose receiver has asked for the fragments.
     Streaming,
     /// A one-sided get or put that the fabric does.
     OneSided,
@@ -89,7 +89,7 @@ pub struct Extra {
     pub(crate) parts: Vec<(*mut u8, usize)>,
     /// Pieces whose bytes the fabric still reads ([`Sent::Later`](taffrail_fabric::Sent::Later)).
     pub(crate) lent_pieces: u32,
-    /// The last piece has left, and the send ends when none is lent any more.
+    /// The last fragment has left, and the send ends when none is lent any more.
     pub(crate) is_all_sent: bool,
     /// Where in the log its bytes are, instead of in memory of the program.
     pub(crate) kept: Option<u64>,
@@ -209,7 +209,7 @@ impl Requests {
     pub(crate) fn waits(&self, name: u64) -> bool {
         self.slots.get(name as u32 as usize).is_some_and(|slot| {
             slot.generation == (name >> 32) as u32
-                && matches!(slot.stage, Stage::Queued | Stage::Announced | Stage::Streaming)
+                && matches!(slot.stage, Stage::Queued | Stage::RtsSent | Stage::Streaming)
         })
     }
 
@@ -453,10 +453,10 @@ impl Requests {
 }
 
 impl Slot {
-    /// How many bytes in pieces it wants in all. Of other operations, no more than it has.
+    /// How many bytes in fragments it wants in all. Of other operations, no more than it has.
     pub(crate) fn wanted(&self) -> usize {
         match self.stage {
-            Stage::Cleared => self.status.len.min(self.len),
+            Stage::CtsSent => self.status.len.min(self.len),
             Stage::AskedGet => self.len,
             // Nobody has asked: these bytes are the fabric's to write, or nobody's.
             _ => self.moved,

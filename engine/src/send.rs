@@ -58,7 +58,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.fabric.limits(PeerId(to)).inline
     }
 
-    /// Hands a message, or its first piece, to the fabric. `None` when there is no room now.
+    /// Hands a message, or its first fragment, to the fabric. `None` when there is no room now.
     #[inline(always)]
     fn send_direct(
         &mut self,
@@ -74,29 +74,29 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Hands as much of an eager message of several pieces to the fabric as there is room for: its head,
+    /// Hands as much of an eager message of several fragments to the fabric as there is room for: its head,
     /// and how many bytes have left. `None`: none, or it leaves otherwise.
     #[inline(never)]
-    fn send_pieces(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
-        let (piece, most) = (self.sizes.piece, self.sizes.eager_max);
+    fn send_fragments(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
+        let (fragment, most) = (self.sizes.fragment, self.sizes.eager_max);
         let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
-        if data.len() <= piece || !is_clear || self.core.policy.is_behind() {
+        if data.len() <= fragment || !is_clear || self.core.policy.is_behind() {
             return Ok(None);
         }
         let whole = (data.len() as u64).to_le_bytes();
-        let (first, rest) = data.split_at(piece);
+        let (first, rest) = data.split_at(fragment);
         let source = Source::Parts(&[&whole, first]);
         let Some(head) = self.send_direct(to, kind::EAGER_FIRST, source)? else {
             return Ok(None);
         };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
         let mut sent = first.len();
-        for piece in rest.chunks(piece) {
+        for fragment in rest.chunks(fragment) {
             let frag = frag_head(head, sent);
-            if self.fabric.send(PeerId(to.rank), frag, Source::Bytes(piece)).is_err() {
+            if self.fabric.send(PeerId(to.rank), frag, Source::Bytes(fragment)).is_err() {
                 break;
             }
-            sent += piece.len();
+            sent += fragment.len();
         }
         Ok(Some((head, sent)))
     }
@@ -168,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         } else if self.send_now(&to, source, len)? {
             return Ok(self.sent(&to, len));
         } else if let Source::Bytes(bytes) = source {
-            begun = self.send_pieces(&to, bytes)?;
+            begun = self.send_fragments(&to, bytes)?;
             if begun.is_some_and(|(_, sent)| sent == len) {
                 return Ok(self.sent(&to, len));
             }
@@ -184,7 +184,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some((head, sent)) = begun {
             self.enqueue(to.rank, Waiting::free(Queued::Eager { head, request, sent }));
         } else if is_logged {
-            slot.stage = Stage::Announced;
+            slot.stage = Stage::RtsSent;
             let name = slot.name(request);
             if let Err(error) = self.keep_and_send(&to, source, len, Some(name)) {
                 self.core.fail(request, error);
@@ -216,7 +216,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
             true => inline - 8,
-            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.piece - 8),
+            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.fragment - 8),
             false => self.sizes.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
@@ -232,7 +232,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let msg = MsgHead::of(head);
         let queued = match data {
             _ if sync => {
-                slot.stage = Stage::Announced;
+                slot.stage = Stage::RtsSent;
                 whole(Frame::EagerSync { msg, name }, slot, None)
             }
             Some(data) => whole(Frame::EagerData { msg, data }, slot, Some(request)),
@@ -255,7 +255,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let logged = self.core.policy.route(to) == Route::Logged;
         let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
-        slot.stage = Stage::Announced;
+        slot.stage = Stage::RtsSent;
         let rts = Rts { name: slot.name(request), key };
         let frame = Frame::Rts { msg, data, len: len as u64, rts };
         Queued::Small { head: frame.head(), body: frame.front().to_vec(), request: None }
@@ -336,7 +336,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 }
 
-/// The parts of a message, or of a piece of one.
+/// The parts of a message, or of a fragment of one.
 pub(crate) fn source_of<'a>(parts: &'a [&'a [u8]]) -> Source<'a> {
     match parts {
         [one] => Source::Bytes(one),

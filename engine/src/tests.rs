@@ -27,11 +27,11 @@ pub(crate) fn engines_with<F: Fabric + SendMemory, P: Policy>(
     let size = mesh.len() as u32;
     let engine = |fabric: F| {
         let limits = fabric.limits(fabric.me());
-        let piece = 1024.min(limits.max_message - 8);
+        let fragment = 1024.min(limits.max_message - 8);
         let sizes = Sizes {
-            piece,
-            long_piece: (2 * piece).min(limits.max_message - 8),
-            logged_piece: piece,
+            fragment,
+            rndv_fragment: (2 * fragment).min(limits.max_message - 8),
+            logged_fragment: fragment,
             eager_max: 8192,
             way: None,
             unexpected: 1 << 20,

@@ -70,7 +70,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Begins to send the pieces of a message.
+    /// Begins to send the fragments of a message.
     pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
         self.core.peers[to as usize].streams.push_back(stream);
         self.mark_backlog(to);
@@ -108,7 +108,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         while !self.core.peers[to as usize].streams.is_empty() {
-            if self.core.policy.is_behind() || !self.send_piece(to) {
+            if self.core.policy.is_behind() || !self.send_rndv_data(to) {
                 return left;
             }
             left += 1;
@@ -142,7 +142,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Sends the front of a peer's queue, or its next piece. `false` when there is no room.
+    /// Sends the front of a peer's queue, or its next fragment. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
         let Engine { fabric, core, sizes, .. } = self;
         let Some(front) = core.peers[to as usize].front() else { return false };
@@ -151,7 +151,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Queued::Page(_) => return false,
             Queued::Logged(leaving) => {
                 let Core { policy, requests, .. } = core;
-                let Some(result) = policy.send_more(fabric, requests, to, leaving, sizes.piece)
+                let Some(result) = policy.send_more(fabric, requests, to, leaving, sizes.fragment)
                 else {
                     return false;
                 };
@@ -162,7 +162,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Queued::Eager { head, request, sent } => {
                 let slot = core.requests.get(*request);
-                let now = (slot.len - *sent).min(sizes.piece);
+                let now = (slot.len - *sent).min(sizes.fragment);
                 let whole = (slot.len as u64).to_le_bytes();
                 let over = *sent + now == slot.len;
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
@@ -192,9 +192,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         result.is_ok()
     }
 
-    /// Sends the next piece of a peer's first stream. `false` when there is no room.
-    fn send_piece(&mut self, to: Rank) -> bool {
-        let piece = self.sizes.long_piece;
+    /// Sends the next fragment of a peer's first stream. `false` when there is no room.
+    fn send_rndv_data(&mut self, to: Rank) -> bool {
+        let fragment = self.sizes.rndv_fragment;
         let core = &mut self.core;
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to: waiting, non_temporal }) = front else {
@@ -202,12 +202,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         };
         self.fabric.non_temporal(PeerId(to), non_temporal);
         let slot = core.requests.get(request);
-        let now = (want - slot.moved).min(piece);
+        let now = (want - slot.moved).min(fragment);
         let head = Frame::RndvData { to: waiting, offset: slot.moved as u64 }.head();
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
         let sent = if let Some(place) = kept {
             let place = place + slot.moved as u64;
-            core.policy.send_piece(&mut self.fabric, to, head, place, now)
+            core.policy.send_rndv_data(&mut self.fabric, to, head, place, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
@@ -220,7 +220,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // SAFETY: as above.
                 Source::Bytes(unsafe { bytes(at, now) })
             } else {
-                // SAFETY: as above, and it is finished when the fabric has reported all pieces that it keeps.
+                // SAFETY: as above, and it is finished when the fabric has reported all fragments that it keeps.
                 Source::User(unsafe { UserBytes::new(at, now) }, Token(slot.name(request)))
             };
             let sent = self.fabric.send(PeerId(to), head, source);
@@ -241,7 +241,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl Requests {
-    /// All pieces of a send have left: it ends when the fabric keeps none of them.
+    /// All fragments of a send have left: it ends when the fabric keeps none of them.
     #[inline]
     pub(crate) fn all_sent(&mut self, index: u32) {
         match &mut self.get(index).extra {
@@ -250,7 +250,7 @@ impl Requests {
         }
     }
 
-    /// The fabric does not keep a piece of this send any more. If it was lost, so was the link, which is reported next.
+    /// The fabric does not keep a fragment of this send any more. If it was lost, so was the link, which is reported next.
     pub(crate) fn piece_returned(&mut self, name: u64, is_lost: bool) {
         let Some(slot) = self.find(name as u32) else { return };
         let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;

@@ -131,10 +131,10 @@ fn sizes(settings: &Settings, limits: &Limits) -> Sizes {
     // asked for there are many, and fewer are better.
     let is_given = settings.piece.is_some() || settings.tuning.is_some();
     Sizes {
-        piece,
-        long_piece: if is_given { piece } else { (2 * piece).min(longest) },
+        fragment: piece,
+        rndv_fragment: if is_given { piece } else { (2 * piece).min(longest) },
         // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
-        logged_piece: if is_given { piece } else { limits.max_message },
+        logged_fragment: if is_given { piece } else { limits.max_message },
         eager_max: settings.eager_max,
         way: settings.way,
         unexpected: settings.unexpected,

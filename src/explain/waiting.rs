@@ -83,10 +83,10 @@ fn stage_in_words(slot: &Slot) -> Option<&'static str> {
         | Stage::Telling
         | Stage::Posted
         | Stage::Watching => None,
-        Stage::Arriving | Stage::Cleared => Some("receive: send the rest of a message"),
+        Stage::Arriving | Stage::CtsSent => Some("receive: send the rest of a message"),
         Stage::Reading => Some("receive: let a message be read"),
         Stage::Queued => Some("send: make room for a message"),
-        Stage::Announced => Some("send: receive a message"),
+        Stage::RtsSent => Some("send: receive a message"),
         Stage::Streaming => Some("send: take the rest of a message"),
         Stage::OneSided => Some("one-sided operation: let it be done"),
         Stage::AskedGet => Some("get: answer it"),

@@ -346,6 +346,6 @@ fn the_explanation_has_the_real_reason_of_each_way() {
         );
         assert!(line.contains("in pieces would take 10000 ns"), "{line}");
     }
-    let (_, line) = explained(announced(5.0e4, 1.0e4, 2.0e4), Some(Way::Streaming));
+    let (_, line) = explained(announced(5.0e4, 1.0e4, 2.0e4), Some(Way::FragmentsNonTemporal));
     assert!(line.contains("announced, in pieces past the caches ("), "{line}");
 }

@@ -1,6 +1,6 @@
 //! The engine's messages that are not whole and eager, one by one (`docs/wire.md`, section 5).
 
-use super::delivery::{put, put_piece};
+use super::delivery::{put, put_fragment};
 use super::{Core, MESSAGE_OVERHEAD, Unexpected, broken};
 use crate::core::Deferred;
 use crate::frame::{MsgHead, Rts, kind};
@@ -197,7 +197,7 @@ impl<P: Policy> Core<P> {
             Destination::Buffer(entry) => self.unexpected.append(entry, payload),
             Destination::Request(request) => {
                 let slot = self.requests.get(request);
-                put_piece(slot, at, payload);
+                put_fragment(slot, at, payload);
                 slot.moved = at + payload.len();
                 if over {
                     self.complete(request);
@@ -223,14 +223,14 @@ impl<P: Policy> Core<P> {
             (_, Some(request)) => {
                 let slot = self.requests.get(request);
                 slot.status = status(&env);
-                self.announced(request, from, rts);
+                self.rts_matched(request, from, rts);
             }
             (admit @ (Admit::Refill | Admit::Duplicate), None) => {
-                if let Some(request) = self.announced_again(admit, &env, rts)? {
-                    self.announced(request, from, rts);
+                if let Some(request) = self.rts_again(admit, &env, rts)? {
+                    self.rts_matched(request, from, rts);
                 }
             }
-            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Announced(rts)),
+            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Rts(rts)),
         }
         self.check_buffer_limit(from)
     }
@@ -284,15 +284,15 @@ impl<P: Policy> Core<P> {
         // Otherwise it is of an operation that has failed meanwhile.
         if let Some((request, slot)) = self.request_by_name(from, to) {
             let at = check_range(slot, offset, payload.len())?;
-            put_piece(slot, at, payload);
+            put_fragment(slot, at, payload);
             slot.moved += payload.len();
-            self.end_pieces(request);
+            self.end_fragments(request);
         }
         Ok(())
     }
 
-    /// Ends a request that has all the pieces that it wants.
-    pub(crate) fn end_pieces(&mut self, request: u32) {
+    /// Ends a request that has all the fragments that it wants.
+    pub(crate) fn end_fragments(&mut self, request: u32) {
         let slot = self.requests.get(request);
         if slot.moved == slot.wanted() {
             match slot.stage {
@@ -311,7 +311,7 @@ impl<P: Policy> Core<P> {
         non_temporal: bool,
     ) -> Result<(), Fault> {
         let Some((request, slot)) = self.request_by_name(from, name) else { return Ok(()) };
-        if slot.stage != Stage::Announced || want > slot.status.len as u64 {
+        if slot.stage != Stage::RtsSent || want > slot.status.len as u64 {
             return Err(broken("CTS", format!("at most {} bytes, once", slot.status.len), want));
         }
         slot.stage = Stage::Streaming;
@@ -327,7 +327,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.request_by_name(from, name) else { return };
         match (slot.stage, fault) {
-            (Stage::Announced | Stage::AskedPut, None) => self.requests.sent(request),
+            (Stage::RtsSent | Stage::AskedPut, None) => self.requests.sent(request),
             (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
                 let error = Error::PeerFailed { rank: from, fault };
                 self.fail(request, error);

@@ -140,8 +140,8 @@ impl<P: Policy> Core<P> {
         let peer = &mut self.peers[env.source as usize];
         peer.buffered_bytes -= MESSAGE_OVERHEAD;
         match found {
-            Unexpected::Announced(rts) => {
-                self.announced(request, env.source, rts);
+            Unexpected::Rts(rts) => {
+                self.rts_matched(request, env.source, rts);
             }
             Unexpected::Loan(offer) => self.lent(request, env.source, offer),
             Unexpected::Stored { entry, sync } => {
@@ -184,14 +184,14 @@ impl<P: Policy> Core<P> {
     }
 
     /// A receive has matched an announced message.
-    pub(crate) fn announced(&mut self, request: u32, from: Rank, rts: Rts) {
+    pub(crate) fn rts_matched(&mut self, request: u32, from: Rank, rts: Rts) {
         let request = self.land(request);
         let slot = self.requests.get(request);
         slot.stage = Stage::Reading;
         slot.peer = from;
         slot.moved = 0;
         if self.comes_again(request) {
-            self.requests.get(request).stage = Stage::Cleared;
+            self.requests.get(request).stage = Stage::CtsSent;
             return;
         }
         self.deferred.push_back(Deferred::Fetch { request, from, rts });
@@ -210,7 +210,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
         let rank = self.requests.get(request).peer;
         let send =
-            self.request_by_name(rank, name).filter(|(_, slot)| slot.stage == Stage::Announced);
+            self.request_by_name(rank, name).filter(|(_, slot)| slot.stage == Stage::RtsSent);
         let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
             let fault = broken("rts", "a send under way", name);
             return self.fail(request, Error::PeerFailed { rank, fault });
@@ -220,7 +220,7 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         let mut at = 0;
         for part in parts {
-            put_piece(slot, at, &Payload::of(part));
+            put_fragment(slot, at, &Payload::of(part));
             at += part.len();
         }
         self.requests.sent(send);
@@ -255,7 +255,7 @@ pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize
     }
 }
 
-/// Copies a whole piece to where byte `at` of a receive belongs.
-pub(crate) fn put_piece(slot: &mut Slot, at: usize, payload: &Payload<'_>) {
+/// Copies a whole fragment to where byte `at` of a receive belongs.
+pub(crate) fn put_fragment(slot: &mut Slot, at: usize, payload: &Payload<'_>) {
     put(slot, at, payload, 0, payload.len());
 }

@@ -2,7 +2,7 @@
 //! named here ([`Take::Rest`]), and nothing else of that peer comes before it.
 //!
 //! The rest of a message that a receive has matched goes straight to the memory of the program, if that is in one
-//! piece; so do the bytes of an announced message. Everything else is gathered in a buffer of our own, of at most the
+//! fragment; so do the bytes of an announced message. Everything else is gathered in a buffer of our own, of at most the
 //! longest message of the fabric for each peer (*control-passes-bodies*: a stream never stops behind a body
 //! that nobody wants yet).
 
@@ -160,7 +160,7 @@ impl<P: Policy> Core<P> {
     fn moved_rndv_data(&mut self, from: u32, to: u64, len: usize) {
         let Some((request, slot)) = self.request_by_name(from, to) else { return };
         slot.moved += len;
-        self.end_pieces(request);
+        self.end_fragments(request);
     }
 }
 

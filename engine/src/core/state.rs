@@ -23,8 +23,8 @@ pub enum Unexpected {
         /// The send that waits to hear of a receive.
         sync: Option<u64>,
     },
-    /// It was announced.
-    Announced(Rts),
+    /// Its RTS is here, its bytes are still its sender's.
+    Rts(Rts),
     /// It is a loan.
     Loan(crate::loan::Offer),
 }
@@ -34,7 +34,7 @@ impl Unexpected {
     pub(crate) fn waiting_send(&self) -> Option<u64> {
         match self {
             Unexpected::Stored { sync, .. } => *sync,
-            Unexpected::Announced(rts) => Some(rts.name),
+            Unexpected::Rts(rts) => Some(rts.name),
             Unexpected::Loan(_) => None,
         }
     }
@@ -46,7 +46,7 @@ pub(crate) enum Deferred {
     Answer { to: Rank, frame: Frame },
     /// Begin to move an announced message that `request` has matched.
     Fetch { request: u32, from: Rank, rts: Rts },
-    /// Begin to send the pieces of an announced message.
+    /// Begin to send the fragments of an announced message.
     Stream { request: u32, want: usize, to: u64, non_temporal: bool },
     /// Take a loan that `request` has matched.
     Borrow { request: u32, from: Rank, offer: crate::loan::Offer },

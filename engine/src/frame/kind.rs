@@ -6,16 +6,16 @@ use taffrail_logging::mutant;
 pub const EAGER: u8 = 1;
 /// A whole message whose sender wants to know when it is matched: `name u64`, then the payload.
 pub const EAGER_SYNC: u8 = 2;
-/// The first piece of a message: `len u64`, then the piece.
+/// The first fragment of a message: `len u64`, then the fragment.
 pub const EAGER_FIRST: u8 = 3;
-/// The next piece of the message that a `EAGER_FIRST` of the same peer began.
+/// The next fragment of the message that a `EAGER_FIRST` of the same peer began.
 pub const EAGER_FRAG: u8 = 4;
 /// The RTS of a message: `len u64`, `name u64`, and the key of its memory, if any.
 pub const RTS: u8 = 5;
-/// Send me the announced message in pieces: tag = its name; payload = `len u64`, the receive's
+/// Send me the announced message in fragments: tag = its name; payload = `len u64`, the receive's
 /// `name u64`.
 pub const CTS: u8 = 6;
-/// A piece: tag = the receive's name; payload = the piece.
+/// A fragment: tag = the receive's name; payload = the fragment.
 pub const RNDV_DATA: u8 = 7;
 /// The announced message was read, or the synchronous one matched: tag = its name.
 pub const ACK: u8 = 8;
@@ -26,7 +26,7 @@ pub const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
 pub const LOAN_RETURN: u8 = 11;
 /// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
-/// `offset u64`, `len u64`. Answered by pieces.
+/// `offset u64`, `len u64`. Answered by fragments.
 pub const GET_REQ: u8 = 12;
 /// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
@@ -50,7 +50,7 @@ pub const EAGER_DATA: u8 = 20;
 /// As [`RTS`], with data in front: `data u64`.
 pub const RTS_DATA: u8 = 21;
 /// An atomic operation on named memory: tag = the requester's name; payload = `name u64`, `address u64`,
-/// `what u64`, then the operands. Answered by `ACK`, or by a piece with what was there before.
+/// `what u64`, then the operands. Answered by `ACK`, or by a fragment with what was there before.
 pub const ATOMIC: u8 = 22;
 
 /// Whether messages of this kind exist only where messages are logged.

@@ -127,7 +127,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
     pub(crate) fn send_determinants(&mut self, to: Rank) {
-        let most = self.sizes.piece.max(DETERMINANT);
+        let most = self.sizes.fragment.max(DETERMINANT);
         let Some(log) = self.core.policy.log_mut() else { return };
         let mut bytes = std::mem::take(&mut log.frame);
         while let Some(log) = self.core.policy.log_mut()

@@ -28,14 +28,14 @@ impl<H: Host> Logging<H> {
     }
 
     /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
-    /// `inline` bytes are short ones, and longer ones leave in pieces.
+    /// `inline` bytes are short ones, and longer ones leave in fragments.
     pub(crate) fn take_over(
         &mut self,
         memory: &mut impl SendMemory,
         rank: Rank,
         table: &[u8],
         previous: &H::Previous,
-        (inline, piece): (usize, usize),
+        (inline, fragment): (usize, usize),
     ) -> Result<(), Error> {
         let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
         let entries = log_index::messages(table, |at, into| previous.read(at, into));
@@ -50,7 +50,7 @@ impl<H: Host> Logging<H> {
                 self.write_page(memory, rank)?;
             }
             if self.payload_log.fits_at_once(bytes.len()) {
-                self.payload_log.prepare(memory, bytes.len(), piece)?;
+                self.payload_log.prepare(memory, bytes.len(), fragment)?;
             }
             let is_short = bytes.len() <= inline;
             let payload = self.payload_log.write_again(memory, &kept, &bytes, is_short)?;
@@ -146,7 +146,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Some((_, slot)) => {
                 let what = match slot.stage {
-                    Stage::Posted | Stage::Arriving | Stage::Cleared | Stage::Reading => {
+                    Stage::Posted | Stage::Arriving | Stage::CtsSent | Stage::Reading => {
                         "a receive"
                     }
                     _ => "a send, get or put",
@@ -250,7 +250,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let Engine { fabric, core, sizes, .. } = self;
             let Some(log) = core.policy.log_mut() else { return Ok(()) };
             let inline = fabric.limits(fabric.me()).inline;
-            log.take_over(fabric, rank, &side.log, &previous, (inline, sizes.piece))?;
+            log.take_over(fabric, rank, &side.log, &previous, (inline, sizes.fragment))?;
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ pub(crate) struct LogEntry {
     len: usize,
 }
 
-/// Set in the length of a message that leaves in pieces, with its length in front.
-const PIECES: usize = 1 << 63;
+/// Set in the length of a message that leaves in fragments, with its length in front.
+const FRAGMENTED: usize = 1 << 63;
 /// Set in the length of a synchronous one.
 const SYNC: usize = 1 << 62;
 /// Where in the length its immediate data are: the bits of its context's word that are no context.
@@ -36,15 +36,15 @@ const LEN: usize = (1 << DATA) - 1;
 
 impl LogEntry {
     /// `data`: the bits of the context's word that are [immediate data](super::super::immediate).
-    pub(crate) fn new(tag: u64, len: usize, pieces: bool, sync: bool, data: u16) -> Self {
-        let flags = if pieces { PIECES } else { 0 } | if sync { SYNC } else { 0 };
+    pub(crate) fn new(tag: u64, len: usize, fragments: bool, sync: bool, data: u16) -> Self {
+        let flags = if fragments { FRAGMENTED } else { 0 } | if sync { SYNC } else { 0 };
         LogEntry { tag, at: 0, len: len | flags | usize::from(data) << DATA }
     }
 
     /// The word of its context, in this context.
     #[inline]
     pub(crate) fn word(&self, context: u16) -> u16 {
-        context | ((self.len & !(PIECES | SYNC)) >> DATA) as u16
+        context | ((self.len & !(FRAGMENTED | SYNC)) >> DATA) as u16
     }
 
     /// All of it, to be kept elsewhere.
@@ -66,7 +66,7 @@ impl LogEntry {
     /// Bytes in front of it.
     #[inline]
     pub(crate) fn prefix(&self) -> usize {
-        if self.len & PIECES == 0 { 0 } else { PREFIX }
+        if self.len & FRAGMENTED == 0 { 0 } else { PREFIX }
     }
 
     /// Bytes on the payload log.
@@ -95,9 +95,9 @@ impl Payload for LogEntry {
     }
 }
 
-/// Bytes in front of a message of several pieces, for its length.
+/// Bytes in front of a message of several fragments, for its length.
 const PREFIX: usize = 8;
-/// The least room for the first piece of such a message.
+/// The least room for the first fragment of such a message.
 const LEAST: usize = 4096;
 /// Messages begin at whole lines, or as far into one as they do in the program, unless they are so short that
 /// they are copied once more.
@@ -176,7 +176,7 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// Makes sure that a message of `len` bytes, which [fits](Self::fits_at_once), can be written, whole or in
-    /// pieces of `piece`.
+    /// fragments of `fragment`.
     ///
     /// # Errors
     /// [`Error::Memory`] when the log is full.
@@ -185,12 +185,12 @@ impl<S: SpillStore> PayloadLog<S> {
         &mut self,
         memory: &mut impl SendMemory,
         len: usize,
-        piece: usize,
+        fragment: usize,
     ) -> Result<(), Error> {
         if self.fill + len.max(LEAST) + 2 * LINE <= self.size {
             return Ok(());
         }
-        self.prepare_more(memory, len.max(piece))
+        self.prepare_more(memory, len.max(fragment))
     }
 
     /// Whether a short message of `len` bytes fits without more ado.
@@ -368,9 +368,9 @@ impl<S: SpillStore> PayloadLog<S> {
         self.place()
     }
 
-    /// Begins a message of several pieces, [so far](taffrail_fabric::skew) into a line, with its length in
+    /// Begins a message of several fragments, [so far](taffrail_fabric::skew) into a line, with its length in
     /// front. Returns where that is.
-    pub(crate) fn begin_pieces(
+    pub(crate) fn begin_fragments(
         &mut self,
         memory: &mut impl SendMemory,
         len: usize,
@@ -387,7 +387,7 @@ impl<S: SpillStore> PayloadLog<S> {
         at
     }
 
-    /// Writes a message of several pieces that need not fit into memory: what is written of it goes to the
+    /// Writes a message of several fragments that need not fit into memory: what is written of it goes to the
     /// file meanwhile. `next` is called with a number, and returns as many of its next bytes. Returns where it is.
     ///
     /// # Errors
@@ -401,7 +401,7 @@ impl<S: SpillStore> PayloadLog<S> {
         mut next: impl FnMut(usize, &mut dyn FnMut(&[u8])),
     ) -> Result<u64, Error> {
         self.have_ahead(memory, 2)?;
-        let at = self.begin_pieces(memory, len, skew);
+        let at = self.begin_fragments(memory, len, skew);
         let mut written = 0;
         while written < len {
             if let Err(error) = self.have_ahead(memory, 1) {
@@ -440,7 +440,7 @@ impl<S: SpillStore> PayloadLog<S> {
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
             0 => self.begin_whole(bytes.len(), skew),
-            _ => self.begin_pieces(memory, bytes.len(), skew),
+            _ => self.begin_fragments(memory, bytes.len(), skew),
         };
         let mut left = bytes;
         while !left.is_empty() {

@@ -48,7 +48,7 @@ impl<P: Policy> Core<P> {
             && !matches!(partial.destination, Destination::Nowhere)
             && !mutant!(InflowForgotten)
         {
-            lacking.push((Self::inflow_name(rank, &partial), partial.destination));
+            lacking.push((Self::partial_name(rank, &partial), partial.destination));
         }
         let mut detached = Vec::new();
         let under_way: Vec<u32> = self.requests.under_way().map(|(index, _)| index).collect();
@@ -58,8 +58,8 @@ impl<P: Policy> Core<P> {
                 continue;
             }
             match slot.stage {
-                Stage::Reading | Stage::Cleared => {
-                    (slot.stage, slot.moved) = (Stage::Cleared, 0);
+                Stage::Reading | Stage::CtsSent => {
+                    (slot.stage, slot.moved) = (Stage::CtsSent, 0);
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
                     }
@@ -67,10 +67,10 @@ impl<P: Policy> Core<P> {
                         lacking.push((name, Destination::Request(index)));
                     }
                 }
-                Stage::Announced | Stage::Streaming => {
+                Stage::RtsSent | Stage::Streaming => {
                     // The log has it; what is to be acknowledged is sent again with its name.
                     if !mutant!(SendNotBegunAgain) {
-                        (slot.stage, slot.moved) = (Stage::Announced, 0);
+                        (slot.stage, slot.moved) = (Stage::RtsSent, 0);
                     }
                     if slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                         detached.push(index);
@@ -102,7 +102,7 @@ impl<P: Policy> Core<P> {
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
         for (id, envelope, found) in waiting.filter(|(_, envelope, _)| envelope.source == rank) {
             match found {
-                Unexpected::Announced(_) if !mutant!(AnnouncementOfDeadKept) => {
+                Unexpected::Rts(_) if !mutant!(AnnouncementOfDeadKept) => {
                     lacking.push((name(envelope), Destination::Waiting(id)));
                 }
                 Unexpected::Stored { sync: Some(_), .. } if !mutant!(StaleNamesKept) => {

@@ -174,10 +174,10 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// The last byte of a message of several pieces is here.
+    /// The last byte of a message of several fragments is here.
     pub(crate) fn over(&mut self, from: u32, partial: &PartialMessage) {
         if let Some(log) = self.policy.log_mut() {
-            log.inbound.is_whole(Self::inflow_name(from, partial));
+            log.inbound.is_whole(Self::partial_name(from, partial));
         }
     }
 
@@ -199,7 +199,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Errors
     /// When it is not the message that it was.
-    pub(crate) fn announced_again(
+    pub(crate) fn rts_again(
         &mut self,
         admit: Admit,
         env: &Envelope,
@@ -224,7 +224,7 @@ impl<P: Policy> Core<P> {
                 log.partial.remove(&name(env));
                 log.inbound.is_whole(name(env));
                 if let Some(found) = self.matcher.payload_mut(id) {
-                    *found = Unexpected::Announced(rts);
+                    *found = Unexpected::Rts(rts);
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)
@@ -235,7 +235,7 @@ impl<P: Policy> Core<P> {
                 log.inbound.is_whole(name(env));
                 let found = self.waiting_message(name(env));
                 if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-                    *found = Unexpected::Announced(rts);
+                    *found = Unexpected::Rts(rts);
                     self.unexpected.release(entry);
                     let peer = &mut self.peers[env.source as usize];
                     peer.unexpected_bytes -= env.len as usize;
@@ -283,7 +283,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// The name of a message of which a part is here.
-    pub(crate) fn inflow_name(from: u32, partial: &PartialMessage) -> MsgId {
+    pub(crate) fn partial_name(from: u32, partial: &PartialMessage) -> MsgId {
         MsgId { source: from, context: partial.context, seq: partial.seq }
     }
 

@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::leaving::LoggedSend;
-use super::send::{is_announced, send_range};
+use super::send::{needs_rts, send_range};
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
@@ -61,7 +61,7 @@ impl<P: Policy> Core<P> {
         let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
         let len = kept.len();
         let is_sent = match waits {
-            None => !(is_announced(forced, len, inline) || again && len > EAGER_AGAIN),
+            None => !(needs_rts(forced, len, inline) || again && len > EAGER_AGAIN),
             Some(_) => len + 8 <= inline,
         };
         let request = match waits {
@@ -93,7 +93,7 @@ impl<H: Host> Logging<H> {
         requests: &Requests,
         rank: Rank,
         leaving: &mut LoggedSend,
-        piece: usize,
+        fragment: usize,
     ) -> Result<Sent, Refused> {
         let LoggedSend { context, seq, kept, sent, .. } = *leaving;
         let waits = self.waiting_send(requests, (rank, context, seq), &kept);
@@ -112,7 +112,7 @@ impl<H: Host> Logging<H> {
             return result;
         }
         let left = kept.bytes() - sent;
-        let range = self.payload_log.range(kept.at + sent as u64, left, piece + kept.prefix());
+        let range = self.payload_log.range(kept.at + sent as u64, left, fragment + kept.prefix());
         let result = send_range(fabric, rank, kept.head(context, seq, sent), range);
         leaving.sent += if result.is_ok() { range.len } else { 0 };
         result
@@ -120,7 +120,7 @@ impl<H: Host> Logging<H> {
 
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
     /// room.
-    pub(crate) fn send_piece(
+    pub(crate) fn send_rndv_data(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
@@ -136,7 +136,7 @@ impl<H: Host> Logging<H> {
 }
 
 impl LogEntry {
-    /// The head of the piece from byte `sent` on.
+    /// The head of the fragment from byte `sent` on.
     pub(crate) fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
         let kind = match (sent, self.prefix()) {
             (0, 0) => kind::EAGER,

@@ -137,10 +137,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             log.write_page(fabric, to.rank)?;
         }
         let in_memory = log.payload_log.fits_at_once(len);
-        let pieces = len > sizes.piece || !in_memory;
-        let mut kept = LogEntry::new(to.tag, len, pieces, sync.is_some(), context ^ to.context);
+        let fragments = len > sizes.fragment || !in_memory;
+        let mut kept = LogEntry::new(to.tag, len, fragments, sync.is_some(), context ^ to.context);
         if in_memory {
-            log.payload_log.prepare(fabric, len, sizes.piece)?;
+            log.payload_log.prepare(fabric, len, sizes.fragment)?;
         } else {
             log.write_long(fabric, to.rank, &mut kept, parts)?;
         }
@@ -152,13 +152,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Engine { fabric, core, sizes, .. } = self;
         let Some(log) = core.policy.log_mut() else { return Ok(()) };
         let peer = &core.peers[to.rank as usize];
-        let escapes = mutant!(RtsUngated) && is_announced(peer.forces_rendezvous(), len, inline);
+        let escapes = mutant!(RtsUngated) && needs_rts(peer.forces_rendezvous(), len, inline);
         let ticket = if escapes { Ticket::default() } else { log.events.ticket() };
         let at_once = leaves
             && sync.is_none()
             && ticket.is_free()
             && !peer.has_backlog()
-            && !is_announced(peer.forces_rendezvous(), len, inline);
+            && !needs_rts(peer.forces_rendezvous(), len, inline);
         let mut leaving = LoggedSend { context: to.context, seq, kept, sent: 0, again: false };
         let mut is_sent = false;
         if in_memory && len <= inline {
@@ -169,14 +169,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let head = leaving.kept.head(to.context, seq, 0);
             is_sent = at_once && fabric.send(PeerId(to.rank), head, source_of(parts)).is_ok();
         } else if in_memory {
-            // Of a long message the receiver has enough to copy while the next piece is written.
-            let step = if len > LONG_LOGGED { sizes.logged_piece } else { sizes.piece };
+            // Of a long message the receiver has enough to copy while the next fragment is written.
+            let step = if len > LONG_LOGGED { sizes.logged_fragment } else { sizes.fragment };
             is_sent = log.write_and_send(
                 fabric,
                 to.rank,
                 &mut leaving,
                 parts,
-                (sizes.piece, step, at_once),
+                (sizes.fragment, step, at_once),
             );
         }
         self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
@@ -259,7 +259,7 @@ impl<H: Host> Logging<H> {
             )
     }
 
-    /// Writes a message of several pieces, or one that is longer than a slot, into the log, and sends each piece
+    /// Writes a message of several fragments, or one that is longer than a slot, into the log, and sends each fragment
     /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
     fn write_and_send(
         &mut self,
@@ -267,13 +267,13 @@ impl<H: Host> Logging<H> {
         to: Rank,
         leaving: &mut LoggedSend,
         parts: &[&[u8]],
-        (piece, step, at_once): (usize, usize, bool),
+        (fragment, step, at_once): (usize, usize, bool),
     ) -> bool {
         let LoggedSend { context, seq, kept, sent, .. } = leaving;
         let skew = taffrail_fabric::skew(parts, kept.len());
-        kept.at = match kept.len() > piece {
+        kept.at = match kept.len() > fragment {
             false => self.payload_log.begin_whole(kept.len(), skew),
-            true => self.payload_log.begin_pieces(fabric, kept.len(), skew),
+            true => self.payload_log.begin_fragments(fabric, kept.len(), skew),
         };
         let mut goes_on = at_once;
         let mut written = kept.prefix();
@@ -297,7 +297,7 @@ impl<H: Host> Logging<H> {
 /// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
 /// a peer takes before it has been matched.
 #[inline]
-pub(crate) fn is_announced(forced: bool, len: usize, inline: usize) -> bool {
+pub(crate) fn needs_rts(forced: bool, len: usize, inline: usize) -> bool {
     (forced && len > inline) || len > EAGER_LOGGED
 }
 

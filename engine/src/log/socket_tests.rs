@@ -49,9 +49,9 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         LoggingConfig { causal: false, all_events: false, sets: vec![0, 1], incarnation, memory };
     let log = Logging::open(&config, parts, me, fabric.segment_len()).unwrap();
     let sizes = Sizes {
-        piece: PIECE,
-        long_piece: 2 * PIECE,
-        logged_piece: PIECE,
+        fragment: PIECE,
+        rndv_fragment: 2 * PIECE,
+        logged_fragment: PIECE,
         eager_max: 8 * PIECE,
         way: None,
         unexpected: 1 << 20,

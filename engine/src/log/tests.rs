@@ -42,7 +42,7 @@ fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
 const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;
 
-/// Logs messages to rank 2, some of them in pieces, and fills pages with them.
+/// Logs messages to rank 2, some of them in fragments, and fills pages with them.
 fn log_messages(
     log: &mut Logging<Vectors>,
     memory: &mut impl SendMemory,
@@ -176,9 +176,9 @@ fn leave_after_a_second_death() -> bool {
 fn engine(fabric: Loopback) -> Engine<Loopback, Logging<Vectors>> {
     let log = open(parts(), fabric.segment_len());
     let sizes = Sizes {
-        piece: PIECE,
-        long_piece: PIECE,
-        logged_piece: PIECE,
+        fragment: PIECE,
+        rndv_fragment: PIECE,
+        logged_fragment: PIECE,
         eager_max: PIECE,
         way: None,
         unexpected: 1 << 20,

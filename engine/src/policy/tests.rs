@@ -80,7 +80,7 @@ fn messages_with_ids_come_once_in_any_order() {
     let mesh = mesh(3).into_iter().map(|fabric| Faulty::<_, false>::new(fabric, trouble(seed)));
     let mut engines = engines_with(mesh.collect(), Ids::default);
     for engine in &mut engines {
-        engine.sizes.eager_max = engine.sizes.piece;
+        engine.sizes.eager_max = engine.sizes.fragment;
     }
     exchange_of(&LENS, &mut engines, seed, 30);
     assert!(engines.iter().all(|engine| engine.core.policy.late > 0), "order was never changed");
@@ -106,7 +106,7 @@ fn bodies_of_every_kind_come_once_in_any_order() {
     let mesh = mesh(3).into_iter().map(|fabric| Unordered::new(fabric, trouble(seed)));
     let mut engines = engines_with(mesh.collect(), Ids::default);
     for engine in &mut engines {
-        engine.sizes.eager_max = engine.sizes.piece;
+        engine.sizes.eager_max = engine.sizes.fragment;
     }
     exchange_of(&LENS, &mut engines, seed, 30);
 }

@@ -38,7 +38,7 @@ impl<P: Policy> TxPolicy for Direct<'_, P> {
     fn keep_sent(&mut self, _: &mut impl SendMemory, _: &Dest, _: Head, _: Source<'_>) {}
 }
 
-/// Hands a whole message, or the first piece of one, to the fabric under the next number of its channel, which
+/// Hands a whole message, or the first fragment of one, to the fabric under the next number of its channel, which
 /// is used up if it leaves. The head under which it left; `None` when it leaves otherwise.
 #[inline(always)]
 pub(crate) fn send_numbered(

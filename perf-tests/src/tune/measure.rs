@@ -52,9 +52,11 @@ pub enum Candidate {
 impl Candidate {
     fn settings(self) -> Settings {
         let (way, piece, eager_max) = match self {
-            Candidate::Pieces(piece) => (Some(Way::Pieces), Some(piece), ANNOUNCED),
-            Candidate::Streaming(piece) => (Some(Way::Streaming), Some(piece), ANNOUNCED),
-            Candidate::Read | Candidate::Mapped => (Some(Way::Read), None, ANNOUNCED),
+            Candidate::Pieces(piece) => (Some(Way::Fragments), Some(piece), ANNOUNCED),
+            Candidate::Streaming(piece) => {
+                (Some(Way::FragmentsNonTemporal), Some(piece), ANNOUNCED)
+            }
+            Candidate::Read | Candidate::Mapped => (Some(Way::Get), None, ANNOUNCED),
             Candidate::Eager(piece) => (None, Some(piece), EAGER_MOST),
         };
         Settings { way, piece, eager_max, ..Settings::default() }

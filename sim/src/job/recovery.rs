@@ -256,9 +256,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
 /// Small ones, so that short programs reach every way to send.
 const SIZES: Sizes = Sizes {
-    piece: 64,
-    long_piece: 80,
-    logged_piece: 80,
+    fragment: 64,
+    rndv_fragment: 80,
+    logged_fragment: 80,
     eager_max: 256,
     way: None,
     unexpected: 1 << 16,

@@ -25,7 +25,7 @@ fn keep(
     } else if len <= PIECE {
         payload_log.begin_whole(len, skew)
     } else {
-        payload_log.begin_pieces(memory, len, skew)
+        payload_log.begin_fragments(memory, len, skew)
     };
     let begin = kept.at as usize + kept.prefix();
     assert!(len <= INLINE || begin % LINE == skew);
