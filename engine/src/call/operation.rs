@@ -45,7 +45,7 @@ pub enum Operation<'a> {
         /// Its payload.
         payload: &'a [u8],
     },
-    /// Writes a checkpoint that was [begun](Engine::begin_checkpoint), with this state of the program.
+    /// Writes a checkpoint that was [begun](crate::Engine::begin_checkpoint), with this state of the program.
     Checkpoint(&'a [IoSlice<'a>]),
     /// Waits until the programs of all other ranks are over.
     Leave,

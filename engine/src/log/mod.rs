@@ -9,7 +9,7 @@
 //! - [`multi_replay`]: multi-receives that are replayed;
 //! - [`send`]: what leaves for other sets: copied to the [`payload_log`], and sent; [`resend`]: what leaves from there;
 //! - [`syncs`]: messages whose sends wait to hear of a match;
-//! - [`pages`]: the table of what has left, on the payload log as well;
+//! - [`log_index`]: the table of what has left, on the payload log as well;
 //! - [`recv`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
 //! - [`checkpoint`]: from where a rank goes on, and what others need not keep then;
