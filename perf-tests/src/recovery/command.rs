@@ -215,12 +215,15 @@ mod tests {
 
     #[test]
     fn kills_are_spread_over_the_run_and_the_ranks() {
+        let at = |of_ten: usize| of_ten * 100 / DIVISOR;
         let (arguments, kills) = command(on_the_way(1, false, 4), 1);
         assert!(kills == 4 && !arguments.contains("--checkpoint-every"), "{arguments}");
-        assert!(arguments.ends_with(" --kill 1@200,2@400,0@600,1@800"), "{arguments}");
+        let spread = format!(" --kill 1@{},2@{},0@{},1@{}", at(2), at(4), at(6), at(8));
+        assert!(arguments.ends_with(&spread), "{arguments}");
         let (arguments, kills) = command(on_the_way(0, true, 0), 1);
         assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
-        assert!(arguments.ends_with(" --checkpoint-every 3000"), "{arguments}");
+        let every = format!(" --checkpoint-every {}", 3000 / DIVISOR);
+        assert!(arguments.ends_with(&every), "{arguments}");
         let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5);
         assert!(kills == 1 && arguments.ends_with(" --kill 2@end"), "{arguments}");
         assert!(arguments.contains(" --iterations 256 "), "{arguments}");

@@ -282,7 +282,7 @@ pub mod tests {
         }
         let row = results.row(on_the_way(1, true, 10)).unwrap();
         let ratios = [row.ratio, row.ratio_to_same].map(|ratio| ratio.unwrap().median);
-        assert_eq!((row.checkpoint_every, ratios), (Some(20), [1.5, 1.2]));
+        assert_eq!((row.checkpoint_every, ratios), (Some(20 / DIVISOR as u32), [1.5, 1.2]));
         assert_eq!(results.ratio(on_the_way(1, true, 0)).unwrap().median, 1.25);
         assert_eq!(results.checksum(on_the_way(1, true, 3)), Some("ab"));
     }
