@@ -21,7 +21,7 @@ fn hello(address: &str) -> [u8; 208] {
     let mut bytes = [0; 208];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
     put(0, b"TAFFHELO");
-    put(8, &3u32.to_le_bytes());
+    put(8, &4u32.to_le_bytes());
     put(20, &2u32.to_le_bytes());
     put(24, b"TAFFOPEN");
     put(56, &INBOX.to_le_bytes());

@@ -279,6 +279,8 @@ impl<const O: bool, const S: bool, const L: bool> SendMemory for Driven<O, S, L>
 impl<const O: bool, const S: bool, const L: bool> Wait for Driven<O, S, L> {
     fn arm(&mut self) -> Arming {
         let mut held = Self::lock(&self.shared);
+        // What has woken it before is no news. Empty is as good as read.
+        let _ = rustix::io::read(&*self.alarm, &mut [0; 8]);
         let is_ready = held.0.net.concerns(self.rank);
         held.0.armed[self.rank] = !is_ready;
         if is_ready { Arming::Ready } else { Arming::Armed }

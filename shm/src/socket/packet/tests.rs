@@ -26,7 +26,7 @@ fn hello() -> Hello {
 fn the_bytes_of_a_hello_lie_where_the_format_says() {
     let bytes = hello().encode();
     assert_eq!(&bytes[..8], b"TAFFHELO");
-    let fields = [(8, 3), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
+    let fields = [(8, 4), (12, 3), (16, 2), (20, 9), (24, 11), (32, 12), (40, 13)];
     let more = [(48, 14), (56, 15), (64, 16), (72, 1), (76, 17), (80, 1), (84, 4), (88, 4)];
     for (at, value) in fields.into_iter().chain(more) {
         assert_eq!(bytes[at], value, "byte {at}");
@@ -41,8 +41,8 @@ fn another_version_is_named_before_another_length() {
     let mut old = hello().encode()[..96].to_vec();
     old[8] = 1;
     let error = decode_hello(&old).unwrap_err();
-    assert_eq!(error.to_string(), "HELLO, version: expected 3, got 1");
-    old[8] = 3;
+    assert_eq!(error.to_string(), "HELLO, version: expected 4, got 1");
+    old[8] = 4;
     assert_eq!(decode_hello(&old).unwrap_err().place, "HELLO, length");
 }
 
@@ -63,7 +63,7 @@ fn each_wrong_field_is_named() {
         decode_hello(&bytes).unwrap_err()
     };
     assert_eq!(wrong(0, b'X').to_string(), "HELLO, magic: expected TAFFHELO, got XAFFHELO");
-    assert_eq!(wrong(8, 1).to_string(), "HELLO, version: expected 3, got 1");
+    assert_eq!(wrong(8, 1).to_string(), "HELLO, version: expected 4, got 1");
     assert_eq!(wrong(12, 9).place, "HELLO, rank");
     assert_eq!(wrong(20, 3).place, "HELLO, rank");
     assert_eq!(wrong(72, 2).place, "HELLO, fenced");
