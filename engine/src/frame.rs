@@ -67,7 +67,7 @@ pub(crate) enum Frame {
     Throttle { on: bool },
     /// RESTART1, RESTART2 or COMMITTED (`docs/logging.md`, section 4).
     Restart,
-    /// The program of the sender is over; it stays until all are, since its log may be needed.
+    /// The program of the sender has ended. Its process stays until all programs have, since its log may be needed.
     Finalize,
     /// Events that what follows may depend on (`docs/logging.md`, section 13).
     Determinants,

@@ -89,7 +89,7 @@ pub struct Sizes {
     pub eager_max: usize,
     /// How long messages come, where that can be, if it is not left to the costs.
     pub way: Option<RndvPath>,
-    /// Unexpected bytes of one peer above which it is told to announce.
+    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
     pub unexpected: usize,
 }
 

@@ -88,7 +88,7 @@ pub struct Extra {
     /// Several places instead of one.
     pub(crate) parts: Vec<(*mut u8, usize)>,
     /// Pieces whose bytes the fabric still reads ([`Sent::Later`](taffrail_fabric::Sent::Later)).
-    pub(crate) lent_pieces: u32,
+    pub(crate) lent_fragments: u32,
     /// The last fragment has left, and the send ends when none is lent any more.
     pub(crate) is_all_sent: bool,
     /// Where in the log its bytes are, instead of in memory of the program.

@@ -225,7 +225,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             };
             let sent = self.fabric.send(PeerId(to), head, source);
             if sent == Ok(Sent::Later) {
-                slot.extra().lent_pieces += 1;
+                slot.extra().lent_fragments += 1;
             }
             sent.is_ok().then_some(now)
         };
@@ -245,18 +245,18 @@ impl Requests {
     #[inline]
     pub(crate) fn all_sent(&mut self, index: u32) {
         match &mut self.get(index).extra {
-            Some(extra) if extra.lent_pieces > 0 => extra.is_all_sent = true,
+            Some(extra) if extra.lent_fragments > 0 => extra.is_all_sent = true,
             _ => self.sent(index),
         }
     }
 
     /// The fabric does not keep a fragment of this send any more. If it was lost, so was the link, which is reported next.
-    pub(crate) fn piece_returned(&mut self, name: u64, is_lost: bool) {
+    pub(crate) fn fragment_returned(&mut self, name: u64, is_lost: bool) {
         let Some(slot) = self.find(name as u32) else { return };
         let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;
         let Some(extra) = slot.extra.as_mut().filter(|_| is_current) else { return };
-        extra.lent_pieces = extra.lent_pieces.saturating_sub(1);
-        if extra.lent_pieces == 0 && extra.is_all_sent && !is_lost {
+        extra.lent_fragments = extra.lent_fragments.saturating_sub(1);
+        if extra.lent_fragments == 0 && extra.is_all_sent && !is_lost {
             self.sent(name as u32);
         }
     }

@@ -4,10 +4,10 @@ use crate::{Error, Pattern, Rank, Request, Status};
 use std::io::IoSlice;
 use taffrail_matching::{Envelope, MessageId};
 
-/// Which of several operations is over (its place in the list), and how it ended.
+/// The place in the list of an operation that has completed, and its result.
 pub type Ended = (usize, Result<Status, Error>);
 
-/// Which operation is over, as a completion poll finds it.
+/// The result of a completion poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Over {
@@ -32,7 +32,7 @@ pub enum Operation<'a> {
     Claim(&'a Pattern),
     /// Cancels a receive that no message has matched.
     Cancel(Request),
-    /// The next of the reported operations that has completed; makes progress up to so many times.
+    /// Polls for the next completion of a reported operation, with at most this number of progress calls.
     PollCompletion(u32),
     /// Sends an active message.
     SendActive {

@@ -139,7 +139,7 @@ pub struct Core<P> {
     pub(crate) expects_newcomers: bool,
     /// Since when this rank receives only what its posted receives match ([`crate::finalize`]).
     pub(crate) finalizing: Option<Instant>,
-    /// Unexpected bytes of one peer above which it is told to announce.
+    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
     pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
     pub(super) buffered_bytes_max: usize,
@@ -149,10 +149,10 @@ pub struct Core<P> {
 
 /// What a message that waits costs beside its bytes.
 pub(crate) const MESSAGE_OVERHEAD: usize = 128;
-/// A peer may go on for so long after it was told to announce: more than rings and outboxes hold.
+/// Bytes that a peer may still send after THROTTLE: more than rings and outboxes hold.
 const GRACE: usize = 64 << 20;
 
-/// Who is gone, and the request that tells it.
+/// The ranks that have departed, and the request that reports them.
 #[derive(Default)]
 pub struct Departures {
     /// Somebody has asked for them once.

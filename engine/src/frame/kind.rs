@@ -37,7 +37,7 @@ pub const NAK_KEY: u8 = 14;
 pub const THROTTLE: u8 = 15;
 /// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
 pub const RESTART: u8 = 16;
-/// The program of the sender is over; it stays until all are, since its log may be needed.
+/// The program of the sender has ended. Its process stays until all programs have, since its log may be needed.
 pub const FINALIZE: u8 = 17;
 /// Events that what follows may depend on (`docs/logging.md`, section 13).
 pub const DETERMINANTS: u8 = 18;

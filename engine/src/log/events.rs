@@ -34,12 +34,6 @@ impl<S: EventSink> Events<S> {
         Events { sink, is_behind: false, gated, me, gate, waiting: VecDeque::new() }
     }
 
-    /// Where events go.
-    #[cfg(test)]
-    pub(crate) fn sink(&self) -> &S {
-        &self.sink
-    }
-
     /// Whether anything may have to wait for its events, and not only for room in the ring.
     pub(crate) fn has_gate(&self) -> bool {
         self.gated

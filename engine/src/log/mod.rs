@@ -155,14 +155,15 @@ impl<H: Host> Logging<H> {
             let events = replay.clock() - clock;
             tracing::info!(incarnation, events, "started again: replaying");
         }
+        let has_fellows_only = sets.iter().all(|&set| set == mine);
         Ok(Logging {
             me,
             incarnation,
             sets: sets.clone(),
             all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
-            goes_direct: sets.iter().all(|&set| set == mine),
-            has_fellows_only: sets.iter().all(|&set| set == mine),
+            goes_direct: has_fellows_only,
+            has_fellows_only,
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,

@@ -97,7 +97,7 @@ impl Payload for LogEntry {
 
 /// Bytes in front of a message of several fragments, for its length.
 const PREFIX: usize = 8;
-/// The least room for the first fragment of such a message.
+/// Bytes of room that the first fragment of a fragmented message needs at least.
 const LEAST: usize = 4096;
 /// Messages begin at whole lines, or as far into one as they do in the program, unless they are so short that
 /// they are copied once more.

@@ -31,7 +31,7 @@ impl PollState {
 /// Whether a poll right after the queue was drained is made: not while such polls find nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recheck {
-    /// So many more, though they find nothing.
+    /// This number of further polls, though they find nothing.
     left: u8,
     omitted: u8,
 }

@@ -188,7 +188,7 @@ impl Server {
     fn kill(mut self) -> Vec<Event> {
         // The kernel closes what it had, and nobody says goodbye.
         self.engine.fabric.abandon_in_child();
-        self.engine.core.policy.events.sink().events.clone()
+        self.engine.core.policy.events.sink.events.clone()
     }
 }
 
@@ -242,22 +242,22 @@ fn run(rng: &mut fastrand::Rng, trouble: Trouble) -> Option<usize> {
     None
 }
 
-#[test]
-fn a_rank_that_is_killed_is_where_it_was() {
-    let seed = crate::tests::seed();
-    let mut rng = fastrand::Rng::with_seed(seed);
+/// Runs the program ten times, with random sizes and moments.
+fn ten_runs(trouble: Trouble) {
+    let mut rng = fastrand::Rng::with_seed(crate::tests::seed());
     for _ in 0..10 {
-        run(&mut rng, Trouble::Kill).expect("nothing is stuck");
+        run(&mut rng, trouble).expect("nothing is stuck");
     }
 }
 
 #[test]
+fn a_rank_that_is_killed_is_where_it_was() {
+    ten_runs(Trouble::Kill);
+}
+
+#[test]
 fn a_link_that_is_lost_is_made_anew() {
-    let seed = crate::tests::seed();
-    let mut rng = fastrand::Rng::with_seed(seed);
-    for _ in 0..10 {
-        run(&mut rng, Trouble::Cut).expect("nothing is stuck");
-    }
+    ten_runs(Trouble::Cut);
 }
 
 #[cfg(mutants)]

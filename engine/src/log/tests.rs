@@ -283,7 +283,7 @@ fn probe(engine: &mut Engine<Loopback, Logging<Vectors>>) -> Poll<Result<Outcome
     engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))))
 }
 
-/// Rank 0 writes one event more than its ring has room for, and then goes on sending, putting and asking. Whether
+/// Rank 0 writes one event more than its ring has room for, and then sends messages and polls. Whether
 /// something leaves, a call is decided or a message is taken in before that event has room; afterwards all of it does.
 fn something_passes_an_event() -> bool {
     let mut peers = mesh(3);
