@@ -27,13 +27,13 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         sink: &mut S,
         call: impl FnOnce(&mut F, &mut State) -> usize,
     ) -> usize {
-        let mut events = 0;
         if !self.state.trouble().late || self.state.queue.len() < HELD_MAX {
-            events += call(&mut self.inner, &mut self.state);
+            call(&mut self.inner, &mut self.state);
         }
         self.state.lose_patience();
         self.state.scribble();
-        events += self.flush();
+        self.flush();
+        // What is kept here has not been handed over.
         let mut calls = self.state.move_rests(sink);
         let mut budget = match self.state.trouble().late {
             true => self.state.random.usize(..=LATE_MAX),
@@ -45,7 +45,7 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
             budget -= 1;
             calls += self.hand_over(held, sink);
         }
-        events + calls
+        calls
     }
 
     fn hand_over<S: Sink>(&mut self, Held { peer, event }: Held, sink: &mut S) -> usize {

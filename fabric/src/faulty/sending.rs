@@ -116,9 +116,8 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
     }
 
     /// Sends what waits, in the order of each peer.
-    pub(super) fn flush(&mut self) -> usize {
+    pub(super) fn flush(&mut self) {
         let mut stuck = HashSet::new();
-        let mut left = 0;
         for _ in 0..self.state.outgoing.len() {
             let Some(mut one) = self.state.outgoing.pop_front() else { break };
             let waits = one.polls > 0 || stuck.contains(&one.to);
@@ -128,10 +127,8 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
                 self.state.outgoing.push_back(one);
             } else {
                 self.state.waiting.entry(one.to).and_modify(|count| *count -= 1);
-                left += 1;
             }
         }
-        left
     }
 
     /// Sends one message, unless there is no room.
