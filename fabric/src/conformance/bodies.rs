@@ -99,7 +99,7 @@ pub fn disconnected<B: Bench>(bench: &B) {
     }
     let mut random = Seeded::new();
     let mut cut = 0;
-    for round in 0..40 {
+    for round in 0..12 {
         let mut mesh = Mesh::new(bench, 3);
         let len = limits(mesh.at(0)).max_message;
         for number in 0..4 {

@@ -98,10 +98,10 @@ impl Installed<'_> {
     }
 }
 
-/// Our own test programs, one after the other: each takes all processors. What they print.
+/// Our own test programs, two at a time: many wait for most of their time. What they print.
 fn programs(all: &Installed<'_>) -> String {
     let mut command = tests::selected(all.place, "--workspace", tests::MPI.0, tests::MPI.1);
-    command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
+    command.env("NEXTEST_TEST_THREADS", "2").env("RUST_TEST_THREADS", "1");
     if MPICH.installed(all.place) {
         command.env("TAFFRAIL_TEST_MPICH", MPICH.folder(all.place));
     }
