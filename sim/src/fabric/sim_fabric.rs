@@ -336,10 +336,8 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> 
         if !self.limits.maps {
             return Err(self.refused("a view"));
         }
-        let view = self.with(|net| net.view((self.rank, from.index()), key, len))?;
-        let missing = || Denied { what: "a view", why: "no pages".into(), remedy: "get the bytes" };
-        let at = view.at().ok_or_else(missing)?;
-        Ok((at, view.pages.ok_or_else(missing)?))
+        let (at, seen) = self.with(|net| net.view((self.rank, from.index()), key, len))?;
+        Ok((at, seen))
     }
 }
 

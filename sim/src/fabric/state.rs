@@ -1,13 +1,14 @@
 //! What a network holds: processes, the links between them, and what is on the way.
 
 use super::coverage::{Coverage, Situation};
-use super::ram::Span;
+use super::ram::{Pages, Span};
 use super::watch::Watch;
 use super::{Mutant, Settings};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use taffrail_fabric::{Fault, Head, Incarnation, Life, LinkEvent, PeerId, Token};
 
 pub(super) struct Net {
@@ -21,6 +22,7 @@ pub(super) struct Net {
     /// Sends that end later.
     pub(super) sends: BTreeMap<u64, Sending>,
     pub(super) operations: BTreeMap<u64, Operation>,
+    pub(super) views: Vec<Viewed>,
     /// What became of each process.
     pub(super) lives: Vec<Vec<Life>>,
     last: u64,
@@ -29,6 +31,18 @@ pub(super) struct Net {
     pub(super) violations: Vec<Violation>,
     pub(super) trace: Vec<String>,
     pub(super) watch: Option<Rc<RefCell<dyn Watch>>>,
+}
+
+/// A view that a process has, or had, of memory of another.
+pub(super) struct Viewed {
+    pub(super) owner: usize,
+    pub(super) by: (usize, u32),
+    pub(super) seen: Weak<Seen>,
+}
+
+/// Keeps what is viewed.
+pub(super) struct Seen {
+    pub(super) _pages: Arc<Pages>,
 }
 
 /// The constants of the fabrics that decide which steps are possible.
@@ -232,6 +246,7 @@ impl Net {
             channels: (0..processes * processes).map(|_| Channel::default()).collect(),
             sends: BTreeMap::new(),
             operations: BTreeMap::new(),
+            views: Vec::new(),
             lives: vec![Vec::new(); processes],
             last: 0,
             steps: 0,

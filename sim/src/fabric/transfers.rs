@@ -3,8 +3,10 @@
 use super::coverage::Situation;
 use super::messages::part;
 use super::ram::Span;
-use super::state::{Net, Operation, Region, State, What};
+use super::state::{Net, Operation, Region, Seen, State, Viewed, What};
 use super::{Amount, Mutant, Settings};
+use std::ptr::NonNull;
+use std::sync::Arc;
 use taffrail_fabric::{Denied, Fault, Incarnation, MemoryError, PeerId, Refused, RemoteKey, Token};
 
 /// A get or put that is asked for.
@@ -207,7 +209,7 @@ impl Net {
         (by, with): (usize, usize),
         key: &RemoteKey,
         len: usize,
-    ) -> Result<Span, Denied> {
+    ) -> Result<(NonNull<u8>, Arc<Seen>), Denied> {
         let denied = |why: String| Denied { what: "a view", why, remedy: "get the bytes instead" };
         let (region, start) = self.parse((by, with), key).map_err(|why| denied(why.to_string()))?;
         let region = self.processes[with].regions.get(&region);
@@ -224,8 +226,14 @@ impl Net {
             )));
         }
         let view = region.span.part(start, len);
+        let missing = || denied("no pages".into());
+        let at = view.at().ok_or_else(missing)?;
+        let seen = Arc::new(Seen { _pages: view.pages.ok_or_else(missing)? });
         self.reach(Situation::Mapped);
-        Ok(view)
+        let by = (by, self.processes[by].incarnation);
+        self.views.retain(|view| view.seen.strong_count() > 0);
+        self.views.push(Viewed { owner: with, by, seen: Arc::downgrade(&seen) });
+        Ok((at, seen))
     }
 
     /// Whether an operation of a peer reads this memory.
@@ -248,10 +256,13 @@ impl Net {
             .sends
             .values()
             .any(|send| (send.from, send.to, send.incarnation) == (rank, peer, of.0));
-        if is_moving || is_sending {
+        let looks =
+            |view: &Viewed| view.owner == rank && view.by == far && view.seen.strong_count() > 0;
+        let is_viewed = self.views.iter().any(looks);
+        if is_moving || is_sending || is_viewed {
             self.reach(Situation::NotDrained);
         }
-        self.has(Mutant::DrainedEarly) || !is_moving && !is_sending
+        self.has(Mutant::DrainedEarly) || !is_moving && !is_sending && !is_viewed
     }
 }
 
