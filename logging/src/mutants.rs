@@ -270,6 +270,17 @@ pub fn select(mutant: Option<Mutant>) -> Result<(), NoMutants> {
     if cfg!(mutants) || mutant.is_none() { Ok(()) } else { Err(NoMutants) }
 }
 
+/// Runs something with a mutant.
+///
+/// # Panics
+/// In a build without mutants.
+pub fn with<T>(mutant: Mutant, run: impl FnOnce() -> T) -> T {
+    select(Some(mutant)).expect("a build with mutants");
+    let result = run();
+    select(None).expect("none can always be selected");
+    result
+}
+
 /// The mutant that this thread has selected.
 #[inline]
 pub fn selected() -> Option<Mutant> {

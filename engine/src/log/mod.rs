@@ -17,6 +17,8 @@
 //! - [`causal`]: events that travel with the messages that depend on them;
 //! - [`host`]: the outside, behind traits: the log opens no files, and maps no memory.
 
+#[cfg(test)]
+mod answer_tests;
 mod causal;
 mod checkpoint;
 mod completion_poll;

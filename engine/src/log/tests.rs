@@ -14,7 +14,7 @@ use taffrail_fabric::{
 use taffrail_logging::{Entry, Restart, RestartPhase};
 
 /// A host that stores events without delay.
-fn parts() -> LogParts<Vectors> {
+pub(super) fn parts() -> LogParts<Vectors> {
     let events = EventVec { capacity: 1 << 20, stable_at_once: true, ..EventVec::default() };
     LogParts {
         events,
@@ -173,8 +173,15 @@ fn leave_after_a_second_death() -> bool {
 }
 
 /// Rank 0 of three.
-fn engine(fabric: Loopback) -> Engine<Loopback, Logging<Vectors>> {
-    let log = open(parts(), fabric.segment_len());
+pub(super) fn engine(fabric: Loopback) -> Engine<Loopback, Logging<Vectors>> {
+    engine_with(fabric, parts())
+}
+
+pub(super) fn engine_with(
+    fabric: Loopback,
+    parts: LogParts<Vectors>,
+) -> Engine<Loopback, Logging<Vectors>> {
+    let log = open(parts, fabric.segment_len());
     let sizes = Sizes {
         fragment: PIECE,
         rndv_fragment: PIECE,
@@ -187,7 +194,7 @@ fn engine(fabric: Loopback) -> Engine<Loopback, Logging<Vectors>> {
 }
 
 /// RESTART1 comes from this incarnation of rank 2.
-fn report(engine: &mut Engine<Loopback, Logging<Vectors>>, incarnation: u32) {
+pub(super) fn report(engine: &mut Engine<Loopback, Logging<Vectors>>, incarnation: u32) {
     let restart =
         Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
     engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
@@ -269,7 +276,7 @@ impl Sink for Kinds {
 }
 
 /// How many messages have come to each peer of rank 0.
-fn came_to(peers: &mut [Loopback]) -> Vec<usize> {
+pub(super) fn came_to(peers: &mut [Loopback]) -> Vec<usize> {
     let mut seen = Vec::new();
     for peer in peers {
         let mut kinds = Kinds(Vec::new());
@@ -334,14 +341,7 @@ fn nothing_passes_an_event_that_has_no_room() {
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
-    use taffrail_logging::mutants::{Mutant, select};
-
-    fn with<T>(mutant: Mutant, run: impl FnOnce() -> T) -> T {
-        select(Some(mutant)).unwrap();
-        let result = run();
-        select(None).unwrap();
-        result
-    }
+    use taffrail_logging::mutants::{Mutant, with};
 
     #[test]
     fn something_passes_an_event_that_has_no_room() {

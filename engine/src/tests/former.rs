@@ -1,0 +1,141 @@
+//! What is over is over: nothing that means it ends an operation that has its place, and memory that a peer still looks at is
+//! not used again.
+
+use super::{Plain, STUCK, engines};
+use crate::memory::Way;
+use crate::request::Stage;
+use crate::view::{View, ViewBuffer};
+use crate::{Data, Dest, Exposed, Pattern};
+use taffrail_fabric::loopback::{Loopback, mesh};
+use taffrail_fabric::{Fabric, Memory, Token, UserBuf};
+
+fn until(engines: &mut [Plain<Loopback>], mut is_so: impl FnMut(&mut Plain<Loopback>) -> bool) {
+    for _ in 0..STUCK {
+        if is_so(&mut engines[0]) {
+            return;
+        }
+        engines.iter_mut().for_each(|engine| _ = engine.progress());
+    }
+    panic!("it is stuck");
+}
+
+/// Waits for an operation of the first engine. What others called it.
+fn end(engines: &mut [Plain<Loopback>], request: u32) -> u64 {
+    until(engines, |engine| engine.core.requests.get(request).stage.is_over());
+    let name = engines[0].core.requests.get(request).name(request);
+    engines[0].core.requests.finish(request).unwrap();
+    name
+}
+
+/// A get has ended, and another has its place: whether the end of the first, if it is reported once more, ends the other.
+fn a_former_end_is_believed() -> bool {
+    let mut engines = engines(mesh(2));
+    let (mut there, mut here) = ([7_u8; 8], [0_u8; 8]);
+    // SAFETY: the memory outlives the engines' use of it.
+    let memory = Memory::host(unsafe { UserBuf::new(there.as_mut_ptr(), 8) });
+    let region = engines[1].fabric.register(memory).unwrap();
+    engines[1].registered.insert(region.0, (Exposed(there.as_mut_ptr()), 8));
+    let key = engines[1].remote(0, region, 0, 8).unwrap();
+    let mut get = |engine: &mut Plain<Loopback>| {
+        // SAFETY: as above.
+        unsafe { engine.start_one_sided(Way::Get, 1, &key, 0, here.as_mut_ptr(), 8).unwrap() }
+    };
+    let first = get(&mut engines[0]);
+    let former = end(&mut engines, first);
+    let second = get(&mut engines[0]);
+    assert_eq!(first, second, "it has the place of the first");
+    engines[0].rendezvous_done(Token(former), Ok(()));
+    let is_believed = engines[0].core.requests.get(second).stage.is_over();
+    if !is_believed {
+        end(&mut engines, second);
+    }
+    is_believed
+}
+
+#[test]
+fn the_end_of_a_former_get_is_not_that_of_another() {
+    assert!(!a_former_end_is_believed());
+}
+
+/// A synchronous send was answered, and another has its place: whether a second answer ends the other.
+fn a_former_answer_is_believed() -> bool {
+    let mut engines = engines(mesh(2));
+    let (to, mut into) = (Dest { rank: 1, context: 3, tag: 1, data: Data::NONE }, [0_u8; 4]);
+    let send = |engine: &mut Plain<Loopback>| {
+        // SAFETY: the bytes are constant.
+        unsafe { engine.start_send(to, b"ahoy".as_ptr(), 4, true).unwrap() }
+    };
+    let first = send(&mut engines[0]);
+    let from = Pattern { source: Some(0), context: 3, tag: 1, ignore: 0 };
+    // SAFETY: `into` outlives the receive.
+    unsafe { engines[1].start_recv(from, into.as_mut_ptr(), 4).unwrap() };
+    let former = end(&mut engines, first);
+    let second = send(&mut engines[0]);
+    assert_eq!(first, second, "it has the place of the first");
+    engines[0].core.finished(1, former, None);
+    engines[0].core.requests.get(second).stage != Stage::RtsSent
+}
+
+#[test]
+fn the_answer_to_a_former_send_is_not_that_to_another() {
+    assert!(!a_former_answer_is_believed());
+}
+
+/// A borrower is gone and still looks at what it was lent: whether its owner uses that again. It does when nobody looks at it
+/// any more.
+fn a_loan_is_used_while_it_is_looked_at() -> bool {
+    let mut engines = engines(mesh(2));
+    let mut buffer = engines[0].take_buffer(64).unwrap();
+    buffer.fill(7);
+    engines[0].start_loan(Dest { rank: 1, context: 3, tag: 1, data: Data::NONE }, buffer).unwrap();
+    let from = Pattern { source: Some(0), context: 3, tag: 1, ignore: 0 };
+    let request = engines[1].start_recv_view(from).unwrap();
+    for _ in 0..10 {
+        engines.iter_mut().for_each(|engine| _ = engine.progress());
+    }
+    let requests = &mut engines[1].core.requests;
+    let buffer = requests.get(request).extra().view.take();
+    let status = requests.finish(request).unwrap();
+    let view = View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status);
+    assert!(view.is_loan());
+    engines.truncate(1);
+    let engine = &mut engines[0];
+    let mut next = || {
+        for _ in 0..10 {
+            engine.progress();
+            engine.check();
+        }
+        engine.take_buffer(64).unwrap()
+    };
+    let early = next().as_ptr() == view.as_ptr();
+    let at = view.as_ptr();
+    drop(view);
+    assert!(early || next().as_ptr() == at, "nobody looks at it any more");
+    early
+}
+
+#[test]
+fn a_loan_is_not_used_while_it_is_looked_at() {
+    assert!(!a_loan_is_used_while_it_is_looked_at());
+}
+
+#[cfg(mutants)]
+mod by_mutants {
+    use super::*;
+    use taffrail_logging::mutants::{Mutant, with};
+
+    #[test]
+    fn the_end_of_a_former_get_is_believed() {
+        assert!(with(Mutant::FormerTokenBelieved, a_former_end_is_believed));
+    }
+
+    #[test]
+    fn the_answer_to_a_former_send_is_believed() {
+        assert!(with(Mutant::FormerNameBelieved, a_former_answer_is_believed));
+    }
+
+    #[test]
+    fn a_loan_is_used_too_early() {
+        assert!(with(Mutant::LoanTakenBackEarly, a_loan_is_used_while_it_is_looked_at));
+    }
+}
