@@ -3,8 +3,11 @@
 //! A program is a future: each `await` hands one [`Call`] to the simulator and goes on with its
 //! [`Outcome`]. It knows nothing else, so it is determined by its outcomes.
 
+mod api;
+
+pub use api::Api;
+
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -13,6 +16,10 @@ use taffrail_matching::Posting;
 
 /// A request: those of a rank are counted.
 pub type Req = usize;
+
+/// The context of messages that carry the key of their sender's window, which is not the same in each execution: behind their
+/// words, so that no program sees it.
+pub const KEYS: u16 = 13;
 
 /// What a message carries; it travels in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +69,84 @@ pub enum Call {
     Claim(Posting),
     /// Cancels a receive, if it has no message yet.
     Cancel(Req),
+    /// Starts to send: a request for the end.
+    Begin {
+        /// Its receiver.
+        to: Rank,
+        /// The context.
+        context: u16,
+        /// The tag.
+        tag: u64,
+        /// What it carries.
+        body: Body,
+        /// Whether it is synchronous.
+        sync: bool,
+    },
+    /// Sends a buffer away, without a copy where that can be.
+    Lend {
+        /// Its receiver.
+        to: Rank,
+        /// The context.
+        context: u16,
+        /// The tag.
+        tag: u64,
+        /// What it carries.
+        body: Body,
+    },
+    /// Posts a receive of a message in place: a view.
+    PostView(Posting),
+    /// Drops a view.
+    Drop(Req),
+    /// Posts a receive of many messages into one buffer, which has room for so many bytes.
+    PostMany(Posting, usize),
+    /// The next message that such a receive has got, which is over.
+    Landed(Req),
+    /// Lets the end of a request be reported.
+    Report(Req),
+    /// The next end that is reported.
+    NextEnded {
+        /// What else was over at the last look, and nothing else.
+        more: bool,
+    },
+    /// Exposes a window of so many words to other ranks; registered memory, or a buffer.
+    Expose(usize, bool),
+    /// Starts to read words of the window of another rank.
+    Get {
+        /// Whose.
+        from: Rank,
+        /// The first word.
+        at: usize,
+        /// How many.
+        count: usize,
+        /// By the name of the window, not its key.
+        named: bool,
+    },
+    /// Starts to write words to the window of another rank.
+    Put {
+        /// Whose.
+        to: Rank,
+        /// The first word.
+        at: usize,
+        /// What.
+        words: Vec<u64>,
+        /// By the name of the window, not its key.
+        named: bool,
+    },
+    /// Starts to add to a word of the window of another rank.
+    Add {
+        /// Whose.
+        to: Rank,
+        /// Which word.
+        at: usize,
+        /// How much.
+        value: u64,
+        /// What was there before comes back.
+        fetch: bool,
+    },
+    /// Reads words of the window of this rank: the first one, and how many.
+    Load(usize, usize),
+    /// Writes a word of the window of this rank.
+    Store(usize, u64),
     /// Anything else.
     Compute,
 }
@@ -104,6 +189,14 @@ pub enum Outcome {
     },
     /// Whether the receive was cancelled in time.
     Cancelled(bool),
+    /// The end of the program of the receiver came first.
+    Unreceived,
+    /// The end of a request: with its message, if it is a receive.
+    Ended(Req, Option<Message>),
+    /// A message of a receive of many, which goes on.
+    Landed(Req, Message),
+    /// Words of a window.
+    Words(Vec<u64>),
 }
 
 /// Where calls and outcomes pass between a program and the simulator.
@@ -149,113 +242,6 @@ impl Program {
             Poll::Pending => Next::Call(self.port.call.take().expect("it waits for a call")),
         }
     }
-}
-
-/// The calls, as a program sees them.
-pub struct Api {
-    port: Rc<Port>,
-}
-
-impl Api {
-    async fn call(&self, call: Call) -> Outcome {
-        self.port.call.set(Some(call));
-        poll_fn(|_| match self.port.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Pending,
-        })
-        .await
-    }
-
-    /// Sends; in as many pieces as the words ask for.
-    pub async fn send(&self, to: Rank, context: u16, tag: u64, words: [u64; 3]) {
-        let sync = false;
-        self.call(Call::Send { to, context, tag, body: body(words, tag), sync }).await;
-    }
-
-    /// Starts to send a synchronous message: the call that waits until it is matched.
-    pub async fn start_sync(&self, to: Rank, context: u16, tag: u64, words: [u64; 3]) -> Call {
-        let sync = true;
-        match self.call(Call::Send { to, context, tag, body: body(words, tag), sync }).await {
-            Outcome::Sent { seq } => Call::Matched { to, context, seq },
-            other => unreachable!("{other:?}"),
-        }
-    }
-
-    /// Waits until the messages of these calls are matched.
-    pub async fn matched(&self, calls: impl IntoIterator<Item = Call>) {
-        for call in calls {
-            self.call(call).await;
-        }
-    }
-
-    /// Posts a receive.
-    pub async fn post(&self, posting: Posting) -> Req {
-        match self.call(Call::Post(posting)).await {
-            Outcome::Request(req) => req,
-            other => unreachable!("{other:?}"),
-        }
-    }
-
-    /// Waits for a request.
-    pub async fn wait(&self, req: Req) -> Message {
-        match self.call(Call::Wait(req)).await {
-            Outcome::Message(message) => message,
-            other => unreachable!("{other:?}"),
-        }
-    }
-
-    /// Posts a receive and waits for it.
-    pub async fn recv(&self, posting: Posting) -> Message {
-        let req = self.post(posting).await;
-        self.wait(req).await
-    }
-
-    /// Whether a request is over.
-    pub async fn test(&self, req: Req) -> Option<Message> {
-        match self.call(Call::Test(req)).await {
-            Outcome::Message(message) => Some(message),
-            _ => None,
-        }
-    }
-
-    /// Waits for one of several: its place among them.
-    pub async fn wait_any(&self, reqs: &[Req]) -> (usize, Message) {
-        match self.call(Call::WaitAny(reqs.to_vec())).await {
-            Outcome::Any(place, message) => (place, message),
-            other => unreachable!("{other:?}"),
-        }
-    }
-
-    /// The source and the tag of a message that is here.
-    pub async fn probe(&self, posting: Posting) -> Option<(Rank, u64)> {
-        match self.call(Call::Probe(posting)).await {
-            Outcome::Seen { name, tag } => Some((name.source, tag)),
-            _ => None,
-        }
-    }
-
-    /// Claims a message that is here.
-    pub async fn claim(&self, posting: Posting) -> Option<Req> {
-        match self.call(Call::Claim(posting)).await {
-            Outcome::Request(req) => Some(req),
-            _ => None,
-        }
-    }
-
-    /// Cancels a receive: whether it came in time.
-    pub async fn cancel(&self, req: Req) -> bool {
-        self.call(Call::Cancel(req)).await == Outcome::Cancelled(true)
-    }
-
-    /// Does something else for one step.
-    pub async fn compute(&self) {
-        self.call(Call::Compute).await;
-    }
-}
-
-/// What a message carries, in as many pieces as the words ask for.
-fn body(words: [u64; 3], tag: u64) -> Body {
-    Body { words, pieces: 1 + (mix(words[0], tag) % 3) as u8 }
 }
 
 /// A hash of two words.

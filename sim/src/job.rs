@@ -27,6 +27,8 @@ use process::Process;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use taffrail_engine::policy::Policy;
+use taffrail_fabric::Reach;
 use taffrail_logging::Rank;
 
 /// What a run came to.
@@ -70,9 +72,14 @@ fn now() -> Instant {
 /// The case of a seed, or less of it. A fifth of them have programs that the model does not have.
 pub fn case(seed: u64, less: &Less, broken: Option<Broken>) -> Case {
     let case = Case::new(seed, less, broken);
-    let workload = match seed % 10 {
+    let workload = match seed % 20 {
         4 => Workload::Sums,
         9 => Workload::Server,
+        2 | 12 => Workload::Reported,
+        7 | 17 => Workload::Synchronous,
+        14 => Workload::Polls,
+        19 => Workload::Windows,
+        15 => Workload::Loans,
         _ => case.workload,
     };
     Case { workload, ..case }
@@ -141,7 +148,9 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             capacity: [2, 4, 16][random.usize(0..3)],
             in_place: random.bool(),
             names_death: true,
-            later_from: None,
+            later_from: [None, Some(33), Some(1)][random.usize(0..3)],
+            reach: [Some(Reach::Mapped), Some(Reach::Device), Some(Reach::Kernel), None]
+                [random.usize(0..4)],
             trace: traced,
             ..Settings::small()
         };

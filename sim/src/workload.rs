@@ -5,8 +5,12 @@
 //! depend on chance, and is compared with that of a run without failures.
 
 mod deterministic;
+mod memory;
+mod random;
+mod reported;
+mod synchronous;
 
-use crate::call::{Api, Call, Program, Req, mix};
+use crate::call::{Api, Call, Program, mix};
 use taffrail_logging::Rank;
 use taffrail_matching::Posting;
 
@@ -33,6 +37,16 @@ pub enum Workload {
     Sums,
     /// Requests answered in the order in which they come: channel-deterministic.
     Server,
+    /// Ends of sends, receives and receives of many that are reported in their order.
+    Reported,
+    /// Synchronous sends, of which the last are not received.
+    Synchronous,
+    /// Tests, probes and receives beside each other.
+    Polls,
+    /// Gets, puts and additions in the memory of those that are reached, messages to the others.
+    Windows,
+    /// Messages that are lent and kept.
+    Loans,
 }
 
 /// Those of the model as well.
@@ -47,6 +61,9 @@ pub const ALL: [Workload; 8] = [
     Workload::Random,
 ];
 
+/// The context of messages that say that their sender has come to the end.
+const MEET: u16 = 12;
+
 /// The place of a rank in a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -58,6 +75,8 @@ pub struct Place {
     pub rounds: u32,
     /// Which one of those that there are, for random ones.
     pub variant: u64,
+    /// The ranks whose memory it reaches: a bit for each.
+    pub reached: u32,
 }
 
 impl Workload {
@@ -73,12 +92,17 @@ impl Workload {
             Workload::Stencil => Program::new(|api| stencil(api, place)),
             Workload::AllToAll => Program::new(|api| all_to_all(api, place)),
             Workload::Impatient => Program::new(|api| impatient(api, place)),
-            Workload::Random => Program::new(|api| random(api, place)),
+            Workload::Random => Program::new(|api| random::random(api, place)),
             Workload::Sums => Program::new(|api| deterministic::sums(api, place)),
             Workload::Server if place.me == 0 => {
                 Program::new(|api| deterministic::server(api, place))
             }
             Workload::Server => Program::new(|api| deterministic::client(api, place)),
+            Workload::Reported => Program::new(|api| reported::reported(api, place)),
+            Workload::Synchronous => Program::new(|api| synchronous::synchronous(api, place)),
+            Workload::Polls => Program::new(|api| synchronous::polls(api, place)),
+            Workload::Windows => Program::new(|api| memory::windows(api, place)),
+            Workload::Loans => Program::new(|api| memory::loans(api, place)),
         }
     }
 }
@@ -114,6 +138,16 @@ impl Place {
         }
         api.send(to, context, tag, words).await;
         None
+    }
+
+    /// Waits until all others have come here.
+    async fn meet(&self, api: &Api) {
+        for peer in self.others() {
+            api.send(peer, MEET, 0, [0; 3]).await;
+        }
+        for peer in self.others() {
+            api.recv(Posting { context: MEET, ..from(peer, 0) }).await;
+        }
     }
 
     fn others(self) -> impl Iterator<Item = Rank> {
@@ -309,84 +343,6 @@ async fn impatient(api: Api, place: Place) -> u64 {
         };
         sum = sum.wrapping_add(message.words[0]);
         state = mix(state, message.words[1]);
-        api.matched(sent).await;
-    }
-    sum
-}
-
-/// How many messages go from one rank to another in a round.
-fn edges(place: &Place, round: u64, from: Rank, to: Rank) -> u64 {
-    if from == to { 0 } else { mix(mix(place.variant, round), (from * 64 + to).into()) % 3 }
-}
-
-async fn random(api: Api, place: Place) -> u64 {
-    let (mut state, mut sum) = (place.me.into(), 0_u64);
-    for round in 0..place.rounds.into() {
-        let mut to_send = Vec::new();
-        for peer in place.others() {
-            for k in 0..edges(&place, round, place.me, peer) {
-                to_send.push((peer, mix(mix(round, k), (place.me * 64 + peer).into())));
-            }
-        }
-        let mut sources = Vec::new();
-        for peer in place.others() {
-            sources.extend((0..edges(&place, round, peer, place.me)).map(|_| peer));
-        }
-        // All receives of a round are from any source, or all are named: a receive from any source
-        // may otherwise take what a named one waits for.
-        let named = mix(place.variant, round).is_multiple_of(3);
-        let mut missing = sources.len();
-        let mut posted: Vec<Req> = Vec::new();
-        let mut sent = Vec::new();
-        while missing > 0 || !to_send.is_empty() {
-            state = mix(state, 5);
-            if !to_send.is_empty() && state % 8 < 4 {
-                let at = (state >> 8) as usize % to_send.len();
-                let (peer, token) = to_send.swap_remove(at);
-                sent.extend(place.send(&api, peer, (0, round), [token, state, 0]).await);
-                continue;
-            }
-            let got = if posted.len() < missing && state % 8 != 7 {
-                match (named, state % 5) {
-                    (true, 0..3) => {
-                        let at = (state >> 8) as usize % sources.len();
-                        posted.push(api.post(from(sources.swap_remove(at), round)).await);
-                        None
-                    }
-                    (true, _) => None,
-                    (false, 0) => {
-                        posted.push(api.post(from_any(round)).await);
-                        None
-                    }
-                    (false, 1 | 2) => match api.probe(from_any(round)).await {
-                        Some((source, _)) => Some(api.recv(from(source, round)).await),
-                        None => None,
-                    },
-                    (false, _) => match api.claim(from_any(round)).await {
-                        Some(req) => Some(api.wait(req).await),
-                        None => None,
-                    },
-                }
-            } else if posted.is_empty() {
-                None
-            } else if !to_send.is_empty() || state % 8 < 4 {
-                let at = (state >> 8) as usize % posted.len();
-                let got = api.test(posted[at]).await;
-                if got.is_some() {
-                    posted.swap_remove(at);
-                }
-                got
-            } else {
-                let (at, message) = api.wait_any(&posted).await;
-                posted.swap_remove(at);
-                Some(message)
-            };
-            if let Some(message) = got {
-                missing -= 1;
-                sum = sum.wrapping_add(message.words[0]);
-                state = mix(mix(state, message.words[1]), message.name.source.into());
-            }
-        }
         api.matched(sent).await;
     }
     sum

@@ -290,8 +290,13 @@ impl<'a> World<'a> {
         let wiring = Wiring::start(who, events, self.logger.stable(rank), &held, checkpoint)
             .or_else(|trouble| self.trouble(rank, trouble))?;
         self.oracle.starts(rank, wiring.clock(), &wiring, &self.logger)?;
-        let place =
-            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
+        let place = Place {
+            me: rank,
+            ranks: case.ranks,
+            rounds: case.rounds,
+            variant: case.variant,
+            reached: 0,
+        };
         let mut program = case.workload.start(place);
         let told = self.went_on(rank);
         let (call, result) = match program.go_on_from(&told) {

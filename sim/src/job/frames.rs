@@ -1,11 +1,12 @@
-//! Which frames of the engine schedules have reached.
+//! Which frames of the engine schedules have reached, and which outcomes of calls.
 
+use crate::call::{Call, Outcome};
 use std::fmt;
 use taffrail_engine::kind;
 
 /// The frames that programs of the simulator must reach: their kinds and names. The others are of calls that its programs do
-/// not make: active messages, loans, one-sided operations, data beside a payload; and THROTTLE, which needs more messages.
-const REACHED: [(u8, &str); 11] = [
+/// not make: active messages, and data beside a payload.
+const REACHED: [(u8, &str); 17] = [
     (kind::EAGER, "EAGER"),
     (kind::EAGER_SYNC, "EAGER_SYNC"),
     (kind::EAGER_FIRST, "EAGER_FIRST"),
@@ -17,11 +18,40 @@ const REACHED: [(u8, &str); 11] = [
     (kind::RESTART, "RESTART"),
     (kind::FINALIZE, "FINALIZE"),
     (kind::DETERMINANTS, "DETERMINANTS"),
+    (kind::FINALIZE_NAK, "FINALIZE_NAK"),
+    (kind::LOAN, "LOAN"),
+    (kind::LOAN_RETURN, "LOAN_RETURN"),
+    (kind::GET_REQ, "GET_REQ"),
+    (kind::PUT_REQ, "PUT_REQ"),
+    (kind::ATOMIC, "ATOMIC"),
 ];
 
-/// How many frames of each kind were sent.
+/// What calls come to, which programs must reach.
+const CALLS: [&str; 17] = [
+    "a probe has seen a message",
+    "a message was claimed",
+    "a test has found its request over",
+    "a poll has found nothing",
+    "one of several has ended",
+    "cancelled in time",
+    "cancelled too late",
+    "a synchronous send was answered",
+    "a send whose message is not received",
+    "an end was reported",
+    "a message of a receive of many was reported",
+    "a message of a receive of many was asked for",
+    "a get",
+    "a put",
+    "an addition",
+    "a view of a loan",
+    "a view of a copy",
+];
+/// The place of the first one of views.
+const VIEW: usize = CALLS.len() - 2;
+
+/// How many frames of each kind were sent, and how many calls have come to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frames([u64; 32]);
+pub struct Frames([u64; 32], [u64; CALLS.len()]);
 
 impl Frames {
     pub(super) fn count(&mut self, kind: u8) {
@@ -30,15 +60,45 @@ impl Frames {
         }
     }
 
+    /// A call has come to this.
+    pub(super) fn called(&mut self, call: &Call, outcome: &Outcome) {
+        let at = match (call, outcome) {
+            (_, Outcome::Seen { .. }) => 0,
+            (Call::Claim(_), Outcome::Request(_)) => 1,
+            (Call::Test(_), Outcome::Message(_)) => 2,
+            (Call::Landed(_), Outcome::Nothing) => return,
+            (_, Outcome::Nothing) => 3,
+            (_, Outcome::Any(..)) => 4,
+            (Call::Cancel(_), Outcome::Cancelled(in_time)) => 6 - usize::from(*in_time),
+            (Call::Matched { .. }, _) => 7,
+            (_, Outcome::Unreceived) => 8,
+            (Call::NextEnded { .. }, Outcome::Ended(..)) => 9,
+            (Call::NextEnded { .. }, Outcome::Landed(..)) => 10,
+            (_, Outcome::Landed(..)) => 11,
+            (Call::Get { .. }, _) => 12,
+            (Call::Put { .. }, _) => 13,
+            (Call::Add { .. }, _) => 14,
+            _ => return,
+        };
+        self.1[at] += 1;
+    }
+
+    /// A message was received in place.
+    pub(in crate::job) fn viewed(&mut self, is_loan: bool) {
+        self.1[VIEW + usize::from(!is_loan)] += 1;
+    }
+
     /// Adds those of another run.
     pub fn add(&mut self, other: &Frames) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+        self.1.iter_mut().zip(other.1).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Names of the frames that must be reached and were not.
+    /// Names of the frames and outcomes that must be reached and were not.
     pub fn missing(&self) -> Vec<&'static str> {
-        let missed = REACHED.iter().filter(|(kind, _)| self.0[usize::from(*kind)] == 0);
-        missed.map(|(_, name)| *name).collect()
+        let frames = REACHED.iter().filter(|(kind, _)| self.0[usize::from(*kind)] == 0);
+        let calls = CALLS.iter().zip(self.1).filter(|(_, count)| *count == 0);
+        frames.map(|(_, name)| *name).chain(calls.map(|(name, _)| *name)).collect()
     }
 }
 
@@ -46,6 +106,7 @@ impl fmt::Display for Frames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         REACHED
             .iter()
-            .try_for_each(|(kind, name)| writeln!(f, "{:>9} {name}", self.0[usize::from(*kind)]))
+            .try_for_each(|(kind, name)| writeln!(f, "{:>9} {name}", self.0[usize::from(*kind)]))?;
+        CALLS.iter().zip(self.1).try_for_each(|(name, count)| writeln!(f, "{count:>9} {name}"))
     }
 }

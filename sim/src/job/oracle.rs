@@ -5,7 +5,7 @@
 //!
 //! What is noted of a frame is the least that it depends on, so that nothing is reported that is right: of a message,
 //! the events at the beginning of the call that sends it; of an answer to a message, the event of its match, if there is
-//! one; of a FINALIZE, the events at the end of the program.
+//! one, and so of a loan that is returned; of a FINALIZE or FINALIZE_NAK, the events at the end of the program.
 //!
 //! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
@@ -14,7 +14,7 @@ use crate::call::{Call, Outcome};
 use crate::case::Case;
 use crate::fabric::Frame;
 use crate::logger::Logger;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use taffrail_engine::kind;
 use taffrail_logging::{
     Event, LoggedEvent, MsgId, Position, Rank, Received, Restart, RestartPhase,
@@ -57,6 +57,8 @@ pub(super) struct Oracle {
     sends: HashMap<(Rank, Rank, u16, u32), Past>,
     /// Which message the sender has given a name, by sender, receiver and name.
     names: HashMap<(Rank, Rank, u64), MsgId>,
+    /// Which message a loan is, by its owner, its borrower and its number.
+    loans: HashMap<(Rank, Rank, u64), MsgId>,
     /// What the match of a message depends on, by its receiver.
     matches: HashMap<(Rank, MsgId), Past>,
     /// A rank cancels a receive: that it came too late is an event that names the message, and no answer to that depends on
@@ -64,6 +66,8 @@ pub(super) struct Oracle {
     pub(super) cancels: bool,
     /// What the end of the program of a rank depends on.
     ends: Vec<Option<Past>>,
+    /// The incarnations whose programs have ended.
+    ended: HashSet<(Rank, u32)>,
     /// What messages on the way bring.
     flights: HashMap<u64, Past>,
     /// The last checkpoint of each rank.
@@ -87,9 +91,11 @@ impl Oracle {
             events: vec![Vec::new(); count],
             sends: HashMap::new(),
             names: HashMap::new(),
+            loans: HashMap::new(),
             matches: HashMap::new(),
             cancels: false,
             ends: vec![None; count],
+            ended: HashSet::new(),
             flights: HashMap::new(),
             saved: vec![None; count],
             frames: Frames::default(),
@@ -126,6 +132,7 @@ impl Oracle {
 
     /// A call has come to this.
     pub(super) fn called(&mut self, rank: Rank, call: &Call, outcome: &Outcome) {
+        self.frames.called(call, outcome);
         let History { calls, former, must, .. } = &mut self.histories[rank as usize];
         let at = calls.len();
         let now = (call.clone(), outcome.clone());
@@ -205,8 +212,22 @@ impl Oracle {
     }
 
     /// The program of a rank has ended.
-    pub(super) fn ends(&mut self, rank: Rank) {
+    pub(super) fn ends(&mut self, rank: Rank, incarnation: u32) {
         self.ends[rank as usize] = Some(self.past[rank as usize]);
+        self.ended.insert((rank, incarnation));
+    }
+
+    /// A rank goes, and knows these incarnations of all: their programs have ended, or they need it still.
+    pub(super) fn goes(&mut self, rank: Rank, known: &[u32]) {
+        let needs = |(of, incarnation): &(Rank, u32)| {
+            *of != rank && !self.ended.contains(&(*of, *incarnation))
+        };
+        let needed = (0..).zip(known.iter().copied()).find(needs);
+        if let Some((of, incarnation)) = needed {
+            let text =
+                format!("rank {rank} goes, and the program of {of}.{incarnation} has not ended");
+            self.violated("nobody goes early", text);
+        }
     }
 
     /// The network has accepted a frame.
@@ -265,18 +286,27 @@ impl Oracle {
             let message = MsgId { source: from, context: head.context, seq: head.seq };
             self.names.insert((from, to, name), message);
         }
+        if let (kind::LOAN, Some(loan)) = (head.kind, frame.payload.get(8..16)) {
+            let loan = u64::from_le_bytes(loan.try_into().ok()?);
+            let message = MsgId { source: from, context: head.context, seq: head.seq };
+            self.loans.insert((from, to, loan), message);
+        }
         match head.kind {
             kind::EAGER | kind::EAGER_SYNC | kind::EAGER_FIRST | kind::EAGER_DATA => {
                 self.sends.get(&(from, to, head.context, head.seq)).copied()
             }
-            kind::RTS | kind::RTS_DATA => {
+            kind::RTS | kind::RTS_DATA | kind::LOAN => {
                 self.sends.get(&(from, to, head.context, head.seq)).copied()
             }
             kind::CTS | kind::ACK => {
                 let message = self.names.get(&(to, from, head.tag))?;
                 self.matches.get(&(from, *message)).copied()
             }
-            kind::FINALIZE => self.ends[frame.from],
+            kind::LOAN_RETURN => {
+                let message = self.loans.get(&(to, from, head.tag))?;
+                self.matches.get(&(from, *message)).copied()
+            }
+            kind::FINALIZE | kind::FINALIZE_NAK => self.ends[frame.from],
             _ => None,
         }
     }

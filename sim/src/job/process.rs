@@ -1,10 +1,13 @@
 //! A process: the product's engine over the simulated network, and a program that calls it.
 
-#![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
+mod calls;
+mod memory;
+mod message;
 
 use super::host::{Outside, SimHost};
-use crate::call::{Body, Call as Asked, Message, Next, Outcome, Program, Req};
+use crate::call::{Call as Asked, Next, Outcome, Program};
 use crate::fabric::SimFabric;
+use memory::Window;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -13,19 +16,16 @@ use std::task::Poll;
 use taffrail_engine::call::{Call, Operation, Outcome as Found};
 use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::SpillMap;
+use taffrail_engine::one_sided::RemoteMemory;
+use taffrail_engine::policy::Policy;
 use taffrail_engine::policy::calls::Decision;
-use taffrail_engine::{Data, Dest, Engine, Error, Pattern, Rank, Request, Status};
-use taffrail_logging::MsgId;
-use taffrail_matching::{Envelope, Posting};
+use taffrail_engine::view::View;
+use taffrail_engine::{Engine, Error, Rank, Request};
+use taffrail_fabric::{Fabric, PeerId};
 
-/// The engine of a simulated process.
+/// The engine of a simulated process: as in the product, whether messages are logged is known when the job starts.
 pub(super) type Simulated<const S: bool, const L: bool> =
-    Engine<SimFabric<true, S, L>, Logging<SimHost>>;
-
-/// Bytes that a receive has room for.
-const ROOM: usize = 1024;
-/// Bytes of a message by the pieces that the program asks for: in one, in several, and announced.
-const LENS: [usize; 3] = [32, 120, 700];
+    Engine<SimFabric<true, S, L>, Option<Box<Logging<SimHost>>>>;
 
 /// A process that lives.
 pub(super) struct Process<const S: bool, const L: bool> {
@@ -47,10 +47,15 @@ pub(super) struct Process<const S: bool, const L: bool> {
     end: End,
     outside: Rc<RefCell<Outside>>,
     pub(super) spill: Rc<RefCell<SpillMap>>,
-    receives: Vec<Receive>,
+    incarnation: u32,
+    /// What the program has started, by the numbers of its requests.
+    started: Vec<Started>,
     sends: Vec<Sent>,
     /// The sends that the program waits for: by receiver, context and number.
     syncs: HashMap<(Rank, u16, u32), Sent>,
+    /// The memory that others reach, and how this rank reaches that of others.
+    window: Option<Window>,
+    keys: HashMap<Rank, RemoteMemory>,
 }
 
 /// How far a process is with its end.
@@ -59,6 +64,8 @@ enum End {
     Runs,
     /// It waits until the programs of all others have ended.
     Leaves,
+    /// It waits until nothing is under way: messages are not logged.
+    Finalizes,
     HasLeft,
 }
 
@@ -66,7 +73,7 @@ enum End {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mark {
     told: Vec<Outcome>,
-    receives: usize,
+    started: usize,
     /// Messages sent so far, by receiver and context.
     numbers: HashMap<(Rank, u16), u32>,
 }
@@ -74,9 +81,27 @@ pub(super) struct Mark {
 /// The request of a send, and its bytes.
 type Sent = (u32, Box<[u8]>);
 
-struct Receive {
+/// Something that the program has a request of.
+struct Started {
+    what: What,
     request: Option<Request>,
+    /// The memory that it names.
     bytes: Box<[u8]>,
+    /// What it has received in place.
+    view: Option<View>,
+}
+
+/// What a request is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Receive,
+    View,
+    Many,
+    Send,
+    Get,
+    Put,
+    /// Of a process before this one.
+    Former,
 }
 
 impl<const S: bool, const L: bool> Process<S, L> {
@@ -84,7 +109,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
     pub(super) fn new(
         engine: Simulated<S, L>,
         mut program: Program,
-        mark: Mark,
+        (mark, incarnation): (Mark, u32),
         (outside, spill): (Rc<RefCell<Outside>>, Rc<RefCell<SpillMap>>),
     ) -> Self {
         let (call, result) = match program.go_on_from(&mark.told) {
@@ -97,8 +122,14 @@ impl<const S: bool, const L: bool> Process<S, L> {
             call,
             decided: None,
             result,
-            receives: (0..mark.receives)
-                .map(|_| Receive { request: None, bytes: Box::default() })
+            incarnation,
+            started: (0..mark.started)
+                .map(|_| Started {
+                    what: What::Former,
+                    request: None,
+                    bytes: Box::default(),
+                    view: None,
+                })
                 .collect(),
             mark,
             has_called: true,
@@ -108,6 +139,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
             spill,
             sends: Vec::new(),
             syncs: HashMap::new(),
+            window: None,
+            keys: HashMap::new(),
         }
     }
 
@@ -148,24 +181,46 @@ impl<const S: bool, const L: bool> Process<S, L> {
         self.end == End::HasLeft
     }
 
-    /// Says that the program has ended, and waits until all have.
+    /// Says that the program has ended, and waits until all have; or, if messages are not logged, until nothing is under way.
     fn leave(&mut self) -> Result<(), Error> {
+        let me = self.engine.rank();
         if self.end == End::Runs {
-            let me = self.engine.rank();
-            self.outside.borrow_mut().oracle.ends(me);
-            self.engine.begin_to_leave();
-            self.end = End::Leaves;
+            self.outside.borrow_mut().oracle.ends(me, self.incarnation);
+            self.engine.give_all_back();
+            self.end = match self.engine.begin_to_leave() {
+                true => End::Leaves,
+                false => End::Finalizes,
+            };
+            self.engine.begin_to_finalize();
         }
-        if let Some(Found::Done) = self.advance(Operation::Leave)? {
-            self.engine.leave();
+        let operation = match self.end {
+            End::Leaves => Operation::Leave,
+            _ => Operation::Finalize,
+        };
+        if let Some(Found::Done) = self.advance(operation)? {
+            if self.end == End::Leaves {
+                let incarnation = |peer| self.engine.fabric.incarnation(PeerId(peer)).0;
+                let known: Vec<u32> = (0..self.engine.size()).map(incarnation).collect();
+                self.outside.borrow_mut().oracle.goes(me, &known);
+                self.engine.leave();
+            }
             self.end = End::HasLeft;
         }
         Ok(())
     }
 
-    /// Whether a checkpoint can be begun: the program is between two calls, and was not there at the last one.
+    /// Whether a checkpoint can be begun: the program is between two calls, and was not there at the last one. It is not tried
+    /// in vain: a program that tries does so in each execution, and this one does not ask for it.
     pub(super) fn may_save(&self) -> bool {
-        self.has_called && !self.saves && self.decided.is_none() && self.call.is_some()
+        let is_between = self.decided.is_none() && self.call.is_some();
+        let is_idle = self.started.iter().all(|one| one.request.is_none())
+            && self.sends.is_empty()
+            && self.syncs.is_empty();
+        self.has_called
+            && !self.saves
+            && is_between
+            && is_idle
+            && !self.engine.core.policy.is_replaying()
     }
 
     /// Begins a checkpoint, unless something is under way.
@@ -180,7 +235,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
 
     /// Writes a checkpoint that was begun, if all events are stable.
     fn save(&mut self) -> Result<(), Error> {
-        self.mark.receives = self.receives.len();
+        self.mark.started = self.started.len();
         let state = (self.mark.told.len() as u64).to_le_bytes();
         let state = [IoSlice::new(&state)];
         if let Some(Found::Done) = self.advance(Operation::Checkpoint(&state))? {
@@ -210,126 +265,6 @@ impl<const S: bool, const L: bool> Process<S, L> {
         Ok(events)
     }
 
-    /// Makes a call. `None`: it has to wait.
-    fn make(&mut self, call: &Asked) -> Result<Option<Outcome>, Error> {
-        match call {
-            Asked::Compute => Ok(Some(Outcome::Done)),
-            Asked::Send { to, context, tag, body, sync } => {
-                let to = Dest { rank: *to, context: *context, tag: *tag, data: Data::NONE };
-                self.send(to, body, *sync).map(Some)
-            }
-            Asked::Matched { to, context, seq } => self.matched((*to, *context, *seq)),
-            Asked::Post(posting) => {
-                let mut bytes = vec![0; ROOM].into_boxed_slice();
-                // SAFETY: the bytes are kept as long as the engine.
-                let request = unsafe {
-                    self.engine.start_recv(pattern(posting), bytes.as_mut_ptr(), bytes.len())?
-                };
-                Ok(Some(self.received(request, bytes)))
-            }
-            Asked::Wait(req) => self.wait(*req),
-            Asked::Test(req) => {
-                let requests = [self.handle(*req)];
-                Ok(match self.advance(Operation::Test(&requests))? {
-                    None => None,
-                    Some(Found::Completed((_, status))) => {
-                        Some(Outcome::Message(self.message(*req, status?)))
-                    }
-                    Some(_) => Some(Outcome::Nothing),
-                })
-            }
-            Asked::WaitAny(reqs) => {
-                let requests: Vec<Request> = reqs.iter().map(|&req| self.handle(req)).collect();
-                Ok(match self.advance(Operation::WaitAny(&requests))? {
-                    Some(Found::Completed((at, status))) => {
-                        Some(Outcome::Any(at, self.message(reqs[at], status?)))
-                    }
-                    _ => None,
-                })
-            }
-            Asked::Probe(posting) => {
-                Ok(match self.advance(Operation::Probe(&pattern(posting)))? {
-                    None => None,
-                    Some(Found::Seen(Envelope { source, context, seq, tag, .. })) => {
-                        Some(Outcome::Seen { name: MsgId { source, context, seq }, tag })
-                    }
-                    Some(_) => Some(Outcome::Nothing),
-                })
-            }
-            Asked::Claim(posting) => self.claim(posting),
-            Asked::Cancel(req) => self.cancel(*req),
-        }
-    }
-
-    fn send(&mut self, to: Dest, body: &Body, sync: bool) -> Result<Outcome, Error> {
-        let number = self.mark.numbers.entry((to.rank, to.context)).or_default();
-        let (seq, len) = (*number, LENS[usize::from(body.pieces - 1)]);
-        *number += 1;
-        let me = self.engine.rank();
-        self.outside.borrow_mut().oracle.sends(me, to.rank, (to.context, seq));
-        let bytes = encode(body.words, (to.context, seq), len);
-        // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
-        let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
-        match sync {
-            true => _ = self.syncs.insert((to.rank, to.context, seq), (request, bytes)),
-            false => self.sends.push((request, bytes)),
-        }
-        Ok(Outcome::Sent { seq })
-    }
-
-    fn matched(&mut self, message: (Rank, u16, u32)) -> Result<Option<Outcome>, Error> {
-        let request = self.syncs[&message].0;
-        if !self.engine.core.requests.get(request).stage.is_over() {
-            return Ok(None);
-        }
-        self.engine.core.requests.finish(request)?;
-        self.syncs.remove(&message);
-        Ok(Some(Outcome::Done))
-    }
-
-    fn wait(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
-        let request = self.handle(req);
-        let requests = &mut self.engine.core.requests;
-        if !requests.look(request)?.stage.is_over() {
-            return Ok(None);
-        }
-        let status = requests.finish(request.index() as u32)?;
-        Ok(Some(Outcome::Message(self.message(req, status))))
-    }
-
-    fn claim(&mut self, posting: &Posting) -> Result<Option<Outcome>, Error> {
-        match self.advance(Operation::Claim(&pattern(posting)))? {
-            None => Ok(None),
-            Some(Found::Claimed(id, envelope)) => {
-                let claimed = self.engine.claimed(id, &envelope);
-                let mut bytes = vec![0; ROOM].into_boxed_slice();
-                // SAFETY: the bytes are kept as long as the engine.
-                let request = unsafe {
-                    self.engine.receive_claimed(claimed, bytes.as_mut_ptr(), bytes.len())?
-                };
-                Ok(Some(self.received(request, bytes)))
-            }
-            Some(_) => Ok(Some(Outcome::Nothing)),
-        }
-    }
-
-    fn cancel(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
-        let request = self.handle(req);
-        self.outside.borrow_mut().oracle.cancels = true;
-        let found = self.advance(Operation::Cancel(request));
-        self.outside.borrow_mut().oracle.cancels = false;
-        match found? {
-            None => Ok(None),
-            Some(Found::Cancelled(true)) => {
-                // Over with an error that says so, which the program does not look at.
-                let _ = self.engine.core.requests.finish(request.index() as u32);
-                self.receives[req].request = None;
-                Ok(Some(Outcome::Cancelled(true)))
-            }
-            Some(_) => Ok(Some(Outcome::Cancelled(false))),
-        }
-    }
-
     fn advance(&mut self, operation: Operation<'_>) -> Result<Option<Found>, Error> {
         let mut call = match self.decided {
             Some(decision) => Call::decided(operation, decision),
@@ -343,48 +278,4 @@ impl<const S: bool, const L: bool> Process<S, L> {
             }
         }
     }
-
-    fn handle(&self, req: Req) -> Request {
-        self.receives[req].request.expect("a program asks for receives that are not over")
-    }
-
-    fn received(&mut self, request: u32, bytes: Box<[u8]>) -> Outcome {
-        let request = Some(self.engine.handle(request));
-        self.receives.push(Receive { request, bytes });
-        Outcome::Request(self.receives.len() - 1)
-    }
-
-    fn message(&mut self, req: Req, status: Status) -> Message {
-        let receive = &mut self.receives[req];
-        receive.request = None;
-        let (words, (context, seq)) = decode(&receive.bytes[..status.len]);
-        Message { name: MsgId { source: status.source, context, seq }, tag: status.tag, words }
-    }
-}
-
-fn pattern(posting: &Posting) -> Pattern {
-    let Posting { source, context, tag, ignore, .. } = *posting;
-    Pattern { source, context, tag, ignore }
-}
-
-/// The bytes of a message: its words, which one it is, and as many more as make it so long, all of which follow from
-/// the words.
-fn encode(words: [u64; 3], (context, seq): (u16, u32), len: usize) -> Box<[u8]> {
-    let name = u64::from(context) << 32 | u64::from(seq);
-    let mut bytes: Vec<u8> =
-        words.iter().chain([&name]).flat_map(|word| word.to_le_bytes()).collect();
-    bytes.extend((bytes.len()..len).map(|at| fill(words[0], at)));
-    bytes.into()
-}
-
-fn decode(bytes: &[u8]) -> ([u64; 3], (u16, u32)) {
-    let word = |k: usize| u64::from_le_bytes(bytes[8 * k..][..8].try_into().expect("8 bytes"));
-    let (words, name) = ([word(0), word(1), word(2)], word(3));
-    let whole = (32..bytes.len()).all(|at| bytes[at] == fill(words[0], at));
-    assert!(whole, "whole-message: bytes of another message, or none, behind the words {words:x?}");
-    (words, ((name >> 32) as u16, name as u32))
-}
-
-fn fill(word: u64, at: usize) -> u8 {
-    (word as u8).wrapping_mul(31).wrapping_add(at as u8)
 }

@@ -18,6 +18,7 @@ use std::rc::Rc;
 use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
 use taffrail_engine::log::host::{LogParts, LoggingConfig, RestartPoint};
+use taffrail_engine::policy::Policy;
 use taffrail_engine::{Clock, Engine, Sizes};
 use taffrail_fabric::{Fabric, PeerId, SegmentId, SendMemory};
 use taffrail_logging::{Causal, LoggedEvent, Position, Rank};
@@ -66,7 +67,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         };
         let log = Logging::open(&config, parts, rank, fabric.segment_len())
             .or_else(|error| failed(rank, &error))?;
-        let mut engine = Engine::new(fabric, log, case.ranks, SIZES, Clock::new(now));
+        let mut engine =
+            Engine::new(fabric, Some(Box::new(log)), case.ranks, SIZES, Clock::new(now));
         engine.resume().or_else(|error| failed(rank, &error))?;
         // A fabric says of links that are made later that they are there, and that begins the exchange.
         if incarnation == 0 {
@@ -77,14 +79,25 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             None => Mark::default(),
         };
         self.restored += usize::from(saved.is_some());
-        let place =
-            Place { me: rank, ranks: case.ranks, rounds: case.rounds, variant: case.variant };
+        let place = Place {
+            me: rank,
+            ranks: case.ranks,
+            rounds: case.rounds,
+            variant: case.variant,
+            reached: self.reached(rank),
+        };
         let program = case.workload.start(place);
         let shared = (self.outside.clone(), spill);
-        self.ranks[me] = Some(Process::new(engine, program, mark, shared));
+        self.ranks[me] = Some(Process::new(engine, program, (mark, incarnation), shared));
         self.answers[me] = None;
         self.holds_all(rank);
         Ok(())
+    }
+
+    /// The ranks whose memory a rank may reach, a bit for each: those of its set, where no events travel with messages.
+    fn reached(&self, rank: Rank) -> u32 {
+        let members = &self.case.sets[self.set_of[rank as usize]];
+        if self.case.causal { 0 } else { members.iter().map(|member| 1 << member).sum() }
     }
 
     /// The events of a rank that starts, as the logger and survivors have them. It writes again what the logger has
@@ -178,7 +191,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// A survivor says what it holds.
     pub(super) fn ask(&mut self, rank: Rank) {
         let process = self.ranks[rank as usize].as_ref();
-        self.answers[rank as usize] = process.map(|live| live.engine.core.policy.held());
+        self.answers[rank as usize] =
+            process.and_then(|live| live.engine.core.policy.as_ref()).map(|log| log.held());
     }
 
     /// What all survivors hold.
@@ -238,7 +252,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         if self.case.loses_rings() {
             let mut outside = self.outside.borrow_mut();
             let outside = &mut *outside;
-            let knows = |of, clock| process.engine.core.policy.knows(of, clock);
+            let log = process.engine.core.policy.as_ref();
+            let knows = |of, clock| log.is_some_and(|log| log.knows(of, clock));
             outside.oracle.holds_all(rank, &outside.logger, knows);
         }
     }

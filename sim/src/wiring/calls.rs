@@ -43,6 +43,7 @@ impl Wiring {
             Call::Test(_) | Call::WaitAny(_) | Call::Probe(_) | Call::Claim(_) => {
                 return self.poll(call, chance);
             }
+            other => unreachable!("only jobs call {other:?}"),
         };
         Ok(Some(outcome))
     }

@@ -1,0 +1,300 @@
+//! The calls of a program: sends, receives, and what becomes of them.
+
+#![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
+
+use super::message::{decode, encode, encode_key};
+use super::{Process, Started, What};
+use crate::call::{Body, Call as Asked, KEYS, Message, Outcome, Req};
+use taffrail_engine::call::{Operation, Outcome as Found};
+use taffrail_engine::request::Completion;
+use taffrail_engine::{Data, Dest, Error, Over, Pattern, Rank, Request, Status};
+use taffrail_fabric::Fault;
+use taffrail_logging::MsgId;
+use taffrail_matching::{Envelope, Posting};
+
+/// Bytes that a receive has room for.
+const ROOM: usize = 1024;
+/// A receive of many messages ends when fewer bytes are free: as many as the longest has.
+const LEAST: usize = 700;
+
+impl<const S: bool, const L: bool> Process<S, L> {
+    /// Makes a call. `None`: it has to wait.
+    pub(super) fn make(&mut self, call: &Asked) -> Result<Option<Outcome>, Error> {
+        match call {
+            Asked::Compute => Ok(Some(Outcome::Done)),
+            Asked::Send { to, context, tag, body, sync } => {
+                let (seq, request, bytes) = self.send((*to, *context, *tag), body, *sync)?;
+                match sync {
+                    true => _ = self.syncs.insert((*to, *context, seq), (request, bytes)),
+                    false => self.sends.push((request, bytes)),
+                }
+                Ok(Some(Outcome::Sent { seq }))
+            }
+            Asked::Begin { to, context, tag, body, sync } => {
+                let (_, request, bytes) = self.send((*to, *context, *tag), body, *sync)?;
+                Ok(Some(self.started(What::Send, request, bytes)))
+            }
+            Asked::Matched { to, context, seq } => self.matched((*to, *context, *seq)),
+            Asked::Post(posting) => {
+                let mut bytes = vec![0; ROOM].into_boxed_slice();
+                // SAFETY: the bytes are kept as long as the engine.
+                let request = unsafe {
+                    self.engine.start_recv(pattern(posting), bytes.as_mut_ptr(), bytes.len())?
+                };
+                Ok(Some(self.started(What::Receive, request, bytes)))
+            }
+            Asked::PostMany(posting, room) => {
+                let mut bytes = vec![0; *room].into_boxed_slice();
+                let (at, len) = (bytes.as_mut_ptr(), bytes.len());
+                // SAFETY: as above.
+                let request = unsafe { self.engine.start_multi(pattern(posting), at, len, LEAST)? };
+                Ok(Some(self.started(What::Many, request, bytes)))
+            }
+            Asked::Wait(req) => self.wait(*req),
+            Asked::Test(req) => self.test(*req),
+            Asked::WaitAny(reqs) => self.wait_any(reqs),
+            Asked::Probe(posting) => {
+                Ok(match self.advance(Operation::Probe(&pattern(posting)))? {
+                    None => None,
+                    Some(Found::Seen(Envelope { source, context, seq, tag, .. })) => {
+                        Some(Outcome::Seen { name: MsgId { source, context, seq }, tag })
+                    }
+                    Some(_) => Some(Outcome::Nothing),
+                })
+            }
+            Asked::Claim(posting) => self.claim(posting),
+            Asked::Cancel(req) => self.cancel(*req),
+            Asked::Landed(req) => self.landed(*req).map(Some),
+            Asked::Report(req) => {
+                let request = self.handle(*req);
+                self.engine.core.requests.report(request.index() as u32);
+                Ok(Some(Outcome::Done))
+            }
+            Asked::NextEnded { more } => self.next_ended(if *more { 0 } else { 2 }),
+            other => self.reach(other).map(Some),
+        }
+    }
+
+    /// Starts to send: the number of the message, and its request and bytes.
+    fn send(
+        &mut self,
+        to: (Rank, u16, u64),
+        body: &Body,
+        sync: bool,
+    ) -> Result<(u32, u32, Box<[u8]>), Error> {
+        let (rank, context, tag) = to;
+        let seq = self.number(rank, context);
+        let bytes = match context {
+            KEYS => encode_key(body.words, (context, seq), &self.key(rank)?),
+            _ => encode(body, (context, seq)),
+        };
+        let to = Dest { rank, context, tag, data: Data::NONE };
+        // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
+        let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
+        Ok((seq, request, bytes))
+    }
+
+    /// The number of a message that is about to be sent.
+    pub(super) fn number(&mut self, to: Rank, context: u16) -> u32 {
+        let number = self.mark.numbers.entry((to, context)).or_default();
+        *number += 1;
+        let (me, seq) = (self.engine.rank(), *number - 1);
+        self.outside.borrow_mut().oracle.sends(me, to, (context, seq));
+        seq
+    }
+
+    fn matched(&mut self, message: (Rank, u16, u32)) -> Result<Option<Outcome>, Error> {
+        let request = self.syncs[&message].0;
+        if !self.engine.core.requests.get(request).stage.is_over() {
+            return Ok(None);
+        }
+        self.engine.core.requests.finish(request)?;
+        self.syncs.remove(&message);
+        Ok(Some(Outcome::Done))
+    }
+
+    fn wait(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
+        let request = self.handle(req);
+        let requests = &mut self.engine.core.requests;
+        let slot = requests.look(request)?;
+        if !slot.stage.is_over() {
+            return Ok(None);
+        }
+        let view = match self.started[req].what {
+            What::View => slot.extra().view.take(),
+            _ => None,
+        };
+        let result = requests.finish(request.index() as u32);
+        if let (Some(buffer), Ok(status)) = (view, &result) {
+            return Ok(Some(self.viewed(req, buffer, *status)));
+        }
+        self.ended(req, result).map(Some)
+    }
+
+    fn test(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
+        let requests = [self.handle(req)];
+        Ok(match self.advance(Operation::Test(&requests))? {
+            None => None,
+            Some(Found::Completed((_, result))) => Some(self.ended(req, result)?),
+            Some(_) => Some(Outcome::Nothing),
+        })
+    }
+
+    fn wait_any(&mut self, reqs: &[Req]) -> Result<Option<Outcome>, Error> {
+        let requests: Vec<Request> = reqs.iter().map(|&req| self.handle(req)).collect();
+        match self.advance(Operation::WaitAny(&requests))? {
+            Some(Found::Completed((at, status))) => {
+                Ok(Some(Outcome::Any(at, self.message(reqs[at], status?))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn claim(&mut self, posting: &Posting) -> Result<Option<Outcome>, Error> {
+        match self.advance(Operation::Claim(&pattern(posting)))? {
+            None => Ok(None),
+            Some(Found::Claimed(id, envelope)) => {
+                let claimed = self.engine.claimed(id, &envelope);
+                let mut bytes = vec![0; ROOM].into_boxed_slice();
+                // SAFETY: the bytes are kept as long as the engine.
+                let request = unsafe {
+                    self.engine.receive_claimed(claimed, bytes.as_mut_ptr(), bytes.len())?
+                };
+                Ok(Some(self.started(What::Receive, request, bytes)))
+            }
+            Some(_) => Ok(Some(Outcome::Nothing)),
+        }
+    }
+
+    fn cancel(&mut self, req: Req) -> Result<Option<Outcome>, Error> {
+        let request = self.handle(req);
+        self.outside.borrow_mut().oracle.cancels = true;
+        let found = self.advance(Operation::Cancel(request));
+        self.outside.borrow_mut().oracle.cancels = false;
+        match found? {
+            None => Ok(None),
+            Some(Found::Cancelled(is_in_time)) => {
+                // That of many messages is over when those are here that it has matched; its end is reported.
+                if is_in_time && self.started[req].what != What::Many {
+                    // Over with an error that says so, which the program does not look at.
+                    let _ = self.engine.core.requests.finish(request.index() as u32);
+                    self.started[req].request = None;
+                }
+                Ok(Some(Outcome::Cancelled(is_in_time)))
+            }
+            Some(_) => Ok(Some(Outcome::Cancelled(false))),
+        }
+    }
+
+    fn landed(&mut self, req: Req) -> Result<Outcome, Error> {
+        let request = self.handle(req);
+        Ok(match self.engine.next_landed(request) {
+            Ok(Some(landed)) => Outcome::Landed(req, self.part(req, landed.offset, landed.status)),
+            // It had told of all when its result was taken.
+            Ok(None) | Err(Error::StaleRequest(_)) => {
+                self.started[req].request = None;
+                Outcome::Nothing
+            }
+            Err(error) => return Err(error),
+        })
+    }
+
+    fn next_ended(&mut self, turns: u32) -> Result<Option<Outcome>, Error> {
+        let over = match self.decided {
+            Some(_) => None,
+            None => match self.engine.poll_at_once(turns) {
+                Ok(over) => Some(over),
+                Err(decision) => {
+                    self.decided = Some(decision);
+                    None
+                }
+            },
+        };
+        let over = match over {
+            Some(over) => over,
+            None => match self.advance(Operation::PollCompletion(turns))? {
+                None => return Ok(None),
+                Some(Found::Next(_)) => Over::Next,
+                Some(Found::This(request)) => Over::This(request),
+                Some(_) => Over::Nothing,
+            },
+        };
+        let requests = &mut self.engine.core.requests;
+        let told = match over {
+            Over::Nothing => None,
+            Over::Next => requests.tell_next(),
+            Over::This(request) => Some((request, requests.tell(request))),
+        };
+        let Some((request, completion)) = told else { return Ok(Some(Outcome::Nothing)) };
+        let is_it = |one: &Started| one.request == Some(request);
+        let req = self.started.iter().position(is_it).expect("it was started");
+        Ok(Some(match completion {
+            Completion::Landed(landed) => {
+                let landed = landed?;
+                Outcome::Landed(req, self.part(req, landed.offset, landed.status))
+            }
+            Completion::Ended(result) => {
+                let outcome = self.ended(req, result)?;
+                self.started[req].request = None;
+                match outcome {
+                    Outcome::Message(message) => Outcome::Ended(req, Some(message)),
+                    _ => Outcome::Ended(req, None),
+                }
+            }
+        }))
+    }
+
+    pub(super) fn handle(&self, req: Req) -> Request {
+        self.started[req].request.expect("a program asks for requests that are not over")
+    }
+
+    /// Something is started, with this memory.
+    pub(super) fn started(&mut self, what: What, request: u32, bytes: Box<[u8]>) -> Outcome {
+        let request = Some(self.engine.handle(request));
+        self.started.push(Started { what, request, bytes, view: None });
+        Outcome::Request(self.started.len() - 1)
+    }
+
+    /// A request is over.
+    fn ended(&mut self, req: Req, result: Result<Status, Error>) -> Result<Outcome, Error> {
+        let one = &mut self.started[req];
+        match (one.what, result) {
+            (What::Receive, Ok(status)) => Ok(Outcome::Message(self.message(req, status))),
+            // Its messages may still have to be told.
+            (What::Many, Ok(_)) => Ok(Outcome::Done),
+            (What::Many, Err(Error::Cancelled)) => Ok(Outcome::Cancelled(true)),
+            (What::Send, Err(Error::PeerFailed { fault: Fault::Closed, .. })) => {
+                one.request = None;
+                Ok(Outcome::Unreceived)
+            }
+            (What::Get, Ok(_)) => {
+                one.request = None;
+                Ok(Outcome::Words(super::memory::words(&one.bytes)))
+            }
+            (_, Ok(_)) => {
+                one.request = None;
+                Ok(Outcome::Done)
+            }
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    fn message(&mut self, req: Req, status: Status) -> Message {
+        self.started[req].request = None;
+        self.part(req, 0, status)
+    }
+
+    /// A message that was received into the memory of a request.
+    fn part(&mut self, req: Req, offset: usize, status: Status) -> Message {
+        let (message, key) = decode(&self.started[req].bytes[offset..][..status.len], status);
+        if let Some(key) = key {
+            self.keys.insert(status.source, key);
+        }
+        message
+    }
+}
+
+pub(super) fn pattern(posting: &Posting) -> Pattern {
+    let Posting { source, context, tag, ignore, .. } = *posting;
+    Pattern { source, context, tag, ignore }
+}
