@@ -10,10 +10,10 @@ use taffrail_logging::store::{
     Batch, Durability, Memory, RingReader, RingShape, RingWriter, create_memory,
 };
 use taffrail_logging::{Event, MsgId};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 
 /// A line of two ranks, both in this process.
-fn lines() -> [Line; 2] {
+fn lines() -> [ShmFabric; 2] {
     let setup = |rank| {
         let config = Config {
             open: false,

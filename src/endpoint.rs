@@ -32,7 +32,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, SendMemory, Source, Wait};
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 /// What an endpoint stands on: a fabric with memory to send from, whose arrivals can be waited for.
 pub trait Transport: Fabric + SendMemory + Wait {}
@@ -65,7 +65,7 @@ impl<F: Fabric + SendMemory + Wait> Transport for F {}
 /// peer.join().unwrap()?;
 /// # Ok::<(), taffrail::Error>(())
 /// ```
-pub struct Endpoint<F: Transport = Line> {
+pub struct Endpoint<F: Transport = ShmFabric> {
     pub(crate) engine: Engine<F, Option<Box<LoggingOf<Files>>>>,
     pub(crate) handlers: HashMap<u16, Handler<F>>,
     /// A handler is running.

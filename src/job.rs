@@ -188,7 +188,7 @@ impl Job {
     /// The fabric below an endpoint, without an endpoint: for tests of what a rank that breaks the
     /// protocol can do to others. To the others this is the opening of an endpoint.
     #[doc(hidden)]
-    pub fn bare_line(&mut self, settings: &Settings) -> Result<taffrail_shm::Line, Error> {
+    pub fn bare_line(&mut self, settings: &Settings) -> Result<taffrail_shm::ShmFabric, Error> {
         let (setup, addresses) = Endpoint::meet(self, settings, None)?;
         setup.connect(&addresses).map_err(crate::endpoint::not_set_up)
     }

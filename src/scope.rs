@@ -4,11 +4,11 @@ use crate::engine::loan::ReturnQueue;
 use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status, Transport};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 /// Where non-blocking operations on buffers borrowed for `'env` are started; see
 /// [`Endpoint::scope`].
-pub struct Scope<'ep, 'env, F: Transport = Line> {
+pub struct Scope<'ep, 'env, F: Transport = ShmFabric> {
     endpoint: &'ep mut Endpoint<F>,
     /// Tells the endpoint from others.
     mark: *const ReturnQueue,

@@ -19,7 +19,7 @@ use taffrail_fabric::{
 use taffrail_fuzz::memory::{Address, Length};
 use taffrail_fuzz::mesh;
 use taffrail_fuzz::steps::Steps;
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -138,7 +138,7 @@ fuzz_target!(|input: Input| {
 
 /// Everything that honest processes said arrives, whatever the hostile one has done.
 fn finish(
-    lines: &mut [Line],
+    lines: &mut [ShmFabric],
     ear: &mut Ear,
     bystander: &mut Ear,
     (sent, told): (u32, u32),
@@ -159,13 +159,13 @@ fn finish(
 }
 
 /// Sends until there is no room: no more than a ring holds.
-fn fill(line: &mut Line, to: PeerId) {
+fn fill(line: &mut ShmFabric, to: PeerId) {
     let sent = (0..).take_while(|_| say(line, to, 0, 8)).take(1000).count();
     assert!(sent < 600, "{sent} messages without end");
 }
 
 /// Sends message `number` to a peer. Whether it left.
-fn say(line: &mut Line, to: PeerId, number: u32, len: u16) -> bool {
+fn say(line: &mut ShmFabric, to: PeerId, number: u32, len: u16) -> bool {
     let head = Head { kind: 1, seq: number, ..Head::default() };
     match line.send(to, head, Source::Bytes(&pattern(number, len as usize))) {
         Ok(_) => true,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use taffrail_fabric::{Head, PeerId};
 use taffrail_fuzz::inbox::{ARMED, DIRTY, Inbox};
 use taffrail_fuzz::memory::{Address, Length};
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 const RANKS: usize = 3;
 const INBOX: Inbox = Inbox { ranks: RANKS };
@@ -139,7 +139,7 @@ impl Hostile {
         Hostile { me: me as usize, victim: victim as usize, next }
     }
 
-    pub fn write(&mut self, line: &Line, write: &Write, ear: &mut Ear) {
+    pub fn write(&mut self, line: &ShmFabric, write: &Write, ear: &mut Ear) {
         match *write {
             Write::Slots { head, len, fill } => self.slots(line, head.head(), len, fill, ear),
             Write::Pooled { head, offset, len } => {
@@ -212,13 +212,13 @@ impl Hostile {
     }
 
     /// Whether so many slots are free at the next position.
-    fn has_room(&self, line: &Line, slots: u64) -> bool {
+    fn has_room(&self, line: &ShmFabric, slots: u64) -> bool {
         let at = INBOX.consumed(self.me);
         let consumed = word_of(line, self.victim, at).load(Ordering::Acquire);
         self.next + slots - 1 <= consumed + INBOX.slots() as u64
     }
 
-    fn slots(&mut self, line: &Line, head: Head, len: u16, fill: u8, ear: &mut Ear) {
+    fn slots(&mut self, line: &ShmFabric, head: Head, len: u16, fill: u8, ear: &mut Ear) {
         let len = len as usize % 512;
         let lawful = head.kind < Head::KINDS && len <= LEAD + 4 * RUN;
         let payload: Vec<u8> =
@@ -238,7 +238,7 @@ impl Hostile {
         self.next += 1 + runs;
     }
 
-    fn pooled(&mut self, line: &Line, head: Head, offset: u64, len: u64, ear: &mut Ear) {
+    fn pooled(&mut self, line: &ShmFabric, head: Head, offset: u64, len: u64, ear: &mut Ear) {
         let len = len as u32;
         let outbox = line.raw_outbox();
         let end = offset.checked_add(len.into()).filter(|&end| end <= outbox.len() as u64);
@@ -262,7 +262,7 @@ impl Hostile {
     #[expect(clippy::too_many_arguments, reason = "the fields of a message")]
     fn mail(
         &mut self,
-        line: &Line,
+        line: &ShmFabric,
         head: Head,
         len: u8,
         ahead: i8,
@@ -289,7 +289,7 @@ impl Hostile {
         self.next += u64::from(ahead == 0);
     }
 
-    fn region(&self, line: &Line, region: u8, len: Length, used: Length, fd: Fd) {
+    fn region(&self, line: &ShmFabric, region: u8, len: Length, used: Length, fd: Fd) {
         let claim = len.get();
         // What a file holds is allocated when it is mapped.
         let real = claim.min(1 << 20);
@@ -305,13 +305,13 @@ impl Hostile {
     }
 
     /// Fills a slot of our ring, the word last.
-    fn slot(&self, line: &Line, position: u64, word: u64, head: Head, payload: &[u8]) {
+    fn slot(&self, line: &ShmFabric, position: u64, word: u64, head: Head, payload: &[u8]) {
         let front = [&head.tag.to_le_bytes()[..], &head.seq.to_le_bytes()].concat();
         self.body(line, position, &[&front, &payload[..payload.len().min(LEAD)]].concat());
         self.word(line, position, word);
     }
 
-    fn body(&self, line: &Line, position: u64, bytes: &[u8]) {
+    fn body(&self, line: &ShmFabric, position: u64, bytes: &[u8]) {
         let inbox = line.raw_inbox(PeerId(self.victim as u32)).cast::<u8>();
         assert!(bytes.len() <= RUN);
         // SAFETY: a slot has 56 bytes behind its word, and the layout lies inside the inbox.
@@ -321,7 +321,7 @@ impl Hostile {
         }
     }
 
-    fn word(&self, line: &Line, position: u64, word: u64) {
+    fn word(&self, line: &ShmFabric, position: u64, word: u64) {
         let at = INBOX.slot(self.me, position);
         word_of(line, self.victim, at).store(word, Ordering::Release);
     }
@@ -346,14 +346,14 @@ fn word(position: u64, head: Head, size: usize) -> u64 {
         | u64::from(head.kind) << 57
 }
 
-fn word_of(line: &Line, of: usize, at: usize) -> &AtomicU64 {
+fn word_of(line: &ShmFabric, of: usize, at: usize) -> &AtomicU64 {
     let inbox = line.raw_inbox(PeerId(of as u32));
     assert!(at % 8 == 0 && at + 8 <= inbox.len());
     // SAFETY: inside the mapping, which lives as long as the line.
     unsafe { inbox.cast::<u8>().add(at).cast().as_ref() }
 }
 
-fn half_of(line: &Line, of: usize, at: usize, value: u32) {
+fn half_of(line: &ShmFabric, of: usize, at: usize, value: u32) {
     let inbox = line.raw_inbox(PeerId(of as u32));
     assert!(at % 4 == 0 && at + 4 <= inbox.len());
     // SAFETY: as above.
@@ -371,7 +371,7 @@ fn memory(len: u64, sealed: bool) -> OwnedFd {
     file
 }
 
-fn send(line: &Line, to: PeerId, bytes: &[u8], files: &[OwnedFd]) {
+fn send(line: &ShmFabric, to: PeerId, bytes: &[u8], files: &[OwnedFd]) {
     let Some(link) = line.raw_link(to) else { return };
     let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];

@@ -1,10 +1,10 @@
 //! Lines that are connected with each other, in this process.
 
 use std::time::Duration;
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::{Config, Costs, ShmFabric, Setup};
 
 /// A line for each of `n` ranks, with outboxes as small as can be.
-pub fn lines(n: u32) -> Vec<Line> {
+pub fn lines(n: u32) -> Vec<ShmFabric> {
     let config = |rank| Config {
         open: false,
         name: None,

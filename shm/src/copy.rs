@@ -53,11 +53,11 @@ pub(crate) unsafe fn fetch(at: *const u8) {
 ///
 /// # Safety
 /// As [`plain`].
-pub(crate) unsafe fn streaming(to: *mut u8, from: *const u8, len: usize) {
+pub(crate) unsafe fn non_temporal(to: *mut u8, from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if len >= SHORTEST_STREAM {
         // SAFETY: the caller's promise.
-        return unsafe { x86::streaming(to, from, len) };
+        return unsafe { x86::non_temporal(to, from, len) };
     }
     // SAFETY: the caller's promise.
     unsafe { plain(to, from, len) };
@@ -73,7 +73,7 @@ mod x86 {
 
     /// # Safety
     /// As [`plain`].
-    pub(super) unsafe fn streaming(to: *mut u8, from: *const u8, len: usize) {
+    pub(super) unsafe fn non_temporal(to: *mut u8, from: *const u8, len: usize) {
         let head = to.align_offset(LINE).min(len);
         let lines = (len - head) / LINE;
         let tail = head + lines * LINE;
@@ -169,11 +169,11 @@ mod tests {
         for len in 0..=1024 {
             for (to, from) in [(0, 0), (1, 0), (0, 1), (63, 17), (32, 48), (len % 64, len % 61)] {
                 check(plain, to, from, len);
-                check(streaming, to, from, len);
+                check(non_temporal, to, from, len);
             }
         }
         for offset in 0..64 {
-            check(streaming, offset, 64 - offset, 4096 + offset);
+            check(non_temporal, offset, 64 - offset, 4096 + offset);
         }
     }
 

@@ -1,13 +1,13 @@
 //! What the fuzz targets need beside the public interface: only there with `--cfg fuzzing`.
 
-use crate::line::Line;
+use crate::line::ShmFabric;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use taffrail_fabric::PeerId;
 
 pub use crate::socket::{Address, Hello, Malformed, Notice, decode_hello, decode_notice};
 
-impl Line {
+impl ShmFabric {
     /// A peer's inbox, or our own: all of it can be written by a process that keeps to no rule.
     pub fn raw_inbox(&self, of: PeerId) -> NonNull<[u8]> {
         let at = match &self.pairs[of.index()].cold.mapped {

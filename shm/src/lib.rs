@@ -2,14 +2,16 @@
 //!
 //! Each process owns an *inbox* (a ring for each peer that writes to it) and an *outbox* (the
 //! memory that long payloads leave from); the formats are in `docs/wire.md`. [`Setup`] makes a
-//! [`Line`], and the line is the [`Fabric`](taffrail_fabric::Fabric).
+//! [`ShmFabric`], and the line is the [`Fabric`](taffrail_fabric::Fabric).
 
 #![warn(missing_docs)]
 #![cfg_attr(loom, allow(dead_code))]
 
-mod assist;
+#[cfg(not(loom))]
+mod address_space;
 #[cfg(not(loom))]
 mod cma;
+mod cooperative_copy;
 #[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
@@ -17,13 +19,15 @@ mod fork_guard;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(not(loom))]
-mod kept;
 mod layout;
 #[cfg(not(loom))]
-mod lent;
-#[cfg(not(loom))]
 mod line;
+#[cfg(not(loom))]
+mod liveness;
+#[cfg(not(loom))]
+mod loaned_mapping;
+#[cfg(not(loom))]
+mod log_segments;
 mod mailbox;
 #[cfg(not(loom))]
 mod membarrier;
@@ -36,8 +40,6 @@ mod open;
 mod outbox;
 #[cfg(not(loom))]
 mod pair;
-#[cfg(not(loom))]
-mod place;
 #[cfg(not(loom))]
 mod regions;
 #[cfg(not(loom))]
@@ -52,17 +54,15 @@ mod sync;
 mod transfer;
 #[cfg(not(loom))]
 mod wait;
-#[cfg(not(loom))]
-mod watch;
 
 #[cfg(not(loom))]
-pub use line::{Costs, Line};
+pub use address_space::place;
+#[cfg(not(loom))]
+pub use line::{Costs, ShmFabric};
 #[cfg(not(loom))]
 pub use memory::{HUGE, fill_huge, try_huge_page};
 #[cfg(not(loom))]
 pub use open::CallError;
-#[cfg(not(loom))]
-pub use place::place;
 #[cfg(not(loom))]
 pub use setup::{Config, Setup};
 #[cfg(not(loom))]

@@ -6,17 +6,17 @@ mod sending;
 
 use crate::fork_guard::ForkGuard;
 use crate::layout::Layout;
+use crate::liveness::{Event, Watch};
 use crate::memory::Shared;
 use crate::open::Seats;
-use crate::outbox::{SEGMENT, Window};
-use crate::pair::Pair;
+use crate::outbox::{OutboxAllocator, SEGMENT};
+use crate::pair::PeerLink;
 use crate::regions::Regions;
-use crate::rejoin::Door;
+use crate::rejoin::RejoinListener;
 use crate::ring::INLINE;
 use crate::socket::Address;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::transfer::Transfers;
-use crate::watch::{Event, Watch};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use taffrail_fabric::{Cost, Fault, Head, Limits, PeerId};
@@ -34,7 +34,7 @@ const HOT: usize = 8;
 /// Messages over a cold ring that make it hot, if there is a place.
 const HEAT: u32 = 16;
 /// More than a ring holds.
-pub(crate) const MOST_SLOTS: usize = 512;
+pub(crate) const MAX_SLOTS: usize = 512;
 /// Messages taken from one ring before the next has its turn.
 const TURN: usize = 32;
 
@@ -72,17 +72,17 @@ impl Default for Costs {
 }
 
 /// The fabric between the processes of one node. Made by [`Setup`](crate::Setup).
-pub struct Line {
+pub struct ShmFabric {
     pub(crate) me: PeerId,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Vec<PeerLink>,
     /// Peers whose rings are polled all the time.
     hot: Vec<PeerId>,
-    pub(crate) window: Window,
+    pub(crate) window: OutboxAllocator,
     /// Segments that [`prepare_kept`](Self::prepare_kept) has in advance.
     pub(crate) ahead: usize,
     pub(crate) transfers: Transfers,
     /// Peers whose end is not yet said, and those who are called and not met yet.
-    pub(crate) endings: Vec<PeerId>,
+    pub(crate) failed_peers: Vec<PeerId>,
     armed: *const AtomicU32,
     dirty: *const AtomicU64,
     /// Words of the bitmap that are looked at.
@@ -100,7 +100,7 @@ pub struct Line {
     pub(crate) inbox: Shared,
     pub(crate) layout: Layout,
     /// Where ranks that were started again come in, if they may be.
-    pub(crate) door: Option<Door>,
+    pub(crate) door: Option<RejoinListener>,
     /// Who has which seat, in an open line.
     pub(crate) seats: Option<Box<Seats>>,
     pub(crate) address: Address,
@@ -110,16 +110,16 @@ pub struct Line {
 
 // SAFETY: the pointers lead into mappings owned by the line itself, and the line is used by one
 // thread at a time.
-unsafe impl Send for Line {}
+unsafe impl Send for ShmFabric {}
 
 /// What [`Setup`](crate::Setup) has put together.
 pub(crate) struct Parts {
     pub(crate) me: PeerId,
     pub(crate) address: Address,
-    pub(crate) door: Option<Door>,
+    pub(crate) door: Option<RejoinListener>,
     pub(crate) seats: Option<Box<Seats>>,
     pub(crate) layout: Layout,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Vec<PeerLink>,
     pub(crate) inbox: Shared,
     pub(crate) outbox: Shared,
     /// Segments of the outbox that may be kept from the beginning.
@@ -131,7 +131,7 @@ pub(crate) struct Parts {
     pub(crate) cookie: Box<u64>,
 }
 
-impl Line {
+impl ShmFabric {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             me,
@@ -155,17 +155,17 @@ impl Line {
         };
         let segments = |bytes: usize| (bytes / SEGMENT) as u32;
         let count = segments(outbox.len()) - kept as u32;
-        let mut window = Window::new(count, segments(outbox.limit()));
+        let mut window = OutboxAllocator::new(count, segments(outbox.limit()));
         window.add_spare(kept as u32);
         let is_open = seats.is_some();
-        let mut line = Line {
+        let mut line = ShmFabric {
             me,
             pairs,
             hot: Vec::with_capacity(HOT),
             window,
             ahead: 0,
             transfers: Transfers::default(),
-            endings: Vec::new(),
+            failed_peers: Vec::new(),
             armed,
             dirty,
             dirty_words: if is_open { me.index() / 64 + 1 } else { layout.dirty_words() },
@@ -228,7 +228,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ShmFabric {
     /// Says goodbye, so that peers need not take this for a failure.
     fn drop(&mut self) {
         if !self.is_parent() {

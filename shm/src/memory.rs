@@ -11,7 +11,7 @@ mod headroom;
 mod huge;
 mod mapped;
 
-use crate::place;
+use crate::address_space::place;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 

@@ -2,7 +2,7 @@
 //! code that runs over mapped memory, over memory whose every access loom watches.
 
 use crate::mailbox::Half;
-use crate::ring::{Place, Reader, Slots, Word, Writer};
+use crate::ring::{PayloadLocation, Reader, SlotHeader, Slots, Writer};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -71,7 +71,7 @@ fn loom_ring_keeps_order_and_credit() {
                 }
                 thread::yield_now();
             };
-            assert_eq!(found, (numbered(n), Place::Slots(8)));
+            assert_eq!(found, (numbered(n), PayloadLocation::Slots(8)));
             reader.advance(1, false, &credit);
         }
         writer.join().unwrap();
@@ -89,7 +89,7 @@ fn loom_ring_shows_messages_of_two_slots_whole() {
         });
         let reader = Reader::new(slots.clone());
         if let Some((head, place)) = reader.peek().unwrap() {
-            assert_eq!((head, place), (numbered(1), Place::Slots(60)));
+            assert_eq!((head, place), (numbered(1), PayloadLocation::Slots(60)));
             assert_eq!(slots.word(2).load(Ordering::Relaxed), 2);
             // SAFETY: a body has 56 bytes.
             let second = slots.read(2, |body| unsafe { *body });
@@ -114,12 +114,12 @@ fn loom_mailbox_is_answered_and_used_again() {
                     thread::yield_now();
                 };
                 assert_eq!((mail.tag, mail.seq), ((position as u64) << 8, position));
-                let word = Word::pack(position as u64, 2, 8, 1);
+                let word = SlotHeader::pack(position as u64, 2, 8, 1);
                 other.1.post(word, numbered(position as u64), position, &mail.payload);
             }
         });
         for position in 1..=2u32 {
-            let word = Word::pack(position as u64, 2, 8, 1);
+            let word = SlotHeader::pack(position as u64, 2, 8, 1);
             let payload = (position as u64 * 3).to_ne_bytes();
             line.0.post(word, numbered(position as u64), position - 1, &payload);
             let answer = loop {

@@ -7,8 +7,8 @@ mod leaving;
 mod meeting;
 mod newcomers;
 
-use crate::line::Line;
-use crate::pair::Pair;
+use crate::line::ShmFabric;
+use crate::pair::PeerLink;
 use crate::socket::{Address, Callers, Hello, Link, Malformed, Peer};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ enum Stage {
     /// Knows us, and has not answered.
     Greeted(Link),
     /// Came by itself, and waits for our answer. Our own call to it, if there was one, ends with that.
-    ToAnswer(Box<Pair>, Option<Link>),
+    ToAnswer(Box<PeerLink>, Option<Link>),
 }
 
 /// Somebody who came by itself.
@@ -132,7 +132,7 @@ impl Seats {
     }
 }
 
-impl Line {
+impl ShmFabric {
     /// Where others find this process.
     pub fn address(&self) -> &str {
         self.address.as_str()
@@ -182,7 +182,7 @@ impl Line {
         } else {
             self.reclaim(seats);
             let Some(seat) = seats.vacant() else {
-                let gone = |pair: &&Pair| !pair.open && !pair.is_awaited();
+                let gone = |pair: &&PeerLink| !pair.open && !pair.is_awaited();
                 return Err(CallError::Full {
                     address: address.to_string(),
                     seats: seats.seats.len(),
@@ -196,7 +196,7 @@ impl Line {
         let peer = PeerId(seat as u32);
         if matches!(seats.seats[seat], Seat::Meeting(_)) && !self.pairs[seat].is_awaited() {
             self.pairs[seat].cold.fault = None;
-            self.endings.push(peer);
+            self.failed_peers.push(peer);
         }
         Ok(peer)
     }

@@ -45,7 +45,7 @@ impl Segment {
 }
 
 /// Which bytes of the outbox are in use.
-pub(crate) struct Window {
+pub(crate) struct OutboxAllocator {
     /// Segments that exist, and how many can ever be.
     count: u32,
     most: u32,
@@ -67,11 +67,11 @@ pub(crate) struct Window {
     floor: usize,
 }
 
-impl Window {
+impl OutboxAllocator {
     /// A window of `count >= 1` segments, which can become `most`.
     #[expect(clippy::expect_used, reason = "at least one segment was added")]
     pub(crate) fn new(count: u32, most: u32) -> Self {
-        let mut window = Window {
+        let mut window = OutboxAllocator {
             count: 0,
             most,
             current: Segment::default(),
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn segments_are_reused_in_the_order_they_became_free() {
-        let mut window = Window::new(3, 9);
+        let mut window = OutboxAllocator::new(3, 9);
         let consumed = |_| u64::MAX;
         let turns: Vec<u64> = (1..=7)
             .map(|p| window.take(SEGMENT, PeerId(0), p, consumed).unwrap() / SEGMENT as u64)
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn nothing_is_in_use_for_a_peer_that_is_gone() {
-        let mut window = Window::new(2, 9);
+        let mut window = OutboxAllocator::new(2, 9);
         let (gone, here) = (PeerId(1), PeerId(2));
         assert!(window.take(SEGMENT, gone, 70, |_| 0).is_some());
         assert!(window.take(SEGMENT, here, 1, |_| 0).is_some());
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_slow_peer_blocks_only_its_own_segments() {
-        let mut window = Window::new(2, 9);
+        let mut window = OutboxAllocator::new(2, 9);
         assert!(window.take(SEGMENT, PeerId(7), 1, |_| 0).is_some());
         let consumed = |peer: PeerId| if peer == PeerId(7) { 0 } else { u64::MAX };
         for position in 1..10 {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_not_handed_out_until_it_is_given_back_and_read() {
-        let mut window = Window::new(2, 9);
+        let mut window = OutboxAllocator::new(2, 9);
         assert_eq!(window.keep(|_| 0), None, "two are never kept");
         window.add_spare(2);
         let peer = PeerId(3);
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_was_kept_rests_until_as_many_were_as_a_round_has() {
-        let mut window = Window::new(2, 9);
+        let mut window = OutboxAllocator::new(2, 9);
         window.add_spare(ROUND as u32 + 1);
         let mut next = || {
             let segment = window.keep(|_| 0).unwrap();
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_takes_what_is_spare_only_when_it_has_nothing_else() {
-        let mut window = Window::new(2, 9);
+        let mut window = OutboxAllocator::new(2, 9);
         window.add_spare(1);
         let (slow, fast) = (PeerId(1), PeerId(2));
         let consumed = |peer| if peer == slow { 0 } else { u64::MAX };
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn who_does_not_read_leaves_room_for_who_does() {
         for (segments, share) in [(2, 1), (3, 2), (4, 3), (64, 48)] {
-            let mut window = Window::new(segments, segments);
+            let mut window = OutboxAllocator::new(segments, segments);
             let (idle, busy) = (PeerId(1), PeerId(2));
             let consumed = |peer| if peer == idle { 0 } else { u64::MAX };
             let mut given = 0;
@@ -431,7 +431,7 @@ mod tests {
             grows in any::<bool>(),
         ) {
             let most = if grows { 9 } else { segments };
-            let mut window = Window::new(segments, most);
+            let mut window = OutboxAllocator::new(segments, most);
             let mut sent = [0u64; 3];
             let mut consumed = [0u64; 3];
             let mut live: Vec<(u64, u64, usize, u64)> = Vec::new();

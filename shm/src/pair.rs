@@ -1,10 +1,10 @@
 //! Everything a process holds of one peer.
 
 use crate::layout::Layout;
-use crate::lent::Lent;
+use crate::loaned_mapping::Lent;
 use crate::mailbox::{Half, Mail};
 use crate::memory::Mapped;
-use crate::ring::{MappedSlots, Reader, Word, Writer};
+use crate::ring::{MappedSlots, Reader, SlotHeader, Writer};
 use crate::socket::Link;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use taffrail_fabric::{Denied, Fault, Head};
 
 /// One peer: the words of the hot path first, the rest behind a pointer.
-pub(crate) struct Pair {
+pub(crate) struct PeerLink {
     pub(crate) writer: Writer<MappedSlots>,
     pub(crate) reader: Reader<MappedSlots>,
     /// Our half of the mailbox, and the peer's; the same for this process itself, which has none.
@@ -30,11 +30,11 @@ pub(crate) struct Pair {
     /// The peer cannot put a fence into this process, so this one fences itself.
     pub(crate) fence: bool,
     /// Copy the next long payload past the caches.
-    pub(crate) streaming: bool,
+    pub(crate) non_temporal: bool,
     /// This process polls the peer's ring all the time.
     pub(crate) hot: bool,
-    theirs: Desk,
-    ours: Desk,
+    theirs: RingControl,
+    ours: RingControl,
     /// The peer's outbox, as far as it is mapped.
     pub(crate) outbox: *const u8,
     pub(crate) outbox_len: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Maps {
 
 /// The words about one ring in its reader's inbox, and the reader's words about itself.
 #[derive(Clone, Copy)]
-struct Desk {
+struct RingControl {
     consumed: *const AtomicU64,
     watched: *const AtomicU32,
     cell: *mut u8,
@@ -96,14 +96,14 @@ struct Desk {
     bit: u64,
 }
 
-impl Desk {
+impl RingControl {
     /// # Safety
     /// The inbox is a mapping of the whole layout, and stays as long as the value is used.
-    unsafe fn at(berth: Berth) -> Self {
-        let Berth { inbox, layout, seat: writer } = berth;
+    unsafe fn at(berth: RingLocation) -> Self {
+        let RingLocation { inbox, layout, seat: writer } = berth;
         // SAFETY: all offsets lie inside the layout (caller).
         unsafe {
-            Desk {
+            RingControl {
                 consumed: inbox.add(layout.consumed(writer)).cast(),
                 watched: inbox.add(layout.watched(writer)).cast(),
                 cell: inbox.add(layout.cell(writer)),
@@ -117,15 +117,15 @@ impl Desk {
 
 /// An inbox, and the seat in it whose ring somebody writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Berth {
+pub(crate) struct RingLocation {
     pub(crate) inbox: *mut u8,
     pub(crate) layout: Layout,
     pub(crate) seat: usize,
 }
 
-impl Berth {
+impl RingLocation {
     /// # Safety
-    /// As [`Pair::new`].
+    /// As [`PeerLink::new`].
     unsafe fn ring(&self) -> MappedSlots {
         // SAFETY: the ring lies inside the layout (caller).
         unsafe {
@@ -143,25 +143,26 @@ pub(crate) enum Mailbox {
     Unused,
 }
 
-/// Where a peer's memory is, to make a [`Pair`] of.
-pub(crate) struct Place {
+/// Where a peer's memory is, to make a [`PeerLink`] of.
+pub(crate) struct LinkLayout {
     /// Where the peer writes: in our inbox.
-    pub(crate) ours: Berth,
+    pub(crate) ours: RingLocation,
     /// Where we write: in the peer's.
-    pub(crate) theirs: Berth,
+    pub(crate) theirs: RingLocation,
     pub(crate) mailbox: Mailbox,
     /// The peer's outbox.
     pub(crate) their_outbox: *const u8,
     pub(crate) their_outbox_len: u64,
 }
 
-impl Pair {
+impl PeerLink {
     /// # Safety
     /// Both inboxes are mapped with their layouts, which have the seats, and the outbox with its
     /// length; all stay mapped as long as the pair is used.
-    pub(crate) unsafe fn new(place: Place, cold: Cold) -> Self {
-        let Place { ours, theirs, mailbox, their_outbox, their_outbox_len } = place;
-        let Berth { inbox, layout, seat } = if mailbox == Mailbox::Theirs { theirs } else { ours };
+    pub(crate) unsafe fn new(place: LinkLayout, cold: Cold) -> Self {
+        let LinkLayout { ours, theirs, mailbox, their_outbox, their_outbox_len } = place;
+        let RingLocation { inbox, layout, seat } =
+            if mailbox == Mailbox::Theirs { theirs } else { ours };
         // SAFETY: rings and words lie inside the layouts (caller).
         unsafe {
             let low: *const Half = inbox.add(layout.mailbox(seat)).cast();
@@ -170,7 +171,7 @@ impl Pair {
                 Mailbox::Ours => (low, low.add(1)),
                 Mailbox::Theirs => (low.add(1), low),
             };
-            Pair {
+            PeerLink {
                 mine,
                 theirs_half,
                 mailed: if mailbox == Mailbox::Unused { u64::MAX } else { 0 },
@@ -180,10 +181,10 @@ impl Pair {
                 reader: Reader::new(ours.ring()),
                 open: true,
                 fence: false,
-                streaming: false,
+                non_temporal: false,
                 hot: false,
-                theirs: Desk::at(theirs),
-                ours: Desk::at(ours),
+                theirs: RingControl::at(theirs),
+                ours: RingControl::at(ours),
                 outbox: their_outbox,
                 outbox_len: their_outbox_len,
                 cold: Box::new(cold),
@@ -219,7 +220,7 @@ impl Pair {
             return false;
         }
         self.mailed = self.writer.pass();
-        let word = Word::pack(self.mailed, head.context, payload.len(), head.kind);
+        let word = SlotHeader::pack(self.mailed, head.context, payload.len(), head.kind);
         let ack = (self.reader.position() - 1) as u32;
         // SAFETY: mapped as long as the pair lives (constructor).
         unsafe { &*self.mine }.post(word, head, ack, payload);
@@ -229,10 +230,10 @@ impl Pair {
     /// After a message that took so many slots: if it is not an answer but one in a row, the lines of those
     /// that follow are fetched ahead.
     #[inline(always)]
-    pub(crate) fn own_ahead(&mut self, slots: u64) {
+    pub(crate) fn prefetch_write(&mut self, slots: u64) {
         let heard = self.reader.position();
         if self.heard == heard {
-            self.writer.own_ahead(slots);
+            self.writer.prefetch_write(slots);
         }
         self.heard = heard;
     }

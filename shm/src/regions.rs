@@ -2,9 +2,9 @@
 //!
 //! The format of keys and of the packets that carry descriptors is in `docs/wire.md`, section 4.
 
-use crate::lent::Lent;
+use crate::loaned_mapping::Lent;
 use crate::memory::{Access, Expected, Mapped, Seal, Shared};
-use crate::pair::{Cold, Pair, Remote};
+use crate::pair::{Cold, PeerLink, Remote};
 use crate::socket::{LinkError, Packet};
 use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use taffrail_fabric::{Fault, Keep, MemoryError, RegionId, RemoteKey};
 
 /// Packets taken in at a time: more than a socket holds.
-const MOST_PACKETS: usize = 1024;
+const MAX_PACKETS: usize = 1024;
 /// Regions of one peer that are known at a time; the kernel limits mappings.
-const MOST_REGIONS: usize = 16 * 1024;
+const MAX_REGIONS: usize = 16 * 1024;
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Regions {
     pub(crate) fn deregister(
         &mut self,
         region: RegionId,
-        pairs: &mut [Pair],
+        pairs: &mut [PeerLink],
     ) -> Result<(), MemoryError> {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
         if let Own::Allocated { .. } = self.own.remove(&region.0).ok_or(unknown)? {
@@ -141,7 +141,7 @@ impl Regions {
     }
 
     /// Tells peers of regions that are gone, as far as their sockets take it.
-    pub(crate) fn retry(&mut self, pairs: &mut [Pair]) {
+    pub(crate) fn retry(&mut self, pairs: &mut [PeerLink]) {
         self.untold.retain(|&(peer, region)| {
             let Some(maps) = &pairs[peer].cold.mapped else { return false };
             matches!(maps.link.send_forget(region), Err(LinkError::Full))
@@ -157,7 +157,7 @@ impl Regions {
         &self,
         region: RegionId,
         offset: usize,
-        pair: &mut Pair,
+        pair: &mut PeerLink,
     ) -> Result<RemoteKey, MemoryError> {
         let unknown = MemoryError::Unknown { region: region.0, offset: offset as u64 };
         let own = self.own.get(&region.0).ok_or(unknown.clone())?;
@@ -199,7 +199,7 @@ fn tell(region: u32, memory: &Shared, used: usize, cold: &mut Cold) -> bool {
 /// Takes in what the peer says of its regions: all that a socket can hold, and no more, since a peer
 /// may write faster than this reads.
 pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
-    for _ in 0..MOST_PACKETS {
+    for _ in 0..MAX_PACKETS {
         let Some(maps) = &cold.mapped else { return Ok(()) };
         match maps.link.receive() {
             Ok(None) => return Ok(()),
@@ -215,10 +215,10 @@ pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
             }
             Err(error) => return Err(error.into()),
             Ok(Some(Packet::Region { region, len, used, fd })) => {
-                if cold.regions.len() >= MOST_REGIONS {
+                if cold.regions.len() >= MAX_REGIONS {
                     return Err(Fault::Protocol {
                         place: "REGION",
-                        expected: format!("at most {MOST_REGIONS} regions at a time"),
+                        expected: format!("at most {MAX_REGIONS} regions at a time"),
                         got: "one more".into(),
                     });
                 }

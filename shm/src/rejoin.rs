@@ -7,7 +7,7 @@
 //! predecessor had written whole was delivered before.
 
 use crate::layout::Layout;
-use crate::line::Line;
+use crate::line::ShmFabric;
 use crate::memory::Shared;
 use crate::setup::Home;
 use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer, SetupError};
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Sink};
 
 /// Where successors of dead ranks come in.
-pub(crate) struct Door {
+pub(crate) struct RejoinListener {
     callers: Callers,
     hello: Hello,
     /// Our outbox, as peers may have it.
@@ -24,14 +24,14 @@ pub(crate) struct Door {
     unanswered: Vec<Peer>,
 }
 
-impl Door {
+impl RejoinListener {
     /// `callers` may have those who have come already.
     pub(crate) fn new(callers: Callers, hello: Hello, outbox: OwnedFd) -> Self {
-        Door { callers, hello, outbox, unanswered: Vec::new() }
+        RejoinListener { callers, hello, outbox, unanswered: Vec::new() }
     }
 }
 
-impl Line {
+impl ShmFabric {
     /// Takes in the successors of ranks that have died. Returns how many came.
     pub(crate) fn open_door<S: Sink>(&mut self, sink: &mut S) -> usize {
         let Some(mut door) = self.door.take() else { return 0 };
@@ -49,7 +49,7 @@ impl Line {
     }
 
     /// Puts a newcomer in the place of its predecessor. Whether it was one and is there now.
-    fn take_in<S: Sink>(&mut self, peer: Peer, door: &mut Door, sink: &mut S) -> bool {
+    fn take_in<S: Sink>(&mut self, peer: Peer, door: &mut RejoinListener, sink: &mut S) -> bool {
         let Hello { rank, incarnation, .. } = peer.hello;
         let id = PeerId(rank);
         if id == self.me || incarnation <= self.pairs[id.index()].cold.incarnation {
@@ -58,7 +58,7 @@ impl Line {
             return false;
         }
         self.end(id, sink);
-        self.settle(sink);
+        self.flush_completions(sink);
         self.window.forget(id);
         self.regions.replaced(id.index());
         wipe(&self.inbox, &self.layout, rank as usize);
@@ -107,7 +107,7 @@ impl Line {
             return self.call_ended(peer);
         }
         // By a peer that has only hung up, which is not listened to for ever.
-        let mut left = crate::line::MOST_SLOTS;
+        let mut left = crate::line::MAX_SLOTS;
         let mut happened = 0;
         while self.pairs[peer.index()].open {
             let taken = self.drain_all(peer, sink);

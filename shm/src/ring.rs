@@ -19,7 +19,7 @@ pub(crate) const RUN: usize = 56;
 /// The longest payload that travels in slots.
 pub(crate) const INLINE: usize = LEAD + 4 * RUN;
 /// The size field of a message whose payload lies in the outbox.
-pub(crate) const POOLED: usize = 511;
+pub(crate) const INDIRECT: usize = 511;
 
 /// The slot so far behind the next one is fetched for writing. Those in between are the reader's to look at.
 const OWNED_AHEAD: u64 = 6;
@@ -57,22 +57,22 @@ pub(crate) trait Slots {
 
 /// What the first word of a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct SlotHeader {
     pub stamp: u32,
     pub context: u16,
     pub size: u16,
     pub kind: u8,
 }
 
-impl Word {
+impl SlotHeader {
     #[inline]
     pub(crate) fn pack(position: u64, context: u16, size: usize, kind: u8) -> u64 {
         position as u32 as u64 | (context as u64) << 32 | (size as u64) << 48 | (kind as u64) << 57
     }
 
     #[inline]
-    pub(crate) fn unpack(word: u64) -> Word {
-        Word {
+    pub(crate) fn unpack(word: u64) -> SlotHeader {
+        SlotHeader {
             stamp: word as u32,
             context: (word >> 32) as u16,
             size: (word >> 48) as u16 & 0x1ff,
@@ -175,7 +175,7 @@ impl<S: Slots> Writer<S> {
     /// Writes the descriptor of a payload in the outbox. There must be room for one slot.
     #[inline]
     pub(crate) fn put_pooled(&mut self, head: Head, offset: u64, len: u32) {
-        self.put_one(head, POOLED, |to| {
+        self.put_one(head, INDIRECT, |to| {
             // SAFETY: 44 bytes are left in the slot; the descriptor has 12.
             unsafe {
                 to.cast::<u64>().write_unaligned(offset);
@@ -203,7 +203,7 @@ impl<S: Slots> Writer<S> {
         let i = self.next & (self.slots.count() - 1);
         // SAFETY: a body has 56 bytes.
         self.slots.write(i, |body| fill(unsafe { write_head(body, head) }));
-        let word = Word::pack(self.next, head.context, size, head.kind);
+        let word = SlotHeader::pack(self.next, head.context, size, head.kind);
         self.slots.word(i).store(word, Ordering::Release);
         self.next += 1;
     }
@@ -229,7 +229,7 @@ impl<S: Slots> Writer<S> {
         // stores, and not a second time for the word.
         // SAFETY: a body has 56 bytes, 44 of them behind the head.
         self.slots.write(first, |body| unsafe { source.copy(0, write_head(body, head), lead) });
-        let word = Word::pack(self.next, head.context, len, head.kind);
+        let word = SlotHeader::pack(self.next, head.context, len, head.kind);
         self.slots.word(first).store(word, Ordering::Release);
         self.next = position;
     }
@@ -237,7 +237,7 @@ impl<S: Slots> Writer<S> {
     /// Begins to fetch slots for writing, as many as the last message took, that are filled soon if messages
     /// go on as they do.
     #[inline(always)]
-    pub(crate) fn own_ahead(&self, slots: u64) {
+    pub(crate) fn prefetch_write(&self, slots: u64) {
         let next = self.next + OWNED_AHEAD;
         for position in next..next + slots {
             self.slots.own(position & (self.slots.count() - 1));
@@ -306,18 +306,18 @@ impl Source for Gather<'_> {
 
 /// Where an arrived payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PayloadLocation {
     /// In this many bytes of the slots.
     Slots(usize),
     /// In the writer's outbox; not validated.
     Outbox { offset: u64, len: u32 },
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for PayloadLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
-            Place::Slots(len) => write!(f, "{} in slots", counted(len, "byte")),
-            Place::Outbox { offset, len } => {
+            PayloadLocation::Slots(len) => write!(f, "{} in slots", counted(len, "byte")),
+            PayloadLocation::Outbox { offset, len } => {
                 write!(f, "{} at {offset} of the outbox", counted(len, "byte"))
             }
         }
@@ -360,9 +360,9 @@ impl<S: Slots> Reader<S> {
 
     /// The first word of the message at the head of the ring, if one is there.
     #[inline]
-    pub(crate) fn first(&self) -> Option<Word> {
+    pub(crate) fn first(&self) -> Option<SlotHeader> {
         let word = self.slots.word(self.slot).load(Ordering::Acquire);
-        (word as u32 == self.next as u32).then(|| Word::unpack(word))
+        (word as u32 == self.next as u32).then(|| SlotHeader::unpack(word))
     }
 
     /// Begins to fetch a slot that is read soon, if messages go on as they do.
@@ -373,7 +373,7 @@ impl<S: Slots> Reader<S> {
 
     /// The head of the message whose first word this is.
     #[inline]
-    pub(crate) fn head(&self, first: Word) -> Head {
+    pub(crate) fn head(&self, first: SlotHeader) -> Head {
         let (tag, seq) = self.slots.read(self.slot, |body| {
             // SAFETY: a body has 56 bytes.
             unsafe { (body.cast::<u64>().read(), body.add(8).cast::<u32>().read()) }
@@ -393,22 +393,22 @@ impl<S: Slots> Reader<S> {
     }
 
     /// The message at the head of the ring, if one is there, validated but for what its
-    /// [`Place::Outbox`] says.
+    /// [`PayloadLocation::Outbox`] says.
     #[inline]
-    pub(crate) fn peek(&self) -> Result<Option<(Head, Place)>, Fault> {
+    pub(crate) fn peek(&self) -> Result<Option<(Head, PayloadLocation)>, Fault> {
         let Some(word) = self.first() else { return Ok(None) };
         let head = self.head(word);
         let size = word.size as usize;
         if size <= INLINE {
-            return Ok(Some((head, Place::Slots(size))));
+            return Ok(Some((head, PayloadLocation::Slots(size))));
         }
-        if size == POOLED {
+        if size == INDIRECT {
             let (offset, len) = self.pooled();
-            return Ok(Some((head, Place::Outbox { offset, len })));
+            return Ok(Some((head, PayloadLocation::Outbox { offset, len })));
         }
         Err(Fault::Protocol {
             place: "slot.size",
-            expected: format!("0..={INLINE} or {POOLED}"),
+            expected: format!("0..={INLINE} or {INDIRECT}"),
             got: size.to_string(),
         })
     }
@@ -557,7 +557,7 @@ mod tests {
                     let cut = len / 3;
                     writer.put_parts(head, &[&bytes[..cut], &[], &bytes[cut..]], len);
                 }
-                assert_eq!(reader.peek().unwrap(), Some((head, Place::Slots(len))));
+                assert_eq!(reader.peek().unwrap(), Some((head, PayloadLocation::Slots(len))));
                 let mut joint = [0; INLINE];
                 assert_eq!(reader.payload(len, &mut joint).to_vec(), bytes);
                 reader.advance(slots_for(len), false, &credit);
@@ -581,7 +581,7 @@ mod tests {
             writer.refresh(&credit).unwrap();
             writer.put_parts(head, &[&bytes], bytes.len());
             // The low half is what comes by mail; a look at an old one gives nothing.
-            assert_eq!(reader.peek().unwrap(), Some((head, Place::Slots(bytes.len()))));
+            assert_eq!(reader.peek().unwrap(), Some((head, PayloadLocation::Slots(bytes.len()))));
             let mut joint = [0; INLINE];
             assert_eq!(reader.payload(bytes.len(), &mut joint).to_vec(), bytes);
             reader.advance(slots_for(bytes.len()), true, &credit);
@@ -604,7 +604,10 @@ mod tests {
         }
         assert!(!writer.has_room(1));
         for read in 1..=4 {
-            assert_eq!(reader.peek().unwrap().unwrap().1, Place::Outbox { offset: 64, len: 1000 });
+            assert_eq!(
+                reader.peek().unwrap().unwrap().1,
+                PayloadLocation::Outbox { offset: 64, len: 1000 }
+            );
             reader.advance(1, false, &credit);
             writer.refresh(&credit).unwrap();
             assert_eq!(writer.has_room(1), read == 4, "credit comes by quarters");
@@ -635,8 +638,8 @@ mod tests {
     fn impossible_sizes_are_faults() {
         let (_memory, slots) = Memory::ring(16);
         let reader = Reader::new(slots);
-        for size in INLINE + 1..POOLED {
-            slots.word(1).store(Word::pack(1, 0, size, 0), Ordering::Relaxed);
+        for size in INLINE + 1..INDIRECT {
+            slots.word(1).store(SlotHeader::pack(1, 0, size, 0), Ordering::Relaxed);
             assert!(matches!(reader.peek(), Err(Fault::Protocol { place: "slot.size", .. })));
         }
     }
@@ -673,7 +676,7 @@ mod tests {
                 std::thread::yield_now();
             };
             let len = (n % 269) as usize;
-            assert_eq!((head.tag, place), (n, Place::Slots(len)));
+            assert_eq!((head.tag, place), (n, PayloadLocation::Slots(len)));
             let mut joint = [0; INLINE];
             assert_eq!(reader.payload(len, &mut joint).to_vec(), pattern(len, n));
             reader.advance(slots_for(len), false, &credit);

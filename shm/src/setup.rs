@@ -3,17 +3,17 @@
 use crate::cma;
 use crate::fork_guard::ForkGuard;
 use crate::layout::{Layout, MAGIC, VERSION};
-use crate::line::{Costs, Line, Parts};
+use crate::line::{Costs, Parts, ShmFabric};
+use crate::liveness::Watch;
 use crate::membarrier;
 use crate::memory::{Access, Expected, Mapped, OpenError, Seal, Shared};
 use crate::open::Seats;
 use crate::outbox::SEGMENT;
-use crate::pair::{Berth, Cold, Mailbox, Maps, Pair, Place};
-use crate::rejoin::{Door, wipe};
+use crate::pair::{Cold, LinkLayout, Mailbox, Maps, PeerLink, RingLocation};
+use crate::rejoin::{RejoinListener, wipe};
 use crate::socket::{
     Callers, Hello, Link, Listener, Offer, OnWait, Peer, SetupError, Terms, connect_all,
 };
-use crate::watch::Watch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -143,7 +143,7 @@ impl Setup {
     ///
     /// # Errors
     /// [`SetupError`], naming the ranks that did not come.
-    pub fn connect(self, addresses: &[String]) -> Result<Line, SetupError> {
+    pub fn connect(self, addresses: &[String]) -> Result<ShmFabric, SetupError> {
         self.connect_or(addresses, &|_, _| Ok(()))
     }
 
@@ -156,7 +156,7 @@ impl Setup {
         mut self,
         addresses: &[String],
         on_wait: OnWait<'_>,
-    ) -> Result<Line, SetupError> {
+    ) -> Result<ShmFabric, SetupError> {
         self.must_be(false)?;
         let read_only = self.outbox.read_only_fd()?;
         let hello = self.hello();
@@ -191,8 +191,9 @@ impl Setup {
             });
         }
         let address = *self.callers.address();
-        let door = self.config.restarts.then(|| Door::new(self.callers, hello, read_only));
-        Ok(Line::new(Parts {
+        let door =
+            self.config.restarts.then(|| RejoinListener::new(self.callers, hello, read_only));
+        Ok(ShmFabric::new(Parts {
             me: PeerId(self.config.rank),
             address,
             door,
@@ -214,7 +215,7 @@ impl Setup {
     ///
     /// # Errors
     /// [`SetupError`], saying what the system refused.
-    pub fn open(self) -> Result<Line, SetupError> {
+    pub fn open(self) -> Result<ShmFabric, SetupError> {
         self.must_be(true)?;
         let read_only = self.outbox.read_only_fd()?;
         let hello = self.hello();
@@ -229,7 +230,7 @@ impl Setup {
         let pairs = (0..self.config.ranks).map(pair).collect::<Result<_, _>>()?;
         let address = *self.callers.address();
         let seats = Seats::new(self.callers, hello, read_only, self.config.patience);
-        Ok(Line::new(Parts {
+        Ok(ShmFabric::new(Parts {
             me: PeerId(me),
             address,
             door: None,
@@ -311,7 +312,7 @@ impl Home<'_> {
     ///
     /// # Errors
     /// When its memory is not what it says, or cannot be mapped.
-    pub(crate) fn rank(&self, rank: u32, peer: Peer) -> Result<Pair, SetupError> {
+    pub(crate) fn rank(&self, rank: u32, peer: Peer) -> Result<PeerLink, SetupError> {
         let theirs = rank as usize;
         let mailbox = if self.me < theirs { Mailbox::Ours } else { Mailbox::Theirs };
         let seating = Seating { theirs, mine: self.me, layout: self.layout, mailbox };
@@ -322,7 +323,7 @@ impl Home<'_> {
     ///
     /// # Errors
     /// When its memory is not what it says, or cannot be mapped. The connection is given back.
-    pub(crate) fn pair(&self, seating: Seating, peer: Peer) -> Result<Pair, (OpenError, Link)> {
+    pub(crate) fn pair(&self, seating: Seating, peer: Peer) -> Result<PeerLink, (OpenError, Link)> {
         let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
         let Seating { theirs, mine, layout, mailbox } = seating;
         // A peer's claim must not take our address space.
@@ -336,9 +337,9 @@ impl Home<'_> {
             Ok(maps) => maps,
             Err(error) => return Err((error, link)),
         };
-        let place = Place {
+        let place = LinkLayout {
             ours: self.berth(theirs),
-            theirs: Berth { inbox: inbox.as_ptr(), layout, seat: mine },
+            theirs: RingLocation { inbox: inbox.as_ptr(), layout, seat: mine },
             mailbox,
             their_outbox: outbox.as_ptr(),
             their_outbox_len: outbox.len() as u64,
@@ -350,7 +351,7 @@ impl Home<'_> {
         // SAFETY: both inboxes have been mapped with the lengths of their layouts, which have the
         // seats, and the pair keeps the peer's mappings; ours live as long as the line that keeps the
         // pair.
-        let mut pair = unsafe { Pair::new(place, cold) };
+        let mut pair = unsafe { PeerLink::new(place, cold) };
         pair.fence = self.fenced || hello.fenced;
         Ok(pair)
     }
@@ -359,7 +360,7 @@ impl Home<'_> {
     ///
     /// # Errors
     /// When there are too many descriptors.
-    fn own_pair(&self, outbox: &Shared, doorbell: &OwnedFd) -> Result<Pair, SetupError> {
+    fn own_pair(&self, outbox: &Shared, doorbell: &OwnedFd) -> Result<PeerLink, SetupError> {
         let mut cold = cold(std::process::id() as i32);
         let doorbell = rustix::io::fcntl_dupfd_cloexec(doorbell, 0);
         let os = |errno| SetupError::Os { call: "fcntl", errno };
@@ -368,7 +369,7 @@ impl Home<'_> {
     }
 
     /// What stands for a peer where none is.
-    pub(crate) fn vacant(&self, seat: usize) -> Pair {
+    pub(crate) fn vacant(&self, seat: usize) -> PeerLink {
         let mut cold = cold(0);
         cold.fault = Some(Fault::Vacant);
         let mut pair = self.lone(seat, cold, std::ptr::null(), 0);
@@ -376,8 +377,8 @@ impl Home<'_> {
         pair
     }
 
-    fn lone(&self, seat: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> Pair {
-        let place = Place {
+    fn lone(&self, seat: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> PeerLink {
+        let place = LinkLayout {
             ours: self.berth(seat),
             theirs: self.berth(seat),
             mailbox: Mailbox::Unused,
@@ -385,11 +386,11 @@ impl Home<'_> {
             their_outbox_len: outbox_len,
         };
         // SAFETY: as in `pair`; all of it is our own memory.
-        unsafe { Pair::new(place, cold) }
+        unsafe { PeerLink::new(place, cold) }
     }
 
-    fn berth(&self, seat: usize) -> Berth {
-        Berth { inbox: self.inbox.as_ptr(), layout: self.layout, seat }
+    fn berth(&self, seat: usize) -> RingLocation {
+        RingLocation { inbox: self.inbox.as_ptr(), layout: self.layout, seat }
     }
 }
 

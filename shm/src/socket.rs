@@ -39,7 +39,7 @@ pub use setup_error::SetupError;
 const BACKLOG: i32 = 4096;
 
 /// Descriptors that one packet can bring before the kernel cuts the rest off.
-const MOST_DESCRIPTORS: usize = 4;
+const MAX_DESCRIPTORS: usize = 4;
 
 /// Where other processes of the job find this one.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Listener {
 /// The connection to one peer.
 ///
 /// It ends when the peer's process does. A child that the peer forked holds the socket open beyond
-/// that; [`Watch`](crate::watch::Watch) therefore looks at the process, too.
+/// that; [`Watch`](crate::liveness::Watch) therefore looks at the process, too.
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: OwnedFd,
@@ -262,7 +262,7 @@ impl AsFd for Link {
 
 /// Sends one packet, or nothing.
 fn send(socket: &OwnedFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), LinkError> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() {
         let pushed = control.push(SendAncillaryMessage::ScmRights(files));
@@ -287,7 +287,7 @@ type Received = (Vec<u8>, Vec<OwnedFd>);
 
 /// Receives one packet and its descriptors, if there is one.
 fn receive(socket: &OwnedFd) -> Result<Option<Received>, LinkError> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; packet::LONGEST];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -321,11 +321,11 @@ fn receive(socket: &OwnedFd) -> Result<Option<Received>, LinkError> {
         }));
     }
     if message.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(if files.len() >= MOST_DESCRIPTORS {
+        return Err(if files.len() >= MAX_DESCRIPTORS {
             LinkError::Protocol(Malformed {
                 place: "packet, descriptors",
                 expected: "at most 3".into(),
-                got: format!("more than {MOST_DESCRIPTORS}"),
+                got: format!("more than {MAX_DESCRIPTORS}"),
             })
         } else {
             LinkError::Descriptors

@@ -1,9 +1,9 @@
 //! Gets and puts: by mapping, by the kernel, or by the kernel with both sides moving.
 
-use crate::assist::{Cell, Pull, PullError, Push, PushStep, Step};
+use crate::cooperative_copy::{Cell, Pull, PullError, Push, PushStep, Step};
 use crate::copy;
-use crate::line::{ASSIST, Line};
-use crate::pair::Pair;
+use crate::line::{ASSIST, ShmFabric};
+use crate::pair::PeerLink;
 use crate::regions::{self, Key};
 use crate::ring::slots_for;
 use crate::{cma, ring};
@@ -71,7 +71,12 @@ impl Transfers {
 
     /// Takes up a peer's announcement of a get from us.
     #[expect(clippy::expect_used, reason = "slices of 8 and 4 bytes out of an array of 28")]
-    pub(crate) fn assist(&mut self, from: PeerId, pair: &Pair, body: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn assist(
+        &mut self,
+        from: PeerId,
+        pair: &PeerLink,
+        body: &[u8],
+    ) -> Result<(), Fault> {
         let wrong = |expected: &str, got: String| Fault::Protocol {
             place: "assist",
             expected: expected.into(),
@@ -101,7 +106,7 @@ impl Transfers {
     }
 
     /// A peer is gone: nothing more is moved for it, and what it moved for us ends.
-    pub(crate) fn peer_failed(&mut self, peer: PeerId, pair: &mut Pair, fault: &Fault) {
+    pub(crate) fn peer_failed(&mut self, peer: PeerId, pair: &mut PeerLink, fault: &Fault) {
         self.pushes.retain(|p| p.peer != peer);
         let cell = pair.pull_cell();
         // SAFETY: the cell lies in our inbox, mapped as long as the pair lives.
@@ -121,7 +126,7 @@ impl Transfers {
     }
 
     /// Moves one piece of everything under way. Returns how much was moved.
-    pub(crate) fn step(line: &mut Line) -> usize {
+    pub(crate) fn step(line: &mut ShmFabric) -> usize {
         let mut moved = 0;
         let mut k = 0;
         while k < line.transfers.pushes.len() {
@@ -140,7 +145,7 @@ impl Transfers {
     }
 }
 
-impl Line {
+impl ShmFabric {
     /// What it costs to reach memory of a peer so.
     pub(crate) fn way(&self, peer: PeerId, reach: Reach) -> Result<Cost, Denied> {
         if reach == Reach::Mapped || peer == self.me() {
@@ -423,7 +428,7 @@ impl Line {
     }
 }
 
-impl Pair {
+impl PeerLink {
     /// After an error of the kernel that will come again: other ways are taken from now on.
     #[cold]
     fn deny_kernel(&mut self, error: cma::CmaError) {

@@ -3,20 +3,20 @@
 mod common;
 
 use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 struct Shm;
 
 impl Bench for Shm {
-    type Fabric = Line;
+    type Fabric = ShmFabric;
 
-    fn mesh(&self, n: usize) -> Vec<Line> {
+    fn mesh(&self, n: usize) -> Vec<ShmFabric> {
         mesh_of_joined(self, n)
     }
 }
 
 impl Processes for Shm {
-    fn join(&self, seat: &mut Seat<'_>) -> Line {
+    fn join(&self, seat: &mut Seat<'_>) -> ShmFabric {
         common::join(seat)
     }
 }

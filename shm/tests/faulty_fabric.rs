@@ -9,7 +9,7 @@ use std::time::Duration;
 use taffrail_fabric::PeerId;
 use taffrail_fabric::conformance::{Bench, Processes, Seat, death, mesh_of_joined, run_child};
 use taffrail_fabric::faulty::{Defect, Faults, Faulty, Trouble};
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 /// The line with faults, and bodies of some kind.
 struct Bad<const IN_ORDER: bool = true, const STREAMING: bool = false, const LEASING: bool = false>(
@@ -19,7 +19,7 @@ struct Bad<const IN_ORDER: bool = true, const STREAMING: bool = false, const LEA
 impl<const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool> Bench
     for Bad<IN_ORDER, STREAMING, LEASING>
 {
-    type Fabric = Faulty<Line, IN_ORDER, STREAMING, LEASING>;
+    type Fabric = Faulty<ShmFabric, IN_ORDER, STREAMING, LEASING>;
 
     fn mesh(&self, n: usize) -> Vec<Self::Fabric> {
         mesh_of_joined(self, n)

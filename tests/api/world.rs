@@ -41,7 +41,7 @@ pub trait Seat: Send {
 pub struct Shm;
 
 impl World for Shm {
-    type Fabric = taffrail_shm::Line;
+    type Fabric = taffrail_shm::ShmFabric;
     type Seat = Job;
 
     fn job(n: u32) -> Vec<Job> {
@@ -50,7 +50,7 @@ impl World for Shm {
 }
 
 impl Seat for Job {
-    type Fabric = taffrail_shm::Line;
+    type Fabric = taffrail_shm::ShmFabric;
 
     fn rank(&self) -> u32 {
         Job::rank(self)

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use taffrail_composite::Composite;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Costs, Line, Setup};
+use taffrail_shm::{Costs, Setup, ShmFabric};
 use taffrail_tcp::TcpFabric;
 
 /// Ranks of the job, of which the last two are on this node.
@@ -60,7 +60,7 @@ fn run<F: Fabric>(mut here: F, mut there: F, to: PeerId, messages: u32) {
 }
 
 /// Two ranks of a node, in one process.
-fn lines() -> [Line; 2] {
+fn lines() -> [ShmFabric; 2] {
     let setups = [0, 1].map(|rank| {
         Setup::new(taffrail_shm::Config {
             open: false,
@@ -87,7 +87,7 @@ fn lines() -> [Line; 2] {
     })
 }
 
-fn composite(near: Line) -> Composite<Line, TcpFabric> {
+fn composite(near: ShmFabric) -> Composite<ShmFabric, TcpFabric> {
     let node = [PeerId(RANKS - 2), PeerId(RANKS - 1)];
     let me = node[near.me().index()];
     let far = TcpFabric::new(me, RANKS, Vec::new(), taffrail_tcp::Config::default());

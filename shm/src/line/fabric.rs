@@ -1,11 +1,11 @@
 //! The line as a [`Fabric`].
 
-use super::{Line, TURN};
+use super::{ShmFabric, TURN};
+use crate::liveness::Event;
 use crate::outbox::SEGMENT;
 use crate::regions::Key;
 use crate::sync::Ordering;
 use crate::wait::{self, ON_FD, ON_FUTEX};
-use crate::watch::Event;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use taffrail_fabric::{
     Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 
-impl Fabric for Line {
+impl Fabric for ShmFabric {
     #[inline]
     fn me(&self) -> PeerId {
         self.me
@@ -60,8 +60,8 @@ impl Fabric for Line {
                 events += self.sweep(word, sink);
             }
         }
-        if self.unsettled() {
-            events += self.settle(sink);
+        if self.has_pending() {
+            events += self.flush_completions(sink);
         }
         events
     }
@@ -83,8 +83,8 @@ impl Fabric for Line {
         self.cool_down();
         happened += self.open_door(sink);
         happened += self.meet();
-        if self.unsettled() {
-            happened += self.settle(sink);
+        if self.has_pending() {
+            happened += self.flush_completions(sink);
         }
         happened
     }
@@ -117,7 +117,7 @@ impl Fabric for Line {
 
     #[inline]
     fn non_temporal(&mut self, to: PeerId, yes: bool) {
-        self.pairs[to.index()].streaming = yes;
+        self.pairs[to.index()].non_temporal = yes;
     }
 
     #[inline(always)]
@@ -140,7 +140,7 @@ impl Fabric for Line {
     }
 
     fn address_of(&self, peer: PeerId) -> Option<&str> {
-        Line::address_of(self, peer)
+        ShmFabric::address_of(self, peer)
     }
 
     /// An answer to what went into the mailbox comes by mail, too.
@@ -226,7 +226,7 @@ impl Fabric for Line {
     }
 }
 
-impl SendMemory for Line {
+impl SendMemory for ShmFabric {
     fn segment_len(&self) -> usize {
         SEGMENT
     }
@@ -261,7 +261,7 @@ impl SendMemory for Line {
     }
 }
 
-impl Wait for Line {
+impl Wait for ShmFabric {
     fn arm(&mut self) -> Arming {
         let how = if self.fd_wanted.get() { ON_FD } else { ON_FUTEX };
         // Whoever rang last has put the word back, and nobody else has emptied the eventfd.

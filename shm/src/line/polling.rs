@@ -1,10 +1,10 @@
 //! How messages are taken from the rings, and which rings are looked at all the time.
 
-use super::{ASSIST, GOODBYE, HEAT, HOT, Line, TURN, is_message};
+use super::{ASSIST, GOODBYE, HEAT, HOT, ShmFabric, TURN, is_message};
 use crate::mailbox::MAIL;
 use crate::outbox::SEGMENT;
-use crate::pair::Pair;
-use crate::ring::{INLINE, LEAD, POOLED, Place, Word, slots_for};
+use crate::pair::PeerLink;
+use crate::ring::{INDIRECT, INLINE, LEAD, PayloadLocation, SlotHeader, slots_for};
 use crate::sync::{AtomicU32, Ordering};
 use crate::transfer::Transfers;
 use crate::wait;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink};
 
-impl Line {
+impl ShmFabric {
     /// Takes messages out of a peer's ring, `most` at the most.
     ///
     /// Whatever kind of place a message lies in, it is handed on here, so that the sink is compiled
@@ -26,7 +26,7 @@ impl Line {
             let mail = pair.mailbox();
             let (head, body, slots, tell) = if let Some(mail) = &mail {
                 pair.own_mailbox();
-                let Word { context, size, kind, .. } = Word::unpack(mail.word);
+                let SlotHeader { context, size, kind, .. } = SlotHeader::unpack(mail.word);
                 let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
                 let Some(bytes) = mail.payload.get(..size as usize).filter(|_| is_message(kind))
                 else {
@@ -60,7 +60,7 @@ impl Line {
                         slots_for(len),
                         false,
                     )
-                } else if is_message(word.kind) && len == POOLED {
+                } else if is_message(word.kind) && len == INDIRECT {
                     let head = pair.reader.head(word);
                     let (offset, len) = pair.reader.pooled();
                     if !self.reach(from, offset, len) {
@@ -146,11 +146,11 @@ impl Line {
             }
         };
         match (head.kind, place) {
-            (GOODBYE, Place::Slots(0)) => {
+            (GOODBYE, PayloadLocation::Slots(0)) => {
                 self.cut(from, Fault::Closed);
                 false
             }
-            (ASSIST, Place::Slots(len)) => {
+            (ASSIST, PayloadLocation::Slots(len)) => {
                 let mut body = [0; INLINE];
                 let mut joint = [0; INLINE];
                 pair.reader.payload(len, &mut joint).read(&mut body);
@@ -192,7 +192,7 @@ impl Line {
         }
         self.transfers.peer_failed(peer, pair, &fault);
         pair.cold.fault = Some(fault);
-        self.endings.push(peer);
+        self.failed_peers.push(peer);
     }
 
     /// Takes what lies in rings that are not hot.
@@ -231,7 +231,7 @@ impl Line {
     }
 
     /// Puts another process in the place of a peer with which all traffic has ended.
-    pub(crate) fn replace(&mut self, peer: PeerId, pair: Pair) {
+    pub(crate) fn replace(&mut self, peer: PeerId, pair: PeerLink) {
         debug_assert!(!self.pairs[peer.index()].open);
         self.pairs[peer.index()] = pair;
         if self.pairs.len() <= HOT + 1 {
@@ -284,7 +284,7 @@ impl Line {
     /// Says what ended and moves what is under way.
     #[cold]
     #[inline(never)]
-    pub(crate) fn settle<S: Sink>(&mut self, sink: &mut S) -> usize {
+    pub(crate) fn flush_completions<S: Sink>(&mut self, sink: &mut S) -> usize {
         let mut events = Transfers::step(self);
         while let Some((token, result)) = self.transfers.ended.pop_front() {
             sink.moved(token, result);
@@ -294,7 +294,7 @@ impl Line {
             events += self.meet_soon();
         }
         let pairs = &self.pairs;
-        self.endings.retain(|&peer| {
+        self.failed_peers.retain(|&peer| {
             let Some(fault) = &pairs[peer.index()].cold.fault else { return true };
             sink.link(peer, link_event(fault));
             events += 1;
@@ -307,18 +307,18 @@ impl Line {
     /// which looks there anyhow, goes on with it.
     #[cold]
     fn is_calling(&self) -> bool {
-        self.endings.iter().any(|peer| self.pairs[peer.index()].is_awaited())
+        self.failed_peers.iter().any(|peer| self.pairs[peer.index()].is_awaited())
     }
 
     /// Whether there is more to do than to wait for the answer to a call, which wakes whoever waits.
     fn is_busy(&self) -> bool {
         let is_end = |peer: &PeerId| !self.pairs[peer.index()].is_awaited();
-        self.transfers.busy() || self.endings.iter().any(is_end)
+        self.transfers.busy() || self.failed_peers.iter().any(is_end)
     }
 
     #[inline]
-    pub(super) fn unsettled(&self) -> bool {
-        self.transfers.busy() | !self.endings.is_empty()
+    pub(super) fn has_pending(&self) -> bool {
+        self.transfers.busy() | !self.failed_peers.is_empty()
     }
 
     /// Whether anything is there to be polled.

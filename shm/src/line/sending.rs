@@ -1,6 +1,6 @@
 //! How a payload leaves: room in the ring, room in the outbox.
 
-use super::{Line, OWN_AHEAD};
+use super::{OWN_AHEAD, ShmFabric};
 use crate::copy;
 use crate::mailbox::MAIL;
 use crate::outbox::SEGMENT;
@@ -8,7 +8,7 @@ use crate::ring::{INLINE, LEAD, slots_for};
 use crate::sync::AtomicU64;
 use taffrail_fabric::{Head, PeerId, Refused};
 
-impl Line {
+impl ShmFabric {
     /// Why a peer that is not open takes nothing: it has failed, or was not met yet.
     pub(crate) fn refused(&self, to: PeerId) -> Refused {
         self.pairs[to.index()].cold.fault.clone().map_or(Refused::Busy, Refused::Failed)
@@ -55,7 +55,7 @@ impl Line {
             let pair = &mut self.pairs[to.index()];
             if payload.len() > MAIL || !pair.mail(head, payload) {
                 pair.writer.put_short(head, payload);
-                pair.own_ahead(1);
+                pair.prefetch_write(1);
             }
             pair.notify();
             return Ok(());
@@ -97,7 +97,7 @@ impl Line {
         self.room(to, slots)?;
         let pair = &mut self.pairs[to.index()];
         pair.writer.put_run(head, payload);
-        pair.own_ahead(slots);
+        pair.prefetch_write(slots);
         pair.notify();
         Ok(())
     }
@@ -126,15 +126,15 @@ impl Line {
         for part in parts {
             // SAFETY: the parts are `len` bytes together, and so is the range.
             unsafe {
-                if pair.streaming && part.len() >= 2048 {
-                    copy::streaming(at, part.as_ptr(), part.len());
+                if pair.non_temporal && part.len() >= 2048 {
+                    copy::non_temporal(at, part.as_ptr(), part.len());
                 } else {
                     copy::plain(at, part.as_ptr(), part.len());
                 }
                 at = at.add(part.len());
             }
         }
-        pair.streaming = false;
+        pair.non_temporal = false;
         pair.writer.put_pooled(head, offset, len as u32);
         pair.notify();
         if len >= OWN_AHEAD {

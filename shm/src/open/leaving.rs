@@ -1,12 +1,12 @@
 //! How a seat of an open line becomes free for another process.
 
 use super::{Seat, Seats};
-use crate::line::Line;
+use crate::line::ShmFabric;
 use crate::rejoin::wipe;
 use std::sync::Arc;
 use taffrail_fabric::{Fault, PeerId};
 
-impl Line {
+impl ShmFabric {
     /// Ends all traffic with a peer, without a word of it in any [`Sink`](taffrail_fabric::Sink) but the
     /// ends of its gets and puts, and frees its seat: another process may have it from now on, as soon
     /// as nothing of this one can reach it any more (its process has ended, or has forgotten this one as
@@ -17,7 +17,7 @@ impl Line {
         }
         self.say_goodbye(peer);
         self.cut(peer, Fault::Closed);
-        self.endings.retain(|&of| of != peer);
+        self.failed_peers.retain(|&of| of != peer);
         let Some(mut seats) = self.seats.take() else { return };
         let seat = &mut seats.seats[peer.index()];
         let old = std::mem::replace(seat, Seat::Vacant);

@@ -2,8 +2,8 @@
 
 use super::{Call, Seat, Seats, Stage};
 use crate::layout::Layout;
-use crate::line::Line;
-use crate::pair::{Mailbox, Pair};
+use crate::line::ShmFabric;
+use crate::pair::{Mailbox, PeerLink};
 use crate::setup::Seating;
 use crate::socket::{Address, DialError, Hello, Link, LinkError, Malformed, Offer, Peer};
 use crate::socket::{dial, hear};
@@ -13,7 +13,7 @@ use taffrail_fabric::{Fault, PeerId};
 /// Calls under way are looked at once in so many polls, and with every check.
 const POLLS: u32 = 16;
 
-impl Line {
+impl ShmFabric {
     /// Looks who has come, and goes on with all that is under way. Returns how much happened.
     pub(crate) fn meet(&mut self) -> usize {
         let Some(mut seats) = self.seats.take() else { return 0 };
@@ -158,9 +158,9 @@ impl Line {
     }
 
     /// A peer is there, and its ring is looked at from now on.
-    fn install(&mut self, seat: usize, pair: Pair) {
+    fn install(&mut self, seat: usize, pair: PeerLink) {
         let peer = PeerId(seat as u32);
-        self.endings.retain(|&of| of != peer);
+        self.failed_peers.retain(|&of| of != peer);
         self.pairs[seat] = pair;
         if self.has_hot_place() {
             self.heat_up(peer);
@@ -189,7 +189,13 @@ impl Line {
 
     /// Somebody who came by himself has left before our answer. Nobody knows of him, if we have not
     /// called him as well.
-    fn unanswered(&mut self, seat: usize, address: Address, pair: Pair, why: LinkError) -> Seat {
+    fn unanswered(
+        &mut self,
+        seat: usize,
+        address: Address,
+        pair: PeerLink,
+        why: LinkError,
+    ) -> Seat {
         tracing::debug!(%address, %why, "a process that has connected was not answered");
         let fault = self.pairs[seat].is_awaited().then(|| self.left(seat, address, why));
         if let Some(maps) = &pair.cold.mapped {
@@ -269,7 +275,12 @@ impl Line {
 
 impl Seats {
     /// Says who this is to the holder of a seat, and gives what it needs.
-    pub(super) fn say_hello(&self, line: &Line, seat: usize, link: &Link) -> Result<(), LinkError> {
+    pub(super) fn say_hello(
+        &self,
+        line: &ShmFabric,
+        seat: usize,
+        link: &Link,
+    ) -> Result<(), LinkError> {
         let offer = Offer {
             hello: Hello { seat: seat as u32, ..self.hello },
             inbox: line.inbox.fd(),

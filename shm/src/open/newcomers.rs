@@ -2,9 +2,9 @@
 
 use super::meeting::seating;
 use super::{Call, Newcomer, Seat, Seats, Stage};
-use crate::line::Line;
+use crate::line::ShmFabric;
+use crate::liveness::Watch;
 use crate::socket::{Address, Came, DialError, Peer, dial};
-use crate::watch::Watch;
 use std::os::fd::AsFd;
 use std::time::Instant;
 use taffrail_fabric::Fault;
@@ -24,7 +24,7 @@ enum Verdict {
     Refuse(String),
 }
 
-impl Line {
+impl ShmFabric {
     /// Gives seats to newcomers. Returns to how many.
     pub(super) fn welcome(&mut self) -> usize {
         let Some(mut seats) = self.seats.take() else { return 0 };

@@ -13,11 +13,11 @@ mod waiting;
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// An open line with so many seats.
-pub(super) fn line(seats: u32) -> Line {
+pub(super) fn line(seats: u32) -> ShmFabric {
     patient_line(seats, SOON)
 }
 
-pub(super) fn patient_line(seats: u32, patience: Duration) -> Line {
+pub(super) fn patient_line(seats: u32, patience: Duration) -> ShmFabric {
     let setup = Setup::new(Config {
         open: true,
         name: None,
@@ -37,7 +37,7 @@ pub(super) fn patient_line(seats: u32, patience: Duration) -> Line {
 }
 
 /// Two lines, the one with the lower address first.
-pub(super) fn two(seats: u32) -> [Line; 2] {
+pub(super) fn two(seats: u32) -> [ShmFabric; 2] {
     let mut lines = [line(seats), line(seats)];
     lines.sort_by_key(|line| line.address);
     lines
@@ -81,10 +81,10 @@ fn end_of(event: LinkEvent) -> Fault {
 
 /// Polls and checks all lines until `done`.
 pub(super) fn until(
-    lines: &mut [&mut Line],
+    lines: &mut [&mut ShmFabric],
     said: &mut [Said],
     what: &str,
-    done: impl Fn(&[&mut Line], &[Said]) -> bool,
+    done: impl Fn(&[&mut ShmFabric], &[Said]) -> bool,
 ) {
     let start = Instant::now();
     while !done(lines, said) {
@@ -97,14 +97,14 @@ pub(super) fn until(
 }
 
 /// Sends a number and gets it whole, both ways, once.
-pub(super) fn talk(a: &mut Line, to_b: PeerId, b: &mut Line, to_a: PeerId) {
+pub(super) fn talk(a: &mut ShmFabric, to_b: PeerId, b: &mut ShmFabric, to_a: PeerId) {
     let mut said = [Said::default(), Said::default()];
     for (tag, len) in [(1, 0), (2, 8), (3, 44), (4, 100), (5, 268), (6, 5000), (7, 65536)] {
         let bytes = vec![tag as u8; len];
         let head = Head { kind: 1, tag, ..Head::default() };
         a.send(to_b, head, Source::Bytes(&bytes)).unwrap();
         b.send(to_a, head, Source::Bytes(&bytes)).unwrap();
-        let came = |_: &[&mut Line], said: &[Said]| said.iter().all(|s| s.messages.len() == 1);
+        let came = |_: &[&mut ShmFabric], said: &[Said]| said.iter().all(|s| s.messages.len() == 1);
         until(&mut [a, b], &mut said, "messages", came);
         assert_eq!(said[0].messages, [(to_b, tag, bytes.clone())]);
         assert_eq!(said[1].messages, [(to_a, tag, bytes)]);
@@ -125,8 +125,9 @@ fn a_process_that_is_called_gives_the_caller_a_seat() {
     assert_eq!(a.send(to_b, Head::default(), Source::Parts(&parts)), Err(Refused::Busy));
     assert_eq!(a.fault(to_b), None);
     assert!(!a.is_met(to_b));
-    let met =
-        |lines: &[&mut Line], _: &[Said]| lines[0].is_met(PeerId(1)) && lines[0].is_met(PeerId(2));
+    let met = |lines: &[&mut ShmFabric], _: &[Said]| {
+        lines[0].is_met(PeerId(1)) && lines[0].is_met(PeerId(2))
+    };
     until(&mut [&mut a, &mut b, &mut c], &mut said, "they meet", met);
     let to_a = b.call(a.address()).unwrap();
     assert_eq!(to_a, PeerId(1));
@@ -149,7 +150,7 @@ fn the_same_address_has_the_same_seat() {
     talk_to_itself(&mut a);
 }
 
-fn talk_to_itself(line: &mut Line) {
+fn talk_to_itself(line: &mut ShmFabric) {
     let mut said = [Said::default()];
     let me = line.me();
     line.send(me, Head::default(), Source::Bytes(b"self")).unwrap();
@@ -223,9 +224,9 @@ fn a_vacant_seat_is_not_looked_at() {
     assert_eq!(a.dirty_words, 2);
 }
 
-impl Line {
+impl ShmFabric {
     fn has_call_in_poll(&self) -> bool {
-        !self.endings.is_empty()
+        !self.failed_peers.is_empty()
     }
 }
 
@@ -233,7 +234,7 @@ impl Line {
 #[test]
 fn many_peers_are_all_heard() {
     let mut hub = line(40);
-    let mut others: Vec<Line> = (0..30).map(|_| line(3)).collect();
+    let mut others: Vec<ShmFabric> = (0..30).map(|_| line(3)).collect();
     // Half of them is called, half comes by itself.
     for (k, other) in others.iter_mut().enumerate() {
         match k % 2 {
@@ -241,9 +242,9 @@ fn many_peers_are_all_heard() {
             _ => other.call(hub.address()).unwrap(),
         };
     }
-    let mut all: Vec<&mut Line> = others.iter_mut().chain([&mut hub]).collect();
+    let mut all: Vec<&mut ShmFabric> = others.iter_mut().chain([&mut hub]).collect();
     let mut said: Vec<Said> = all.iter().map(|_| Said::default()).collect();
-    let met = |lines: &[&mut Line], _: &[Said]| {
+    let met = |lines: &[&mut ShmFabric], _: &[Said]| {
         let (hub, others) = lines.split_last().unwrap();
         (1..31).all(|seat| hub.is_met(PeerId(seat)))
             && others.iter().all(|other| other.is_met(PeerId(1)))
@@ -254,7 +255,7 @@ fn many_peers_are_all_heard() {
             let head = Head { tag: round, ..Head::default() };
             other.send(PeerId(1), head, Source::Bytes(&[7; 20])).unwrap();
         }
-        let came = |_: &[&mut Line], said: &[Said]| said[30].messages.len() == 30;
+        let came = |_: &[&mut ShmFabric], said: &[Said]| said[30].messages.len() == 30;
         until(&mut all, &mut said, "messages", came);
         let mut from: Vec<u32> = said[30].messages.drain(..).map(|(from, ..)| from.0).collect();
         from.sort_unstable();

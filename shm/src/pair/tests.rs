@@ -1,12 +1,12 @@
 //! Mailbox and ring together, when positions come round to the same low bits.
 
 use super::*;
-use crate::ring::Place as Where;
+use crate::ring::PayloadLocation as Where;
 
 /// Two ends of a pair in private memory.
 struct Ends {
     _memory: [Vec<u128>; 2],
-    ends: [Pair; 2],
+    ends: [PeerLink; 2],
 }
 
 fn ends(position: u64) -> Ends {
@@ -34,10 +34,10 @@ struct Ours {
 }
 
 impl Ours {
-    fn pair(&self, layout: &Layout) -> Pair {
+    fn pair(&self, layout: &Layout) -> PeerLink {
         let (me, peer) = (self.me, 1 - self.me);
-        let berth = |inbox, seat| Berth { inbox, layout: *layout, seat };
-        let place = Place {
+        let berth = |inbox, seat| RingLocation { inbox, layout: *layout, seat };
+        let place = LinkLayout {
             ours: berth(self.inboxes[me], peer),
             theirs: berth(self.inboxes[peer], me),
             mailbox: if me < peer { Mailbox::Ours } else { Mailbox::Theirs },
@@ -45,7 +45,7 @@ impl Ours {
             their_outbox_len: 0,
         };
         // SAFETY: both inboxes have the length of the layout, and live as long as the pair.
-        unsafe { Pair::new(place, crate::setup::cold(0)) }
+        unsafe { PeerLink::new(place, crate::setup::cold(0)) }
     }
 }
 
@@ -64,7 +64,7 @@ fn what_lies_in_the_ring_from_a_round_ago_is_not_taken_for_a_message() {
     assert!(mailed > 7000 && filled >= 2 * 256, "{mailed} by mail, {filled} in the ring");
 }
 
-fn talk(from: &mut Pair, to: &mut Pair, n: u64, mailed: &mut u32, filled: &mut u32) {
+fn talk(from: &mut PeerLink, to: &mut PeerLink, n: u64, mailed: &mut u32, filled: &mut u32) {
     assert!(!to.is_ready(), "nothing was sent, position {:#x}", to.reader.position());
     let head = Head { kind: 1, tag: n, ..Head::default() };
     assert!(from.writer.has_room(2));

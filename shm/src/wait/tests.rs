@@ -1,5 +1,5 @@
 use super::{empty, ring};
-use crate::{Config, Costs, Line, Setup};
+use crate::{Config, Costs, Setup, ShmFabric};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,7 +78,7 @@ fn a_peer_cannot_make_a_wait_block() {
     let one = one.join().unwrap();
     let bell = &one.pairs[0].cold.mapped.as_ref().unwrap().doorbell;
     fcntl_setfl(bell, OFlags::empty()).unwrap();
-    let zero: Line = returns("a wait", move || {
+    let zero: ShmFabric = returns("a wait", move || {
         let _ = zero.fd();
         assert_eq!(zero.arm(), Arming::Armed);
         zero.sleep(Duration::from_millis(1));

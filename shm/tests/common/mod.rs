@@ -4,7 +4,7 @@
 use std::time::Duration;
 use taffrail_fabric::conformance::Seat;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 
 fn setup(seat: &Seat<'_>, open: bool) -> Setup {
     Setup::new(Config {
@@ -31,14 +31,14 @@ fn addresses(seat: &mut Seat<'_>, mine: &str) -> Vec<String> {
 }
 
 /// The line of this seat, connected with all others.
-pub fn join(seat: &mut Seat<'_>) -> Line {
+pub fn join(seat: &mut Seat<'_>) -> ShmFabric {
     let setup = setup(seat, false);
     let addresses = addresses(seat, setup.address());
     setup.connect(&addresses).expect("a connection with every peer")
 }
 
 /// An open line for this seat, that calls all others, as they call it.
-pub fn join_open(seat: &mut Seat<'_>) -> Line {
+pub fn join_open(seat: &mut Seat<'_>) -> ShmFabric {
     let mut line = setup(seat, true).open().expect("an open line");
     let mine = line.address().to_owned();
     for (rank, address) in (0..).zip(addresses(seat, &mine)) {

@@ -54,7 +54,7 @@ fn name(address: &str) -> SocketAddrUnix {
 }
 
 /// Connects to a line and says that we listen at `address`. The length of the answer, 0 for none.
-fn come(to: &mut taffrail_shm::Line, address: &str) -> usize {
+fn come(to: &mut taffrail_shm::ShmFabric, address: &str) -> usize {
     let link = socket();
     rustix::net::connect(&link, &name(to.address())).expect("it listens");
     let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");

@@ -9,11 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn line(seats: u32) -> Line {
+fn line(seats: u32) -> ShmFabric {
     let setup = Setup::new(Config {
         open: true,
         name: None,
@@ -58,7 +58,12 @@ impl Sink for Said {
     }
 }
 
-fn until(line: &mut Line, said: &mut Said, what: &str, done: impl Fn(&Line, &Said) -> bool) {
+fn until(
+    line: &mut ShmFabric,
+    said: &mut Said,
+    what: &str,
+    done: impl Fn(&ShmFabric, &Said) -> bool,
+) {
     let start = Instant::now();
     while !done(line, said) {
         line.poll(said);
@@ -173,7 +178,7 @@ impl Drop for Process {
 }
 
 /// The line has no trouble with the next one, which gets the only seat.
-fn next_one_is_welcome(line: &mut Line) {
+fn next_one_is_welcome(line: &mut ShmFabric) {
     let mut child = Process::start("listen serve");
     child.begin();
     let peer = line.call(&child.address).expect("the seat is free");
@@ -191,7 +196,7 @@ fn next_one_is_welcome(line: &mut Line) {
     line.forget(peer);
 }
 
-fn checks(line: &mut Line, said: &mut Said) {
+fn checks(line: &mut ShmFabric, said: &mut Said) {
     for _ in 0..20 {
         line.poll(said);
         line.check(said);
@@ -221,7 +226,7 @@ fn a_caller_killed_after_the_answer_has_died_and_what_it_sent_is_delivered() {
         let mut said = Said::default();
         // The answer is all that it gets.
         let address = child.address.clone();
-        let there = |line: &Line, _: &Said| line.address_of(PeerId(1)) == Some(&address);
+        let there = |line: &ShmFabric, _: &Said| line.address_of(PeerId(1)) == Some(&address);
         let start = Instant::now();
         while !there(&line, &said) || !line.is_met(PeerId(1)) {
             line.check(&mut said);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Config, Costs, Line, Setup};
+use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -121,14 +121,14 @@ impl Log {
 
 /// A rank that sends to all others, one message after the other, and takes what it gets.
 pub struct Member {
-    pub line: Line,
+    pub line: ShmFabric,
     pub log: Log,
     incarnation: u32,
     sent: Vec<u64>,
 }
 
 impl Member {
-    pub fn new(line: Line, incarnation: u32, incarnations: &[Option<u32>]) -> Self {
+    pub fn new(line: ShmFabric, incarnation: u32, incarnations: &[Option<u32>]) -> Self {
         let sent = vec![0; incarnations.len()];
         Member { line, log: Log::new(incarnations), incarnation, sent }
     }

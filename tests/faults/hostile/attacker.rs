@@ -10,7 +10,7 @@ use taffrail::RemoteMemory;
 use taffrail_fabric::{
     Body, Fabric, Fault, Head, LinkEvent, PeerId, RemoteKey, Sink, Source, Take, Token,
 };
-use taffrail_shm::Line;
+use taffrail_shm::ShmFabric;
 
 pub const EAGER: u8 = 1;
 pub const EAGER_SYNC: u8 = 2;
@@ -64,7 +64,7 @@ impl Sink for Heard {
 }
 
 pub struct Hostile {
-    pub line: Line,
+    pub line: ShmFabric,
     pub heard: Heard,
     pub me: u32,
     pub victim: u32,
@@ -84,7 +84,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    pub fn new(line: Line, roles: Roles, orders: &Rc<Receiver<String>>) -> Hostile {
+    pub fn new(line: ShmFabric, roles: Roles, orders: &Rc<Receiver<String>>) -> Hostile {
         let Roles { hostile: me, victim, .. } = roles;
         let [theirs, mine] = [victim, me].map(|rank| Inbox::of(rank, 3));
         let heard = Heard { victim, ..Heard::default() };

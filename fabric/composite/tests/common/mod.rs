@@ -7,7 +7,7 @@ use std::time::Duration;
 use taffrail_composite::Composite;
 use taffrail_fabric::conformance::Seat;
 use taffrail_fabric::{Incarnation, PeerId};
-use taffrail_shm::{Costs, Line, Setup};
+use taffrail_shm::{Costs, Setup, ShmFabric};
 use taffrail_tcp::{Connection, TcpFabric};
 
 /// The node of each rank.
@@ -49,7 +49,7 @@ impl Nodes {
     }
 }
 
-pub type Real = Composite<Line, TcpFabric>;
+pub type Real = Composite<ShmFabric, TcpFabric>;
 
 /// The fabric of this seat: shared memory to those on its node, TCP to all others.
 pub fn join(seat: &mut Seat<'_>, nodes: Nodes) -> Real {

@@ -17,7 +17,7 @@ enum Act {
 const ACTS: [Act; 7] =
     [Act::Call, Act::Advance, Act::Listen, Act::Welcome, Act::Advance, Act::Listen, Act::Welcome];
 
-fn act(line: &mut Line, act: Act, other: &str) {
+fn act(line: &mut ShmFabric, act: Act, other: &str) {
     match act {
         Act::Call => {
             // As `call`, without its first steps.
@@ -44,11 +44,12 @@ fn cross(order: u32) {
     assert_eq!(next, [ACTS.len(); 2]);
     let [low, high] = &mut lines;
     let mut said = [Said::default(), Said::default()];
-    let met = |lines: &[&mut Line], _: &[Said]| lines.iter().all(|line| line.is_met(PeerId(1)));
+    let met =
+        |lines: &[&mut ShmFabric], _: &[Said]| lines.iter().all(|line| line.is_met(PeerId(1)));
     until(&mut [low, high], &mut said, &format!("order {order:b}"), met);
     // A process that another test is just starting has copies of our descriptors: who hangs up may not be
     // seen at once.
-    let nobody_waits = |lines: &[&mut Line], _: &[Said]| {
+    let nobody_waits = |lines: &[&mut ShmFabric], _: &[Said]| {
         lines.iter().all(|line| line.seats.as_ref().is_some_and(|seats| seats.waiting.is_empty()))
     };
     until(&mut [low, high], &mut said, &format!("order {order:b}: somebody waits"), nobody_waits);
@@ -68,8 +69,8 @@ fn cross(order: u32) {
 }
 
 /// Whether what one says over its connection comes out of the other's.
-fn is_one_connection(a: &Line, b: &Line) -> bool {
-    let link = |line: &Line| line.pairs[1].cold.mapped.as_ref().unwrap().link.clone();
+fn is_one_connection(a: &ShmFabric, b: &ShmFabric) -> bool {
+    let link = |line: &ShmFabric| line.pairs[1].cold.mapped.as_ref().unwrap().link.clone();
     link(a).send_region(7, 4096, 4096, a.inbox.fd()).unwrap();
     let heard = link(b).receive().unwrap();
     link(b).send_forget(7).unwrap();
@@ -102,7 +103,7 @@ fn in_threads_one_connection_is_left() {
                     }
                     let peer = line.call(other).unwrap();
                     let mut said = [Said::default()];
-                    let met = |lines: &[&mut Line], _: &[Said]| lines[0].is_met(peer);
+                    let met = |lines: &[&mut ShmFabric], _: &[Said]| lines[0].is_met(peer);
                     until(&mut [&mut line], &mut said, "they meet", met);
                     assert_eq!((peer, said), (PeerId(1), [Said::default()]));
                     line

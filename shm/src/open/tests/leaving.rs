@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn meet(a: &mut Line, b: &mut Line) -> (PeerId, PeerId) {
+fn meet(a: &mut ShmFabric, b: &mut ShmFabric) -> (PeerId, PeerId) {
     let to_b = a.call(b.address()).unwrap();
     let address = a.address().to_owned();
     let mut said = [Said::default(), Said::default()];

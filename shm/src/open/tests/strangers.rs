@@ -44,7 +44,7 @@ impl Stranger {
     }
 
     /// Comes to a line, and returns the answer.
-    fn come(&self, line: &mut Line) -> Result<Peer, LinkError> {
+    fn come(&self, line: &mut ShmFabric) -> Result<Peer, LinkError> {
         let link = dial(line.address()).unwrap().unwrap();
         self.say(&link);
         let mut said = Said::default();
@@ -57,7 +57,7 @@ impl Stranger {
     }
 
     /// Is called by a line, and answers; what becomes of it there.
-    fn answer(&self, line: &mut Line) -> Fault {
+    fn answer(&self, line: &mut ShmFabric) -> Fault {
         let peer = line.call(self.listener.address().as_str()).unwrap();
         let (link, _) = self.listener.accept().unwrap().expect("a call connects at once");
         self.say(&link);

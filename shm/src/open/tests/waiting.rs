@@ -8,7 +8,7 @@ use taffrail_fabric::{Arming, Wait};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Sleeps as a waiting process does, and looks what there is, until `done`.
-fn sleep_until(line: &mut Line, what: &str, done: impl Fn(&Line) -> bool) -> Said {
+fn sleep_until(line: &mut ShmFabric, what: &str, done: impl Fn(&ShmFabric) -> bool) -> Said {
     let mut said = Said::default();
     let start = Instant::now();
     while !done(line) {

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A piece's length in bytes; doubled until a get has no more pieces than can be counted.
 const PIECE: u64 = 128 << 10;
-const MOST_PIECES: u64 = u16::MAX as u64;
+const MAX_PIECES: u64 = u16::MAX as u64;
 
 /// Where the two sides meet. All zeros is the cell before the first get.
 #[repr(C)]
@@ -341,7 +341,7 @@ struct Pieces {
 impl Pieces {
     fn of(len: u64) -> Self {
         let mut piece = PIECE;
-        while len.div_ceil(piece) > MOST_PIECES {
+        while len.div_ceil(piece) > MAX_PIECES {
             piece *= 2;
         }
         Pieces { len, piece, count: len.div_ceil(piece) }

@@ -1,7 +1,7 @@
 //! Segments of the outbox that are kept: a log, which messages leave from without another copy.
 
 use crate::copy;
-use crate::line::{Line, OWN_AHEAD};
+use crate::line::{OWN_AHEAD, ShmFabric};
 use crate::memory::HUGE;
 use crate::outbox::SEGMENT;
 use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, Segment, SegmentId, UserBytes};
@@ -9,9 +9,9 @@ use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, Segment, Segm
 /// The outbox grows by so many bytes when more of it is to be kept.
 const GROWTH: usize = HUGE;
 /// Segments to be had in advance, at the most.
-const MOST_AHEAD: usize = GROWTH / SEGMENT;
+const MAX_AHEAD: usize = GROWTH / SEGMENT;
 
-impl Line {
+impl ShmFabric {
     /// As [`SendMemory::take`](taffrail_fabric::SendMemory::take).
     pub(crate) fn take_kept(&mut self) -> Result<SegmentId, MemoryError> {
         let pairs = &self.pairs;
@@ -31,7 +31,7 @@ impl Line {
             return Err(short(have));
         }
         // Who had to wait for memory once will need more of it, and may have time before.
-        self.ahead = (2 * self.ahead).clamp(1, MOST_AHEAD);
+        self.ahead = (2 * self.ahead).clamp(1, MAX_AHEAD);
         self.outbox.grow(want)?;
         self.window.add_spare(((self.outbox.len() - have) / SEGMENT) as u32);
         self.window.keep(released).map(SegmentId).ok_or_else(|| short(want))

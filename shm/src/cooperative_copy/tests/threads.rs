@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn pieces_cover_every_length_exactly(len in prop_oneof![0..1u64 << 22, any::<u64>()]) {
         let pieces = Pieces::of(len);
-        prop_assert!(pieces.count <= MOST_PIECES);
+        prop_assert!(pieces.count <= MAX_PIECES);
         prop_assert_eq!(pieces.piece % PIECE, 0);
         if let Some(last) = pieces.count.checked_sub(1) {
             let (offset, rest) = pieces.range(last);

@@ -3,7 +3,7 @@
 //! A view holds the connection to the owner of the memory open, so that the connection hangs up when
 //! the line and all views are gone, or their process is.
 
-use crate::line::Line;
+use crate::line::ShmFabric;
 use crate::memory::Mapped;
 use crate::socket::Link;
 use std::ops::Deref;
@@ -30,7 +30,7 @@ impl Deref for Lent {
     }
 }
 
-impl Line {
+impl ShmFabric {
     /// Whether a peer that has failed or closed its line holds no view of our memory any more, and
     /// will never again.
     pub fn has_let_go(&self, peer: PeerId) -> bool {
