@@ -14,7 +14,7 @@ use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
 /// Ranks of the job.
 const RANKS: usize = 4;
 
-/// The first byte says who sends, and how many bytes come at a time.
+// The first byte says who sends, and how many bytes come at a time.
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let from = if first & 1 == 0 { Direction::Up } else { Direction::Down };
