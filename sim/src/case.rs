@@ -38,6 +38,8 @@ pub struct Case {
     pub durability: Durability,
     /// Whether every reception is an event.
     pub all_events: bool,
+    /// Whether messages are logged. Otherwise nobody is killed, and links carry nothing for a while.
+    pub logged: bool,
     /// Whether events travel with messages, in place of the gate.
     pub causal: bool,
     /// How many checkpoints ranks may take that are a set by themselves.
@@ -93,10 +95,30 @@ impl Case {
             sets,
             durability,
             all_events,
+            logged: true,
             causal,
             checkpoints,
             faults,
             broken,
+        }
+    }
+
+    /// The same without logging.
+    pub fn unlogged(self) -> Self {
+        let ranks = self.ranks;
+        let cut = |(step, number, fault)| match fault {
+            Fault::Kill(killed) => (step, number, Fault::Cut(killed[0], (killed[0] + 1) % ranks)),
+            Fault::Cut(a, b) => (step, number, Fault::Cut(a, b)),
+            Fault::Logger => (step, number, Fault::Cut(0, 1)),
+            Fault::Node(rank) => (step, number, Fault::Cut(rank, (rank + 1) % ranks)),
+        };
+        Case {
+            logged: false,
+            causal: false,
+            checkpoints: 0,
+            sets: vec![(0..ranks).collect()],
+            faults: self.faults.into_iter().map(cut).collect(),
+            ..self
         }
     }
 
@@ -177,6 +199,9 @@ impl fmt::Display for Case {
         if self.causal {
             let rings = if self.loses_rings() { "lost" } else { "kept" };
             write!(f, ", causal (rings of who dies are {rings})")?;
+        }
+        if !self.logged {
+            write!(f, ", not logged")?;
         }
         if self.checkpoints > 0 {
             write!(f, ", {} checkpoints at the most", self.checkpoints)?;

@@ -28,6 +28,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use taffrail_engine::policy::Policy;
+use taffrail_engine::view::View;
 use taffrail_fabric::Reach;
 use taffrail_logging::Rank;
 
@@ -82,7 +83,9 @@ pub fn case(seed: u64, less: &Less, broken: Option<Broken>) -> Case {
         15 => Workload::Loans,
         _ => case.workload,
     };
-    Case { workload, ..case }
+    let case = Case { workload, ..case };
+    // One of twelve is not logged.
+    if seed % 12 == 11 { case.unlogged() } else { case }
 }
 
 /// The results of a case if nothing fails.
@@ -90,7 +93,9 @@ pub fn case(seed: u64, less: &Less, broken: Option<Broken>) -> Case {
 /// # Errors
 /// What was violated all the same.
 pub fn calm_results(case: &Case) -> Result<Vec<u64>, Violation> {
-    let calm = Case { faults: Vec::new(), checkpoints: 0, ..case.clone() };
+    // Where messages are not logged there are no failures: chance is another one.
+    let seed = case.seed ^ u64::from(!case.logged) << 40;
+    let calm = Case { seed, faults: Vec::new(), checkpoints: 0, ..case.clone() };
     run(&calm, false).0.map(|ended| ended.results)
 }
 
@@ -123,6 +128,9 @@ struct Job<'a, const S: bool, const L: bool> {
     opening: Vec<Option<SimFabric<true, S, L>>>,
     /// Ranks that were connected with all others since they started: their programs may run.
     met: Vec<bool>,
+    /// The results of ranks that have closed their endpoints, and the views that have outlived them.
+    closed: Vec<Option<u64>>,
+    outlived: Vec<View>,
     incarnations: Vec<u32>,
     set_of: Vec<usize>,
     /// What survivors hold of the events of others, where these are lost; none of a rank that was not asked since the
@@ -172,6 +180,8 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             ranks: (0..count).map(|_| None).collect(),
             opening: (0..count).map(|_| None).collect(),
             met: vec![false; count],
+            closed: vec![None; count],
+            outlived: Vec::new(),
             incarnations: vec![0; count],
             set_of,
             answers: vec![None; count],
@@ -211,7 +221,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             }
         }
         self.check()?;
-        let results = self.ranks.iter().flatten().filter_map(|live| live.result).collect();
+        std::mem::take(&mut self.outlived).into_iter().for_each(process::drop_view);
+        let live = self.ranks.iter().map(|live| live.as_ref().and_then(|live| live.result));
+        let results =
+            live.zip(&self.closed).filter_map(|(live, closed)| live.or(*closed)).collect();
         let Job { faults, restarts, checkpoints, restored, .. } = *self;
         let coverage = self.net.coverage();
         let frames = self.outside.borrow().oracle.frames;
@@ -228,7 +241,21 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
     }
 
     fn is_over(&self) -> bool {
-        self.ranks.iter().all(|live| live.as_ref().is_some_and(Process::has_left))
+        let mut all = self.ranks.iter().zip(&self.closed);
+        all.all(|(live, closed)| closed.is_some() || live.as_ref().is_some_and(Process::has_left))
+    }
+
+    /// A rank whose messages are not logged closes its endpoint when its program has ended. Views live on.
+    fn close(&mut self, rank: Rank) {
+        let at = rank as usize;
+        let has_left = self.ranks[at].as_ref().is_some_and(Process::has_left);
+        if !self.case.logged
+            && has_left
+            && let Some(process) = self.ranks[at].take()
+        {
+            self.closed[at] = process.result;
+            self.outlived.extend(process.close());
+        }
     }
 
     /// What was found out since the last check.
@@ -269,8 +296,13 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
                     self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
                 }
             }
-            // Within a node a link ends with its process.
-            Fault::Cut(..) => {}
+            // Within a node a link ends with its process, and carries nothing for a while.
+            Fault::Cut(a, b) => {
+                let (a, b) = ((a % self.case.ranks) as usize, (b % self.case.ranks) as usize);
+                for (from, to) in [(a, b), (b, a)] {
+                    self.faults += usize::from(self.net.step(NetStep::Jam { from, to }));
+                }
+            }
             Fault::Logger => self.kill_logger(),
             Fault::Node(rank) => {
                 self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);

@@ -1,7 +1,19 @@
 //! Jobs of the product's engine, with failures.
 
 use taffrail_sim::case::Less;
+use taffrail_sim::fabric::Situation;
 use taffrail_sim::job::check::{Wrong, check, check_all};
+
+/// Situations of the network that jobs must reach: sends that end later, memory of others, and ranks that close.
+const SITUATIONS: [Situation; 7] = [
+    Situation::LaterCompletion,
+    Situation::LaterFailed,
+    Situation::TransferSplit,
+    Situation::GetRefused,
+    Situation::DiedMidTransfer,
+    Situation::Mapped,
+    Situation::Closed,
+];
 
 /// Seeds from 0 on.
 fn seeds() -> u64 {
@@ -24,7 +36,13 @@ fn jobs_end_as_without_failures() {
     // Ranks start again, checkpoints are taken, and ranks go on from them.
     let happened = [counts.restarts, counts.checkpoints, counts.restored];
     assert!(happened.iter().all(|&count| count > expected / 20), "{counts:?}");
-    assert_eq!(counts.frames.missing(), [""; 0], "frames that no schedule has reached");
+    assert_eq!(
+        counts.frames.missing(),
+        [""; 0],
+        "frames and outcomes that no schedule has reached"
+    );
+    let missed = SITUATIONS.iter().filter(|&&one| counts.coverage.of(one) == 0);
+    assert_eq!(missed.map(|one| one.name()).collect::<Vec<_>>(), [""; 0], "of the network");
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod calls;
 mod memory;
 mod message;
 
+pub(super) use memory::drop_view;
+
 use super::host::{Outside, SimHost};
 use crate::call::{Call as Asked, Next, Outcome, Program};
 use crate::fabric::SimFabric;
@@ -207,6 +209,11 @@ impl<const S: bool, const L: bool> Process<S, L> {
             self.end = End::HasLeft;
         }
         Ok(())
+    }
+
+    /// Closes the endpoint. Views live on.
+    pub(super) fn close(self) -> Vec<View> {
+        self.started.into_iter().filter_map(|one| one.view).collect()
     }
 
     /// Whether a checkpoint can be begun: the program is between two calls, and was not there at the last one. It is not tried

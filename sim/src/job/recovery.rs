@@ -152,7 +152,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     }
 
     pub(super) fn is_dead(&self, rank: Rank) -> bool {
-        self.ranks[rank as usize].is_none() && self.opening[rank as usize].is_none()
+        let at = rank as usize;
+        self.ranks[at].is_none() && self.opening[at].is_none() && self.closed[at].is_none()
     }
 
     /// Whether a rank that is dead may start, or one that connects may go on.

@@ -1,6 +1,6 @@
 //! Which steps there are, which one is done, and how.
 
-use super::process::Process;
+use super::process::{Process, drop_view};
 use super::{Job, failed};
 use crate::fabric::Step as NetStep;
 use crate::oracle::{Checked, violation};
@@ -19,6 +19,8 @@ pub(super) enum Step {
     Save(Rank),
     /// A survivor says what it holds.
     Ask(Rank),
+    /// A view is dropped that has outlived its process.
+    DropView,
     /// A rank starts again, and connects; it goes on when it is connected with all.
     Start(Rank),
     Open(Rank),
@@ -78,6 +80,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     fn has_met_all(&mut self, rank: Rank) -> bool {
         let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
         let net = &self.net;
+        self.met[rank] |= !self.case.logged;
         self.met[rank] |=
             all.filter(|&peer| peer != rank).all(|peer| net.is_linked(rank, peer, true));
         self.met[rank]
@@ -89,6 +92,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let logger = &outside.logger;
         let mut steps = Vec::new();
         let dead = |rank: Rank| self.is_dead(rank);
+        if !self.outlived.is_empty() {
+            steps.push(Step::DropView);
+        }
         if self.may_save(rank) {
             steps.push(Step::Save(rank));
         }
@@ -129,6 +135,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 let outcome = process.run().or_else(|error| failed(rank, &error))?;
                 let call = call.unwrap_or_default();
                 self.net.say(|| format!("       {call} -> {outcome:x?}"));
+                self.close(rank);
                 self.holds_all(rank);
                 self.check()
             }
@@ -146,6 +153,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             Step::Save(rank) => self.begin_to_save(rank),
             Step::Ask(rank) => {
                 self.ask(rank);
+                Ok(())
+            }
+            Step::DropView => {
+                self.outlived.pop().into_iter().for_each(drop_view);
                 Ok(())
             }
             Step::Start(rank) => {

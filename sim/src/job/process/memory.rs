@@ -46,9 +46,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 Ok(self.started(What::View, request, Box::default()))
             }
             Asked::Drop(req) => {
-                if let Some(view) = self.started[*req].view.take() {
-                    check(&view, view.status().source);
-                }
+                self.started[*req].view.take().into_iter().for_each(drop_view);
                 Ok(Outcome::Done)
             }
             Asked::Expose(words, registered) => self.expose(*words, *registered),
@@ -175,6 +173,11 @@ impl<const S: bool, const L: bool> Process<S, L> {
         let what = if fetch { What::Get } else { What::Put };
         Ok(self.started(what, request, bytes))
     }
+}
+
+/// Drops a view, whose bytes are those of its message still.
+pub(in crate::job) fn drop_view(view: View) {
+    check(&view, view.status().source);
 }
 
 /// The words in these bytes.
