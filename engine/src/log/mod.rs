@@ -36,6 +36,8 @@ mod peers;
 mod poll_state;
 mod recv;
 mod resend;
+#[cfg(test)]
+mod resume_tests;
 mod send;
 #[cfg(test)]
 mod socket_tests;
