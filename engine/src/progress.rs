@@ -8,7 +8,7 @@ use super::sink::Rx;
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use std::time::Duration;
-use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
@@ -126,11 +126,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some(fault) = fault {
             self.fabric.disconnect(PeerId(rank), fault);
         }
-        // A process that has ended looks at nothing any more. One that has only closed its endpoint
-        // may keep its views: what it has not given back is reclaimed when it lets go.
-        if self.core.peers[rank as usize].fault == Some(Fault::Died) {
-            self.take_back(rank);
-        }
+        // A process that has ended reads nothing any more, once the fabric says so. One that has only closed its
+        // endpoint may keep its views, and what it has not returned is reclaimed when it drops them.
+        self.reclaim_loans();
         for request in self.core.detached_of(rank) {
             let _ = self.core.requests.finish(request);
         }

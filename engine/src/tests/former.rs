@@ -6,8 +6,9 @@ use crate::memory::Way;
 use crate::request::Stage;
 use crate::view::{View, ViewBuffer};
 use crate::{Data, Dest, Exposed, Pattern};
+use taffrail_fabric::faulty::{Defect, Faults, Mixed};
 use taffrail_fabric::loopback::{Loopback, mesh};
-use taffrail_fabric::{Fabric, Memory, Token, UserBuf};
+use taffrail_fabric::{Fabric, Memory, PeerId, Token, UserBuf};
 
 fn until(engines: &mut [Plain<Loopback>], mut is_so: impl FnMut(&mut Plain<Loopback>) -> bool) {
     for _ in 0..STUCK {
@@ -119,6 +120,32 @@ fn a_loan_is_not_used_while_it_is_looked_at() {
     assert!(!a_loan_is_used_while_it_is_looked_at());
 }
 
+/// A borrower has died, and a device on its behalf still reads its loan: whether the owner uses the block again
+/// (*drained-before-reuse*).
+fn a_loan_to_the_dead_is_used_while_it_is_read() -> bool {
+    let mesh = mesh(2);
+    let reaper = mesh[0].reaper();
+    let still_read = |fabric| Mixed::new(fabric, Faults::defect(Defect::DrainedNever));
+    let mut engines = engines(mesh.into_iter().map(still_read).collect());
+    let buffer = engines[0].take_buffer(64).unwrap();
+    let at = buffer.as_ptr();
+    engines[0].start_loan(Dest { rank: 1, context: 3, tag: 1, data: Data::NONE }, buffer).unwrap();
+    reaper.kill(PeerId(1));
+    std::mem::forget(engines.pop());
+    let engine = &mut engines[0];
+    for _ in 0..10 {
+        engine.progress();
+        engine.check();
+    }
+    assert!(engine.core.peers[1].fault.is_some());
+    engine.take_buffer(64).unwrap().as_ptr() == at
+}
+
+#[test]
+fn a_loan_to_the_dead_is_not_used_while_it_is_read() {
+    assert!(!a_loan_to_the_dead_is_used_while_it_is_read());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
@@ -137,5 +164,6 @@ mod by_mutants {
     #[test]
     fn a_loan_is_used_too_early() {
         assert!(with(Mutant::LoanTakenBackEarly, a_loan_is_used_while_it_is_looked_at));
+        assert!(with(Mutant::LoanTakenBackEarly, a_loan_to_the_dead_is_used_while_it_is_read));
     }
 }
