@@ -100,7 +100,7 @@ fn payload_logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
         return "not logged: the job was started without --logging".into();
     };
     match policy.route(rank) {
-        Route::Direct | Route::Held => format!(
+        Route::Direct => format!(
             "events are logged, payload is not copied: it is of the same set ({set}), and both fall back \
              together"
         ),

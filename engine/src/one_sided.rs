@@ -125,7 +125,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let (into, source) = unsafe { (UserBuf::new(at, len), UserBytes::new(at, len)) };
         let started = match way {
             // The frame that asks for it waits.
-            _ if self.core.policy.is_behind() => Err(Refused::Busy),
+            _ if self.core.peers[rank as usize].is_held() => Err(Refused::Busy),
             Way::Get => self.fabric.get(PeerId(rank), &memory.key, offset, into, token),
             Way::Put => self.fabric.put(PeerId(rank), &memory.key, offset, source, token),
         };

@@ -17,6 +17,10 @@ mod hold {
     pub(crate) const BACKLOG: u8 = 1;
     /// It asked for RTS instead of long eager messages.
     pub(crate) const THROTTLED: u8 = 2;
+    /// Events wait for room in the event ring: nothing leaves before them (*nothing-passes-an-event*).
+    pub(crate) const EVENTS: u8 = 4;
+    /// It was killed, and has not connected again.
+    pub(crate) const AWAY: u8 = 8;
 }
 
 /// One peer.
@@ -72,6 +76,44 @@ impl Peer {
         self.hold & hold::BACKLOG != 0
     }
 
+    /// Whether a frame may leave at once: none waits in front of it, and nothing holds all of them back.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.hold & !hold::THROTTLED == 0
+    }
+
+    /// Whether no frame may leave, also if there is room.
+    #[inline(always)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.hold & (hold::EVENTS | hold::AWAY) != 0
+    }
+
+    /// Whether frames to it wait for events of this rank.
+    #[inline]
+    pub(crate) fn waits_for_events(&self) -> bool {
+        self.hold & hold::EVENTS != 0
+    }
+
+    /// Whether it was killed, and has not connected again.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.hold & hold::AWAY != 0
+    }
+
+    /// Frames to it have to wait for events of this rank, or not any more.
+    pub(crate) fn wait_for_events(&mut self, on: bool) {
+        self.set(hold::EVENTS, on);
+    }
+
+    /// It was killed, or has connected again.
+    pub(crate) fn set_away(&mut self, on: bool) {
+        self.set(hold::AWAY, on);
+    }
+
+    fn set(&mut self, bit: u8, on: bool) {
+        self.hold = self.hold & !bit | if on { bit } else { 0 };
+    }
+
     /// Whether it asked for RTS instead of long eager messages.
     #[inline(always)]
     pub(crate) fn forces_rendezvous(&self) -> bool {
@@ -80,7 +122,7 @@ impl Peer {
 
     /// It asks for RTS instead of long eager messages, or does not any more.
     pub(crate) fn force_rendezvous(&mut self, on: bool) {
-        self.hold = self.hold & !hold::THROTTLED | if on { hold::THROTTLED } else { 0 };
+        self.set(hold::THROTTLED, on);
     }
 
     /// The frame at the front of the queue, and what it waits for.

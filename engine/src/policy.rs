@@ -21,7 +21,7 @@ use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
 use taffrail_fabric::{Fabric, Head, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Expected, MsgId, Next};
+use taffrail_logging::{Expected, Next};
 use taffrail_matching::Envelope;
 
 /// The policy of a job that is not logged.
@@ -35,8 +35,6 @@ pub enum Route {
     Direct,
     /// It is kept first, and leaves from the payload log.
     Logged,
-    /// As [`Direct`](Self::Direct), but not now (*nothing-passes-an-event*).
-    Held,
 }
 
 /// Does one of two things, each compiled for itself: `$method` by the policy that decides in this job.
@@ -82,16 +80,10 @@ pub trait Policy: Sized {
         self.log().map_or(Route::Direct, |log| log.route(to))
     }
 
-    /// Whether nothing may leave or be taken in now, since events wait for room (*nothing-passes-an-event*).
+    /// Whether events wait for room: nothing may leave or be taken in now (*nothing-passes-an-event*).
     #[inline(always)]
     fn is_behind(&self) -> bool {
         self.log().is_some_and(|log| log.is_behind())
-    }
-
-    /// Writes the events that wait, as far as there is room. Whether none waits any more.
-    #[inline]
-    fn catch_up(&mut self) -> bool {
-        self.log_mut().is_none_or(Logging::catch_up)
     }
 
     /// The number of the next message on a channel that is not logged.
@@ -177,14 +169,6 @@ pub trait Policy: Sized {
         self.log_mut().is_some_and(|log| log.posted_multi(record))
     }
 
-    /// A receive has matched a message that waited for it.
-    #[inline]
-    fn matched_unexpected(&mut self, record: &mut RecvRecord, message: MsgId) {
-        if let Some(log) = self.log_mut() {
-            log.record_match(record, message);
-        }
-    }
-
     /// Whether a blocking receive may stay unposted until its message comes: no replay has anything to say of it, and
     /// no handler posts another one meanwhile, so that receives keep their numbers.
     #[inline(always)]
@@ -266,11 +250,6 @@ pub trait Policy: Sized {
     /// The correlated set of a rank, if there are sets.
     fn set(&self, rank: Rank) -> Option<u32> {
         self.log().map(|log| log.set(rank))
-    }
-
-    /// Whether a rank was killed, and is still to start again.
-    fn is_away(&self, rank: Rank) -> bool {
-        self.log().is_some_and(|log| log.is_away(rank))
     }
 
     /// What a wait has to do with the policy.

@@ -32,7 +32,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline(never)]
     fn progress_by<R: RxPolicy<P>>(&mut self) -> usize {
-        if R::SUSPENDS && self.core.policy.is_behind() && !self.core.policy.catch_up() {
+        if !R::takes_in(&mut self.core) {
             return self.after_poll(0);
         }
         if R::SUSPENDS && self.core.resend_backlog_high && !self.turns.is_multiple_of(AHEAD_EVERY) {

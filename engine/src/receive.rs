@@ -6,10 +6,12 @@ use super::multi::Multi;
 use super::request::{ANY, Stage};
 use super::view::ViewBuffer;
 use crate::Engine;
-use crate::policy::Policy;
+use crate::policy::rx::RxPolicy;
+use crate::policy::{Policy, by_policy};
 use crate::{Error, Pattern, Request, Status};
 use std::io::IoSliceMut;
 use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_logging::MsgId;
 use taffrail_matching::{Envelope, PostId, Posted, Posting};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
@@ -195,14 +197,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
+    #[inline(always)]
+    fn matched_by<R: RxPolicy<P>>(&mut self, request: u32, message: MsgId) {
+        R::matched(self, request, message);
+    }
+
     /// Posts a receive, or gives it the message that waits for it: `None`, and something may be deferred.
     #[inline]
     pub(crate) fn post(&mut self, posting: Posting, request: u32) -> Option<PostId> {
         match self.matcher.post(posting, request) {
             Posted::Queued(post) => Some(post),
             Posted::Matched(env, found) => {
-                let record = &mut self.requests.get(request).record;
-                self.policy.matched_unexpected(record, name(&env));
+                by_policy!(self.policy, self.matched_by(request, name(&env)));
                 self.receive_unexpected(request, env, found);
                 None
             }

@@ -39,10 +39,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(always)]
     pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
         self.check_dest(to)?;
-        match self.begin_send(to.rank) {
-            Route::Direct => {}
-            Route::Logged => return self.send_logged(to, source, len).map(|()| true),
-            Route::Held => return Ok(false),
+        if self.begin_send(to.rank) == Route::Logged {
+            return self.send_logged(to, source, len).map(|()| true);
         }
         self.poll_if_due(to, len)?;
         let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
@@ -80,7 +78,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn send_fragments(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
         let (fragment, most) = (self.sizes.fragment, self.sizes.eager_max);
         let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
-        if data.len() <= fragment || !is_clear || self.core.policy.is_behind() {
+        if data.len() <= fragment || !is_clear {
             return Ok(None);
         }
         let whole = (data.len() as u64).to_le_bytes();

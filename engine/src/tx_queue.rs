@@ -18,9 +18,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
-        let Some(ticket) = self.gate_ticket(to, head.kind) else { return };
-        let is_free = ticket.is_free();
-        if is_free && !self.core.peers[to as usize].has_backlog() && !self.core.policy.is_behind() {
+        let ticket = self.gate_ticket(to, head.kind);
+        let peer = &mut self.core.peers[to as usize];
+        if peer.is_away() && !(mutant!(AnswerToDeadGated) && !ticket.is_free()) {
+            // Its next incarnation asks again.
+            return;
+        }
+        if ticket.is_free() && peer.is_clear() {
             let parts: [&[u8]; 2] = [&front, body];
             let source = match (front.is_empty(), body.is_empty()) {
                 (true, _) => Source::Bytes(body),
@@ -36,7 +40,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let peer = &mut self.core.peers[to as usize];
         let body = [&front, body].concat();
-        let weight = if is_free { kind::weight(head.kind, body.len()) } else { 0 };
+        // If it waits for events that is not its peer's fault, and not to be timed.
+        let waits_for_peer = ticket.is_free() && !peer.waits_for_events();
+        if !waits_for_peer {
+            peer.timed = None;
+        }
+        let weight = if waits_for_peer { kind::weight(head.kind, body.len()) } else { 0 };
         let frame = Queued::Small { head, body, request: None };
         if head.kind != kind::THROTTLE {
             if !peer.takes_answer(weight) {
@@ -96,6 +105,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     pub(crate) fn flush_peer(&mut self, to: Rank) -> usize {
         let mut left = 0;
+        if self.core.peers[to as usize].is_held() {
+            return left;
+        }
         while self.core.peers[to as usize].has_backlog() {
             if !self.passes_gate(to) {
                 return left;
@@ -108,7 +120,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         while !self.core.peers[to as usize].streams.is_empty() {
-            if self.core.policy.is_behind() || !self.send_rndv_data(to) {
+            if !self.send_rndv_data(to) {
                 return left;
             }
             left += 1;

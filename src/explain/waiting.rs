@@ -124,7 +124,7 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
         None => {}
     }
-    if endpoint.engine.core.policy.is_away(rank) {
+    if peer.is_away() {
         return Some(format!("rank {rank} was killed, and has not come back yet"));
     }
     if peer.is_finished {

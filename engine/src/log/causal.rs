@@ -52,8 +52,7 @@ impl<H: Host> Logging<H> {
     /// when there are none.
     fn determinants_for(&mut self, to: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
         let Some(causal) = &mut self.causal else { return false };
-        // Who is away is sent all of them when it is back, before anything that depends on them.
-        if !causal.has_news_for(to) || to == self.me || self.links[to as usize].away {
+        if !causal.has_news_for(to) || to == self.me {
             return false;
         }
         for (rank, clock) in self.events.acknowledged() {
@@ -109,8 +108,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(never)]
     pub(crate) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
         let Some(log) = self.core.policy.log() else { return false };
-        let held = log.is_behind() || !log.outbound.is_ready(to.rank);
-        if !log.is_causal() || held || mutant!(DeterminantsBehind) {
+        let is_held =
+            self.core.peers[to.rank as usize].is_held() || !log.outbound.is_ready(to.rank);
+        if !log.is_causal() || is_held || mutant!(DeterminantsBehind) {
             return false;
         }
         self.send_determinants(to.rank);
@@ -127,6 +127,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
     pub(crate) fn send_determinants(&mut self, to: Rank) {
+        if self.core.peers[to as usize].is_away() {
+            // It is sent all of them when it is back, before anything that depends on them.
+            return;
+        }
         let most = self.sizes.fragment.max(DETERMINANT);
         let Some(log) = self.core.policy.log_mut() else { return };
         let mut bytes = std::mem::take(&mut log.frame);

@@ -83,7 +83,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
         if !mutant!(PollsAcrossCheckpoint) {
-            self.log().before_send();
+            let (log, _, peers) = self.core.log_parts();
+            log.before_send(peers);
         }
         Ok(true)
     }
@@ -119,11 +120,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             if log.is_fellow(rank) {
                 continue;
             }
-            let link = &mut log.links[rank as usize];
-            link.own_checkpoint = Some(received.clone());
-            if !link.away {
-                self.send_committed(rank, received);
-            }
+            log.links[rank as usize].own_checkpoint = Some(received.clone());
+            self.send_committed(rank, received);
         }
     }
 

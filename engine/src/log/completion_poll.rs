@@ -9,6 +9,7 @@ use super::Logging;
 use super::host::Host;
 use super::poll_state::PollState;
 use crate::Request;
+use crate::peer::Peer;
 use crate::policy::calls::Decision;
 use crate::request::{MOST_SERIAL, Requests};
 use taffrail_logging::{Answer, mutant};
@@ -88,7 +89,12 @@ impl<H: Host> Logging<H> {
 
     /// A completion poll has found this operation.
     #[inline(always)]
-    pub(crate) fn tell_poll(&mut self, ended: Request, requests: &mut Requests) {
+    pub(crate) fn tell_poll(
+        &mut self,
+        peers: &mut [Peer],
+        ended: Request,
+        requests: &mut Requests,
+    ) {
         let at_once = self.poll_state == PollState::Drained;
         let serial = requests.get(ended.index).serial;
         let last = requests.only_one_is_ended();
@@ -98,17 +104,17 @@ impl<H: Host> Logging<H> {
         }
         if !mutant!(CompletionNotLogged) {
             let event = self.recorder.found(serial | flags);
-            self.write(event);
+            self.write(peers, event);
         }
         self.showed(last, PollState::Drained);
     }
 
     /// A completion poll has found nothing.
     #[inline(never)]
-    pub(crate) fn tell_empty_poll(&mut self) {
+    pub(crate) fn tell_empty_poll(&mut self, peers: &mut [Peer]) {
         match self.poll_state == PollState::Drained {
             true => self.recheck.observe(false),
-            false => self.found_nothing(),
+            false => self.found_nothing(peers),
         }
         self.poll_state = PollState::Empty;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Events<S> {
     gated: bool,
     me: Rank,
     /// Where messages wait until what is written is stable. This rank is its first member, and the others follow in the
-    /// order of [`EventSink::fellows`]. The last one is this rank's ring: what is in it is stable there.
+    /// order of [`EventSink::fellows`].
     gate: Gate,
     /// Events that there was no room for.
     waiting: VecDeque<LoggedEvent>,
@@ -30,7 +30,7 @@ pub(crate) struct Events<S> {
 
 impl<S: EventSink> Events<S> {
     pub(crate) fn new(sink: S, me: Rank, gated: bool) -> Self {
-        let gate = Gate::new(sink.fellows().len() + 2);
+        let gate = Gate::new(sink.fellows().len() + 1);
         Events { sink, is_behind: false, gated, me, gate, waiting: VecDeque::new() }
     }
 
@@ -110,7 +110,7 @@ impl<S: EventSink> Events<S> {
     /// What a message that is sent now has to wait for.
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {
-        match self.gated || self.is_behind {
+        match self.gated {
             false => Ticket::default(),
             true => self.look(),
         }
@@ -135,13 +135,7 @@ impl<S: EventSink> Events<S> {
 
     fn refresh(&mut self) {
         let written = self.written();
-        let Events { sink, gate, gated, .. } = self;
-        let ring = sink.fellows().len() + 1;
-        gate.written(ring, written);
-        gate.stable(ring, sink.written());
-        if !*gated {
-            return;
-        }
+        let Events { sink, gate, .. } = self;
         gate.written(0, written);
         gate.stable(0, sink.stable());
         if mutant!(GateOfOwnEvents) {

@@ -8,47 +8,36 @@ use super::Logging;
 use super::host::Host;
 use crate::Engine;
 use crate::Rank;
+use crate::core::Core;
 use crate::frame::kind;
 use crate::policy::Policy;
 use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Ticket, mutant};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// What a control frame has to wait for. `None` when it is not to be sent at all, since its peer died: the
-    /// next incarnation asks again. In causal logging nothing waits, and determinants go before the frame.
-    pub(crate) fn gate_ticket(&mut self, to: Rank, kind: u8) -> Option<Ticket> {
-        match self.core.policy.log_mut() {
-            Some(log) if kind::frees(kind) => {
-                // Its peer's program goes on, as it does with a message.
-                if !mutant!(PollsBeforeAnswerNotLogged) {
-                    log.before_send();
-                }
-                if kind::escapes(kind) {
-                    return Some(Ticket::default());
-                }
-                if log.is_causal() {
-                    self.send_determinants(to);
-                    return Some(Ticket::default());
-                }
-                let ticket = log.ticket_to(to);
-                if ticket.is_free() {
-                    return Some(ticket);
-                }
-                // What is being timed would include the time at the gate.
-                self.core.peers[to as usize].timed = None;
-                let away = self.core.policy.log().is_some_and(|log| log.is_away(to));
-                (!away || mutant!(AnswerToDeadGated)).then_some(ticket)
-            }
-            _ => Some(Ticket::default()),
+    /// The events that a control frame has to wait for. In causal logging it waits for none, and determinants go
+    /// before it.
+    pub(crate) fn gate_ticket(&mut self, to: Rank, kind: u8) -> Ticket {
+        let Core { policy, peers, .. } = &mut self.core;
+        let Some(log) = policy.log_mut().filter(|_| kind::frees(kind)) else {
+            return Ticket::default();
+        };
+        // Its peer's program goes on, as it does with a message.
+        if !mutant!(PollsBeforeAnswerNotLogged) {
+            log.before_send(peers);
         }
+        if kind::escapes(kind) {
+            return Ticket::default();
+        }
+        if log.is_causal() {
+            self.send_determinants(to);
+            return Ticket::default();
+        }
+        log.ticket_to(to)
     }
 
     /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
     pub(crate) fn passes_gate(&mut self, to: Rank) -> bool {
-        let Some(log) = self.core.policy.log_mut() else { return true };
-        if log.is_behind() && !log.catch_up() {
-            return false;
-        }
         loop {
             let core = &mut self.core;
             let Some(front) = core.peers[to as usize].front() else { return true };

@@ -48,7 +48,7 @@ mod tests;
 
 pub(crate) use payload_log::LogEntry;
 
-use super::peer::Destination;
+use super::peer::{Destination, Peer};
 use super::policy::Route;
 use crate::{Error, Rank};
 use events::Events;
@@ -60,7 +60,7 @@ use poll_state::{PollState, Recheck};
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{
-    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay,
+    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay, mutant,
 };
 use taffrail_matching::MessageId;
 
@@ -74,10 +74,8 @@ pub struct Logging<H: Host> {
     pub(crate) poll_state: PollState,
     recheck: Recheck,
     all_events: bool,
-    /// What leaves waits for no events now, and takes none with it.
+    /// What leaves waits for no events, and takes none with it.
     departs_freely: bool,
-    /// What is sent to any rank leaves from the memory of the program now.
-    goes_direct: bool,
     /// All ranks are of one set.
     has_fellows_only: bool,
     me: Rank,
@@ -119,8 +117,6 @@ pub struct Logging<H: Host> {
 /// The connection with a peer.
 #[derive(Clone, Default)]
 struct Link {
-    /// It died, and has not come back.
-    away: bool,
     /// We have started again, and have not heard yet what this peer has of us.
     is_first: bool,
     /// It is of our set.
@@ -166,7 +162,6 @@ impl<H: Host> Logging<H> {
             sets: sets.clone(),
             all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
-            goes_direct: has_fellows_only,
             has_fellows_only,
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
@@ -213,10 +208,11 @@ impl<H: Host> Logging<H> {
         self.events.prepare(self.recorder.polls(), flags);
     }
 
+    /// Writes an event. While there is no room for it nothing leaves to any of the peers (*nothing-passes-an-event*).
     #[inline(always)]
-    fn write(&mut self, event: LoggedEvent) {
+    fn write(&mut self, peers: &mut [Peer], event: LoggedEvent) {
         if !self.events.write(event) {
-            self.fell_behind();
+            hold_back(peers);
         }
         if self.causal.is_some() {
             self.wrote(event);
@@ -230,41 +226,18 @@ impl<H: Host> Logging<H> {
     }
 
     /// Writes the events that wait, as far as there is room. Whether none waits any more.
-    pub(crate) fn catch_up(&mut self) -> bool {
-        let is_even = self.events.catch_up();
-        if is_even {
-            (self.departs_freely, self.goes_direct) = (self.is_free(), self.has_fellows_only);
+    pub(crate) fn catch_up(&mut self, peers: &mut [Peer]) -> bool {
+        let none_waits = self.events.catch_up();
+        if none_waits {
+            peers.iter_mut().for_each(|peer| peer.wait_for_events(false));
         }
-        is_even
-    }
-
-    /// An event waits for room (*nothing-passes-an-event*).
-    #[cold]
-    fn fell_behind(&mut self) {
-        if self.is_behind() {
-            (self.departs_freely, self.goes_direct) = (false, false);
-        }
-    }
-
-    /// Whether what leaves waits for no events, and takes none with it, unless there is no room for them.
-    fn is_free(&self) -> bool {
-        self.causal.is_none() && !self.events.has_gate()
+        none_waits
     }
 
     /// How what is sent to a rank leaves.
     #[inline]
     pub(crate) fn route(&self, to: Rank) -> Route {
-        match self.goes_direct {
-            true => Route::Direct,
-            false if !self.is_fellow(to) => Route::Logged,
-            false if self.is_behind() => Route::Held,
-            false => Route::Direct,
-        }
-    }
-
-    /// Whether a rank was killed, and is still to start again.
-    pub fn is_away(&self, rank: Rank) -> bool {
-        self.links[rank as usize].away
+        if self.is_fellow(to) { Route::Direct } else { Route::Logged }
     }
 
     /// What logging has to do with a wait.
@@ -293,5 +266,13 @@ impl<H: Host> Logging<H> {
             ));
         }
         parts
+    }
+}
+
+/// An event waits for room, so that nothing leaves to any rank.
+#[cold]
+fn hold_back(peers: &mut [Peer]) {
+    if !mutant!(EventPassed) {
+        peers.iter_mut().for_each(|peer| peer.wait_for_events(true));
     }
 }

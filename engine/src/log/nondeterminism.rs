@@ -6,10 +6,11 @@ use super::host::Host;
 use crate::Engine;
 use crate::call::operation::{Operation, Outcome};
 use crate::core::Core;
+use crate::peer::Peer;
 use crate::policy::Policy;
 use crate::policy::calls::{Calls, Decision};
 use crate::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
-use crate::request::{Requests, Stage};
+use crate::request::{Requests, Slot, Stage};
 use crate::{Error, Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Answer, MsgId, RecvOutcome, mutant};
@@ -42,20 +43,27 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
-    pub(crate) fn record_direct(&mut self, from_any: bool, message: MsgId) {
+    pub(crate) fn record_direct(&mut self, peers: &mut [Peer], from_any: bool, message: MsgId) {
         let post = self.recorder.post();
         if (from_any || self.all_events) && !mutant!(MatchNotLogged) {
             let MsgId { source, context, seq } = message;
-            self.log_direct(post, source, context, seq);
+            self.log_direct(peers, post, source, context, seq);
         }
     }
 
     /// Apart, so that messages that are not logged do not pay for it. Not given a name, which would go
     /// through memory: stored in parts, and read whole.
     #[inline(never)]
-    fn log_direct(&mut self, post: u32, source: Rank, context: u16, seq: u32) {
+    fn log_direct(
+        &mut self,
+        peers: &mut [Peer],
+        post: u32,
+        source: Rank,
+        context: u16,
+        seq: u32,
+    ) {
         let event = self.recorder.matched(post, MsgId { source, context, seq });
-        self.write(event);
+        self.write(peers, event);
     }
 
     fn decide_post(&mut self, request: u32, record: &mut RecvRecord) -> PostDecision {
@@ -83,20 +91,25 @@ impl<H: Host> Logging<H> {
 
     /// A receive has got a message: an event, if chance has decided it.
     #[inline]
-    pub(crate) fn record_match(&mut self, record: &mut RecvRecord, message: MsgId) {
+    pub(crate) fn record_match(
+        &mut self,
+        peers: &mut [Peer],
+        record: &mut RecvRecord,
+        message: MsgId,
+    ) {
         record.set_name(message.context, message.seq);
         if record.is_to_be_logged() && !mutant!(MatchNotLogged) {
-            self.log_match(record, message);
+            self.log_match(peers, record, message);
         }
     }
 
     #[inline(never)]
-    fn log_match(&mut self, record: &mut RecvRecord, message: MsgId) {
+    fn log_match(&mut self, peers: &mut [Peer], record: &mut RecvRecord, message: MsgId) {
         if !record.has(MULTI) {
             record.flags |= LOGGED;
         }
         let event = self.recorder.matched(record.post, message);
-        self.write(event);
+        self.write(peers, event);
     }
 
     /// What the replay says of the next call whose outcome is an event.
@@ -120,9 +133,9 @@ impl<H: Host> Logging<H> {
         }
     }
 
-    pub(crate) fn found_nothing(&mut self) {
+    pub(crate) fn found_nothing(&mut self, peers: &mut [Peer]) {
         if let Some(event) = self.recorder.found_nothing() {
-            self.write(event);
+            self.write(peers, event);
         }
     }
 
@@ -140,24 +153,23 @@ impl<H: Host> Logging<H> {
 
     /// A receive was to be cancelled. That its message came first is chance, also where it is determined which
     /// message that is.
-    fn tell_cancel(&mut self, request: Request, cancelled: bool, requests: &mut Requests) {
-        let slot = requests.get(request.index);
+    fn tell_cancel(&mut self, peers: &mut [Peer], slot: &mut Slot, cancelled: bool) {
         if cancelled {
             let event = self.recorder.cancelled(slot.record.post);
-            self.write(event);
+            self.write(peers, event);
         } else if slot.record.has(POSTED) && !mutant!(LateCancelNotLogged) {
             // Of a multi-receive each is an event already.
             let is_event = slot.record.has(LOGGED) || slot.record.has(MULTI);
             if let Some(message) = slot.record.name(slot.status.source).filter(|_| !is_event) {
-                self.log_match(&mut slot.record, message);
+                self.log_match(peers, &mut slot.record, message);
             }
         }
     }
 
     /// A call has come to this.
-    fn tell_outcome(&mut self, outcome: &Outcome) {
+    fn tell_outcome(&mut self, peers: &mut [Peer], outcome: &Outcome) {
         let event = match outcome {
-            Outcome::Nothing => return self.found_nothing(),
+            Outcome::Nothing => return self.found_nothing(peers),
             Outcome::Seen(_) if mutant!(ProbeNotLogged) => return,
             Outcome::Claimed(..) if mutant!(ClaimNotLogged) => return,
             Outcome::Completed((index, _)) => self.recorder.found(*index as u32),
@@ -167,7 +179,7 @@ impl<H: Host> Logging<H> {
             Outcome::Claimed(_, envelope) => self.recorder.claimed(name(envelope)),
             _ => return,
         };
-        self.write(event);
+        self.write(peers, event);
     }
 }
 
@@ -177,12 +189,12 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn ask(core: &mut Core<P>, call: &Operation<'_>) -> Decision {
-        let (log, requests) = core.log_and_requests();
+        let (log, requests, peers) = core.log_parts();
         match *call {
             _ if mutant!(NoCallsBeforeAllIsHere) && !log.inbound.is_complete() => Decision::Later,
             // While events wait, a poll makes no progress.
             Operation::PollCompletion(turns) => log.ask_poll(turns, requests),
-            _ if log.is_behind() && !log.catch_up() => Decision::Later,
+            _ if log.is_behind() && !log.catch_up(peers) => Decision::Later,
             Operation::Cancel(request) => log.ask_cancel(request, requests),
             Operation::Test(_) | Operation::WaitAny(_) => log.next_answer(),
             Operation::Probe(_) | Operation::Claim(_) => match log.next_answer() {
@@ -199,21 +211,21 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
-        let (log, requests) = core.log_and_requests();
+        let (log, requests, peers) = core.log_parts();
         match (call, outcome) {
-            (_, Outcome::Next(request)) => log.tell_poll(*request, requests),
+            (_, Outcome::Next(request)) => log.tell_poll(peers, *request, requests),
             (Operation::WaitAny(_), Outcome::Completed(_)) if mutant!(WaitAnyNotLogged) => {}
-            (Operation::PollCompletion(_), _) => log.tell_empty_poll(),
+            (Operation::PollCompletion(_), _) => log.tell_empty_poll(peers),
             (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
-                log.tell_cancel(*request, *cancelled, requests);
+                log.tell_cancel(peers, requests.get(request.index), *cancelled);
             }
-            _ => log.tell_outcome(outcome),
+            _ => log.tell_outcome(peers, outcome),
         }
     }
 
     #[inline(always)]
     fn prepare(core: &mut Core<P>) {
-        core.log_and_requests().0.prepare_poll();
+        core.log_parts().0.prepare_poll();
     }
 }
 
@@ -253,11 +265,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
-    /// The log, and the requests beside it.
+    /// The log, the requests and the peers.
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline(always)]
-    pub(crate) fn log_and_requests(&mut self) -> (&mut Logging<P::Host>, &mut Requests) {
-        (self.policy.log_mut().expect("only called when messages are logged"), &mut self.requests)
+    pub(crate) fn log_parts(&mut self) -> (&mut Logging<P::Host>, &mut Requests, &mut [Peer]) {
+        let log = self.policy.log_mut().expect("only called when messages are logged");
+        (log, &mut self.requests, &mut self.peers)
     }
 
     /// A message that was claimed is being received.

@@ -31,10 +31,10 @@ impl<P: Policy> Core<P> {
     pub(crate) fn peer_suspended(&mut self, rank: Rank) {
         let Some(log) = self.policy.log_mut() else { return };
         tracing::debug!(rank, "gone; waiting until it is there again");
-        log.links[rank as usize].away = true;
         log.outbound.lost(rank);
         log.forget_what_it_has(rank);
         let peer = &mut self.peers[rank as usize];
+        peer.set_away(true);
         // Its program is not over any more, if it was.
         peer.is_finished &= mutant!(SilenceKept);
         if !mutant!(BacklogKept) {
@@ -141,10 +141,11 @@ impl<P: Policy> Core<P> {
                 tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
                 return;
             }
-            let link = &mut log.links[rank as usize];
+            let (link, peer) = (&mut log.links[rank as usize], &mut self.peers[rank as usize]);
             // Both have lived on, and what was on the lost link has come or not: both say what they have.
-            link.is_first |= link.away && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
-            link.away = false;
+            link.is_first |=
+                peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
+            peer.set_away(false);
             log.forget_what_it_has(rank);
             self.deferred.push_back(Deferred::Connected { rank });
         }

@@ -29,24 +29,31 @@ impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
     const SUSPENDS: bool = true;
 
     #[inline(always)]
+    fn takes_in(core: &mut Core<P>) -> bool {
+        let (log, _, peers) = core.log_parts();
+        !log.is_behind() || log.catch_up(peers)
+    }
+
+    #[inline(always)]
     fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
-        let (log, _) = core.log_and_requests();
+        let (log, ..) = core.log_parts();
         !log.replaying && log.inbound.expected.count(message)
     }
 
     fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit {
-        core.log_and_requests().0.judge(message)
+        core.log_parts().0.judge(message)
     }
 
     #[inline(always)]
     fn matched(core: &mut Core<P>, request: u32, message: MsgId) {
-        let (log, requests) = core.log_and_requests();
-        log.record_match(&mut requests.get(request).record, message);
+        let (log, requests, peers) = core.log_parts();
+        log.record_match(peers, &mut requests.get(request).record, message);
     }
 
     #[inline(always)]
     fn received_directly(core: &mut Core<P>, from_any: bool, message: MsgId) {
-        core.log_and_requests().0.record_direct(from_any, message);
+        let (log, _, peers) = core.log_parts();
+        log.record_direct(peers, from_any, message);
     }
 }
 

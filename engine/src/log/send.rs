@@ -4,6 +4,7 @@ use super::host::Host;
 use super::leaving::LoggedSend;
 use super::{LogEntry, Logging};
 use crate::Engine;
+use crate::core::Core;
 use crate::frame::kind;
 use crate::immediate::Immediate;
 use crate::peer::{Peer, Queued, Waiting};
@@ -18,16 +19,16 @@ use taffrail_logging::{Entry, Next, Sending, Ticket, mutant};
 impl<H: Host> Logging<H> {
     /// A message is about to be sent.
     #[inline(always)]
-    pub(crate) fn before_send(&mut self) {
+    pub(crate) fn before_send(&mut self, peers: &mut [Peer]) {
         if self.recorder.has_polled() {
-            self.write_polls();
+            self.write_polls(peers);
         }
     }
 
     #[inline(never)]
-    fn write_polls(&mut self) {
+    fn write_polls(&mut self, peers: &mut [Peer]) {
         if let Some(event) = self.recorder.before_send() {
-            self.write(event);
+            self.write(peers, event);
         }
     }
 }
@@ -55,9 +56,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// How a message to a rank leaves, which is about to be sent: what the program has found before is an event first.
     #[inline(always)]
     pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
-        let Some(log) = self.core.policy.log_mut() else { return Route::Direct };
+        let Core { policy, peers, .. } = &mut self.core;
+        let Some(log) = policy.log_mut() else { return Route::Direct };
         if !mutant!(NothingNotLogged) {
-            log.before_send();
+            log.before_send(peers);
         }
         let route = log.route(to);
         if route != Route::Logged && log.is_causal() {
@@ -157,7 +159,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let at_once = leaves
             && sync.is_none()
             && ticket.is_free()
-            && !peer.has_backlog()
+            && peer.is_clear()
             && !needs_rts(peer.forces_rendezvous(), len, inline);
         let mut leaving = LoggedSend { context: to.context, seq, kept, sent: 0, again: false };
         let mut is_sent = false;

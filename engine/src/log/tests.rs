@@ -215,7 +215,7 @@ fn former_is_believed() -> (bool, bool) {
     let reports = engine.log().outbound.is_ready(2);
     engine.core.peer_suspended(2);
     engine.core.peer_restarted(2, 1);
-    (reports, !engine.log().is_away(2))
+    (reports, !engine.core.peers[2].is_away())
 }
 
 #[test]

@@ -9,6 +9,13 @@ pub trait RxPolicy<P: Policy> {
     /// Whether a peer that dies is restarted, so that requests to it wait.
     const SUSPENDS: bool;
 
+    /// Whether anything may be taken in now: not while events wait for room (*nothing-passes-an-event*), which are
+    /// written first as far as there is any.
+    #[inline(always)]
+    fn takes_in(_: &mut Core<P>) -> bool {
+        true
+    }
+
     /// Judges a message that has come, before it is matched and once (*policy-judges-arrival*).
     #[inline]
     fn admit(core: &mut Core<P>, message: MsgId) -> Admit {

@@ -185,7 +185,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                     && self.net.is_linked(rank as usize, other as usize, true)
                     && process.engine.fabric.incarnation(PeerId(other)).0
                         == self.incarnations[other as usize];
-                met || process.engine.core.policy.is_away(other)
+                met || process.engine.core.peers[other as usize].is_away()
             })
     }
 
