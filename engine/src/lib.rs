@@ -15,7 +15,6 @@ mod names;
 pub mod active;
 mod atomic;
 pub mod call;
-mod channels;
 pub mod claim;
 pub mod core;
 mod departures;
@@ -62,7 +61,6 @@ pub use send::bytes;
 /// message in one of the others may be taken for one of a collective operation.
 pub const CONTEXTS: u16 = 0xc000;
 
-use channels::Channels;
 use core::Core;
 use immediate::Immediate;
 use keyed_memory::KeyedMemory;
@@ -102,7 +100,6 @@ pub struct Engine<F, P> {
     pub fabric: F,
     /// What a poll of the fabric works on.
     pub core: Core<P>,
-    pub(crate) channels: Channels,
     /// Ranks that frames or fragments wait to be sent to.
     pub peers_with_backlog: Vec<Rank>,
     /// Bytes of long messages sent without asking since the last poll for that reason.
@@ -146,7 +143,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
         Engine {
             core: Core::new(policy, size, sizes.unexpected, clock),
-            channels: Channels::new(size),
             peers_with_backlog: Vec::new(),
             bytes_since_poll: 0,
             back: Arc::new(ReturnQueue::default()),

@@ -14,14 +14,13 @@ mod tests;
 use super::log::Logging;
 use super::log::host::{Host, NoHost};
 use super::log::leaving::LoggedSend;
-use crate::channels::Channels;
 use crate::frame::kind;
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
 use taffrail_fabric::{Fabric, Head, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Expected, Next};
+use taffrail_logging::{Next, Numbers};
 use taffrail_matching::Envelope;
 
 /// The policy of a job that is not logged.
@@ -86,10 +85,10 @@ pub trait Policy: Sized {
         self.log().is_some_and(|log| log.is_behind())
     }
 
-    /// The number of the next message on a channel that is not logged.
+    /// The number of the next message on a channel.
     #[inline(always)]
-    fn number<'a>(&'a mut self, channels: &'a mut Channels, to: Rank, context: u16) -> Next<'a> {
-        channels.next(to, context)
+    fn number<'a>(&'a mut self, numbers: &'a mut Numbers, to: Rank, context: u16) -> Next<'a> {
+        numbers.next(to, context)
     }
 
     /// Whether the program may be told that there was no room for a message: this is not determined, and a replay has
@@ -188,15 +187,6 @@ pub trait Policy: Sized {
     fn redirect(&mut self, envelope: &Envelope, request: u32) {
         if let Some(log) = self.log_mut() {
             log.redirect(envelope, request);
-        }
-    }
-
-    /// Begins anew with a rank whose number is given to another process.
-    #[inline]
-    fn forget(&mut self, rank: Rank, expected: &mut Expected) {
-        match self.log_mut() {
-            Some(log) => log.inbound.expected.forget(rank),
-            None => expected.forget(rank),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a message leaves.
 
+use super::core::Core;
 use super::frame::{Frame, MsgHead, Rts, kind};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
@@ -64,9 +65,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         kind: u8,
         source: Source<'_>,
     ) -> Result<Option<Head>, Error> {
-        let Engine { fabric, core, channels, .. } = self;
-        let mut policy = Direct(&mut core.policy, channels);
-        match send_numbered(fabric, &mut policy, core.immediate, to, kind, source) {
+        let Engine { fabric, core, .. } = self;
+        let Core { policy, numbers, immediate, .. } = core;
+        match send_numbered(fabric, &mut Direct(policy), numbers, *immediate, to, kind, source) {
             Ok(head) => Ok(head),
             Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }
@@ -206,8 +207,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let context = word.unwrap_or(to.context);
         // Data for which the word has no room.
         let data = to.data.get().filter(|_| word.is_none());
-        let next = self.core.policy.number(&mut self.channels, to.rank, to.context);
-        let seq = next.commit();
+        let seq = self.core.number(&to);
         let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
         let inline = self.inline(to.rank);
         let slot = self.core.requests.get(request);
@@ -298,8 +298,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.last_loan += 1;
         let loan = self.last_loan;
         self.loans.insert(loan, (to.rank, block));
-        let next = self.core.policy.number(&mut self.channels, to.rank, to.context);
-        let seq = next.commit();
+        let seq = self.core.number(&to);
         let msg = MsgHead { context, seq, tag: to.tag };
         let offer = Offer { loan, key };
         self.post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
@@ -331,6 +330,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The handle of a request.
     pub fn handle(&self, request: u32) -> Request {
         self.core.requests.handle(request)
+    }
+}
+
+impl<P: Policy> Core<P> {
+    /// The number of a message that is certain to leave.
+    fn number(&mut self, to: &Dest) -> u32 {
+        self.policy.number(&mut self.numbers, to.rank, to.context).commit()
     }
 }
 

@@ -10,6 +10,7 @@ use std::io::IoSliceMut;
 use taffrail_fabric::faulty::{Faults, Faulty, Leasing, Mixed, Streaming, Trouble};
 use taffrail_fabric::loopback::mesh;
 use taffrail_fabric::{Fabric, PeerId, SendMemory, Source};
+use taffrail_logging::PeerNumbers;
 
 pub(crate) type Plain<F> = Engine<F, NoLogging>;
 
@@ -211,12 +212,12 @@ fn numbers_wrap_around() {
     let mut engines = engines(mesh(2));
     for engine in &mut engines {
         for peer in 0..2 {
-            engine.channels.set(peer, 3, START);
-            engine.core.expected.set(peer, 3, START);
+            let PeerNumbers { sent, expected } = engine.core.numbers.of_mut(peer);
+            [sent, expected].into_iter().for_each(|numbers| numbers.set(3, START));
         }
     }
     exchange_between(&mut engines, seed(), 10);
-    let next = |from: usize, to: u32| engines[from].core.expected.next(to, 3);
+    let next = |from: usize, to: u32| engines[from].core.numbers.of(to).expected.next(3);
     assert!(
         (0..2).all(|from| (0..2).all(|to| next(from, to) < 200)),
         "all channels have come round"

@@ -1,6 +1,6 @@
-//! What arrives: from which incarnation, which number is next, and what is not here whole.
+//! What arrives: from which incarnation, whether it is here already, and what is not here whole.
 
-use crate::{Admit, Expected, LoggedEvent, MsgId, Rank, Replay, before, mutant};
+use crate::{Admit, LoggedEvent, MsgId, Numbers, Rank, Replay, before, mutant};
 use std::collections::BTreeSet;
 
 /// What a connection with an incarnation of a peer means.
@@ -17,8 +17,6 @@ pub enum Meeting {
 /// The receiving side of a rank.
 #[derive(Clone, Debug)]
 pub struct Inbound {
-    /// The next numbers.
-    pub expected: Expected,
     incarnations: Vec<u32>,
     /// Messages that were counted, and perhaps matched, and whose last byte is not here.
     parts: BTreeSet<MsgId>,
@@ -31,7 +29,6 @@ impl Inbound {
     /// Of a rank among so many, which are all in their first incarnation as far as it knows.
     pub fn new(ranks: u32) -> Self {
         Inbound {
-            expected: Expected::new(ranks),
             incarnations: vec![0; ranks as usize],
             parts: BTreeSet::new(),
             to_come: BTreeSet::new(),
@@ -43,10 +40,10 @@ impl Inbound {
     /// # Panics
     /// If there is no such rank.
     #[inline]
-    pub fn admit(&mut self, message: MsgId) -> Admit {
-        match self.expected.count(message) {
+    pub fn admit(&mut self, numbers: &mut Numbers, message: MsgId) -> Admit {
+        match numbers.count(message) {
             true => Admit::Match,
-            false => self.admit_not_next(message),
+            false => self.admit_not_next(numbers, message),
         }
     }
 
@@ -56,27 +53,28 @@ impl Inbound {
     /// If there is no such rank.
     pub fn admit_in_replay(
         &mut self,
+        numbers: &mut Numbers,
         message: MsgId,
         replay: &mut Replay<impl Iterator<Item = LoggedEvent> + Clone>,
     ) -> Admit {
-        let is_next = message.seq == self.expected.next(message.source, message.context);
+        let is_next = message.seq == numbers.of(message.source).expected.next(message.context);
         if (is_next || self.is_to_come(message))
             && let Some(whom) = replay.arrived(message)
         {
             if !is_next {
                 self.has_come(message);
             } else if !mutant!(ReplayedNotCounted) {
-                self.expected.count(message);
+                numbers.count(message);
             }
             return if mutant!(NotReserved) { Admit::Match } else { Admit::Reserved(whom) };
         }
-        self.admit(message)
+        self.admit(numbers, message)
     }
 
     #[cold]
     #[inline(never)]
-    fn admit_not_next(&mut self, message: MsgId) -> Admit {
-        let expected = self.expected.next(message.source, message.context);
+    fn admit_not_next(&mut self, numbers: &Numbers, message: MsgId) -> Admit {
+        let expected = numbers.of(message.source).expected.next(message.context);
         if !before(message.seq, expected) {
             Admit::OutOfOrder { expected }
         } else if self.has_come(message) {
@@ -173,19 +171,20 @@ mod tests {
 
     #[test]
     fn a_message_is_judged_by_what_is_here_of_it() {
-        let mut inbound = Inbound::new(2);
-        assert_eq!(inbound.admit(name(1)), Admit::OutOfOrder { expected: 0 });
-        inbound.expected.set(1, 0, 3);
+        let (mut inbound, mut numbers) = (Inbound::new(2), Numbers::new(2));
+        assert_eq!(inbound.admit(&mut numbers, name(1)), Admit::OutOfOrder { expected: 0 });
+        numbers.of_mut(1).expected.set(0, 3);
         inbound.began(name(1));
         inbound.lies_ahead(name(2));
-        assert_eq!(inbound.admit(name(0)), Admit::Duplicate);
-        assert_eq!(inbound.admit(name(1)), Admit::Refill);
-        assert_eq!(inbound.admit(name(2)), Admit::Match, "no more than counted had it");
-        assert_eq!(inbound.admit(name(2)), Admit::Duplicate);
-        assert_eq!(inbound.admit(name(3)), Admit::Match);
-        assert_eq!(inbound.admit(name(5)), Admit::OutOfOrder { expected: 4 });
+        let mut admit = |seq| inbound.admit(&mut numbers, name(seq));
+        assert_eq!(admit(0), Admit::Duplicate);
+        assert_eq!(admit(1), Admit::Refill);
+        assert_eq!(admit(2), Admit::Match, "no more than counted had it");
+        assert_eq!(admit(2), Admit::Duplicate);
+        assert_eq!(admit(3), Admit::Match);
+        assert_eq!(admit(5), Admit::OutOfOrder { expected: 4 });
         inbound.is_whole(name(1));
-        assert_eq!(inbound.admit(name(1)), Admit::Duplicate);
+        assert_eq!(inbound.admit(&mut numbers, name(1)), Admit::Duplicate);
     }
 
     #[test]
@@ -196,10 +195,10 @@ mod tests {
         };
         let events = [event(1, 7, 1), event(2, 8, 2)];
         let mut replay = Replay::new(0, events).unwrap();
-        let mut inbound = Inbound::new(2);
-        inbound.expected.set(1, 0, 2);
+        let (mut inbound, mut numbers) = (Inbound::new(2), Numbers::new(2));
+        numbers.of_mut(1).expected.set(0, 2);
         inbound.lies_ahead(name(1));
-        let mut admit = |seq| inbound.admit_in_replay(name(seq), &mut replay);
+        let mut admit = |seq| inbound.admit_in_replay(&mut numbers, name(seq), &mut replay);
         assert_eq!(admit(0), Admit::Duplicate);
         assert_eq!(admit(1), Admit::Reserved(Reserved::Post(7)));
         assert_eq!(admit(1), Admit::Duplicate);

@@ -9,9 +9,9 @@
 //! - [`Recorder`]: which events there are, numbered by the rank's event clock; [`Event`], and the
 //!   [`Record`](event::RECORD) it is stored as.
 //! - [`Replay`]: what a restarted rank is told, call by call.
-//! - [`Outbound`]: numbers of what is sent, the payload log, what is held, sent again or not sent.
-//! - [`Inbound`]: incarnations of peers, numbers of what arrives ([`Expected`]), and messages that are not here
-//!   whole; [`Admit`]: what becomes of a message.
+//! - [`Numbers`]: the numbers of all messages, sent and expected.
+//! - [`Outbound`]: the payload log, what is held, sent again or not sent.
+//! - [`Inbound`]: incarnations of peers, and messages that are not here whole; [`Admit`]: what becomes of a message.
 //! - [`Gate`]: whether a message may leave the correlated set.
 //! - [`Causal`]: in place of the gate, events that travel with the messages that depend on them.
 //! - [`Cut`]: which events of the members of a set are stable together.
@@ -32,11 +32,10 @@ mod checkpoint;
 mod checksum;
 mod cut;
 pub mod event;
-mod expected;
 mod gate;
 mod inbound;
 pub mod mutants;
-mod number;
+mod numbers;
 mod outbound;
 mod recorder;
 mod replay;
@@ -49,10 +48,9 @@ pub use causal::{Causal, CausalError, Determinant};
 pub use checkpoint::{PeerPosition, Position, PositionError};
 pub use cut::{Cut, CutError, Set};
 pub use event::{Event, RecordError};
-pub use expected::Expected;
 pub use gate::{Gate, Ticket};
 pub use inbound::{Inbound, Meeting};
-pub use number::Next;
+pub use numbers::{ChannelNumbers, Next, Numbers, PeerNumbers};
 pub use outbound::{Entry, Outbound, Payload, Run, Sending};
 pub use recorder::{LoggedEvent, Recorder};
 pub use replay::{Answer, RecvOutcome, Replay, ReplayError, Reserved};

@@ -1,11 +1,11 @@
-//! What leaves: numbers, the payload log, and what becomes of a message while its receiver is away.
+//! What leaves: the payload log, and what becomes of a message while its receiver is away.
 //!
 //! Appendix A of MPICH-V2, `send` and the rules for RESTART1 and RESTART2, with two differences.
 //! Numbers are those of channels instead of the sender's clock. And a message that its receiver has
 //! already is not transmitted, but it is logged: until a checkpoint of the receiver covers it, it may be
 //! asked for once more.
 
-use crate::{Next, Rank, Received, before, mutant};
+use crate::{ChannelNumbers, Numbers, Rank, Received, before, mutant};
 
 /// A message in the payload log; `P` says where its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +110,6 @@ pub struct Outbound<P> {
 struct Peer<P> {
     /// It has said what it has, or is connected since the start.
     ready: bool,
-    /// The next number of each context in use.
-    next: Vec<(u16, u32)>,
     /// What it has had from an earlier execution of ours.
     has: Received,
     /// What it may need again, in the order of sending.
@@ -122,48 +120,28 @@ impl<P: Payload> Outbound<P> {
     /// Of a rank among so many. `ready`: all start together and have nothing; else this rank is
     /// started again, and holds everything until its peers have said what they have.
     pub fn new(ranks: u32, ready: bool) -> Self {
-        let peer = |_| Peer { ready, next: Vec::new(), has: Received::default(), log: Vec::new() };
+        let peer = |_| Peer { ready, has: Received::default(), log: Vec::new() };
         Outbound { peers: (0..ranks).map(peer).collect() }
     }
 
-    /// The next number of each context in use to `peer`.
-    ///
-    /// # Panics
-    /// If there is no such rank.
-    pub fn numbers(&self, peer: Rank) -> &[(u16, u32)] {
-        &self.peers[peer as usize].next
-    }
-
-    /// Goes on from a checkpoint: these are the next numbers to `peer`. What was logged for it is
-    /// [kept](Self::keep) again.
-    ///
-    /// # Panics
-    /// If there is no such rank.
-    pub fn go_on(&mut self, peer: Rank, next: Vec<(u16, u32)>) {
-        self.peers[peer as usize].next = next;
-    }
-
-    /// The next number to `to`; if nothing stands in the way of a message, and the channel has had one.
+    /// Whether all messages to `to` leave: it has said what it has, and all of that was numbered again.
     ///
     /// # Panics
     /// If there is no such rank.
     #[inline(always)]
-    pub fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
-        let peer = &mut self.peers[to as usize];
-        if !peer.ready || !peer.has.channels.is_empty() {
-            return None;
-        }
-        peer.next.iter_mut().find(|(c, _)| *c == context).map(|(_, next)| Next::new(next))
+    pub fn transmits_all(&self, to: Rank) -> bool {
+        let peer = &self.peers[to as usize];
+        peer.ready && peer.has.channels.is_empty()
     }
 
     /// Numbers the next message to `to`, and says what is done with it.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn number(&mut self, to: Rank, context: u16) -> (u32, Sending) {
+    pub fn number(&mut self, numbers: &mut Numbers, to: Rank, context: u16) -> (u32, Sending) {
+        let seq = numbers.next(to, context).commit();
         let peer = &mut self.peers[to as usize];
-        let seq = peer.take_number(context);
-        peer.catch_up(context, seq);
+        peer.forget_what_was_numbered(&numbers.of(to).sent, context, seq);
         let sending = match (peer.ready, peer.has.covers(context, seq)) {
             (false, _) => Sending::Hold,
             (true, true) => Sending::Suppress,
@@ -253,25 +231,14 @@ impl<P: Payload> Outbound<P> {
 }
 
 impl<P> Peer<P> {
-    /// Forgets what it has had when all of that was numbered again: the last is this one.
-    fn catch_up(&mut self, context: u16, seq: u32) {
-        let Peer { next, has, .. } = self;
-        let number = |of: u16| match of == context {
-            true => seq,
-            false => next.iter().find(|(c, _)| *c == of).map_or(0, |(_, next)| *next),
-        };
+    /// Forgets what it has had when all of that was numbered again before the message with this number.
+    fn forget_what_was_numbered(&mut self, sent: &ChannelNumbers, context: u16, seq: u32) {
+        let has = &mut self.has;
+        let number = |of: u16| if of == context { seq } else { sent.next(of) };
         if has.channels.iter().all(|&(of, had)| !before(number(of), had)) {
             has.channels.clear();
             has.missing.clear();
         }
-    }
-
-    fn take_number(&mut self, context: u16) -> u32 {
-        if let Some((_, next)) = self.next.iter_mut().find(|(c, _)| *c == context) {
-            return Next::new(next).commit();
-        }
-        self.next.push((context, 1));
-        0
     }
 }
 
@@ -284,149 +251,4 @@ impl Received {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    /// Of a tag, at a place.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    struct Spot(u8, u64);
-
-    impl Payload for Spot {
-        fn distance(&self, other: &Spot) -> Option<u64> {
-            (self.0 == other.0).then(|| other.1.wrapping_sub(self.1))
-        }
-
-        fn behind(&self, distance: u64) -> Spot {
-            Spot(self.0, self.1.wrapping_add(distance))
-        }
-    }
-
-    fn entry(context: u16, seq: u32) -> Entry<Spot> {
-        Entry { context, seq, payload: Spot(0, u64::from(seq) * 10) }
-    }
-
-    fn all(out: &Outbound<Spot>) -> Vec<Entry<Spot>> {
-        out.log(1).flat_map(Run::entries).collect()
-    }
-
-    fn send(out: &mut Outbound<Spot>, context: u16) -> (u32, Sending) {
-        let (seq, sending) = out.number(1, context);
-        out.keep(1, entry(context, seq));
-        (seq, sending)
-    }
-
-    #[test]
-    fn a_lost_peer_gets_what_it_lacks_and_nothing_else() {
-        let mut out = Outbound::new(2, true);
-        for seq in 0..4 {
-            assert_eq!(send(&mut out, 7), (seq, Sending::Transmit));
-        }
-        assert_eq!(send(&mut out, 8), (0, Sending::Transmit));
-        out.lost(1);
-        assert_eq!(send(&mut out, 7), (4, Sending::Hold));
-        let has = Received { channels: vec![(7, 3)], missing: vec![(7, 1)] };
-        let again: Vec<_> = out.restarted(1, has).collect();
-        assert_eq!(again, [entry(7, 1), entry(7, 3), entry(8, 0), entry(7, 4)]);
-        assert_eq!(send(&mut out, 7), (5, Sending::Transmit));
-    }
-
-    #[test]
-    fn a_restarted_rank_logs_what_its_peer_has_without_sending_it() {
-        let mut out = Outbound::new(2, false);
-        assert_eq!(send(&mut out, 0), (0, Sending::Hold));
-        let has = Received { channels: vec![(0, 3)], missing: vec![(0, 2)] };
-        assert_eq!(out.restarted(1, has).count(), 0, "it has number 0");
-        assert_eq!(send(&mut out, 0), (1, Sending::Suppress));
-        assert_eq!(send(&mut out, 0), (2, Sending::Transmit), "it has only a part of number 2");
-        assert_eq!(send(&mut out, 0), (3, Sending::Transmit));
-        assert_eq!(all(&out).len(), 4, "all of it can be asked for again");
-        out.lost(1);
-        assert_eq!(out.restarted(1, Received::default()).count(), 4);
-    }
-
-    #[test]
-    fn nothing_stands_in_the_way_when_all_that_a_peer_had_was_numbered_again() {
-        let mut out = Outbound::<Spot>::new(2, false);
-        assert!(out.next(1, 0).is_none(), "it has not said what it has");
-        let has = Received { channels: vec![(0, 2), (3, 1)], missing: vec![(3, 0)] };
-        assert_eq!(out.restarted(1, has).count(), 0);
-        assert_eq!(out.number(1, 0), (0, Sending::Suppress));
-        assert_eq!(out.number(1, 3), (0, Sending::Transmit), "it was missing");
-        assert_eq!(out.number(1, 0), (1, Sending::Suppress));
-        assert!(out.next(1, 0).is_none(), "number 1 was suppressed just now");
-        assert_eq!(out.number(1, 0), (2, Sending::Transmit));
-        assert_eq!(out.next(1, 0).map(|next| next.peek()), Some(3));
-        assert_eq!(out.next(1, 3).map(|next| next.peek()), Some(1));
-        assert!(out.next(1, 4).is_none(), "the first of its channel");
-        assert_eq!(out.next(1, 0).unwrap().commit(), 3);
-        assert_eq!(out.number(1, 0), (4, Sending::Transmit));
-        out.lost(1);
-        assert!(out.next(1, 0).is_none());
-    }
-
-    #[test]
-    fn only_a_committed_checkpoint_drops_anything() {
-        let mut out = Outbound::new(2, true);
-        for _ in 0..5 {
-            send(&mut out, 0);
-        }
-        let committed = Received { channels: vec![(0, 4)], missing: vec![(0, 1)] };
-        let dropped = out.collect(1, &committed);
-        let dropped: Vec<_> = dropped.into_iter().flat_map(Run::entries).collect();
-        assert_eq!(dropped, [entry(0, 0), entry(0, 2), entry(0, 3)]);
-        assert_eq!(all(&out), [entry(0, 1), entry(0, 4)]);
-    }
-
-    #[test]
-    fn what_is_alike_and_as_far_apart_is_one_run() {
-        let mut out = Outbound::new(2, true);
-        let spots =
-            [(0, 8), (0, 24), (0, 40), (0, 48), (0, 64), (1, 80), (1, 80), (1, 80), (1, 72)];
-        for (seq, (tag, at)) in (u32::MAX - 1..=u32::MAX).chain(0..).zip(spots) {
-            out.keep(1, Entry { context: 0, seq, payload: Spot(tag, at) });
-        }
-        out.keep(1, Entry { context: 1, seq: 7, payload: Spot(1, 64) });
-        let runs: Vec<_> =
-            out.log(1).map(|run| (run.first.payload.1, run.count, run.step)).collect();
-        assert_eq!(runs, [(8, 3, 16), (48, 2, 16), (80, 3, 0), (72, 1, 0), (64, 1, 0)]);
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_kept_is_there(
-            steps in vec((0..3u16, 0..2u8, 0..3u64, 0..300u32), 0..40),
-            expected in vec(0..1000u32, 3),
-            missing in vec((0..3u16, 0..1000u32), 0..4),
-        ) {
-            let (mut out, mut kept, mut at) = (Outbound::new(2, true), Vec::new(), 0);
-            for (context, tag, far, count) in steps {
-                for _ in 0..count {
-                    let (seq, _) = out.number(1, context);
-                    let entry = Entry { context, seq, payload: Spot(tag, at) };
-                    out.keep(1, entry);
-                    kept.push(entry);
-                    at += far;
-                }
-            }
-            prop_assert_eq!(&all(&out), &kept);
-            prop_assert!(out.log(1).all(|run| (1..=MOST).contains(&run.count)));
-            let channels = (0..).zip(expected).collect();
-            let committed = Received { channels, missing };
-            let is_covered = |entry: &Entry<Spot>| committed.covers(entry.context, entry.seq);
-            let (covered, stay): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_covered);
-            let dropped = out.collect(1, &committed).into_iter().flat_map(Run::entries);
-            prop_assert_eq!(dropped.collect::<Vec<_>>(), covered);
-            prop_assert_eq!(&all(&out), &stay);
-            prop_assert_eq!(out.restarted(1, committed).collect::<Vec<_>>(), stay);
-        }
-    }
-
-    #[test]
-    fn numbers_wrap_around() {
-        let has = Received { channels: vec![(0, 5)], missing: vec![] };
-        assert!(has.covers(0, u32::MAX), "just before 0");
-        assert!(has.covers(0, 4) && !has.covers(0, 5) && !has.covers(1, 0));
-    }
-}
+mod tests;

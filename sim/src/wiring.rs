@@ -27,8 +27,8 @@ use std::fmt;
 use synchronous::SyncSend;
 pub use synchronous::{SendName, SyncAnswer};
 use taffrail_logging::{
-    Answer, Causal, CausalError, Event, Gate, Inbound, LoggedEvent, MsgId, Outbound, Payload,
-    PositionError, Rank, Received, Recorder, Replay, ReplayError, Restart, Run,
+    Answer, Causal, CausalError, Event, Gate, Inbound, LoggedEvent, MsgId, Numbers, Outbound,
+    Payload, PositionError, Rank, Received, Recorder, Replay, ReplayError, Restart, Run,
 };
 use taffrail_matching::{Envelope, Matcher, PostId};
 
@@ -190,6 +190,7 @@ pub struct Wiring {
     asked: Option<Answer>,
     outbound: Outbound<Content>,
     inbound: Inbound,
+    numbers: Numbers,
     gate: Gate,
     causal: Option<Causal>,
     requests: Vec<Request>,
@@ -292,6 +293,7 @@ impl Wiring {
             asked: None,
             outbound,
             inbound: Inbound::new(who.ranks),
+            numbers: Numbers::new(who.ranks),
             gate,
             causal,
             requests: Vec::new(),

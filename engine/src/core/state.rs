@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{ByLink, Fault, Head, Token};
-use taffrail_logging::{Expected, Restart};
+use taffrail_logging::{Numbers, Restart};
 use taffrail_matching::Matcher;
 
 /// A message that arrived before its receive was posted.
@@ -127,8 +127,8 @@ pub struct Core<P> {
     /// What message logging decides.
     pub policy: P,
     pub(crate) clock: Clock,
-    /// The next number of each channel that messages arrive in, unless the log has it.
-    pub(crate) expected: Expected,
+    /// The numbers of all messages.
+    pub(crate) numbers: Numbers,
     /// Who lives, by what the links say.
     pub(super) membership: ByLink,
     /// Peers that are gone, where their numbers are given to others.
@@ -195,7 +195,7 @@ impl<P> Core<P> {
             immediate: Immediate::default(),
             policy,
             clock,
-            expected: Expected::new(size),
+            numbers: Numbers::new(size),
             membership: ByLink,
             departures: Departures::default(),
             last_finished: None,

@@ -115,14 +115,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         self.send_determinants(to.rank);
         let Engine { fabric, core, .. } = self;
-        let (peer, Some(log)) = (&core.peers[to.rank as usize], core.policy.log_mut()) else {
-            return false;
-        };
-        let sent = log.send_short(fabric, core.immediate, peer, to, source, len);
-        if let (true, Some(causal)) = (sent, &mut log.causal) {
+        let is_sent = core.send_short(fabric, to, source, len);
+        if let (true, Some(causal)) = (is_sent, &mut core.parts().log.causal) {
             causal.count_message();
         }
-        sent
+        is_sent
     }
 
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.

@@ -2,6 +2,7 @@
 //! MPICH-V2, section 4.6).
 
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
+use super::nondeterminism::CoreParts;
 use super::{Logging, log_index};
 use crate::Engine;
 use crate::frame::Frame;
@@ -14,7 +15,7 @@ use std::io::IoSlice;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, MemoryError, SendMemory};
 use taffrail_logging::{
-    Entry, MsgId, PeerPosition, Position, Received, Recorder, Restart, RestartPhase, mutant,
+    Entry, MsgId, PeerNumbers, PeerPosition, Position, Received, Recorder, Restart, RestartPhase, mutant,
 };
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
@@ -83,7 +84,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.check_nothing_is_under_way()?;
         self.collect_what_waits();
         if !mutant!(PollsAcrossCheckpoint) {
-            let (log, _, peers) = self.core.log_parts();
+            let CoreParts { log, peers, .. } = self.core.parts();
             log.before_send(peers);
         }
         Ok(true)
@@ -169,11 +170,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Whether this rank has received all that it has sent to itself.
     fn has_all_of_itself(&self) -> bool {
-        let Some(log) = self.core.policy.log() else { return true };
-        let (me, expected) = (log.me, &log.inbound.expected);
-        let mut sent = self.channels.numbers(me);
+        let me = self.rank();
+        let PeerNumbers { sent, expected } = self.core.numbers.of(me);
         self.core.matcher.unexpected_from(me).next().is_none()
-            && sent.all(|(context, next)| expected.next(me, context) == next)
+            && sent.all().all(|(context, next)| expected.next(context) == next)
     }
 
     /// Where this rank is.
@@ -188,9 +188,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     fn side(&self, rank: Rank) -> Result<PeerPosition, Error> {
         let log = self.core.policy.log().expect("only called when messages are logged");
-        let channels: Vec<(u16, u32)> = log.inbound.expected.channels(rank).collect();
+        let PeerNumbers { sent, expected } = self.core.numbers.of(rank);
+        let channels: Vec<(u16, u32)> = expected.all().collect();
+        let next = sent.all().collect();
         if rank == log.me {
-            let next = self.channels.numbers(rank).collect();
             let received = Received { channels, missing: Vec::new() };
             return Ok(PeerPosition { received, next, log: Vec::new() });
         }
@@ -205,7 +206,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let what = format!("unreceived of rank {rank}: {}", counted(missing.len(), "message"));
             return Err(Error::Pending { what });
         }
-        let next = log.outbound.numbers(rank).to_vec();
         Ok(PeerPosition { received: Received { channels, missing }, next, log: log.table(rank) })
     }
 
@@ -231,19 +231,16 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 log.links[rank as usize].own_checkpoint = Some(received);
             }
             for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
-                log.inbound.expected.set(rank, context, seq);
+                self.core.numbers.of_mut(rank).expected.set(context, seq);
             }
             for (context, seq) in missing.into_iter().filter(|_| !mutant!(UnreceivedNotRestored)) {
                 log.inbound.lies_ahead(MsgId { source: rank, context, seq });
             }
-            if rank == log.me {
-                for (context, seq) in side.next {
-                    self.channels.set(rank, context, seq);
-                }
-                continue;
+            for (context, seq) in side.next.into_iter().filter(|_| !mutant!(SentNotRestored)) {
+                self.core.numbers.of_mut(rank).sent.set(context, seq);
             }
-            if !mutant!(SentNotRestored) {
-                log.outbound.go_on(rank, side.next);
+            if rank == log.me {
+                continue;
             }
             let Engine { fabric, core, sizes, .. } = self;
             let Some(log) = core.policy.log_mut() else { return Ok(()) };
@@ -278,8 +275,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let Engine { fabric, core, .. } = self;
         let Some(log) = core.policy.log_mut() else { return };
+        let sent = core.numbers.of(rank).sent.all();
         let committed = match mutant!(CollectsAll) {
-            true => Received { channels: log.outbound.numbers(rank).to_vec(), missing: vec![] },
+            true => Received { channels: sent.collect(), missing: vec![] },
             false => committed,
         };
         if let Err(error) = log.drop_covered(fabric, rank, &committed) {

@@ -13,12 +13,20 @@ use crate::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord
 use crate::request::{Requests, Slot, Stage};
 use crate::{Error, Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};
-use taffrail_logging::{Answer, MsgId, RecvOutcome, mutant};
+use taffrail_logging::{Answer, MsgId, Numbers, RecvOutcome, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 #[inline]
 pub(crate) fn name(envelope: &Envelope) -> MsgId {
     MsgId { source: envelope.source, context: envelope.context, seq: envelope.seq }
+}
+
+/// The parts of the core that the log works on.
+pub(crate) struct CoreParts<'a, H: Host> {
+    pub(crate) log: &'a mut Logging<H>,
+    pub(crate) requests: &'a mut Requests,
+    pub(crate) peers: &'a mut [Peer],
+    pub(crate) numbers: &'a mut Numbers,
 }
 
 /// What the replay says of a receive.
@@ -54,14 +62,7 @@ impl<H: Host> Logging<H> {
     /// Apart, so that messages that are not logged do not pay for it. Not given a name, which would go
     /// through memory: stored in parts, and read whole.
     #[inline(never)]
-    fn log_direct(
-        &mut self,
-        peers: &mut [Peer],
-        post: u32,
-        source: Rank,
-        context: u16,
-        seq: u32,
-    ) {
+    fn log_direct(&mut self, peers: &mut [Peer], post: u32, source: Rank, context: u16, seq: u32) {
         let event = self.recorder.matched(post, MsgId { source, context, seq });
         self.write(peers, event);
     }
@@ -189,7 +190,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn ask(core: &mut Core<P>, call: &Operation<'_>) -> Decision {
-        let (log, requests, peers) = core.log_parts();
+        let CoreParts { log, requests, peers, .. } = core.parts();
         match *call {
             _ if mutant!(NoCallsBeforeAllIsHere) && !log.inbound.is_complete() => Decision::Later,
             // While events wait, a poll makes no progress.
@@ -211,7 +212,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
-        let (log, requests, peers) = core.log_parts();
+        let CoreParts { log, requests, peers, .. } = core.parts();
         match (call, outcome) {
             (_, Outcome::Next(request)) => log.tell_poll(peers, *request, requests),
             (Operation::WaitAny(_), Outcome::Completed(_)) if mutant!(WaitAnyNotLogged) => {}
@@ -225,7 +226,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn prepare(core: &mut Core<P>) {
-        core.log_parts().0.prepare_poll();
+        core.parts().log.prepare_poll();
     }
 }
 
@@ -265,12 +266,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
-    /// The log, the requests and the peers.
+    /// The parts of the core that the log works on, apart.
     #[expect(clippy::expect_used, reason = "called only where messages are logged")]
     #[inline(always)]
-    pub(crate) fn log_parts(&mut self) -> (&mut Logging<P::Host>, &mut Requests, &mut [Peer]) {
-        let log = self.policy.log_mut().expect("only called when messages are logged");
-        (log, &mut self.requests, &mut self.peers)
+    pub(crate) fn parts(&mut self) -> CoreParts<'_, P::Host> {
+        let Core { policy, requests, peers, numbers, .. } = self;
+        let log = policy.log_mut().expect("only called when messages are logged");
+        CoreParts { log, requests, peers, numbers }
     }
 
     /// A message that was claimed is being received.

@@ -176,7 +176,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     fn tell(&mut self, rank: Rank, phase: RestartPhase) {
         let Some(log) = self.core.policy.log_mut() else { return };
-        let channels = log.inbound.expected.channels(rank).collect();
+        let channels = self.core.numbers.of(rank).expected.all().collect();
         let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingNotTold));
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };

@@ -2,7 +2,7 @@
 
 use super::Logging;
 use super::host::Host;
-use super::nondeterminism::name;
+use super::nondeterminism::{CoreParts, name};
 use crate::core::delivery::put;
 use crate::core::{Core, Deferred, Unexpected, broken};
 use crate::frame::Rts;
@@ -12,15 +12,15 @@ use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
 use crate::request::Stage;
 use taffrail_fabric::{Fault, Payload};
-use taffrail_logging::{Admit, MsgId, Reserved, Restart, mutant};
+use taffrail_logging::{Admit, MsgId, Numbers, Reserved, Restart, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 impl<H: Host> Logging<H> {
     /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
-    pub(crate) fn judge(&mut self, message: MsgId) -> Admit {
+    pub(crate) fn judge(&mut self, numbers: &mut Numbers, message: MsgId) -> Admit {
         match self.replaying {
-            true => self.inbound.admit_in_replay(message, &mut self.replay),
-            false => self.inbound.admit(message),
+            true => self.inbound.admit_in_replay(numbers, message, &mut self.replay),
+            false => self.inbound.admit(numbers, message),
         }
     }
 }
@@ -30,29 +30,30 @@ impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn takes_in(core: &mut Core<P>) -> bool {
-        let (log, _, peers) = core.log_parts();
+        let CoreParts { log, peers, .. } = core.parts();
         !log.is_behind() || log.catch_up(peers)
     }
 
     #[inline(always)]
     fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
-        let (log, ..) = core.log_parts();
-        !log.replaying && log.inbound.expected.count(message)
+        let CoreParts { log, numbers, .. } = core.parts();
+        !log.replaying && numbers.count(message)
     }
 
     fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit {
-        core.log_parts().0.judge(message)
+        let CoreParts { log, numbers, .. } = core.parts();
+        log.judge(numbers, message)
     }
 
     #[inline(always)]
     fn matched(core: &mut Core<P>, request: u32, message: MsgId) {
-        let (log, requests, peers) = core.log_parts();
+        let CoreParts { log, requests, peers, .. } = core.parts();
         log.record_match(peers, &mut requests.get(request).record, message);
     }
 
     #[inline(always)]
     fn received_directly(core: &mut Core<P>, from_any: bool, message: MsgId) {
-        let (log, _, peers) = core.log_parts();
+        let CoreParts { log, peers, .. } = core.parts();
         log.record_direct(peers, from_any, message);
     }
 }

@@ -6,7 +6,6 @@ use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
 use crate::frame::kind;
-use crate::immediate::Immediate;
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
@@ -14,7 +13,7 @@ use crate::send::source_of;
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
 use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
-use taffrail_logging::{Entry, Next, Sending, Ticket, mutant};
+use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
     /// A message is about to be sent.
@@ -83,11 +82,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         len: usize,
     ) -> Result<(), Error> {
         let Engine { fabric, core, .. } = self;
-        let peer = &core.peers[to.rank as usize];
-        if let Some(log) = core.policy.log_mut()
-            && log.departs_freely
-            && log.send_short(fabric, core.immediate, peer, to, source, len)
-        {
+        if core.parts().log.departs_freely && core.send_short(fabric, to, source, len) {
             return Ok(());
         }
         self.send_out_of_log(to, source, len)
@@ -146,7 +141,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         } else {
             log.write_long(fabric, to.rank, &mut kept, parts)?;
         }
-        let (seq, sending) = log.outbound.number(to.rank, to.context);
+        let (seq, sending) = log.outbound.number(&mut core.numbers, to.rank, to.context);
         let leaves = leaves(sending, sync.is_some());
         if leaves && log.is_causal() && !mutant!(DeterminantsBehind) {
             self.precede_message(to.rank);
@@ -212,8 +207,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<H: Host> TxPolicy for Logging<H> {
     #[inline(always)]
-    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
-        self.outbound.next(to, context)
+    fn next<'a>(
+        &'a mut self,
+        numbers: &'a mut Numbers,
+        to: Rank,
+        context: u16,
+    ) -> Option<Next<'a>> {
+        self.outbound.transmits_all(to).then(|| numbers.next(to, context))
     }
 
     #[inline(always)]
@@ -236,7 +236,7 @@ impl<H: Host> TxPolicy for Logging<H> {
     }
 }
 
-impl<H: Host> Logging<H> {
+impl<P: Policy> Core<P> {
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
     /// there is room for it is made sure before, and the log ends with its process). `false` when
     /// something stands in its way.
@@ -244,23 +244,25 @@ impl<H: Host> Logging<H> {
     pub(crate) fn send_short(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
-        immediate: Immediate,
-        peer: &Peer,
         to: &Dest,
         source: Source<'_>,
         len: usize,
     ) -> bool {
+        let Core { policy, peers, numbers, immediate, .. } = self;
+        let Some(log) = policy.log_mut() else { return false };
         let inline = fabric.limits(PeerId(to.rank)).inline;
         matches!(source, Source::Bytes(_))
-            && !self.fills_page(to.rank)
-            && self.payload_log.has_room(len)
-            && peer.is_clear_for(len, inline, inline)
+            && !log.fills_page(to.rank)
+            && log.payload_log.has_room(len)
+            && peers[to.rank as usize].is_clear_for(len, inline, inline)
             && matches!(
-                send_numbered(fabric, self, immediate, to, kind::EAGER, source),
+                send_numbered(fabric, log, numbers, *immediate, to, kind::EAGER, source),
                 Ok(Some(_))
             )
     }
+}
 
+impl<H: Host> Logging<H> {
     /// Writes a message of several fragments, or one that is longer than a slot, into the log, and sends each fragment
     /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
     fn write_and_send(

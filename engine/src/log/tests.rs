@@ -56,7 +56,7 @@ fn log_messages(
         log.payload_log.prepare(memory, len, PIECE).unwrap();
         let kept = LogEntry::new(k as u64, len, len > PIECE, false, 0);
         let payload = log.payload_log.write_again(memory, &kept, &bytes, len <= INLINE).unwrap();
-        let (seq, _) = log.outbound.number(2, 5);
+        let seq = k as u32;
         let entry = Entry { context: 5, seq, payload };
         log.outbound.keep(2, entry);
         (entry, bytes)

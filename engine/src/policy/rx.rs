@@ -42,11 +42,12 @@ impl<P: Policy> RxPolicy<P> for NoLogging {
 
     #[inline(always)]
     fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
-        core.expected.count(message)
+        core.numbers.count(message)
     }
 
     fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit {
-        Admit::OutOfOrder { expected: core.expected.next(message.source, message.context) }
+        let expected = core.numbers.of(message.source).expected.next(message.context);
+        Admit::OutOfOrder { expected }
     }
 
     #[inline(always)]

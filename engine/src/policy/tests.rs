@@ -36,7 +36,7 @@ impl Policy for Ids {
     }
 
     /// Ids are those of the rank, whatever the channel.
-    fn number<'a>(&'a mut self, _: &'a mut Channels, _: Rank, _: u16) -> Next<'a> {
+    fn number<'a>(&'a mut self, _: &'a mut Numbers, _: Rank, _: u16) -> Next<'a> {
         Next::new(&mut self.next)
     }
 }

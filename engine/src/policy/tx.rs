@@ -4,16 +4,16 @@
 //! set under the [`Logging`](crate::log::Logging). [`send_numbered`] is compiled once for each.
 
 use super::Policy;
-use crate::channels::Channels;
 use crate::immediate::Immediate;
 use crate::{Dest, Rank};
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
-use taffrail_logging::Next;
+use taffrail_logging::{Next, Numbers};
 
 /// The sending half of a policy.
 pub(crate) trait TxPolicy {
     /// The next number of a channel; `None` when a message may not leave under it at once.
-    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>>;
+    fn next<'a>(&'a mut self, numbers: &'a mut Numbers, to: Rank, context: u16)
+    -> Option<Next<'a>>;
 
     /// Keeps a short message that has left under this head (*logged-before-visible*: there is room for it).
     fn keep_sent(
@@ -26,12 +26,17 @@ pub(crate) trait TxPolicy {
 }
 
 /// Nothing is kept.
-pub(crate) struct Direct<'a, P>(pub &'a mut P, pub &'a mut Channels);
+pub(crate) struct Direct<'a, P>(pub &'a mut P);
 
 impl<P: Policy> TxPolicy for Direct<'_, P> {
     #[inline(always)]
-    fn next(&mut self, to: Rank, context: u16) -> Option<Next<'_>> {
-        Some(self.0.number(self.1, to, context))
+    fn next<'a>(
+        &'a mut self,
+        numbers: &'a mut Numbers,
+        to: Rank,
+        context: u16,
+    ) -> Option<Next<'a>> {
+        Some(self.0.number(numbers, to, context))
     }
 
     #[inline(always)]
@@ -44,13 +49,14 @@ impl<P: Policy> TxPolicy for Direct<'_, P> {
 pub(crate) fn send_numbered(
     fabric: &mut (impl Fabric + SendMemory),
     policy: &mut impl TxPolicy,
+    numbers: &mut Numbers,
     immediate: Immediate,
     to: &Dest,
     kind: u8,
     source: Source<'_>,
 ) -> Result<Option<Head>, Refused> {
     let Some(context) = immediate.word(to.context, to.data) else { return Ok(None) };
-    let Some(next) = policy.next(to.rank, to.context) else { return Ok(None) };
+    let Some(next) = policy.next(numbers, to.rank, to.context) else { return Ok(None) };
     let head = Head { kind, context, seq: next.peek(), tag: to.tag };
     fabric.send(PeerId(to.rank), head, source)?;
     next.commit();

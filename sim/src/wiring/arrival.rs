@@ -141,12 +141,12 @@ impl Wiring {
         let len = u64::from(pieces);
         let envelope =
             Envelope { source, context, tag: piece.tag, seq, len, ident: 0, data: Data::NONE };
-        let mut admit = self.inbound.admit_in_replay(name, &mut self.replay);
+        let mut admit = self.inbound.admit_in_replay(&mut self.numbers, name, &mut self.replay);
         if matches!(admit, Admit::Duplicate | Admit::OutOfOrder { .. })
             && self.is(Broken::DuplicatesDelivered)
         {
-            self.inbound.expected.set(source, context, seq);
-            admit = self.inbound.admit_in_replay(name, &mut self.replay);
+            self.numbers.of_mut(source).expected.set(context, seq);
+            admit = self.inbound.admit_in_replay(&mut self.numbers, name, &mut self.replay);
         }
         // By the log, what is reserved is of one receive or claim, which finds it by its name.
         let is_matched = match admit {

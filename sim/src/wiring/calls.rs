@@ -54,7 +54,7 @@ impl Wiring {
         {
             self.log(event);
         }
-        let (seq, sending) = self.outbound.number(to, context);
+        let (seq, sending) = self.outbound.number(&mut self.numbers, to, context);
         if content.sync {
             self.note_sync(to, context, seq, content);
         }

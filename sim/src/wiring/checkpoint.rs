@@ -72,7 +72,7 @@ impl Wiring {
         }
         let sides = (0..self.who.ranks).map(|peer| PeerPosition {
             received: self.covered(peer),
-            next: self.outbound.numbers(peer).to_vec(),
+            next: self.numbers.of(peer).sent.all().collect(),
             log: Vec::new(),
         });
         let position = Position {
@@ -103,7 +103,7 @@ impl Wiring {
 
     /// The next number of each channel from a peer.
     pub(super) fn channels(&self, peer: Rank) -> Vec<(u16, u32)> {
-        CONTEXTS.map(|context| (context, self.inbound.expected.next(peer, context))).to_vec()
+        CONTEXTS.map(|context| (context, self.numbers.of(peer).expected.next(context))).to_vec()
     }
 
     /// A checkpoint is stored: tells it to all who are there. Others will be told of a later one.
@@ -128,8 +128,10 @@ impl Wiring {
             return;
         }
         if self.is(Broken::CollectsAll) {
-            covered =
-                Received { channels: self.outbound.numbers(peer).to_vec(), missing: Vec::new() };
+            covered = Received {
+                channels: self.numbers.of(peer).sent.all().collect(),
+                missing: Vec::new(),
+            };
         }
         let dropped = self.outbound.collect(peer, &covered);
         self.collected += dropped.iter().map(|run| run.count as usize).sum::<usize>();
@@ -149,12 +151,14 @@ impl Wiring {
         self.handed = self.requests.len();
         for ((peer, side), log) in (0..).zip(sides).zip(&checkpoint.logs) {
             for (context, seq) in side.received.channels {
-                self.inbound.expected.set(peer, context, seq);
+                self.numbers.of_mut(peer).expected.set(context, seq);
             }
             for (context, seq) in side.received.missing {
                 self.inbound.lies_ahead(MsgId { source: peer, context, seq });
             }
-            self.outbound.go_on(peer, side.next);
+            for (context, seq) in side.next {
+                self.numbers.of_mut(peer).sent.set(context, seq);
+            }
             log.iter().for_each(|entry| self.outbound.keep(peer, *entry));
         }
         Ok(())
