@@ -6,97 +6,18 @@
 //! when they are to be sent again. A segment whose messages nobody will ask for any more is given up, and
 //! its memory is what is written next.
 
+mod entry;
+mod residence;
+
+pub(crate) use entry::LogEntry;
+
 use super::host::SpillStore;
-use super::spill::{self, SpilledSegments};
+use super::spill::SpilledSegments;
 use crate::Error;
+use entry::PREFIX;
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
-use taffrail_fabric::{LogRange, MemoryError, SegmentId, SendMemory};
-use taffrail_logging::{Payload, Run, mutant};
+use taffrail_fabric::{LogRange, SegmentId, SendMemory};
 
-/// A message on the payload log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogEntry {
-    /// Its tag.
-    pub(crate) tag: u64,
-    /// Where its bytes begin.
-    pub(crate) at: u64,
-    /// Its length in bytes.
-    len: usize,
-}
-
-/// Set in the length of a message that leaves in fragments, with its length in front.
-const FRAGMENTED: usize = 1 << 63;
-/// Set in the length of a synchronous one.
-const SYNC: usize = 1 << 62;
-/// Where in the length its immediate data are: the bits of its context's word that are no context.
-const DATA: u32 = 48;
-/// The bits of the length itself.
-const LEN: usize = (1 << DATA) - 1;
-
-impl LogEntry {
-    /// `data`: the bits of the context's word that are [immediate data](super::super::immediate).
-    pub(crate) fn new(tag: u64, len: usize, fragments: bool, sync: bool, data: u16) -> Self {
-        let flags = if fragments { FRAGMENTED } else { 0 } | if sync { SYNC } else { 0 };
-        LogEntry { tag, at: 0, len: len | flags | usize::from(data) << DATA }
-    }
-
-    /// The word of its context, in this context.
-    #[inline]
-    pub(crate) fn word(&self, context: u16) -> u16 {
-        context | ((self.len & !(FRAGMENTED | SYNC)) >> DATA) as u16
-    }
-
-    /// All of it, to be kept elsewhere.
-    pub(crate) fn to_words(self) -> [u64; 3] {
-        [self.tag, self.at, self.len as u64]
-    }
-
-    /// From [`to_words`](Self::to_words).
-    pub(crate) fn from_words([tag, at, len]: [u64; 3]) -> Self {
-        LogEntry { tag, at, len: len as usize }
-    }
-
-    /// Its length in bytes.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len & LEN
-    }
-
-    /// Bytes in front of it.
-    #[inline]
-    pub(crate) fn prefix(&self) -> usize {
-        if self.len & FRAGMENTED == 0 { 0 } else { PREFIX }
-    }
-
-    /// Bytes on the payload log.
-    #[inline]
-    pub(crate) fn bytes(&self) -> usize {
-        self.prefix() + self.len()
-    }
-
-    /// Whether its sender waits for its receiver.
-    #[inline]
-    pub(crate) fn is_sync(&self) -> bool {
-        self.len & SYNC != 0
-    }
-}
-
-impl Payload for LogEntry {
-    #[inline(always)]
-    fn distance(&self, other: &LogEntry) -> Option<u64> {
-        let is_alike = (self.tag, self.len) == (other.tag, other.len);
-        is_alike.then(|| other.at.wrapping_sub(self.at))
-    }
-
-    #[inline]
-    fn behind(&self, distance: u64) -> LogEntry {
-        LogEntry { at: self.at.wrapping_add(distance), ..*self }
-    }
-}
-
-/// Bytes in front of a message of several fragments, for its length.
-const PREFIX: usize = 8;
 /// Bytes of room that the first fragment of a fragmented message needs at least.
 const LEAST: usize = 4096;
 /// Messages begin at whole lines, or as far into one as they do in the program, unless they are so short that
@@ -158,10 +79,6 @@ impl<S: SpillStore> PayloadLog<S> {
         }
     }
 
-    fn in_memory(&self) -> usize {
-        self.resident.len() + self.ahead.len()
-    }
-
     /// Whether a message of `len` bytes may be written without giving up memory meanwhile. Longer ones are
     /// written by [`write_long`](Self::write_long).
     #[inline]
@@ -210,139 +127,6 @@ impl<S: SpillStore> PayloadLog<S> {
             self.live += 1;
         }
         at
-    }
-
-    /// Does a little of what will have to be done for the next segments, when there is nothing else to
-    /// do: new memory costs more time than what is copied into it.
-    pub(crate) fn prepare_in_advance(&self, memory: &mut impl SendMemory) {
-        if self.in_memory() < self.most - self.most / 4 {
-            memory.prepare();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn prepare_more(&mut self, memory: &mut impl SendMemory, len: usize) -> Result<(), Error> {
-        self.have_ahead(memory, self.segments_for(len))
-    }
-
-    /// Allocates segments until this number of them waits to be used.
-    fn have_ahead(&mut self, memory: &mut impl SendMemory, segments: usize) -> Result<(), Error> {
-        while self.ahead.len() < segments {
-            let segment = self.segment(memory)?;
-            self.ahead.push_back(segment);
-        }
-        Ok(())
-    }
-
-    /// A segment to be written. Those that were written longest ago make room for it.
-    fn segment(&mut self, memory: &mut impl SendMemory) -> Result<SegmentId, Error> {
-        // A quarter of the memory is being written out when all of it is in use.
-        let early = self.most - self.most / 4;
-        if self.in_memory() >= early {
-            self.reap(memory, false)?;
-            self.cool_down(memory)?;
-        }
-        while self.in_memory() + self.spilled.under_way() >= self.most {
-            // Back-pressure: the rank waits for its file.
-            self.cool_down(memory)?;
-            if self.spilled.under_way() > 0 {
-                self.reap(memory, true)?;
-            } else if self.in_memory() >= self.most {
-                return Err(self.full());
-            }
-        }
-        Ok(memory.take()?)
-    }
-
-    /// Begins to write out those in memory that were written longest ago, but for the last, which is
-    /// not full. Those that were brought back from the file leave memory at once.
-    fn cool_down(&mut self, memory: &mut impl SendMemory) -> Result<(), Error> {
-        let mut stay = VecDeque::new();
-        let batch = (self.most / 8).max(1);
-        while self.spilled.under_way() < batch && self.resident.len() > 1 {
-            let Some(number) = self.resident.pop_front() else { break };
-            if number == self.number() {
-                stay.push_back(number);
-                continue;
-            }
-            let held = self.held(number);
-            let (segment, in_file) = (held.segment, held.in_file);
-            let Some(segment) = segment else { continue };
-            if in_file {
-                self.held(number).segment = None;
-                self.give_back(memory, segment);
-                continue;
-            }
-            let bytes = memory.read(segment, 0, self.size);
-            match self.spilled.begin(number, bytes) {
-                Ok(true) => {}
-                Ok(false) => {
-                    stay.push_back(number);
-                    break;
-                }
-                Err(error) => {
-                    self.resident.push_front(number);
-                    return Err(error);
-                }
-            }
-        }
-        for number in stay.into_iter().rev() {
-            self.resident.push_front(number);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn full(&self) -> Error {
-        Error::Memory(MemoryError::Short {
-            what: "the log of sent messages",
-            need: self.size as u64,
-            have: format!("all {} bytes of its memory are in use", self.most * self.size),
-            remedy: "give it more with --log-memory",
-        })
-    }
-
-    /// Brings the segment of a place back into memory, if it is in the file only. It stays there until
-    /// the next segment is written or brought back.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] when there is no room, or the file cannot be read.
-    pub(crate) fn bring_back(
-        &mut self,
-        memory: &mut impl SendMemory,
-        place: u64,
-    ) -> Result<(), Error> {
-        let number = place / self.size as u64;
-        if self.held(number).segment.is_none() {
-            let segment = self.segment(memory)?;
-            let mut bytes = vec![0; self.size];
-            let from = number - u64::from(mutant!(SpillReadElsewhere) && number > self.first);
-            self.spilled.read(from * self.size as u64, &mut bytes)?;
-            memory.write(segment, 0, &bytes);
-            self.is_at(number, segment);
-            self.held(number).segment = Some(segment);
-            self.resident.push_back(number);
-        }
-        Ok(())
-    }
-
-    /// Reads bytes that are in one segment, from wherever it is.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] when the file cannot be read.
-    pub(crate) fn read(
-        &mut self,
-        memory: &impl SendMemory,
-        place: u64,
-        into: &mut [u8],
-    ) -> Result<(), Error> {
-        let at = (place % self.size as u64) as usize;
-        match self.held(place / self.size as u64).segment {
-            Some(segment) => into.copy_from_slice(memory.read(segment, at, into.len())),
-            None => self.spilled.read(place, into)?,
-        }
-        Ok(())
     }
 
     /// Begins a short message, which is not sent from here. Returns where it is.
@@ -508,112 +292,6 @@ impl<S: SpillStore> PayloadLog<S> {
         self.is_at(self.number(), next);
         self.last = Some(next);
         self.fill = 0;
-    }
-
-    /// Writes down where a segment is (*places*).
-    fn is_at(&self, number: u64, segment: SegmentId) {
-        self.spilled.spill.is_in_memory(segment.0, number);
-    }
-
-    /// Gives a segment of the memory back.
-    fn give_back(&self, memory: &mut impl SendMemory, segment: SegmentId) {
-        self.spilled.spill.left_memory(segment.0);
-        memory.release(segment);
-    }
-
-    /// Gives back what is in the file by now; waits for one if `wait`.
-    fn reap(&mut self, memory: &mut impl SendMemory, wait: bool) -> Result<(), Error> {
-        let (written, result) = self.spilled.reap(wait);
-        for number in written {
-            self.spilled.spill.is_spilled(number, true).map_err(spill::refused)?;
-            let held = self.held(number);
-            held.in_file = true;
-            let (segment, is_needed) = (held.segment.take(), held.live > 0);
-            if let Some(segment) = segment {
-                self.give_back(memory, segment);
-            }
-            if !is_needed {
-                self.give_up(memory, number);
-            }
-        }
-        result
-    }
-}
-
-/// What is given up.
-impl<S: SpillStore> PayloadLog<S> {
-    /// Messages that will not be asked for any more.
-    pub(crate) fn release(&mut self, memory: &mut impl SendMemory, run: Run<LogEntry>) {
-        let first = run.first.payload;
-        let last = first.behind(u64::from(run.count - 1) * run.step);
-        let segments = self.segments_of(first.at, (last.at - first.at) as usize + last.bytes());
-        if segments.clone().count() == 1 {
-            return self.release_of(memory, *segments.start(), run.count);
-        }
-        for message in run.entries() {
-            self.release_bytes(memory, message.payload.at, message.payload.bytes());
-        }
-    }
-
-    /// What was written from a place on, as one, will not be asked for any more.
-    pub(crate) fn release_bytes(&mut self, memory: &mut impl SendMemory, place: u64, bytes: usize) {
-        self.segments_of(place, bytes).for_each(|number| self.release_of(memory, number, 1));
-    }
-
-    /// The numbers of the segments of bytes from a place on.
-    fn segments_of(&self, place: u64, bytes: usize) -> RangeInclusive<u64> {
-        let size = self.size as u64;
-        place / size..=(place + bytes.max(1) as u64 - 1) / size
-    }
-
-    /// So many less of the messages of a segment may be asked for.
-    fn release_of(&mut self, memory: &mut impl SendMemory, number: u64, messages: u32) {
-        if number == self.number() {
-            self.live -= messages;
-            return;
-        }
-        let held = self.held(number);
-        held.live -= messages;
-        if held.live <= u32::from(mutant!(SegmentReusedEarly)) {
-            self.give_up(memory, number);
-        }
-    }
-
-    /// Gives up segments that nothing was left of when the next was begun.
-    pub(crate) fn release_empty(&mut self, memory: &mut impl SendMemory) {
-        let last = self.number();
-        let empty = |(number, held): &(u64, &LogSegment)| {
-            *number != last && held.live == 0 && !held.is_given_up()
-        };
-        let all: Vec<u64> =
-            (self.first..).zip(&self.segments).filter(empty).map(|(number, _)| number).collect();
-        all.into_iter().for_each(|number| self.give_up(memory, number));
-    }
-
-    fn give_up(&mut self, memory: &mut impl SendMemory, number: u64) {
-        // One that is being written to the file is read until then.
-        if self.spilled.writes(number) && !mutant!(SegmentReusedInWrite) {
-            return;
-        }
-        let held = self.held(number);
-        let (segment, in_file) = (held.segment.take(), std::mem::take(&mut held.in_file));
-        if let Some(segment) = segment {
-            self.give_back(memory, segment);
-            match self.resident.front() == Some(&number) {
-                true => _ = self.resident.pop_front(),
-                false => self.resident.retain(|other| *other != number),
-            }
-        }
-        if in_file {
-            // If that cannot be written down it is found by whoever needs nothing of it.
-            let noted = self.spilled.spill.is_spilled(number, false);
-            noted.unwrap_or_else(|error| tracing::debug!(%error, "a place stays written down"));
-            self.spilled.forget(number, self.size);
-        }
-        while self.segments.len() > 1 && self.segments[0].is_given_up() {
-            self.segments.pop_front();
-            self.first += 1;
-        }
     }
 }
 

@@ -63,8 +63,9 @@ fn checks(begin: u64, says: u64) -> u64 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Durability, RECORDED, RingShape};
+    use super::super::{Durability, RingShape};
     use super::*;
+    use crate::store::batch::RECORDED;
     use proptest::prelude::*;
 
     proptest! {

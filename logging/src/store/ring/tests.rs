@@ -1,7 +1,10 @@
+use super::code::{BITS, begin, code};
+use super::reader::of;
 use super::*;
-use crate::MsgId;
 use crate::event::RECORD;
+use crate::store::batch::{Batch, RECORDED};
 use crate::store::{Memory, create_memory};
+use crate::{Event, MsgId};
 use proptest::prelude::*;
 use std::os::fd::AsFd;
 
