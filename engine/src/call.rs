@@ -289,8 +289,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Whoever polls in vain waits, and has time.
     #[inline(never)]
     fn polled_in_vain(&mut self, idle: bool) {
-        self.core.resend_backlog_high = false;
-        if idle && self.turns.is_multiple_of(PREPARE_EVERY) {
+        if self.core.policy.waits(0) && idle && self.turns.is_multiple_of(PREPARE_EVERY) {
             self.prepare_log();
         }
     }
@@ -298,14 +297,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A wait has made progress in vain so many times in a row.
     #[inline]
     pub fn waits(&mut self, turns: u32) {
-        // What is waited for has not come yet, however much else has.
-        self.core.resend_backlog_high = false;
-        if self.core.policy.uses_waits() {
-            match turns {
-                1 => self.core.policy.prepare_event(),
-                turns if turns.is_multiple_of(PREPARE_EVERY) => self.prepare_log(),
-                _ => {}
-            }
+        if self.core.policy.waits(turns) && turns.is_multiple_of(PREPARE_EVERY) {
+            self.prepare_log();
         }
     }
 

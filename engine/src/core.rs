@@ -130,15 +130,15 @@ impl<P: Policy> Core<P> {
         self.deferred.push_back(Deferred::Read { token, result });
     }
 
-    pub(crate) fn link<R: RxPolicy<P>>(&mut self, peer: PeerId, event: LinkEvent) {
+    pub(crate) fn link(&mut self, peer: PeerId, event: LinkEvent) {
         let life = self.membership.link(peer, &event);
         match (life, event) {
-            (Some(Life::Dead), _) if R::SUSPENDS => self.peer_suspended(peer.0),
             (Some(Life::Restarted(incarnation)), _) => self.peer_restarted(peer.0, incarnation.0),
-            (_, LinkEvent::Broken(_)) if R::SUSPENDS && mutant!(LinkTakenForVerdict) => {
-                self.peer_suspended(peer.0);
+            (Some(Life::Dead), _) => self.peer_lost(peer.0, Fault::Died),
+            (_, LinkEvent::Broken(_)) if mutant!(LinkTakenForVerdict) => {
+                self.peer_lost(peer.0, Fault::Died);
             }
-            (_, LinkEvent::Broken(why)) => self.link_broken(peer.0, why),
+            (_, LinkEvent::Broken(why)) => self.peer_lost(peer.0, why),
             (_, LinkEvent::Closed) => self.peer_failed(peer.0, Fault::Closed),
             (_, LinkEvent::Up(_)) => {}
         }

@@ -10,7 +10,7 @@ use super::memory::{MemoryName, NoMemory, Place, Target, Way};
 use super::peer::Stream;
 use super::request::{Extra, Stage};
 use crate::Engine;
-use crate::policy::Policy;
+use crate::policy::{OnLoss, Policy};
 use crate::{Dest, Error, Rank, Status};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -131,10 +131,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         };
         match started {
             Ok(()) => {}
-            // This rank falls back with it.
-            Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => {}
             Err(Refused::Failed(fault)) => {
-                self.core.fail(request, Error::PeerFailed { rank, fault });
+                if self.core.policy.on_loss(rank, &fault) == OnLoss::Fail {
+                    self.core.fail(request, Error::PeerFailed { rank, fault });
+                }
             }
             Err(_) => {
                 self.core.requests.get(request).extra().source = None;

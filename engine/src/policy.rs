@@ -18,7 +18,7 @@ use crate::frame::kind;
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
-use taffrail_fabric::{Fabric, Head, Refused, SendMemory, Sent};
+use taffrail_fabric::{Fabric, Fault, Head, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{Next, Numbers};
 use taffrail_matching::Envelope;
@@ -34,6 +34,15 @@ pub enum Route {
     Direct,
     /// It is kept first, and leaves from the payload log.
     Logged,
+}
+
+/// What becomes of what is under way with a peer whose link has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It ends with an error.
+    Fail,
+    /// It waits until the peer connects again, or ends with this process, which is restarted with its peer.
+    Suspend,
 }
 
 /// Does one of two things, each compiled for itself: `$method` by the policy that decides in this job.
@@ -130,6 +139,13 @@ pub trait Policy: Sized {
         self.log().is_some_and(Logging::is_causal)
     }
 
+    // Peers.
+
+    /// What becomes of what is under way with a peer whose link has ended for this reason.
+    fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
+        self.log().map_or(OnLoss::Fail, |log| log.on_loss(peer, why))
+    }
+
     // Messages that arrive.
 
     /// Whether frames of this kind belong to the protocol.
@@ -148,12 +164,6 @@ pub trait Policy: Sized {
     #[inline]
     fn is_replaying(&self) -> bool {
         self.log().is_some_and(|log| log.replaying)
-    }
-
-    /// Whether this process is not the first of its rank, so that messages are sent again to it.
-    #[inline]
-    fn is_restarted(&self) -> bool {
-        self.log().is_some_and(|log| log.incarnation > 0)
     }
 
     /// A receive is posted: its record begins. Whether the replay is to be asked about it.
@@ -214,18 +224,11 @@ pub trait Policy: Sized {
         }
     }
 
-    /// Whether a wait is used to get ready for what comes next.
-    #[inline(always)]
-    fn uses_waits(&self) -> bool {
-        self.log().is_some()
-    }
-
-    /// Gets ready for the event that ends a wait.
+    /// A wait, or an empty completion poll (0), has made progress in vain so many times in a row. Whether the policy can
+    /// use the time.
     #[inline]
-    fn prepare_event(&mut self) {
-        if let Some(log) = self.log_mut() {
-            log.prepare_event(0);
-        }
+    fn waits(&mut self, turns: u32) -> bool {
+        self.log_mut().is_some_and(|log| log.waits(turns))
     }
 
     /// Whether an endpoint that finalises waits for its peers' answers without end: nobody answers for the logged

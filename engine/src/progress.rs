@@ -1,7 +1,7 @@
 //! Progress: poll the fabric, do what follows, send what waits.
 
 use super::Engine;
-use super::core::{Core, Deferred};
+use super::core::Deferred;
 use super::peer::Stream;
 use super::request::Stage;
 use super::sink::Rx;
@@ -12,12 +12,6 @@ use taffrail_fabric::{Fabric, PeerId, SendMemory};
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
-/// A rank that was started again, and to which so much was sent again that it has not received yet, takes
-/// more only once in so many turns, or when it waits in vain: those who send would be done long before it is,
-/// and all that they have ever sent to it would be in its memory.
-const AHEAD_EVERY: u32 = 256;
-/// Bytes of messages, and of what is known of each, that are so much.
-const RESEND_BACKLOG_MAX: usize = 256 << 10;
 /// Time between two looks at whether the peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 
@@ -32,16 +26,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline(never)]
     fn progress_by<R: RxPolicy<P>>(&mut self) -> usize {
-        if !R::takes_in(&mut self.core) {
-            return self.after_poll(0);
-        }
-        if R::SUSPENDS && self.core.resend_backlog_high && !self.turns.is_multiple_of(AHEAD_EVERY) {
+        if !R::takes_in(&mut self.core, self.turns) {
             return self.after_poll(0);
         }
         let events = self.fabric.poll(&mut Rx::<P, R, false>::new(&mut self.core));
-        if R::SUSPENDS && (events > 0 || self.core.resend_backlog_high) {
-            self.core.look_how_far_ahead();
-        }
+        R::taken_in(&mut self.core, events);
         self.after_poll(events)
     }
 
@@ -150,18 +139,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 let error = self.core.finished_error(rank);
                 self.core.fail(request, error);
             }
-        }
-    }
-}
-
-impl<P: Policy> Core<P> {
-    /// Looks whether more was sent again than is needed now.
-    #[inline]
-    fn look_how_far_ahead(&mut self) {
-        if self.policy.is_restarted() {
-            self.resend_backlog_high =
-                self.peers.iter().map(|peer| peer.buffered_bytes).sum::<usize>()
-                    > RESEND_BACKLOG_MAX;
         }
     }
 }

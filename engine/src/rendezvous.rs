@@ -10,7 +10,7 @@ use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};
 use super::request::Stage;
 use super::view::ViewBuffer;
 use crate::Engine;
-use crate::policy::Policy;
+use crate::policy::{OnLoss, Policy};
 use crate::{Error, Rank};
 use taffrail_fabric::{
     Cost, Denied, Fabric, Fault, PeerId, Reach, Refused, SendMemory, Token, UserBuf,
@@ -60,10 +60,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
                     return;
                 }
-                // This rank falls back with it.
-                Err(Refused::Failed(fault)) if self.core.comes_back(&fault) => return,
                 Err(Refused::Failed(fault)) => {
-                    return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+                    if self.core.policy.on_loss(from, &fault) == OnLoss::Fail {
+                        self.core.fail(request, Error::PeerFailed { rank: from, fault });
+                    }
+                    return;
                 }
                 Err(_) => {}
             }
@@ -142,16 +143,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A read or write by the fabric ended.
     pub(crate) fn rendezvous_done(&mut self, token: Token, result: Result<(), Fault>) {
         let request = token.0 as u32;
-        let comes_back = result.as_ref().is_err_and(|fault| self.core.comes_back(fault));
         let Some(slot) = self.core.requests.find(request) else { return };
         if slot.generation != (token.0 >> 32) as u32 && !mutant!(FormerTokenBelieved) {
             return;
         }
         let peer = slot.peer;
         let source = slot.extra.as_mut().and_then(|e| e.source.take());
+        let policy = &self.core.policy;
         match (slot.stage, result) {
-            // This rank falls back with its peer.
-            _ if comes_back => {}
+            (_, Err(fault)) if policy.on_loss(peer, &fault) == OnLoss::Suspend => {}
             (Stage::Reading, Ok(())) => {
                 if let Some((_, name)) = source {
                     self.core.acknowledge(peer, name);

@@ -7,7 +7,7 @@ use super::peer::{Queued, Waiting};
 use super::policy::tx::{Direct, send_numbered};
 use super::request::{Slot, Stage};
 use crate::Engine;
-use crate::policy::{Policy, Route};
+use crate::policy::{OnLoss, Policy, Route};
 use crate::{Dest, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
 
@@ -118,10 +118,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     fn not_now(&mut self, rank: Rank, refused: Refused) -> Result<(), Error> {
         match refused {
-            // This rank falls back with it.
-            Refused::Failed(fault) if self.core.comes_back(&fault) => Ok(()),
             Refused::Failed(Fault::Vacant) => Err(Error::NoSuchRank { rank, size: self.size() }),
-            Refused::Failed(fault) => Err(Error::PeerFailed { rank, fault }),
+            Refused::Failed(fault) => match self.core.policy.on_loss(rank, &fault) {
+                OnLoss::Suspend => Ok(()),
+                OnLoss::Fail => Err(Error::PeerFailed { rank, fault }),
+            },
             _ => Ok(()),
         }
     }

@@ -65,7 +65,7 @@ impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPO
     }
 
     fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        self.core.link::<R>(peer, event);
+        self.core.link(peer, event);
     }
 }
 

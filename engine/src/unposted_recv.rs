@@ -146,7 +146,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[inline(never)]
     fn turn_directly_by<R: RxPolicy<P>>(&mut self, want: &mut UnpostedRecv) -> usize {
-        if !R::takes_in(&mut self.core) {
+        if !R::takes_in(&mut self.core, self.turns) {
             return self.after_poll(0);
         }
         let events = self.fabric.poll(&mut Rx::<P, R, true>::with_unposted(&mut self.core, want));

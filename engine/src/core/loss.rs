@@ -2,12 +2,20 @@
 
 use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected};
 use crate::peer::{Destination, PartialMessage};
-use crate::policy::Policy;
+use crate::policy::{OnLoss, Policy};
 use crate::request::{ANY, Slot, Stage};
 use crate::{Error, Rank};
 use taffrail_fabric::Fault;
 
 impl<P: Policy> Core<P> {
+    /// The link with a peer has ended.
+    pub(crate) fn peer_lost(&mut self, rank: u32, why: Fault) {
+        match self.policy.on_loss(rank, &why) {
+            OnLoss::Suspend => self.peer_suspended(rank),
+            OnLoss::Fail => self.peer_failed(rank, why),
+        }
+    }
+
     /// Ends everything that needs a peer which is gone.
     pub(crate) fn peer_failed(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_some() {

@@ -143,8 +143,6 @@ pub struct Core<P> {
     pub(crate) unexpected_limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
     pub(super) buffered_bytes_max: usize,
-    /// This rank was started again, and more was sent to it than it needs now.
-    pub(crate) resend_backlog_high: bool,
 }
 
 /// What a message that waits costs beside its bytes.
@@ -202,7 +200,6 @@ impl<P> Core<P> {
             expects_newcomers: false,
             finalizing: None,
             unexpected_limit,
-            resend_backlog_high: false,
             buffered_bytes_max: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
         }
     }

@@ -60,7 +60,8 @@ use poll_state::{PollState, Recheck};
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{
-    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay, mutant,
+    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay,
+    mutant,
 };
 use taffrail_matching::MessageId;
 
@@ -78,6 +79,8 @@ pub struct Logging<H: Host> {
     departs_freely: bool,
     /// All ranks are of one set.
     has_fellows_only: bool,
+    /// This rank was started again, and more was sent to it again than it needs now.
+    resend_backlog_high: bool,
     me: Rank,
     pub(crate) incarnation: u32,
     recorder: Recorder,
@@ -163,6 +166,7 @@ impl<H: Host> Logging<H> {
             all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
             has_fellows_only,
+            resend_backlog_high: false,
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
@@ -199,6 +203,17 @@ impl<H: Host> Logging<H> {
     /// The set of a rank.
     pub fn set(&self, rank: Rank) -> u32 {
         self.sets[rank as usize]
+    }
+
+    /// A wait has made progress in vain so many times in a row. There is time to get ready for the event that ends it.
+    #[inline]
+    pub(crate) fn waits(&mut self, turns: u32) -> bool {
+        // The message that is waited for has not come yet, however many others have.
+        self.resend_backlog_high = false;
+        if turns == 1 {
+            self.prepare_event(0);
+        }
+        true
     }
 
     /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who

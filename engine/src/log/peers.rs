@@ -1,31 +1,31 @@
 //! Peers that die and come back, and the end of the program.
 
+use super::Logging;
+use super::host::Host;
 use super::nondeterminism::name;
 use crate::Engine;
 use crate::core::{Core, Deferred, Unexpected};
 use crate::frame::Frame;
 use crate::peer::Destination;
-use crate::policy::{Policy, Route};
+use crate::policy::{OnLoss, Policy};
 use crate::request::Stage;
 use crate::{Error, Rank};
 use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 use taffrail_logging::{Meeting, MsgId, Received, Restart, RestartPhase, mutant};
 
-impl<P: Policy> Core<P> {
-    /// Whether a peer that has died will come back.
-    pub(crate) fn comes_back(&self, why: &Fault) -> bool {
-        self.policy.log().is_some() && *why == Fault::Died
-    }
-
-    /// A link has broken, and nobody says that its peer is dead. What was on it is settled by a restart exchange when there
-    /// is a link again, which nothing can within a set.
-    pub(crate) fn link_broken(&mut self, rank: Rank, why: Fault) {
+impl<H: Host> Logging<H> {
+    /// A peer that has died is restarted; this rank with it, if it is of the same set. What was on a link that is lost is
+    /// settled by a restart exchange when there is a link again, which nothing can within a set.
+    pub(crate) fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
         match why {
-            Fault::Lost(_) if self.policy.route(rank) == Route::Logged => self.peer_suspended(rank),
-            why => self.peer_failed(rank, why),
+            Fault::Died => OnLoss::Suspend,
+            Fault::Lost(_) if !self.is_fellow(peer) => OnLoss::Suspend,
+            _ => OnLoss::Fail,
         }
     }
+}
 
+impl<P: Policy> Core<P> {
     /// A peer has died and will be started again: what is under way to it and from it waits for that
     /// (*whole-message*).
     pub(crate) fn peer_suspended(&mut self, rank: Rank) {

@@ -15,6 +15,13 @@ use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, MsgId, Numbers, Reserved, Restart, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
+/// While the resend backlog is high, a restarted rank takes messages in only once in so many turns, or when it waits
+/// in vain: their senders would be done long before it is, and all that they have ever sent to it would be in its
+/// memory.
+const AHEAD_EVERY: u32 = 256;
+/// Bytes of unreceived messages, overheads included, above which the resend backlog is high.
+const RESEND_BACKLOG_MAX: usize = 256 << 10;
+
 impl<H: Host> Logging<H> {
     /// Judges a message that is not simply to be matched: not the next of its channel, or in a replay.
     pub(crate) fn judge(&mut self, numbers: &mut Numbers, message: MsgId) -> Admit {
@@ -26,12 +33,22 @@ impl<H: Host> Logging<H> {
 }
 
 impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
-    const SUSPENDS: bool = true;
+    /// Nothing while events wait for room (*nothing-passes-an-event*), and little while more was sent again than this
+    /// rank needs now.
+    #[inline(always)]
+    fn takes_in(core: &mut Core<P>, turn: u32) -> bool {
+        let CoreParts { log, peers, .. } = core.parts();
+        (!log.is_behind() || log.catch_up(peers))
+            && (!log.resend_backlog_high || turn.is_multiple_of(AHEAD_EVERY))
+    }
 
     #[inline(always)]
-    fn takes_in(core: &mut Core<P>) -> bool {
+    fn taken_in(core: &mut Core<P>, things: usize) {
         let CoreParts { log, peers, .. } = core.parts();
-        !log.is_behind() || log.catch_up(peers)
+        if log.incarnation > 0 && (things > 0 || log.resend_backlog_high) {
+            let buffered_bytes: usize = peers.iter().map(|peer| peer.buffered_bytes).sum();
+            log.resend_backlog_high = buffered_bytes > RESEND_BACKLOG_MAX;
+        }
     }
 
     #[inline(always)]

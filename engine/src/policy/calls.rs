@@ -23,7 +23,7 @@ pub trait Calls<P: Policy> {
     /// Whether a completion poll ends receives from any source that nobody is left to send to
     /// ([`Policy::ends_any_source_at_once`]).
     const POLLS_END_ANY_SOURCE: bool;
-    /// Whether completion polls that find nothing are used as waits are ([`Policy::uses_waits`]).
+    /// Whether completion polls that find nothing are used as waits are ([`Policy::waits`]).
     const USES_EMPTY_POLLS: bool;
 
     /// Decides of a call, once unless the answer is [`Decision::Later`].

@@ -6,15 +6,15 @@ use taffrail_logging::{Admit, MsgId};
 
 /// The receiving half of a message-logging policy.
 pub trait RxPolicy<P: Policy> {
-    /// Whether a peer that dies is restarted, so that requests to it wait.
-    const SUSPENDS: bool;
-
-    /// Whether anything may be taken in now: not while events wait for room (*nothing-passes-an-event*), which are
-    /// written first as far as there is any.
+    /// Whether anything may be taken in on this turn.
     #[inline(always)]
-    fn takes_in(_: &mut Core<P>) -> bool {
+    fn takes_in(_: &mut Core<P>, _turn: u32) -> bool {
         true
     }
+
+    /// So many things were taken in.
+    #[inline(always)]
+    fn taken_in(_: &mut Core<P>, _things: usize) {}
 
     /// Judges a message that has come, before it is matched and once (*policy-judges-arrival*).
     #[inline]
@@ -38,8 +38,6 @@ pub trait RxPolicy<P: Policy> {
 
 /// Every message has to be the next of its channel.
 impl<P: Policy> RxPolicy<P> for NoLogging {
-    const SUSPENDS: bool = false;
-
     #[inline(always)]
     fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
         core.numbers.count(message)

@@ -42,8 +42,6 @@ impl Policy for Ids {
 }
 
 impl RxPolicy<Ids> for Ids {
-    const SUSPENDS: bool = false;
-
     fn admit_next(core: &mut Core<Ids>, message: MsgId) -> bool {
         let ids = &mut core.policy;
         let is_new = ids.here.insert((message.source, message.seq));
