@@ -15,12 +15,13 @@ use super::log::Logging;
 use super::log::host::{Host, NoHost};
 use super::log::leaving::LoggedSend;
 use crate::frame::kind;
+use crate::peer::Peer;
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
 use taffrail_fabric::{Fabric, Fault, Head, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Next, Numbers};
+use taffrail_logging::{Next, Numbers, Ticket};
 use taffrail_matching::Envelope;
 
 /// The policy of a job that is not logged.
@@ -105,6 +106,25 @@ pub trait Policy: Sized {
     #[inline(always)]
     fn may_find_no_room(&self) -> bool {
         self.log().is_none()
+    }
+
+    /// The events that a frame to a rank has to wait for, on which its program goes on (*every-frame-that-frees*).
+    #[inline]
+    fn ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
+        self.log_mut().map_or_else(Ticket::default, |log| log.ticket(peers, to))
+    }
+
+    /// Whether what waits for these events may leave.
+    #[inline]
+    fn is_open(&mut self, ticket: &Ticket) -> bool {
+        self.log_mut().is_none_or(|log| log.is_open(ticket))
+    }
+
+    /// Puts the messages of the page of the log at the front of a peer's queue in its place: they have passed the gate
+    /// with it. `false` when no page is there.
+    #[inline]
+    fn open_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
+        self.log_mut().is_some_and(|log| log.open_page(memory, peer))
     }
 
     /// Sends more of a message of the log; `None` if there is none.

@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
 use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source, Token, UserBytes};
-use taffrail_logging::mutant;
+use taffrail_logging::{Ticket, mutant};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
@@ -18,7 +18,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
-        let ticket = self.gate_ticket(to, head.kind);
+        let ticket = self.ticket(to, head.kind);
         let peer = &mut self.core.peers[to as usize];
         if peer.is_away() && !(mutant!(AnswerToDeadGated) && !ticket.is_free()) {
             // Its next incarnation asks again.
@@ -63,6 +63,19 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             _ => peer.push_front(Waiting { ticket, weight, frame }),
         }
         self.mark_backlog(to);
+    }
+
+    /// The events that a control frame has to wait for. Determinants that must be known before it leave first.
+    fn ticket(&mut self, to: Rank, kind: u8) -> Ticket {
+        if !kind::frees(kind) {
+            return Ticket::default();
+        }
+        let Core { policy, peers, .. } = &mut self.core;
+        let ticket = policy.ticket(peers, to);
+        if policy.piggybacks() {
+            self.send_determinants(to);
+        }
+        ticket
     }
 
     /// Puts a frame into a peer's queue, and sends what there is room for.
@@ -126,6 +139,25 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             left += 1;
         }
         left
+    }
+
+    /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
+    fn passes_gate(&mut self, to: Rank) -> bool {
+        let Engine { fabric, core: Core { policy, peers, .. }, .. } = self;
+        let peer = &mut peers[to as usize];
+        loop {
+            let Some(front) = peer.front() else { return true };
+            if !front.ticket.is_free() {
+                if !policy.is_open(&front.ticket) {
+                    return false;
+                }
+                // An open gate stays open: the rest of a long message does not ask again.
+                front.ticket = Ticket::default();
+            }
+            if !policy.open_page(fabric, peer) {
+                return true;
+            }
+        }
     }
 
     /// Puts an RTS in the place of the message at the front of the queue, if that is the way by now.

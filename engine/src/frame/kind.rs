@@ -62,12 +62,12 @@ pub(crate) fn is_of_the_log(kind: u8) -> bool {
 /// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
 /// others does not).
 pub(crate) fn frees(kind: u8) -> bool {
-    !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS)
+    !matches!(kind, EAGER_FRAG | RNDV_DATA | THROTTLE | RESTART | DETERMINANTS) && !escapes(kind)
 }
 
 /// Whether a frame that [`frees`] a peer passes the gate all the same, by a mutant.
 #[inline(always)]
-pub(crate) fn escapes(kind: u8) -> bool {
+fn escapes(kind: u8) -> bool {
     match kind {
         CTS => mutant!(ClearUngated),
         ACK => mutant!(AckUngated),

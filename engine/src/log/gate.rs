@@ -6,58 +6,25 @@
 
 use super::Logging;
 use super::host::Host;
-use crate::Engine;
 use crate::Rank;
-use crate::core::Core;
-use crate::frame::kind;
-use crate::policy::Policy;
-use taffrail_fabric::{Fabric, SendMemory};
+use crate::peer::Peer;
 use taffrail_logging::{Ticket, mutant};
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// The events that a control frame has to wait for. In causal logging it waits for none, and determinants go
-    /// before it.
-    pub(crate) fn gate_ticket(&mut self, to: Rank, kind: u8) -> Ticket {
-        let Core { policy, peers, .. } = &mut self.core;
-        let Some(log) = policy.log_mut().filter(|_| kind::frees(kind)) else {
-            return Ticket::default();
-        };
-        // Its peer's program goes on, as it does with a message.
-        if !mutant!(PollsBeforeAnswerNotLogged) {
-            log.before_send(peers);
-        }
-        if kind::escapes(kind) {
-            return Ticket::default();
-        }
-        if log.is_causal() {
-            self.send_determinants(to);
-            return Ticket::default();
-        }
-        log.ticket_to(to)
-    }
-
-    /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
-    pub(crate) fn passes_gate(&mut self, to: Rank) -> bool {
-        loop {
-            let core = &mut self.core;
-            let Some(front) = core.peers[to as usize].front() else { return true };
-            if !front.ticket.is_free() {
-                if core.policy.log_mut().is_some_and(|log| !log.events.is_open(&front.ticket)) {
-                    return false;
-                }
-                // An open gate stays open: the rest of a long message does not ask again.
-                front.ticket = Ticket::default();
-            }
-            if !self.open_page(to) {
-                return true;
-            }
-        }
-    }
-}
-
 impl<H: Host> Logging<H> {
-    /// What a frame that is made now has to wait for: nothing within the set.
-    fn ticket_to(&mut self, to: Rank) -> Ticket {
-        if self.is_fellow(to) { Ticket::default() } else { self.events.ticket() }
+    /// The events that a control frame to a peer has to wait for: none within the set, and none in causal logging.
+    pub(crate) fn ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
+        // Its program goes on, as it does with a message.
+        if !mutant!(PollsBeforeAnswerNotLogged) {
+            self.before_send(peers);
+        }
+        match self.is_causal() || self.is_fellow(to) {
+            true => Ticket::default(),
+            false => self.events.ticket(),
+        }
+    }
+
+    /// Whether what waits for these events may leave.
+    pub(crate) fn is_open(&mut self, ticket: &Ticket) -> bool {
+        self.events.is_open(ticket)
     }
 }

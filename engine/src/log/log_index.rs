@@ -17,12 +17,10 @@ use super::host::Host;
 use super::leaving::LoggedSend;
 use super::leaving::Resend;
 use super::payload_log::LogEntry;
-use crate::Engine;
-use crate::peer::{Queued, Waiting};
-use crate::policy::Policy;
+use crate::peer::{Peer, Queued, Waiting};
 use crate::{Error, Rank};
 use std::sync::Arc;
-use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_fabric::SendMemory;
 use taffrail_logging::{Entry, Received, Run, mutant};
 
 /// Runs of a page.
@@ -80,6 +78,18 @@ impl<H: Host> Logging<H> {
         self.payload_log.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(LoggedSend::new).collect())
+    }
+
+    /// Puts the messages of the page at the front of a peer's queue in its place. `false` when no page is there.
+    pub(crate) fn open_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
+        let Some(Waiting { frame: Queued::Page(page), .. }) = peer.front() else { return false };
+        let leaving = self.read_page(memory, page);
+        let leaving = leaving.unwrap_or_else(|error| super::resend::lost::<H>(&error));
+        peer.pop_front();
+        for message in leaving.into_iter().rev() {
+            peer.push_front(Waiting::free(Queued::Logged(message)));
+        }
+        true
     }
 
     /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
@@ -178,27 +188,6 @@ fn entries(page: &[u8]) -> impl Iterator<Item = Entry<LogEntry>> {
 
 fn runs(page: &[u8]) -> impl Iterator<Item = Run<LogEntry>> {
     page.as_chunks::<RUN>().0.iter().map(decode)
-}
-
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Puts the messages of the page at the front of a peer's queue in its place: they have passed the gate
-    /// with it. `false` when no page is there.
-    pub(crate) fn open_page(&mut self, rank: Rank) -> bool {
-        let Engine { fabric, core, .. } = self;
-        let peer = &mut core.peers[rank as usize];
-        let (Some(Waiting { frame: Queued::Page(page), .. }), Some(log)) =
-            (peer.front(), core.policy.log_mut())
-        else {
-            return false;
-        };
-        let leaving = log.read_page(fabric, page);
-        let leaving = leaving.unwrap_or_else(|error| super::resend::lost::<P::Host>(&error));
-        peer.pop_front();
-        for message in leaving.into_iter().rev() {
-            peer.push_front(Waiting::free(Queued::Logged(message)));
-        }
-        true
-    }
 }
 
 #[expect(clippy::expect_used, reason = "a run has up to 128 messages")]
