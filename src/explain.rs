@@ -14,7 +14,7 @@ use crate::engine::rendezvous_path::{RNDV_PATHS, RndvPath};
 use crate::engine::{EAGER_LOGGED, LONG_LOGGED};
 use crate::{Endpoint, Transport};
 use std::fmt::Write;
-use taffrail_fabric::Reach;
+use taffrail_fabric::{PeerId, Reach};
 
 /// The sizes at which protocols are looked at.
 const SIZES: std::ops::RangeInclusive<u32> = 0..=32;
@@ -43,7 +43,8 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
     }
     for rank in 0..endpoint.size() {
         let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
-        let _ = writeln!(text, "to rank {rank}{me}:");
+        let limits = endpoint.engine.fabric.limits(PeerId(rank));
+        let _ = writeln!(text, "to rank {rank}{me}, over {}:", limits.fabric);
         if let Some(fault) = &endpoint.engine.core.peers[rank as usize].fault {
             let _ = writeln!(text, "  nothing: {fault}");
             continue;
@@ -52,7 +53,7 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
         if endpoint.engine.core.policy.route(rank) == Route::Logged {
             let _ = writeln!(
                 text,
-                "  0 B - {} B: eager, in slots of the ring; longer: out of the log, in pieces of {} B, \
+                "  0 B - {} B: eager, inline; longer: out of the log, in pieces of {} B, \
                  from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
                 limits.inline,
                 endpoint.engine.sizes.fragment,
@@ -62,21 +63,13 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
             );
             continue;
         }
-        let eager = endpoint.settings.eager_max;
-        let _ = writeln!(text, "  0 B - {} B: eager, in slots of the ring", limits.inline);
-        let _ = writeln!(
-            text,
-            "  {} B - {} B: eager, one piece in the outbox",
-            limits.inline + 1,
-            endpoint.engine.sizes.fragment.min(eager)
-        );
-        if eager > endpoint.engine.sizes.fragment {
-            let _ = writeln!(
-                text,
-                "  {} B - {eager} B: eager, pieces of {} B in the outbox",
-                endpoint.engine.sizes.fragment + 1,
-                endpoint.engine.sizes.fragment
-            );
+        let (eager, fragment) = (endpoint.settings.eager_max, endpoint.engine.sizes.fragment);
+        let (inline, whole) = (limits.inline, fragment.min(eager));
+        let _ = writeln!(text, "  0 B - {inline} B: eager, inline");
+        let _ = writeln!(text, "  {} B - {whole} B: eager, whole", inline + 1);
+        if eager > fragment {
+            let from = fragment + 1;
+            let _ = writeln!(text, "  {from} B - {eager} B: eager, in pieces of {fragment} B");
         }
         announced(endpoint, &mut text, rank, eager, Reach::Kernel, "plain memory");
         announced(endpoint, &mut text, rank, eager, Reach::Mapped, "memory of `alloc`");
