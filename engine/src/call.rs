@@ -109,7 +109,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn try_finish(&mut self, request: Request) -> Result<Option<Status>, Error> {
         let slot = self.core.requests.look(request)?;
         match slot.stage {
-            Stage::Done | Stage::Failed if slot.has_more_to_tell() => Ok(None),
+            Stage::Done | Stage::Failed if slot.has_more_to_report() => Ok(None),
             Stage::Done | Stage::Failed => self.core.requests.finish(request.index).map(Some),
             _ => Ok(None),
         }
@@ -238,7 +238,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Outcome::Nothing
             }
             (Operation::PollCompletion(_), Answer::Found(serial)) => {
-                match self.core.requests.ended_with(serial) {
+                match self.core.requests.completed_with(serial) {
                     Some(request) => Outcome::This(request),
                     None => return Pending,
                 }
@@ -261,7 +261,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn poll_freely<C: Calls<P>>(&mut self, turns: u32) -> Option<Request> {
         let (mut left, mut idle) = (turns, false);
         loop {
-            if let Some(request) = self.core.requests.ended() {
+            if let Some(request) = self.core.requests.next_completed() {
                 return Some(request);
             }
             if left == 0 {
@@ -311,7 +311,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ) -> Result<Option<Ended>, Error> {
         for (index, &request) in requests.iter().enumerate() {
             let slot = self.core.requests.look(request)?;
-            if slot.stage.is_over() && (waits || !slot.has_more_to_tell()) {
+            if slot.stage.is_over() && (waits || !slot.has_more_to_report()) {
                 return Ok(Some((index, self.core.requests.finish(request.index))));
             }
         }

@@ -9,15 +9,15 @@ use taffrail_fabric::{Fabric, PeerId, SendMemory};
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Tells whoever watches of the next peer that is gone and has left nothing.
     #[cold]
-    pub(crate) fn tell_departure(&mut self) {
+    pub(crate) fn report_departure(&mut self) {
         let departures = &self.core.departures;
-        if departures.watch.is_none() || departures.untold.is_empty() {
+        if departures.watch.is_none() || departures.unreported.is_empty() {
             return;
         }
-        let next = departures.untold.iter().position(|&rank| !self.holds_something_of(rank));
+        let next = departures.unreported.iter().position(|&rank| !self.holds_something_of(rank));
         let Core { departures, requests, .. } = &mut self.core;
         if let (Some(at), Some(request)) = (next, departures.watch.take_if(|_| next.is_some())) {
-            let source = departures.untold.remove(at);
+            let source = departures.unreported.remove(at);
             requests.get(request).status = Status { source, tag: 0, len: 0, data: Data::NONE };
             requests.end(request);
         }

@@ -3,7 +3,7 @@
 use crate::{Error, Rank, Status};
 use std::collections::VecDeque;
 
-/// What is told of one of its messages.
+/// The completion of one of its messages.
 type PartResult = Result<Landed, Error>;
 
 /// The state of such a receive.
@@ -18,10 +18,10 @@ pub struct Multi {
     pub(crate) closed: bool,
     /// What it ends with, once nothing is under way any more.
     pub(crate) ending: Option<Error>,
-    /// Messages that are there, to be told.
+    /// Messages that are there, to be reported.
     pub(crate) landed: VecDeque<PartResult>,
-    /// Where messages are logged, those are told in the order in which they were matched, since the
-    /// other order is chance: each part, and what has become of it.
+    /// Where messages are logged, they are reported in the order in which they were matched, since the
+    /// other order is not determined: each part, and what has become of it.
     pub(crate) in_order: Option<VecDeque<(u32, Option<PartResult>)>>,
 }
 
@@ -49,7 +49,7 @@ impl Multi {
         }
     }
 
-    /// A message has landed. How many there are to be told more.
+    /// A message has landed. How many more there are to be reported.
     #[expect(clippy::expect_used, reason = "`part` was carved out of this multi-receive")]
     pub(crate) fn has(&mut self, part: u32, landed: Result<Landed, Error>) -> usize {
         let Some(order) = &mut self.in_order else {
@@ -71,20 +71,20 @@ impl Multi {
         self.landed.pop_front()
     }
 
-    /// Messages that are there and were not told.
-    pub(crate) fn untold(&self) -> usize {
+    /// How many messages are there and were not reported.
+    pub(crate) fn unreported(&self) -> usize {
         self.landed.len()
     }
 
     /// Whether messages of a rank are there, and were not reported.
-    pub(crate) fn has_untold_of(&self, rank: Rank) -> bool {
+    pub(crate) fn has_unreported_of(&self, rank: Rank) -> bool {
         let is_of =
             |landed: &PartResult| landed.as_ref().is_ok_and(|landed| landed.status.source == rank);
         self.landed.iter().any(is_of)
     }
 
-    /// Whether all that is there has been told.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether all that is there was reported.
+    pub(crate) fn is_reported(&self) -> bool {
         self.landed.is_empty()
     }
 }

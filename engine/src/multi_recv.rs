@@ -12,12 +12,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The next message that a multi-receive has got. When its result was taken and there is no
     /// more, that is the last that is heard of it.
     pub fn next_landed(&mut self, request: Request) -> Result<Option<Landed>, Error> {
-        let slot = self.core.requests.look_telling(request)?;
+        let slot = self.core.requests.look_reporting(request)?;
         let Some(multi) = slot.extra().multi.as_mut() else {
             return Err(Error::StaleRequest(request));
         };
         let next = multi.next();
-        if next.is_none() && slot.stage == Stage::Telling {
+        if next.is_none() && slot.stage == Stage::Reporting {
             let _ = self.core.requests.finish(request.index);
         }
         next.transpose()
@@ -92,7 +92,7 @@ pub(crate) fn part_completed(core: &mut Core<impl Policy>, part: u32) {
         landed.last = true;
     }
     if slot.serial != 0 {
-        (0..more).for_each(|_| core.requests.is_to_be_told(whole));
+        (0..more).for_each(|_| core.requests.push_completion(whole));
     }
     if ends {
         match ending {

@@ -67,7 +67,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.checked = self.core.clock.now();
         let events = by_policy!(self.core.policy, self.check_by());
         self.run_deferred();
-        self.tell_departure();
+        self.report_departure();
         self.reclaim_loans();
         events
     }
@@ -110,7 +110,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Ends what the core could not end by itself when `rank` failed.
     fn after_peer_failed(&mut self, rank: u32) {
         self.peers_with_backlog.retain(|&r| r != rank);
-        // A failure found above the fabric has to be told to the fabric.
+        // A failure found above the fabric has to be reported to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
         if let Some(fault) = fault {
             self.fabric.disconnect(PeerId(rank), fault);
@@ -125,7 +125,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.end_of_any_source();
         }
         self.core.departures.gone(rank);
-        self.tell_departure();
+        self.report_departure();
     }
 
     /// Ends the receives from any source if nobody is left to send anything.

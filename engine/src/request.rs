@@ -4,7 +4,7 @@ mod completions;
 mod table;
 
 pub use completions::Completion;
-pub(crate) use completions::MOST_SERIAL;
+pub(crate) use completions::MAX_SERIAL;
 pub use table::Requests;
 
 use crate::{Error, Rank, Status};
@@ -45,14 +45,14 @@ pub enum Stage {
     Done,
     /// Ended, with an error.
     Failed,
-    /// A multi-receive whose result was taken before all of its messages were told.
-    Telling,
+    /// A multi-receive whose result was taken before all of its messages were reported.
+    Reporting,
 }
 
 impl Stage {
     /// Whether the operation is over.
     pub fn is_over(self) -> bool {
-        matches!(self, Stage::Done | Stage::Failed | Stage::Telling)
+        matches!(self, Stage::Done | Stage::Failed | Stage::Reporting)
     }
 }
 
@@ -61,7 +61,7 @@ impl Stage {
 pub struct Slot {
     /// How far it has come.
     pub stage: Stage,
-    /// Not 0: its end is to be [told](Requests::ended), under this number.
+    /// Not 0: its completion is [reported](Requests::next_completed), under this number.
     pub(crate) serial: u32,
     pub(crate) generation: u32,
     /// The other side, or [`ANY`].
@@ -125,23 +125,23 @@ impl Slot {
 
     /// Whether this is a multi-receive with messages that the program does not know of yet.
     #[inline]
-    pub(crate) fn has_more_to_tell(&self) -> bool {
+    pub(crate) fn has_more_to_report(&self) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
-        multi.is_some_and(|multi| !multi.is_told())
+        multi.is_some_and(|multi| !multi.is_reported())
     }
 
     /// Whether this is a multi-receive with messages of a rank that the program does not know of yet.
     pub(crate) fn has_landed_of(&self, rank: Rank) -> bool {
         let multi = self.extra.as_ref().and_then(|extra| extra.multi.as_ref());
-        multi.is_some_and(|multi| multi.has_untold_of(rank))
+        multi.is_some_and(|multi| multi.has_unreported_of(rank))
     }
 
     /// Gives away the result of a multi-receive, whose handle is good for its messages only from
     /// now on.
     #[cold]
-    fn keep_telling(&mut self) -> Result<Status, Error> {
+    fn keep_reporting(&mut self) -> Result<Status, Error> {
         let failed = self.stage == Stage::Failed;
-        self.stage = Stage::Telling;
+        self.stage = Stage::Reporting;
         self.generation = self.generation.wrapping_add(1);
         match self.extra().error.take().filter(|_| failed) {
             Some(error) => Err(error),

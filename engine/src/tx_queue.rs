@@ -53,7 +53,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             return self.enqueue(to, Waiting { ticket, weight, frame });
         }
-        // A peer that sends too much is told at once, and what it was told last counts.
+        // A peer that sends too much hears of it at once, and the last THROTTLE counts.
         match peer.front() {
             Some(Waiting { frame: Queued::Small { head: front, .. }, .. })
                 if front.kind == kind::THROTTLE =>

@@ -15,7 +15,7 @@ impl<F: Transport> Endpoint<F> {
     #[inline]
     pub fn report(&mut self, request: Request) -> Result<(), Error> {
         self.engine.core.requests.look(request)?;
-        self.engine.core.requests.report(request.index() as u32);
+        self.engine.core.requests.track(request.index() as u32);
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl<F: Transport> Endpoint<F> {
     #[inline(always)]
     pub fn take_well(&mut self, over: &Over) -> Option<(Request, Status)> {
         match over {
-            Over::Next => self.engine.core.requests.tell_well(),
+            Over::Next => self.engine.core.requests.take_ok(),
             Over::Nothing | Over::This(_) => None,
         }
     }
@@ -96,8 +96,8 @@ impl<F: Transport> Endpoint<F> {
     pub fn take_ended(&mut self, over: Over) -> Option<(Request, Completion)> {
         match over {
             Over::Nothing => None,
-            Over::Next => self.engine.core.requests.tell_next(),
-            Over::This(request) => Some((request, self.engine.core.requests.tell(request))),
+            Over::Next => self.engine.core.requests.take_next(),
+            Over::This(request) => Some((request, self.engine.core.requests.take_completion(request))),
         }
     }
 

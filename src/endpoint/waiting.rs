@@ -51,7 +51,7 @@ impl<F: Transport> Endpoint<F> {
     #[inline]
     pub fn wait(&mut self, request: Request) -> Result<Status, Error> {
         self.check_process()?;
-        if let Some(status) = self.engine.core.requests.finish_well(request) {
+        if let Some(status) = self.engine.core.requests.finish_ok(request) {
             return Ok(status);
         }
         self.engine.core.requests.look(request)?;

@@ -80,7 +80,7 @@ fn stage_in_words(slot: &Slot) -> Option<&'static str> {
         Stage::Free
         | Stage::Done
         | Stage::Failed
-        | Stage::Telling
+        | Stage::Reporting
         | Stage::Posted
         | Stage::Watching => None,
         Stage::Arriving | Stage::CtsSent => Some("receive: send the rest of a message"),

@@ -38,7 +38,7 @@ impl<P: Policy> Core<P> {
         }
         slot.stage = Stage::Done;
         if slot.serial != 0 {
-            self.requests.is_to_be_told(request);
+            self.requests.push_completion(request);
         }
     }
 

@@ -158,7 +158,7 @@ pub struct Departures {
     /// The request that ends with the next.
     pub(crate) watch: Option<u32>,
     /// Peers that are gone and were not reported yet: their messages are still here, or no request watches.
-    pub(crate) untold: Vec<Rank>,
+    pub(crate) unreported: Vec<Rank>,
 }
 
 impl Departures {
@@ -174,7 +174,7 @@ impl Departures {
     #[cold]
     pub(crate) fn gone(&mut self, rank: Rank) {
         if self.is_watched {
-            self.untold.push(rank);
+            self.unreported.push(rank);
         }
     }
 }

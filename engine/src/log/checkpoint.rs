@@ -65,7 +65,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
     pub fn begin_checkpoint(&mut self) -> Result<bool, Error> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
-        // Who goes on from here has been told of nothing.
+        // A process that goes on from here has seen no completion.
         if !mutant!(DrainedAcrossCheckpoint) {
             log.poll_state.forget_drained();
         }
@@ -102,7 +102,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
         if mutant!(ToldBeforeCommitted) {
-            self.tell_committed(position.sides.clone());
+            self.send_committed_to_all(position.sides.clone());
         }
         let log = self.log();
         let incarnation = log.incarnation;
@@ -110,12 +110,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let number = store.save(incarnation, &position.encode(), state);
         let number = number.map_err(|error| not_written(&error))?;
         tracing::debug!(number, clock = position.clock, "checkpoint taken");
-        self.tell_committed(position.sides);
+        self.send_committed_to_all(position.sides);
         Ok(())
     }
 
     /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
-    fn tell_committed(&mut self, sides: Vec<PeerPosition>) {
+    fn send_committed_to_all(&mut self, sides: Vec<PeerPosition>) {
         for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
             let log = self.log();
             if log.is_fellow(rank) {
@@ -250,7 +250,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(())
     }
 
-    /// Drops what could not be dropped when it was told.
+    /// Drops what could not be dropped when COMMITTED came.
     fn collect_what_waits(&mut self) {
         for rank in 0..self.size() {
             if let Some(committed) = self.log().links[rank as usize].committed.take() {

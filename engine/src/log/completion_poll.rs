@@ -1,4 +1,4 @@
-//! Completion polls: which completions a program is told of (`docs/logging.md`, section 11).
+//! Completion polls: which completions a program finds (`docs/logging.md`, section 11).
 //!
 //! Which one is returned is an event, and the polls before it that found nothing are counted with it. A poll right
 //! after one that has drained the queue is not counted if it finds nothing: Open MPI ends each round with one, and it
@@ -11,11 +11,11 @@ use super::poll_state::PollState;
 use crate::Request;
 use crate::peer::Peer;
 use crate::policy::calls::Decision;
-use crate::request::{MOST_SERIAL, Requests};
+use crate::request::{MAX_SERIAL, Requests};
 use taffrail_logging::{Answer, mutant};
 
 /// Set in the number of an operation that was the last in the queue.
-const LAST: u32 = MOST_SERIAL + 1;
+const LAST: u32 = MAX_SERIAL + 1;
 /// Set in the number of an operation that was found by a poll right after the queue was drained.
 const AT_ONCE: u32 = LAST << 1;
 /// The bit that these flags begin with.
@@ -31,7 +31,7 @@ impl<H: Host> Logging<H> {
         if turns == 0 && !self.poll_state.is_partial() {
             return Decision::Skip;
         }
-        // While nothing is under way that could be told of, polls mean nothing: an MPI polls for as long
+        // While no operation is tracked, polls mean nothing: an MPI polls for as long
         // as its launcher takes to start the others.
         if !requests.has_any_reported() {
             return self.finds_nothing(Decision::Replayed(Answer::Nothing));
@@ -62,14 +62,14 @@ impl<H: Host> Logging<H> {
         match decision {
             // It polls more often than it did, again for as long as something else takes.
             Decision::Replayed(early @ Answer::Found(word))
-                if !requests.has_reported(word & MOST_SERIAL) =>
+                if !requests.has_reported(word & MAX_SERIAL) =>
             {
                 self.pending_answer = Some(early);
                 self.finds_nothing(Decision::Replayed(Answer::Nothing))
             }
             Decision::Replayed(Answer::Found(word)) => {
                 self.showed(word & LAST != 0, PollState::ReplayDrained);
-                Decision::Replayed(Answer::Found(word & MOST_SERIAL))
+                Decision::Replayed(Answer::Found(word & MAX_SERIAL))
             }
             Decision::Replayed(Answer::Nothing) => self.finds_nothing(decision),
             other => other,
@@ -97,7 +97,7 @@ impl<H: Host> Logging<H> {
     ) {
         let at_once = self.poll_state == PollState::Drained;
         let serial = requests.get(ended.index).serial;
-        let last = requests.only_one_is_ended();
+        let last = requests.only_one_is_completed();
         let flags = if last { LAST } else { 0 } | if at_once { AT_ONCE } else { 0 };
         if at_once {
             self.recheck.observe(true);

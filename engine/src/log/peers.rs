@@ -170,11 +170,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(log) = self.core.policy.log() else { return };
         // A peer that has started again speaks first, and so do we if we have.
         if !log.is_fellow(rank) && log.links[rank as usize].is_first {
-            self.tell(rank, RestartPhase::First);
+            self.send_restart(rank, RestartPhase::First);
         }
     }
 
-    fn tell(&mut self, rank: Rank, phase: RestartPhase) {
+    /// Sends RESTART1 or RESTART2: what this rank has of a peer.
+    fn send_restart(&mut self, rank: Rank, phase: RestartPhase) {
         let Some(log) = self.core.policy.log_mut() else { return };
         let channels = self.core.numbers.of(rank).expected.all().collect();
         let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingNotTold));
@@ -204,7 +205,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let answers = restart.phase == RestartPhase::First;
         if answers {
-            self.tell(rank, RestartPhase::Second);
+            self.send_restart(rank, RestartPhase::Second);
         }
         let Some(log) = self.core.policy.log_mut() else { return };
         // Where both have started again, its RESTART1 has said it all already.

@@ -76,9 +76,9 @@ fn counts_after_a_checkpoint() -> bool {
     let to = Dest { rank: 1, context: 0, tag: 1, data: Data::NONE };
     // SAFETY: the bytes are constant.
     let request = unsafe { engine.start_send(to, b"ahoy".as_ptr(), 4, false).unwrap() };
-    engine.core.requests.report(request);
+    engine.core.requests.track(request);
     assert!(matches!(engine.poll_at_once(1), Ok(Over::Next)));
-    assert!(engine.core.requests.tell_next().is_some());
+    assert!(engine.core.requests.take_next().is_some());
     assert!(engine.begin_checkpoint().unwrap());
     assert!(matches!(engine.poll_at_once(1), Ok(Over::Nothing)));
     engine.log().recorder.has_polled()

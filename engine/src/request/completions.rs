@@ -1,13 +1,13 @@
-//! Completions that are reported to the program, in the order in which operations have ended.
+//! The completion queue: completions of tracked operations, in the order in which they have completed.
 
 use super::{Requests, Slot, Stage};
 use crate::multi::Landed;
 use crate::{Error, Request, Status};
 
-/// Operations whose end is to be told are numbered up to this, and then from 1 on again.
-pub(crate) const MOST_SERIAL: u32 = u32::MAX >> 2;
+/// Tracked operations are numbered up to this, and then from 1 on again.
+pub(crate) const MAX_SERIAL: u32 = u32::MAX >> 2;
 
-/// What is told of an operation whose end is reported.
+/// A completion of a tracked operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// It is over: how it ended. Its request is used up.
@@ -18,9 +18,9 @@ pub enum Completion {
 
 impl Requests {
     /// The multi-receive behind a handle, also when its result was taken already.
-    pub(crate) fn look_telling(&mut self, request: Request) -> Result<&mut Slot, Error> {
+    pub(crate) fn look_reporting(&mut self, request: Request) -> Result<&mut Slot, Error> {
         let late = self.find(request.index).is_some_and(|slot| {
-            slot.stage == Stage::Telling && slot.generation == request.generation.wrapping_add(1)
+            slot.stage == Stage::Reporting && slot.generation == request.generation.wrapping_add(1)
         });
         if late {
             return Ok(self.get(request.index));
@@ -28,20 +28,20 @@ impl Requests {
         self.look(request)
     }
 
-    /// Something of an operation is to be told.
+    /// A tracked operation has completed, or a multi-receive has got a message.
     #[inline(never)]
-    pub(crate) fn is_to_be_told(&mut self, index: u32) {
+    pub(crate) fn push_completion(&mut self, index: u32) {
         let request = self.handle(index);
-        self.ended.push_back(request);
+        self.completed.push_back(request);
     }
 
-    /// Whether the end of any operation was to be told so far.
+    /// Whether any operation was tracked so far.
     #[inline]
     pub(crate) fn has_any_reported(&self) -> bool {
         self.serial != 0
     }
 
-    /// The number of the last whose end was to be told.
+    /// The number of the last operation that was tracked.
     pub(crate) fn serial(&self) -> u32 {
         self.serial
     }
@@ -51,29 +51,29 @@ impl Requests {
         self.serial = serial;
     }
 
-    /// Whether that of the operation with this number was. Numbers begin anew after the last.
+    /// Whether an operation with this number was tracked. Numbers begin anew after the last.
     pub(crate) fn has_reported(&self, serial: u32) -> bool {
         // In as many bits as the numbers have.
-        let behind = self.serial.wrapping_sub(serial) << MOST_SERIAL.leading_zeros();
+        let behind = self.serial.wrapping_sub(serial) << MAX_SERIAL.leading_zeros();
         self.has_any_reported() && behind as i32 >= 0
     }
 
-    /// Lets the end of an operation be told.
-    pub fn report(&mut self, index: u32) {
-        self.serial = (self.serial.wrapping_add(1) & MOST_SERIAL).max(1);
+    /// Tracks an operation: its completion is reported.
+    pub fn track(&mut self, index: u32) {
+        self.serial = (self.serial.wrapping_add(1) & MAX_SERIAL).max(1);
         let slot = &mut self.slots[index as usize];
         slot.serial = self.serial;
         let multi = slot.extra.as_ref().and_then(|extra| extra.multi.as_ref());
-        let landed = multi.map_or(0, |multi| multi.untold());
-        let told = landed + usize::from(slot.stage.is_over());
-        (0..told).for_each(|_| self.is_to_be_told(index));
+        let landed = multi.map_or(0, |multi| multi.unreported());
+        let completions = landed + usize::from(slot.stage.is_over());
+        (0..completions).for_each(|_| self.push_completion(index));
     }
 
-    /// Whether nothing else is to be told than what is [next](Self::ended), which there is.
+    /// Whether the [next](Self::next_completed) completion, which there is, is the only one.
     #[inline]
-    pub(crate) fn only_one_is_ended(&mut self) -> bool {
-        let others = self.ended.len() - 1;
-        others == 0 || !self.ended.iter().skip(1).any(|&r| self.is_current(r))
+    pub(crate) fn only_one_is_completed(&mut self) -> bool {
+        let others = self.completed.len() - 1;
+        others == 0 || !self.completed.iter().skip(1).any(|&r| self.is_current(r))
     }
 
     /// Whether this handle is not finished and gone.
@@ -83,55 +83,55 @@ impl Requests {
         slot.is_some_and(|s| s.generation == request.generation && s.stage != Stage::Free)
     }
 
-    /// The next of which something is to be told; [`tell`](Self::tell) it.
+    /// The operation of the next completion, to be [taken](Self::take_completion).
     #[inline]
-    pub(crate) fn ended(&mut self) -> Option<Request> {
+    pub(crate) fn next_completed(&mut self) -> Option<Request> {
         loop {
-            let request = *self.ended.front()?;
+            let request = *self.completed.front()?;
             if self.is_current(request) {
                 return Some(request);
             }
             // Its result was taken by a test.
-            self.ended.pop_front();
+            self.completed.pop_front();
         }
     }
 
-    /// Takes what is to be told next, if it has ended well and there is nothing else to it.
+    /// Takes the next completion, if it has no error and nothing else to it, as most.
     #[inline(always)]
-    pub fn tell_well(&mut self) -> Option<(Request, Status)> {
-        let request = *self.ended.front()?;
-        let status = self.finish_well(request)?;
-        self.ended.pop_front();
+    pub fn take_ok(&mut self) -> Option<(Request, Status)> {
+        let request = *self.completed.front()?;
+        let status = self.finish_ok(request)?;
+        self.completed.pop_front();
         Some((request, status))
     }
 
-    /// Takes what is to be told next.
+    /// Takes the next completion.
     #[inline]
-    pub fn tell_next(&mut self) -> Option<(Request, Completion)> {
-        let request = self.ended()?;
-        Some((request, self.tell(request)))
+    pub fn take_next(&mut self) -> Option<(Request, Completion)> {
+        let request = self.next_completed()?;
+        Some((request, self.take_completion(request)))
     }
 
-    /// The one with this number, if something of it is to be told.
-    pub(crate) fn ended_with(&self, serial: u32) -> Option<Request> {
+    /// The operation with this number, if it has a completion in the queue.
+    pub(crate) fn completed_with(&self, serial: u32) -> Option<Request> {
         let slots = &self.slots;
         let it = |r: &&Request| {
             let slot = &slots[r.index as usize];
             slot.generation == r.generation && slot.serial == serial
         };
-        self.ended.iter().find(it).copied()
+        self.completed.iter().find(it).copied()
     }
 
-    /// Takes what is to be told first of an operation.
+    /// Takes the first completion of an operation.
     #[inline]
-    pub fn tell(&mut self, request: Request) -> Completion {
-        if self.ended.front() == Some(&request) {
-            self.ended.pop_front();
-        } else if let Some(k) = self.ended.iter().position(|r| *r == request) {
-            self.ended.remove(k);
+    pub fn take_completion(&mut self, request: Request) -> Completion {
+        if self.completed.front() == Some(&request) {
+            self.completed.pop_front();
+        } else if let Some(k) = self.completed.iter().position(|r| *r == request) {
+            self.completed.remove(k);
         }
         let slot = &mut self.slots[request.index as usize];
-        if slot.has_more_to_tell()
+        if slot.has_more_to_report()
             && let Some(landed) = slot.extra().multi.as_mut().and_then(|multi| multi.next())
         {
             return Completion::Landed(landed);

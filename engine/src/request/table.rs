@@ -12,10 +12,10 @@ pub struct Requests {
     pub(super) slots: Vec<Slot>,
     /// The first slot that is free; as many as there are slots, if none is.
     free: u32,
-    /// Those whose end is to be told, in the order in which they ended. Of a multi-receive one for each
-    /// of its messages, too.
-    pub(super) ended: VecDeque<Request>,
-    /// The number of the last whose end was to be told.
+    /// The completion queue: tracked operations, in the order in which they have completed. Of a multi-receive one for
+    /// each of its messages, too.
+    pub(super) completed: VecDeque<Request>,
+    /// The number of the last operation that was tracked.
     pub(super) serial: u32,
 }
 
@@ -127,8 +127,8 @@ impl Requests {
         let slot = &mut self.slots[index as usize];
         debug_assert!(slot.stage.is_over());
         let failed = slot.stage == Stage::Failed;
-        if slot.extra.is_some() && slot.has_more_to_tell() {
-            return slot.keep_telling();
+        if slot.extra.is_some() && slot.has_more_to_report() {
+            return slot.keep_reporting();
         }
         let plain = !failed && slot.extra.is_none();
         let status = slot.status;
@@ -139,7 +139,7 @@ impl Requests {
     /// As [`finish`](Self::finish), of an operation that has ended well and to which there is nothing else, as
     /// with most; `None` for others, and if the handle is stale.
     #[inline(always)]
-    pub fn finish_well(&mut self, request: Request) -> Option<Status> {
+    pub fn finish_ok(&mut self, request: Request) -> Option<Status> {
         let slot = self.slots.get(request.index as usize)?;
         if slot.generation != request.generation
             || slot.stage != Stage::Done
@@ -179,7 +179,7 @@ impl Requests {
         let slot = &mut self.slots[index as usize];
         slot.stage = Stage::Done;
         if slot.serial != 0 {
-            self.is_to_be_told(index);
+            self.push_completion(index);
         }
     }
 
@@ -200,7 +200,7 @@ impl Requests {
         slot.extra().error = Some(error);
         slot.stage = Stage::Failed;
         if slot.serial != 0 {
-            self.is_to_be_told(index);
+            self.push_completion(index);
         }
     }
 

@@ -67,7 +67,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             Asked::Landed(req) => self.landed(*req).map(Some),
             Asked::Report(req) => {
                 let request = self.handle(*req);
-                self.engine.core.requests.report(request.index() as u32);
+                self.engine.core.requests.track(request.index() as u32);
                 Ok(Some(Outcome::Done))
             }
             Asked::NextEnded { more } => self.next_ended(if *more { 0 } else { 2 }),
@@ -222,8 +222,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
         let requests = &mut self.engine.core.requests;
         let told = match over {
             Over::Nothing => None,
-            Over::Next => requests.tell_next(),
-            Over::This(request) => Some((request, requests.tell(request))),
+            Over::Next => requests.take_next(),
+            Over::This(request) => Some((request, requests.take_completion(request))),
         };
         let Some((request, completion)) = told else { return Ok(Some(Outcome::Nothing)) };
         let is_it = |one: &Started| one.request == Some(request);
