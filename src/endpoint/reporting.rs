@@ -97,7 +97,9 @@ impl<F: Transport> Endpoint<F> {
         match over {
             Over::Nothing => None,
             Over::Next => self.engine.core.requests.take_next(),
-            Over::This(request) => Some((request, self.engine.core.requests.take_completion(request))),
+            Over::This(request) => {
+                Some((request, self.engine.core.requests.take_completion(request)))
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::setting::Setting;
 use super::{download, not_set_up};
-use crate::engine::log::host::{EventSink, FellowEvents};
+use crate::engine::log::host::{EventSink, MemberEvents};
 use crate::words::counted;
 use crate::{Error, Rank};
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,12 +20,12 @@ pub(crate) struct EventRings {
     own: RingWriter<Memory>,
     me: Rank,
     shape: RingShape,
-    fellows: Vec<FellowRing>,
+    members: Vec<MemberRing>,
 }
 
 /// The ring of another member of the set.
 #[derive(Debug)]
-pub(crate) struct FellowRing {
+pub(crate) struct MemberRing {
     rank: Rank,
     ring: RingView<Memory>,
 }
@@ -39,7 +39,7 @@ impl EventRings {
     #[expect(clippy::expect_used, reason = "`Setting` refuses rings without that of the rank")]
     pub(super) fn open(setting: &Setting, me: Rank) -> Result<(EventRings, Unpacked), Error> {
         let mut own = None;
-        let mut fellows = Vec::new();
+        let mut members = Vec::new();
         for (rank, fd) in &setting.rings {
             let (memory, shape) = map(*rank, fd)?;
             if *rank == me {
@@ -47,11 +47,11 @@ impl EventRings {
                 own = Some((shape, RingWriter::attach(memory, shape).map_err(not_set_up)?));
             } else {
                 let ring = RingView::attach(memory, shape).map_err(not_set_up)?;
-                fellows.push(FellowRing { rank: *rank, ring });
+                members.push(MemberRing { rank: *rank, ring });
             }
         }
         let (shape, own) = own.expect("a rank is in its own set");
-        let rings = EventRings { own, me, shape, fellows };
+        let rings = EventRings { own, me, shape, members };
         let replayed = match &setting.replay {
             None => Unpacked::default(),
             Some(file) => download(rings.owner(), file)?,
@@ -79,7 +79,7 @@ impl EventRings {
 }
 
 impl EventSink for EventRings {
-    type Fellow = FellowRing;
+    type Member = MemberRing;
 
     #[inline(always)]
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
@@ -120,12 +120,12 @@ impl EventSink for EventRings {
     }
 
     #[inline]
-    fn fellows(&self) -> &[FellowRing] {
-        &self.fellows
+    fn members(&self) -> &[MemberRing] {
+        &self.members
     }
 }
 
-impl FellowEvents for FellowRing {
+impl MemberEvents for MemberRing {
     #[inline]
     fn rank(&self) -> Rank {
         self.rank

@@ -66,7 +66,7 @@ impl<H: Host> Logging<H> {
     }
 
     /// A peer has died, or is there again.
-    pub(crate) fn forget_what_it_has(&mut self, peer: Rank) {
+    pub(crate) fn forget_known_determinants(&mut self, peer: Rank) {
         if let Some(causal) = &mut self.causal
             && !mutant!(LostForgotten)
         {

@@ -15,7 +15,8 @@ use std::io::IoSlice;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, MemoryError, SendMemory};
 use taffrail_logging::{
-    Entry, MsgId, PeerNumbers, PeerPosition, Position, Received, Recorder, Restart, RestartPhase, mutant,
+    Entry, MsgId, PeerNumbers, PeerPosition, Position, Received, Recorder, Restart, RestartPhase,
+    mutant,
 };
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
@@ -118,7 +119,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn send_committed_to_all(&mut self, sides: Vec<PeerPosition>) {
         for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
             let log = self.log();
-            if log.is_fellow(rank) {
+            if log.is_same_set(rank) {
                 continue;
             }
             log.links[rank as usize].own_checkpoint = Some(received.clone());
@@ -225,7 +226,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         for (rank, side) in (0..).zip(position.sides) {
             let Received { channels, missing } = side.received;
             let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
-            if !log.is_fellow(rank) {
+            if !log.is_same_set(rank) {
                 // The process before may have ended between its checkpoint and COMMITTED.
                 let received = Received { channels: channels.clone(), missing: missing.clone() };
                 log.links[rank as usize].own_checkpoint = Some(received);

@@ -5,7 +5,7 @@
 //! outcome would be an event is decided. So what the rest of the world has seen of this rank never depends on an event
 //! that only its own memory has.
 
-use super::host::{EventSink, FellowEvents};
+use super::host::{EventSink, MemberEvents};
 use crate::Rank;
 use std::collections::VecDeque;
 use taffrail_logging::causal::Counters;
@@ -22,7 +22,7 @@ pub(crate) struct Events<S> {
     gated: bool,
     me: Rank,
     /// Where messages wait until what is written is stable. This rank is its first member, and the others follow in the
-    /// order of [`EventSink::fellows`].
+    /// order of [`EventSink::members`].
     gate: Gate,
     /// Events that there was no room for.
     waiting: VecDeque<LoggedEvent>,
@@ -30,7 +30,7 @@ pub(crate) struct Events<S> {
 
 impl<S: EventSink> Events<S> {
     pub(crate) fn new(sink: S, me: Rank, gated: bool) -> Self {
-        let gate = Gate::new(sink.fellows().len() + 1);
+        let gate = Gate::new(sink.members().len() + 1);
         Events { sink, is_behind: false, gated, me, gate, waiting: VecDeque::new() }
     }
 
@@ -141,7 +141,7 @@ impl<S: EventSink> Events<S> {
         if mutant!(GateOfOwnEvents) {
             return;
         }
-        for (member, same_set) in (1..).zip(sink.fellows()) {
+        for (member, same_set) in (1..).zip(sink.members()) {
             gate.written(member, same_set.written());
             gate.stable(member, same_set.stable());
         }
@@ -150,9 +150,9 @@ impl<S: EventSink> Events<S> {
     /// Up to which clock the event logger has the events of each member of the set, whatever they are
     /// to survive. This rank is the first.
     pub(crate) fn acknowledged(&self) -> impl Iterator<Item = (Rank, u64)> {
-        let fellows = self.sink.fellows().iter();
-        let fellows = fellows.map(|same_set| (same_set.rank(), same_set.acknowledged()));
-        std::iter::once((self.me, self.sink.acknowledged())).chain(fellows)
+        let members = self.sink.members().iter();
+        let members = members.map(|same_set| (same_set.rank(), same_set.acknowledged()));
+        std::iter::once((self.me, self.sink.acknowledged())).chain(members)
     }
 
     /// No rank has more events than this that the event logger does not have.

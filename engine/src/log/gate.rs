@@ -17,7 +17,7 @@ impl<H: Host> Logging<H> {
         if !mutant!(PollsBeforeAnswerNotLogged) {
             self.before_send(peers);
         }
-        match self.is_causal() || self.is_fellow(to) {
+        match self.is_causal() || self.is_same_set(to) {
             true => Ticket::default(),
             false => self.events.ticket(),
         }

@@ -35,7 +35,7 @@ pub trait Host {
 /// The events of a rank, and what it sees of those of its set.
 pub trait EventSink {
     /// Another member of the set.
-    type Fellow: FellowEvents;
+    type Member: MemberEvents;
 
     /// Writes an event, and returns its clock, which is the one after the last.
     ///
@@ -65,11 +65,11 @@ pub trait EventSink {
     fn tell(&mut self, sent: &Counters);
 
     /// The other members of the set.
-    fn fellows(&self) -> &[Self::Fellow];
+    fn members(&self) -> &[Self::Member];
 }
 
 /// The events of another member of the set.
-pub trait FellowEvents {
+pub trait MemberEvents {
     /// Whose they are.
     fn rank(&self) -> Rank;
 
@@ -251,7 +251,7 @@ impl Host for NoHost {
 }
 
 impl EventSink for NoHost {
-    type Fellow = NoHost;
+    type Member = NoHost;
 
     fn push(&mut self, _: &Event) -> Result<u64, Full> {
         match *self {}
@@ -285,12 +285,12 @@ impl EventSink for NoHost {
         match *self {}
     }
 
-    fn fellows(&self) -> &[NoHost] {
+    fn members(&self) -> &[NoHost] {
         match *self {}
     }
 }
 
-impl FellowEvents for NoHost {
+impl MemberEvents for NoHost {
     fn rank(&self) -> Rank {
         match *self {}
     }

@@ -78,7 +78,7 @@ pub struct Logging<H: Host> {
     /// What leaves waits for no events, and takes none with it.
     departs_freely: bool,
     /// All ranks are of one set.
-    has_fellows_only: bool,
+    is_one_set: bool,
     /// This rank was started again, and more was sent to it again than it needs now.
     resend_backlog_high: bool,
     me: Rank,
@@ -158,14 +158,14 @@ impl<H: Host> Logging<H> {
             let events = replay.clock() - clock;
             tracing::info!(incarnation, events, "started again: replaying");
         }
-        let has_fellows_only = sets.iter().all(|&set| set == mine);
+        let is_one_set = sets.iter().all(|&set| set == mine);
         Ok(Logging {
             me,
             incarnation,
             sets: sets.clone(),
             all_events,
             departs_freely: causal.is_none() && !events.has_gate(),
-            has_fellows_only,
+            is_one_set,
             resend_backlog_high: false,
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
@@ -196,8 +196,8 @@ impl<H: Host> Logging<H> {
 
     /// Whether a rank is of this rank's set: what is sent to it is not kept.
     #[inline]
-    pub fn is_fellow(&self, rank: Rank) -> bool {
-        self.has_fellows_only || self.links[rank as usize].same_set
+    pub fn is_same_set(&self, rank: Rank) -> bool {
+        self.is_one_set || self.links[rank as usize].same_set
     }
 
     /// The set of a rank.
@@ -252,7 +252,7 @@ impl<H: Host> Logging<H> {
     /// How what is sent to a rank leaves.
     #[inline]
     pub(crate) fn route(&self, to: Rank) -> Route {
-        if self.is_fellow(to) { Route::Direct } else { Route::Logged }
+        if self.is_same_set(to) { Route::Direct } else { Route::Logged }
     }
 
     /// What logging has to do with a wait.

@@ -1,4 +1,4 @@
-//! Peers that die and come back, and the end of the program.
+//! Peers that die and are restarted, the restart exchange, and the end of the program.
 
 use super::Logging;
 use super::host::Host;
@@ -19,23 +19,22 @@ impl<H: Host> Logging<H> {
     pub(crate) fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
         match why {
             Fault::Died => OnLoss::Suspend,
-            Fault::Lost(_) if !self.is_fellow(peer) => OnLoss::Suspend,
+            Fault::Lost(_) if !self.is_same_set(peer) => OnLoss::Suspend,
             _ => OnLoss::Fail,
         }
     }
 }
 
 impl<P: Policy> Core<P> {
-    /// A peer has died and will be started again: what is under way to it and from it waits for that
-    /// (*whole-message*).
+    /// A peer has died and will be restarted: messages under way to it and from it wait for that (*whole-message*).
     pub(crate) fn peer_suspended(&mut self, rank: Rank) {
         let Some(log) = self.policy.log_mut() else { return };
-        tracing::debug!(rank, "gone; waiting until it is there again");
+        tracing::debug!(rank, "died; waiting for its next incarnation");
         log.outbound.lost(rank);
-        log.forget_what_it_has(rank);
+        log.forget_known_determinants(rank);
         let peer = &mut self.peers[rank as usize];
         peer.set_away(true);
-        // Its program is not over any more, if it was.
+        // If it had finalised: its next incarnation has not.
         peer.is_finished &= mutant!(SilenceKept);
         if !mutant!(BacklogKept) {
             peer.drop_backlog();
@@ -68,7 +67,7 @@ impl<P: Policy> Core<P> {
                     }
                 }
                 Stage::RtsSent | Stage::Streaming => {
-                    // The log has it; what is to be acknowledged is sent again with its name.
+                    // The message is in the log, and is sent again with the name of this request if it is synchronous.
                     if !mutant!(SendNotBegunAgain) {
                         (slot.stage, slot.moved) = (Stage::RtsSent, 0);
                     }
@@ -95,7 +94,8 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Forgets what a dead peer calls its sends. Returns the messages that it had announced, and which wait for a receive.
+    /// Forgets the names that a dead peer gave its sends. Returns the messages of it that were announced and are still
+    /// unexpected.
     fn forget_names(&mut self, rank: Rank) -> Vec<(MsgId, Destination)> {
         let mut lacking = Vec::new();
         let mut synchronous = Vec::new();
@@ -111,7 +111,7 @@ impl<P: Policy> Core<P> {
                 _ => {}
             }
         }
-        // The next incarnation names its sends anew: an answer to a former name might answer another send.
+        // The next incarnation gives new names: an ACK of an old name might be taken for that of another send.
         for id in synchronous {
             if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
                 *sync = None;
@@ -120,7 +120,7 @@ impl<P: Policy> Core<P> {
         lacking
     }
 
-    /// Drops what the same poll has left to do for, or on the word of, an incarnation that has died
+    /// Drops deferred actions that the same poll has queued because of an incarnation that has died since
     /// (*old-incarnations-die*).
     fn drop_actions_of(&mut self, rank: Rank) {
         let of_the_dead = |action: &Deferred| match action {
@@ -133,7 +133,7 @@ impl<P: Policy> Core<P> {
         self.retry_deferred.retain(|action| !of_the_dead(action));
     }
 
-    /// A peer that had died is there again.
+    /// A peer has connected: a new incarnation, or the same one after its link was lost.
     pub(crate) fn peer_restarted(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
             let meeting = log.inbound.met(rank, incarnation);
@@ -142,18 +142,18 @@ impl<P: Policy> Core<P> {
                 return;
             }
             let (link, peer) = (&mut log.links[rank as usize], &mut self.peers[rank as usize]);
-            // Both have lived on, and what was on the lost link has come or not: both say what they have.
+            // Both processes live, and messages on the lost link have arrived or not: both send RESTART1.
             link.is_first |=
                 peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
             peer.set_away(false);
-            log.forget_what_it_has(rank);
+            log.forget_known_determinants(rank);
             self.deferred.push_back(Deferred::Connected { rank });
         }
     }
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Begins the exchange with those who were there before: only if this rank was started again.
+    /// Begins the restart exchange with all other ranks, if messages are logged: this rank was restarted.
     pub fn begin_exchange(&mut self) {
         for rank in 0..self.size() {
             let incarnation = self.fabric.incarnation(PeerId(rank)).0;
@@ -165,11 +165,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// There is a connection with a peer that one of us was started again for.
+    /// Begins the restart exchange with a peer that has connected, if this rank is to speak first.
     pub(crate) fn peer_connected(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
-        // A peer that has started again speaks first, and so do we if we have.
-        if !log.is_fellow(rank) && log.links[rank as usize].is_first {
+        // A rank that was restarted speaks first.
+        if !log.is_same_set(rank) && log.links[rank as usize].is_first {
             self.send_restart(rank, RestartPhase::First);
         }
     }
@@ -186,8 +186,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.post_frame(rank, Frame::Restart, &restart.encode());
     }
 
-    /// Sends COMMITTED to a peer once more: one of the two was started again, so that it may never have come. In
-    /// front of the rest, so that what it covers is not sent again.
+    /// Sends COMMITTED to a peer once more: one of the two was restarted, so that it may have been lost. It comes before
+    /// RESTART, so that messages that it covers are not sent again.
     fn repeat_committed(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
         if let Some(received) = &log.links[rank as usize].own_checkpoint
@@ -197,7 +197,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// A peer says what it has of us, or what its checkpoint has.
+    /// RESTART1, RESTART2 or COMMITTED has come from a peer: which of our messages it has, or its checkpoint.
     pub(crate) fn peer_state_received(&mut self, rank: Rank, restart: Restart) {
         if restart.phase == RestartPhase::Committed {
             self.core.received_for_good(rank, &restart.received);
@@ -208,7 +208,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.send_restart(rank, RestartPhase::Second);
         }
         let Some(log) = self.core.policy.log_mut() else { return };
-        // Where both have started again, its RESTART1 has said it all already.
+        // Where both were restarted, its RESTART1 has said the same already.
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
             if mutant!(DiscardedEarly) {
@@ -216,25 +216,24 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             self.send_again(rank, restart.received);
             if !mutant!(FinalizeNotRepeated) {
-                self.say_farewell(rank);
+                self.send_finalize(rank);
             }
         }
     }
 
-    /// Says that the program is over, behind all messages that were sent: so where some are still
-    /// held, it is said when they leave (*nothing-after-farewell*).
-    fn say_farewell(&mut self, rank: Rank) {
+    /// Sends FINALIZE behind all messages to a peer: where some are still held, when they leave
+    /// (*nothing-after-farewell*).
+    fn send_finalize(&mut self, rank: Rank) {
         let Some(log) = self.core.policy.log() else { return };
-        let is_held = !log.is_fellow(rank) && !log.outbound.is_ready(rank);
+        let is_held = !log.is_same_set(rank) && !log.outbound.is_ready(rank);
         if self.core.finalizing.is_some() && (!is_held || mutant!(FinalizeBeforeHeld)) {
             self.post_frame(rank, Frame::Finalize, &[]);
         }
     }
 
-    /// Says that this rank takes nobody in any more.
+    /// Notes where the launcher sees it that this rank takes no restarted peer in any more.
     pub fn leave(&mut self) {
         let Some(me) = self.core.policy.log().map(|log| log.me) else { return };
-        // Whoever starts ranks again must know that this one takes nobody in any more.
         let incarnation = |rank: Rank| u64::from(self.fabric.incarnation(PeerId(rank)).0);
         let others: u64 = (0..self.size()).filter(|&rank| rank != me).map(incarnation).sum();
         if let Some(log) = self.core.policy.log_mut() {
@@ -242,18 +241,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Says to all that the program is over. `false` when nobody has to wait for the others: nothing is logged.
+    /// Sends FINALIZE to all other ranks. `false` when this rank need not wait for theirs: nothing is logged.
     pub fn begin_to_leave(&mut self) -> bool {
         let Some(me) = self.core.policy.log().map(|log| log.me) else { return false };
         self.begin_to_finalize();
         for rank in (0..self.size()).filter(|&rank| rank != me) {
-            self.say_farewell(rank);
+            self.send_finalize(rank);
         }
         true
     }
 
-    /// Whether the programs of all others are over, also after a look at who has died: that one will come again,
-    /// and will need us.
+    /// Whether all other ranks have finalised, also after a check for peers that have died: those are restarted and will
+    /// need this rank.
     pub(crate) fn have_all_left_for_good(&mut self) -> bool {
         if !self.have_all_left() {
             return false;
@@ -270,8 +269,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         true
     }
 
-    /// Whether the programs of all others are over, as far as we know, and all of them know that ours is:
-    /// the gate may hold that back for longer than closing the endpoint waits.
+    /// Whether FINALIZE has come from all other ranks and has left to all of them, which the gate may hold back for longer
+    /// than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
         let log = self.core.policy.log();
         self.peers_with_backlog.is_empty()

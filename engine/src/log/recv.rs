@@ -278,7 +278,7 @@ impl<P: Policy> Core<P> {
 
     /// RESTART1 or RESTART2 has come.
     pub(crate) fn restart(&mut self, from: u32, payload: &Payload<'_>) -> Result<(), Fault> {
-        if self.policy.log().is_none_or(|log| log.is_fellow(from)) {
+        if self.policy.log().is_none_or(|log| log.is_same_set(from)) {
             return Err(broken("kind", "no RESTART within a set", kind::RESTART));
         }
         let restart = Restart::decode(&payload.to_vec())

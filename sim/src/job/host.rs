@@ -10,7 +10,7 @@ use std::io::{Error, ErrorKind, IoSlice};
 use std::rc::Rc;
 use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
 use taffrail_engine::log::host::{
-    CheckpointError, CheckpointStore, EventSink, FellowEvents, Host, PreviousLog, PreviousLogError,
+    CheckpointError, CheckpointStore, EventSink, Host, MemberEvents, PreviousLog, PreviousLogError,
 };
 use taffrail_logging::causal::Counters;
 use taffrail_logging::event::Full;
@@ -56,11 +56,11 @@ impl Host for SimHost {
 pub(super) struct SimEvents {
     pub(super) me: Rank,
     pub(super) outside: Rc<RefCell<Outside>>,
-    pub(super) fellows: Vec<Fellow>,
+    pub(super) members: Vec<Member>,
 }
 
 /// The ring of another member of the set.
-pub(super) struct Fellow {
+pub(super) struct Member {
     pub(super) rank: Rank,
     pub(super) outside: Rc<RefCell<Outside>>,
 }
@@ -82,7 +82,7 @@ impl Watch for Outside {
 }
 
 impl EventSink for SimEvents {
-    type Fellow = Fellow;
+    type Member = Member;
 
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let mut outside = self.outside.borrow_mut();
@@ -118,12 +118,12 @@ impl EventSink for SimEvents {
 
     fn tell(&mut self, _: &Counters) {}
 
-    fn fellows(&self) -> &[Fellow] {
-        &self.fellows
+    fn members(&self) -> &[Member] {
+        &self.members
     }
 }
 
-impl FellowEvents for Fellow {
+impl MemberEvents for Member {
     fn rank(&self) -> Rank {
         self.rank
     }

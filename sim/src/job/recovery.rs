@@ -5,7 +5,7 @@
 //! from the dead. When another one dies before all have answered, all are asked again, since that one may have told
 //! something to one that had answered already.
 
-use super::host::{Fellow, LeftLog, SimEvents, SimHost, Vault};
+use super::host::{LeftLog, Member, SimEvents, SimHost, Vault};
 use super::process::{Mark, Process};
 use super::{Job, failed, now};
 use crate::broken::Broken;
@@ -32,11 +32,11 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let events = self.events(rank, &held)?;
         self.net.say(|| format!("       rank {rank} starts with {events:x?}"));
         let set = &case.groups()[if case.causal { 0 } else { self.set_of[me] }];
-        let fellow = |&rank: &Rank| Fellow { rank, outside: self.outside.clone() };
+        let member = |&rank: &Rank| Member { rank, outside: self.outside.clone() };
         let sink = SimEvents {
             me: rank,
             outside: self.outside.clone(),
-            fellows: set.iter().filter(|&&member| member != rank).map(fellow).collect(),
+            members: set.iter().filter(|&&other| other != rank).map(member).collect(),
         };
         let config = LoggingConfig {
             causal: case.causal,

@@ -1,7 +1,7 @@
 //! A host of vectors, for tests and benchmarks: what it keeps can be seen, and what it refuses is chosen.
 
 use super::{
-    CheckpointError, CheckpointStore, EventSink, FellowEvents, Host, PreviousLog, PreviousLogError,
+    CheckpointError, CheckpointStore, EventSink, Host, MemberEvents, PreviousLog, PreviousLogError,
     ReplayedEvents, SpillError, SpillStore,
 };
 use crate::Rank;
@@ -46,14 +46,14 @@ pub struct EventVec {
     /// Written events are stable at once.
     pub stable_at_once: bool,
     /// The other members of the set.
-    pub fellows: Vec<FellowClocks>,
+    pub members: Vec<MemberClocks>,
     /// The incarnations with which the rank has left.
     pub left: Option<u64>,
 }
 
 /// The clocks of another member of the set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FellowClocks {
+pub struct MemberClocks {
     /// Its rank.
     pub rank: Rank,
     /// The clock of the last event that it wrote.
@@ -63,7 +63,7 @@ pub struct FellowClocks {
 }
 
 impl EventSink for EventVec {
-    type Fellow = FellowClocks;
+    type Member = MemberClocks;
 
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         if self.written() - self.taken >= self.capacity {
@@ -97,12 +97,12 @@ impl EventSink for EventVec {
 
     fn tell(&mut self, _: &Counters) {}
 
-    fn fellows(&self) -> &[FellowClocks] {
-        &self.fellows
+    fn members(&self) -> &[MemberClocks] {
+        &self.members
     }
 }
 
-impl FellowEvents for FellowClocks {
+impl MemberEvents for MemberClocks {
     fn rank(&self) -> Rank {
         self.rank
     }
