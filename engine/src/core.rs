@@ -80,7 +80,7 @@ impl<P: Policy> Core<P> {
             }
             Frame::Restart => self.restart(from, payload),
             Frame::Finalize => {
-                self.farewell(from);
+                self.finalize_received(from);
                 Ok(())
             }
             Frame::Determinants => self.determinants(from, payload),

@@ -205,7 +205,7 @@ impl<P: Policy> Core<P> {
             }
         }
         if over && let Some(partial) = self.peers[from as usize].partial.take() {
-            self.over(from, &partial);
+            self.partial_completed(from, &partial);
         }
         Ok(())
     }

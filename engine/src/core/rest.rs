@@ -153,7 +153,7 @@ impl<P: Policy> Core<P> {
             self.requests.get(request).moved = partial.here;
             self.complete(request);
         }
-        self.over(from, &partial);
+        self.partial_completed(from, &partial);
     }
 
     /// Bytes of an announced message are where they belong.

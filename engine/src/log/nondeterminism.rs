@@ -1,5 +1,5 @@
-//! The calls of the program: what chance decides of them is an event, or, in a replay, what the log
-//! says.
+//! Calls of the program whose outcome is not determined: the outcome is recorded as an event, and a replay answers with
+//! the recorded one.
 
 use super::Logging;
 use super::host::Host;
@@ -29,13 +29,13 @@ pub(crate) struct CoreParts<'a, H: Host> {
     pub(crate) numbers: &'a mut Numbers,
 }
 
-/// What the replay says of a receive.
+/// How the replay has decided a receive.
 enum PostDecision {
-    /// Nothing: it is posted like any other.
+    /// It has not: the receive is posted like any other.
     Free,
-    /// It has this message, which is here.
+    /// It gets this message, which is here.
     Has(MessageId),
-    /// It is to get a message that is not here yet, or none.
+    /// It gets a message that is not here yet, or none.
     Waits,
 }
 
@@ -113,7 +113,7 @@ impl<H: Host> Logging<H> {
         self.write(peers, event);
     }
 
-    /// What the replay says of the next call whose outcome is an event.
+    /// How the replay has decided the next call whose outcome is an event.
     pub(crate) fn next_answer(&mut self) -> Decision {
         let answer = match self.pending_answer.take() {
             Some(answer) => answer,
@@ -140,7 +140,7 @@ impl<H: Host> Logging<H> {
         }
     }
 
-    /// What the replay says of the cancellation of a receive.
+    /// How the replay has decided the cancellation of a receive.
     fn ask_cancel(&mut self, request: Request, requests: &mut Requests) -> Decision {
         if self.multi_replays.contains_key(&request.index) {
             return Decision::Later;
@@ -152,8 +152,8 @@ impl<H: Host> Logging<H> {
         }
     }
 
-    /// A receive was to be cancelled. That its message came first is chance, also where it is determined which
-    /// message that is.
+    /// The outcome of a cancellation. Whether the message came first is not determined, also where it is determined
+    /// which message that is.
     fn tell_cancel(&mut self, peers: &mut [Peer], slot: &mut Slot, cancelled: bool) {
         if cancelled {
             let event = self.recorder.cancelled(slot.record.post);
@@ -167,14 +167,14 @@ impl<H: Host> Logging<H> {
         }
     }
 
-    /// A call has come to this.
+    /// Records the outcome of a call.
     fn tell_outcome(&mut self, peers: &mut [Peer], outcome: &Outcome) {
         let event = match outcome {
             Outcome::Nothing => return self.found_nothing(peers),
             Outcome::Seen(_) if mutant!(ProbeNotLogged) => return,
             Outcome::Claimed(..) if mutant!(ClaimNotLogged) => return,
             Outcome::Completed((index, _)) => self.recorder.found(*index as u32),
-            // That nobody is left to send a message is determined, but when that is found is not.
+            // That all peers have finished is determined, but not when that is found.
             Outcome::Gone(_) => self.recorder.found(0),
             Outcome::Seen(envelope) => self.recorder.probed(name(envelope)),
             Outcome::Claimed(_, envelope) => self.recorder.claimed(name(envelope)),
@@ -199,8 +199,8 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
             Operation::Cancel(request) => log.ask_cancel(request, requests),
             Operation::Test(_) | Operation::WaitAny(_) => log.next_answer(),
             Operation::Probe(_) | Operation::Claim(_) => match log.next_answer() {
-                // The program may have seen already what was here when the checkpoint was taken. Nothing else
-                // waits for that: it may depend on what the program is about to send again.
+                // The program may have seen messages that were here when the checkpoint was taken. No other call waits
+                // for them: they may depend on messages that the program is about to send again.
                 Decision::Free if !log.inbound.is_complete() && !mutant!(ProbesBeforeAllIsHere) => {
                     Decision::Later
                 }

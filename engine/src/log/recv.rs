@@ -1,4 +1,4 @@
-//! What comes: what of it a replay keeps, what nobody receives yet, and what comes a second time.
+//! Arriving messages: those that a replay has reserved, unexpected ones, and those that are sent again.
 
 use super::Logging;
 use super::host::Host;
@@ -76,7 +76,7 @@ impl<P: Policy> RxPolicy<P> for Logging<P::Host> {
 }
 
 impl<P: Policy> Core<P> {
-    /// A message has come that the replay keeps for this one. Returns the receive that waits for it, if one does.
+    /// A message has come that the replay has reserved for a receive or claim. Returns the receive, if it is posted.
     #[inline(never)]
     pub(crate) fn take_reserved(&mut self, whom: Reserved, message: MsgId) -> Option<u32> {
         let log = self.policy.log_mut()?;
@@ -91,7 +91,7 @@ impl<P: Policy> Core<P> {
         awaited
     }
 
-    /// A whole message that no receive gets now. `sync` names its send, if that wants to know.
+    /// A whole message that no posted receive has matched. `sync` names its send, if that waits for an ACK.
     #[inline(never)]
     pub(crate) fn eager_unmatched(
         &mut self,
@@ -117,7 +117,7 @@ impl<P: Policy> Core<P> {
         self.check_buffer_limit(env.source)
     }
 
-    /// Stores a message that no receive takes yet.
+    /// Stores an unexpected message, or one that is reserved for a receive that is not posted yet.
     pub(crate) fn store_unmatched(
         &mut self,
         admit: Admit,
@@ -137,11 +137,11 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// A message that is here in part begins again: its bytes go where the first ones went. Returns
-    /// where, if more of it is to come.
+    /// A message of which a part is here is sent again, from its first byte on: its bytes go to the same place.
+    /// Returns which, for the fragments that follow.
     ///
     /// # Errors
-    /// When it is not the message that it was.
+    /// When its length is not that of the first time.
     pub(crate) fn arrives_again(
         &mut self,
         env: &Envelope,
@@ -200,13 +200,13 @@ impl<P: Policy> Core<P> {
     }
 
     /// The last byte of a message of several fragments is here.
-    pub(crate) fn over(&mut self, from: u32, partial: &PartialMessage) {
+    pub(crate) fn partial_completed(&mut self, from: u32, partial: &PartialMessage) {
         if let Some(log) = self.policy.log_mut() {
             log.inbound.is_whole(Self::partial_name(from, partial));
         }
     }
 
-    /// A synchronous message came again: its sender, in a new incarnation, waits to hear of it.
+    /// A synchronous message was sent again: the new incarnation of its sender waits for an ACK.
     pub(crate) fn sync_again(&mut self, env: &Envelope, send: u64) {
         let waiting = self.waiting_message(name(env));
         match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
@@ -219,11 +219,11 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// An RTS of a message that is here, in part or whole. Whether the receive that has
-    /// matched it is to fetch it, and which.
+    /// An RTS of a message that is here, in part or whole. Returns the receive that has matched it, if that is to begin
+    /// a rendezvous.
     ///
     /// # Errors
-    /// When it is not the message that it was.
+    /// When its length is not that of the first time.
     pub(crate) fn rts_again(
         &mut self,
         admit: Admit,
@@ -236,7 +236,7 @@ impl<P: Policy> Core<P> {
         }
 
         let Some(log) = self.policy.log_mut() else { return Ok(None) };
-        // It stays one that lacks its bytes until these are here.
+        // It stays a partial message until its bytes are here.
         let destination = log.partial.get(&name(env)).copied().unwrap_or(Destination::Nowhere);
         match destination {
             Destination::Request(request) => {
@@ -255,7 +255,7 @@ impl<P: Policy> Core<P> {
                 Ok(None)
             }
             Destination::Buffer(entry) => {
-                // What is here of it is given up: it waits in its sender's memory now.
+                // The part that is here is dropped: the whole message waits in its sender's memory now.
                 log.partial.remove(&name(env));
                 log.inbound.is_whole(name(env));
                 let found = self.waiting_message(name(env));
@@ -285,7 +285,7 @@ impl<P: Policy> Core<P> {
             .map_err(|error| broken("RESTART", "a restart message", error))?;
         let is_believed = |log: &Logging<_>| log.inbound.believes(from, restart.incarnation);
         if !self.policy.log().is_some_and(is_believed) && !mutant!(OldIncarnationMet) {
-            // Of one that is dead, or of one that has not connected (*old-incarnations-die*).
+            // Its sender is dead, or has not connected yet (*old-incarnations-die*).
             tracing::warn!(from, restart.incarnation, "not the incarnation that has connected");
             return Ok(());
         }
@@ -293,9 +293,9 @@ impl<P: Policy> Core<P> {
         Ok(())
     }
 
-    /// The program of a peer is over: all messages that it sent are here (*nothing-after-farewell*),
-    /// and receives that wait for another one wait in vain.
-    pub(crate) fn farewell(&mut self, from: u32) {
+    /// FINALIZE has come: all messages that the peer sent are here (*nothing-after-farewell*), and receives that wait for
+    /// another one fail.
+    pub(crate) fn finalize_received(&mut self, from: u32) {
         if self.policy.log().is_none() || self.peers[from as usize].is_finished {
             return;
         }
@@ -312,8 +312,8 @@ impl<P: Policy> Core<P> {
         MsgId { source: from, context: partial.context, seq: partial.seq }
     }
 
-    /// Whether the message that this request receives is here in part, and comes again: then there is
-    /// nothing to fetch.
+    /// Whether a part of the message that this request receives is here, and its sender has died: the message is sent
+    /// again, and there is no rendezvous.
     pub(crate) fn comes_again(&mut self, request: u32) -> bool {
         let Some(log) = self.policy.log_mut() else { return false };
         let slot = self.requests.get(request);
@@ -337,7 +337,7 @@ fn changed(before: u64, now: u64) -> Fault {
 }
 
 impl<H: Host> Logging<H> {
-    /// The bytes of a message that is here in part go to this request from now on.
+    /// The bytes of a message of which a part is here go to this request when they are sent again.
     pub(crate) fn redirect(&mut self, env: &Envelope, request: u32) {
         if let Some(destination) = self.partial.get_mut(&name(env)) {
             *destination = Destination::Request(request);

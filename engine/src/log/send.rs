@@ -1,4 +1,4 @@
-//! What leaves: logged first, if it goes to another set, and sent from the log.
+//! Sending: a message to another set is logged first, and sent from the log.
 
 use super::host::Host;
 use super::leaving::LoggedSend;
@@ -32,7 +32,7 @@ impl<H: Host> Logging<H> {
     }
 }
 
-/// Whether a message leaves now. A synchronous one is to be acknowledged, also by a receiver that has it.
+/// Whether a message leaves now. A synchronous one needs an ACK, also from a receiver that has it.
 #[inline(always)]
 pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
     match sending {
@@ -44,7 +44,7 @@ pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Uses a moment in which there is nothing to do.
+    /// Prepares memory for the payload log, in a wait.
     #[inline(never)]
     pub(crate) fn prepare_log(&mut self) {
         if let Some(log) = self.core.policy.log() {
@@ -52,7 +52,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// How a message to a rank leaves, which is about to be sent: what the program has found before is an event first.
+    /// How a message that is about to be sent leaves. Empty polls since the last event are recorded before.
     #[inline(always)]
     pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
         let Core { policy, peers, .. } = &mut self.core;
@@ -67,7 +67,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         route
     }
 
-    /// Whether a message that is about to be sent leaves the set.
+    /// Whether a message that is about to be sent goes to another set.
     #[inline(always)]
     pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
         self.begin_send(to) == Route::Logged
