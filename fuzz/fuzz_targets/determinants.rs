@@ -148,7 +148,7 @@ fn check(rank: &Causal, came: usize) {
     }
     assert_eq!(open, rank.open());
     assert!(open <= came, "{open} held of {came}");
-    let all = rank.all_held();
+    let all = rank.all_held(u64::MAX);
     assert_eq!(all.len(), open * DETERMINANT);
     // Whose events are not among them.
     let mut newcomer = Causal::new(RANKS, RANKS + 1, ROOM);

@@ -211,13 +211,15 @@ impl Causal {
         Ok(())
     }
 
-    /// All that is held and not known to be stable, in the order in which it was learnt.
-    pub fn all_held(&self) -> Vec<u8> {
+    /// All that is held and not known to be stable, in the order in which it was learnt; of its own events those up to
+    /// `written`. What a rank has not written yet, since there is no room for it, nobody depends on.
+    pub fn all_held(&self, written: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for Held { determinant, .. } in &self.held {
-            let stable = self.known[determinant.rank as usize].stable;
-            if determinant.clock > stable {
-                bytes.extend_from_slice(&determinant.encode((determinant.clock - stable) as u32));
+            let Determinant { rank, clock, .. } = *determinant;
+            let stable = self.known[rank as usize].stable;
+            if clock > stable && (rank != self.me || clock <= written) {
+                bytes.extend_from_slice(&determinant.encode(open(clock, stable, self.most_open)));
             }
         }
         bytes
@@ -298,7 +300,7 @@ impl Causal {
     pub fn piggyback(&mut self, peer: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
         assert!(most >= DETERMINANT, "room for {most} bytes");
         bytes.clear();
-        let Causal { me, known, held, peers, counters, next, .. } = self;
+        let Causal { me, known, held, peers, counters, next, most_open, .. } = self;
         let Peer { seen, has } = &mut peers[peer as usize];
         let from = held.partition_point(|held| held.number < *seen);
         for Held { number, determinant } in held.range(from..) {
@@ -316,7 +318,7 @@ impl Causal {
                 *seen = *number;
                 return true;
             }
-            bytes.extend_from_slice(&determinant.encode((clock - stable) as u32));
+            bytes.extend_from_slice(&determinant.encode(open(clock, stable, *most_open)));
             has.insert(rank, clock);
             counters.piggybacked += 1;
         }
@@ -353,6 +355,12 @@ impl Causal {
     pub fn counters(&self) -> Counters {
         self.counters
     }
+}
+
+/// How many events up to this clock are not known to be stable. Of one that waits for room this is said before there is any,
+/// and believed when it has left: then no more are open than a ring has room for.
+fn open(clock: u64, stable: u64, most: u64) -> u32 {
+    (clock - stable).min(most) as u32
 }
 
 impl Held {

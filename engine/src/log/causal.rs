@@ -59,7 +59,7 @@ impl<H: Host> Logging<H> {
             causal.stable(rank, clock);
         }
         let has_some = causal.piggyback(to, most, bytes);
-        if mutant!(DeterminantsDroppedEarly) && !has_some {
+        if mutant!(DeterminantsDroppedEarly) && !causal.has_news_for(to) {
             causal.stable(self.me, self.recorder.clock());
         }
         has_some
@@ -76,7 +76,8 @@ impl<H: Host> Logging<H> {
 
     /// All determinants that this rank holds and that are not stable, in causal logging.
     pub fn held(&self) -> Vec<u8> {
-        self.causal.as_deref().map_or_else(Vec::new, Causal::all_held)
+        let written = self.events.sink.written();
+        self.causal.as_deref().map_or_else(Vec::new, |causal| causal.all_held(written))
     }
 
     /// Whether this rank knows what the event of a rank with this clock was, or that it is stable.
