@@ -2,7 +2,8 @@
 
 use crate::broken::Broken;
 use crate::logger::Durability;
-use crate::workload::{ALL, Workload};
+use crate::profile::{self, Faults, Habits, Profile, Sets};
+use crate::workload::Workload;
 use std::fmt;
 use taffrail_logging::Rank;
 
@@ -24,6 +25,10 @@ pub enum Fault {
 pub struct Case {
     /// Where it comes from; also decides every choice of the run.
     pub seed: u64,
+    /// What it is mostly about.
+    pub profile: Profile,
+    /// What is slow, and sizes.
+    pub habits: Habits,
     /// The program.
     pub workload: Workload,
     /// Ranks.
@@ -61,33 +66,48 @@ pub struct Less {
     pub rounds: Option<u32>,
     /// So many checkpoints at the most.
     pub checkpoints: Option<u32>,
+    /// This profile, in place of that of the seed.
+    pub profile: Option<Profile>,
 }
 
 impl Case {
     /// The case of a seed, or less of it.
     pub fn new(seed: u64, less: &Less, broken: Option<Broken>) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let workload = ALL[random.usize(0..ALL.len())];
+        let profile = less.profile.unwrap_or_else(|| Profile::of(seed));
+        let plan = profile.plan();
+        let workload = plan.workloads[random.usize(0..plan.workloads.len())];
         let ranks = random.u32(2..=5);
         let ranks = less.ranks.unwrap_or(ranks).clamp(2, 5);
-        let rounds = random.u32(1..=3);
+        let rounds = random.u32(plan.rounds.0..=plan.rounds.1);
         let rounds = less.rounds.unwrap_or(rounds);
         let variant = random.u64(0..16);
         // Sets that fail together with the logger show whether their logs fit together.
-        let nodes = random.u8(0..4) == 0;
-        let sets = sets(&mut random, ranks, nodes);
-        let disk = nodes || random.u8(0..3) != 0;
-        let durability = if disk { Durability::Disk } else { Durability::Process };
+        let nodes = random.u8(0..4) == 0 && plan.sets == Sets::Any;
+        let sets = sets(&mut random, ranks, plan.sets, nodes);
+        let disk = random.u8(0..3) != 0;
+        let durability = profile::durability(nodes || plan.disk.unwrap_or(disk));
         let all_events = random.u8(0..4) == 0;
-        let faults = faults(&mut random, (ranks * rounds) as usize * 25, ranks, nodes);
+        let all_events = plan.all_events.unwrap_or(all_events);
+        let causal = random.u8(0..3) == 0;
+        let causal = plan.causal.unwrap_or(causal);
+        let most = [0, 0, 0, 30, 1, 3, 10, 100][random.usize(0..8)];
+        let alone = sets.iter().any(|set| set.len() == 1);
+        let most = if alone && !causal { plan.checkpoints.unwrap_or(most) } else { 0 };
+        let checkpoints = less.checkpoints.unwrap_or(most).min(most);
+        let mut habits = Habits::new(&plan, &mut random);
+        if causal && durability == Durability::Disk {
+            // A survivor whose ring is full takes nothing in, not even that somebody has died (`docs/logging.md`, section 13).
+            habits.ring = 1 << 20;
+        }
+        let of = Faults { kinds: if nodes { NODES } else { plan.faults.kinds }, ..plan.faults };
+        let faults = faults(&mut random, (ranks * rounds) as usize * 25, ranks, &of);
         let faults = faults.into_iter().enumerate().map(|(k, (step, fault))| (step, k, fault));
         let faults = faults.filter(|(_, k, _)| !less.without.contains(k)).collect();
-        let causal = fastrand::Rng::with_seed(seed ^ 0xca05a1).u8(0..3) == 0;
-        let alone = sets.iter().any(|set| set.len() == 1);
-        let most = if alone && !causal { checkpoints(seed) } else { 0 };
-        let checkpoints = less.checkpoints.unwrap_or(most).min(most);
-        Case {
+        let case = Case {
             seed,
+            profile,
+            habits,
             workload,
             ranks,
             rounds,
@@ -100,7 +120,10 @@ impl Case {
             checkpoints,
             faults,
             broken,
-        }
+        };
+        // One of twelve is not logged.
+        let unlogged = less.profile.is_none() && seed % 12 == 11;
+        if unlogged { case.unlogged() } else { case }
     }
 
     /// The same without logging.
@@ -112,7 +135,11 @@ impl Case {
             Fault::Logger => (step, number, Fault::Cut(0, 1)),
             Fault::Node(rank) => (step, number, Fault::Cut(rank, (rank + 1) % ranks)),
         };
+        let mut habits = self.habits;
+        // Without a log nothing is slow yet, and there is room for what comes.
+        habits.hurry();
         Case {
+            habits,
             logged: false,
             causal: false,
             checkpoints: 0,
@@ -139,9 +166,11 @@ impl Case {
     }
 }
 
-fn sets(random: &mut fastrand::Rng, ranks: u32, nodes: bool) -> Vec<Vec<Rank>> {
+fn sets(random: &mut fastrand::Rng, ranks: u32, which: Sets, nodes: bool) -> Vec<Vec<Rank>> {
     let most = match random.u8(0..10) {
         _ if nodes => 2,
+        _ if which == Sets::Alone => ranks,
+        _ if which == Sets::Several => ranks.div_ceil(2),
         0..4 => ranks,
         4..9 => random.u32(1..=ranks).min(3),
         _ => 1,
@@ -155,33 +184,38 @@ fn sets(random: &mut fastrand::Rng, ranks: u32, nodes: bool) -> Vec<Vec<Rank>> {
     sets
 }
 
-/// How many checkpoints are taken: none in three of eight jobs. It has its own chance, so that all else is as
-/// it was without checkpoints.
-fn checkpoints(seed: u64) -> u32 {
-    [0, 0, 0, 100, 1, 3, 10, 1000][fastrand::Rng::with_seed(seed ^ 0xc4ec).usize(0..8)]
-}
+/// The faults of two nodes, of which one has the event logger.
+const NODES: [u32; 5] = [0, 1, 2, 2, 23];
 
 /// Several faults, each soon after the one before or at any time.
 fn faults(
     random: &mut fastrand::Rng,
     length: usize,
     ranks: u32,
-    nodes: bool,
+    of: &Faults,
 ) -> Vec<(usize, Fault)> {
+    let victim = random.u32(0..ranks);
     let mut step = 0;
     let mut faults = Vec::new();
-    for k in 0..random.u32(0..=5) {
-        step = match random.bool() && k > 0 {
-            true => step + random.usize(1..60),
+    for k in 0..random.u32(of.least..=of.most) {
+        step = match random.u8(0..8) < of.soon && k > 0 {
+            true => step + random.usize(1..of.within),
             false => random.usize(1..length + length / 4),
         };
-        let kind = if nodes { random.u8(12..40) } else { random.u8(0..20) };
+        let mut chosen = random.u32(0..of.kinds.iter().sum());
+        let kind = of.kinds.iter().position(|&weight| {
+            let found = chosen < weight;
+            chosen = chosen.saturating_sub(weight);
+            found
+        });
+        let [any, other] = [(); 2].map(|()| random.u32(0..ranks));
+        let whom = if of.victim && random.bool() { victim } else { any };
         let fault = match kind {
-            0..11 => Fault::Kill(vec![random.u32(0..ranks)]),
-            11..13 => Fault::Kill(vec![random.u32(0..ranks), random.u32(0..ranks)]),
-            13..15 => Fault::Cut(random.u32(0..ranks), random.u32(0..ranks)),
-            15..17 => Fault::Logger,
-            _ => Fault::Node(random.u32(0..ranks)),
+            Some(0) => Fault::Kill(vec![whom]),
+            Some(1) => Fault::Kill(vec![whom, other]),
+            Some(2) => Fault::Cut(any, other),
+            Some(3) => Fault::Logger,
+            _ => Fault::Node(whom),
         };
         faults.push((step, fault));
     }
@@ -195,7 +229,7 @@ impl fmt::Display for Case {
             f,
             "{workload:?} (variant {variant}), {ranks} ranks, {rounds} rounds, sets {sets:?}"
         )?;
-        write!(f, ", durability {durability:?}, all events: {all_events}")?;
+        write!(f, ", durability {durability:?}, all events: {all_events}, {:?}", self.profile)?;
         if self.causal {
             let rings = if self.loses_rings() { "lost" } else { "kept" };
             write!(f, ", causal (rings of who dies are {rings})")?;

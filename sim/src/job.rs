@@ -10,19 +10,19 @@ pub mod check;
 mod frames;
 mod host;
 mod oracle;
+mod paths;
 mod process;
 mod recovery;
 mod steps;
 
-use crate::broken::Broken;
-use crate::case::{Case, Fault, Less};
+use crate::case::{Case, Fault};
 use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
 use crate::logger::Logger;
-use crate::oracle::{Checked, Violation, violation};
-use crate::workload::Workload;
+use crate::violation::{Checked, Violation, violation};
 pub use frames::Frames;
 use host::{LeftLog, Outside};
 use oracle::Oracle;
+pub use paths::{Path, Paths};
 use process::Process;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -51,10 +51,12 @@ pub struct Ended {
     pub coverage: Coverage,
     /// Frames that were sent, by their kinds.
     pub frames: Frames,
+    /// Paths that were reached.
+    pub paths: Paths,
 }
 
 /// Steps after the last fault, after which a run is taken not to end.
-const PATIENCE: usize = 60_000;
+const PATIENCE: usize = 100_000;
 /// What a step takes, in virtual time.
 const STEP: Duration = Duration::from_micros(100);
 
@@ -68,24 +70,6 @@ fn now() -> Instant {
     let begin = begin.unwrap_or_else(Instant::now);
     NOW.set((Some(begin), passed));
     begin + passed
-}
-
-/// The case of a seed, or less of it. A fifth of them have programs that the model does not have.
-pub fn case(seed: u64, less: &Less, broken: Option<Broken>) -> Case {
-    let case = Case::new(seed, less, broken);
-    let workload = match seed % 20 {
-        4 => Workload::Sums,
-        9 => Workload::Server,
-        2 | 12 => Workload::Reported,
-        7 | 17 => Workload::Synchronous,
-        14 => Workload::Polls,
-        19 => Workload::Windows,
-        15 => Workload::Loans,
-        _ => case.workload,
-    };
-    let case = Case { workload, ..case };
-    // One of twelve is not logged.
-    if seed % 12 == 11 { case.unlogged() } else { case }
 }
 
 /// The results of a case if nothing fails.
@@ -121,6 +105,7 @@ fn run_over<const S: bool, const L: bool>(
 struct Job<'a, const S: bool, const L: bool> {
     case: &'a Case,
     random: fastrand::Rng,
+    traced: bool,
     net: SimNet<true, S, L>,
     outside: Rc<RefCell<Outside>>,
     ranks: Vec<Option<Process<S, L>>>,
@@ -149,11 +134,11 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         let mut random = fastrand::Rng::with_seed(case.seed ^ 0x0e09_14e5);
         let settings = Settings {
             max_message: 96,
-            inline: [8, 40][random.usize(0..2)],
+            inline: case.habits.inline,
             fragment: 64,
             segment_len: 512,
             max_segments: 64,
-            capacity: [2, 4, 16][random.usize(0..3)],
+            capacity: case.habits.capacity,
             in_place: random.bool(),
             names_death: true,
             later_from: [None, Some(33), Some(1)][random.usize(0..3)],
@@ -175,6 +160,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         net.watch(outside.clone());
         Job {
             case,
+            traced,
             net,
             outside,
             ranks: (0..count).map(|_| None).collect(),
@@ -227,7 +213,12 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             live.zip(&self.closed).filter_map(|(live, closed)| live.or(*closed)).collect();
         let Job { faults, restarts, checkpoints, restored, .. } = *self;
         let coverage = self.net.coverage();
-        let frames = self.outside.borrow().oracle.frames;
+        for rank in 0..self.case.ranks {
+            self.see_spilled(rank);
+        }
+        let mut outside = self.outside.borrow_mut();
+        outside.oracle.ended();
+        let (frames, paths) = (outside.oracle.frames, outside.oracle.paths);
         Ok(Ended {
             results,
             steps: step,
@@ -237,7 +228,20 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             restored,
             coverage,
             frames,
+            paths,
         })
+    }
+
+    fn reach(&self, path: Path) {
+        self.outside.borrow_mut().oracle.paths.reach(path);
+    }
+
+    /// Notes whether a rank has spilled something.
+    fn see_spilled(&self, rank: Rank) {
+        let process = self.ranks[rank as usize].as_ref();
+        if process.is_some_and(|process| !process.spill.borrow().spilled.borrow().is_empty()) {
+            self.reach(Path::SegmentSpilled);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -260,10 +264,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
 
     /// What was found out since the last check.
     fn check(&self) -> Checked {
-        if let Some(found) = self.outside.borrow().oracle.violation.clone() {
-            return Err(found);
+        if let Some(found) = &self.outside.borrow().oracle.violation {
+            return Err(found.clone());
         }
-        match self.net.violations().first() {
+        match self.net.violation() {
             Some(found) => violation("kept-buffers", format!("{found:?}")),
             None => Ok(()),
         }
@@ -296,18 +300,33 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
                     self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
                 }
             }
-            // Within a node a link ends with its process, and carries nothing for a while.
             Fault::Cut(a, b) => {
-                let (a, b) = ((a % self.case.ranks) as usize, (b % self.case.ranks) as usize);
-                for (from, to) in [(a, b), (b, a)] {
-                    self.faults += usize::from(self.net.step(NetStep::Jam { from, to }));
-                }
+                self.cut((a % self.case.ranks) as usize, (b % self.case.ranks) as usize)
             }
             Fault::Logger => self.kill_logger(),
             Fault::Node(rank) => {
                 self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
                 self.kill_logger();
             }
+        }
+    }
+
+    /// The link of two ranks is lost. Within a set, where nobody logs what is sent, the fabric heals it without a loss: it
+    /// carries nothing for a while.
+    fn cut(&mut self, a: usize, b: usize) {
+        let path = match self.set_of[a] == self.set_of[b] {
+            true => {
+                let jam = |from, to| self.net.step(NetStep::Jam { from, to });
+                (jam(a, b) | jam(b, a)).then_some(Path::LinkHealed)
+            }
+            false => {
+                let broken = self.net.step(NetStep::Break(a.min(b), a.max(b)));
+                broken.then_some(Path::LinkBroken)
+            }
+        };
+        if let Some(path) = path {
+            self.faults += 1;
+            self.reach(path);
         }
     }
 
@@ -330,6 +349,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             let at = member as usize;
             let opening = self.opening[at].is_some();
             if self.ranks[at].is_some() || opening {
+                self.see_spilled(member);
+                if opening {
+                    self.reach(Path::DiedConnecting);
+                }
                 self.keep_log(member);
                 let lingers = self.random.bool();
                 self.net.step(NetStep::Kill { rank: at, lingers });

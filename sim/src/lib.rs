@@ -2,15 +2,12 @@
 //!
 //! The product's engine with its log runs programs ([`workload`]) over a simulated network ([`fabric`]) and a simulated event
 //! logger ([`logger`]): a [`job`]. Chance decides what happens next: which connection brings something, when events become
-//! stable, and what fails when: ranks and sets, also during recovery, and the event logger; and when a rank that is a set by
+//! stable, and what fails when: ranks and sets, also during recovery, links, and the event logger; and when a rank that is a set by
 //! itself takes a checkpoint. The invariants of `docs/logging.md` are checked at every step; no run may hang; and the results
 //! are those of a run without failures (`docs/spec/simulator.md`).
 //!
 //! A seed that fails is made smaller as long as it fails, and printed with its trace and the command
 //! that runs it again ([`job::check`]).
-//!
-//! The older model, [`world`] with [`wiring`], puts the state machines together as the engine does. It stays until jobs find all that it
-//! finds.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -18,12 +15,9 @@
 pub mod broken;
 pub mod call;
 pub mod case;
-pub mod check;
 pub mod fabric;
 pub mod job;
 pub mod logger;
-pub mod network;
-pub mod oracle;
-pub mod wiring;
+pub mod profile;
+pub mod violation;
 pub mod workload;
-pub mod world;

@@ -268,15 +268,17 @@ impl Logger {
         }
     }
 
-    /// The logger starts again, with what its files say.
+    /// The logger starts again, with what its files say. Of how many ranks it leaves something out: of a cut that
+    /// was not ended.
     ///
     /// # Errors
     /// When something that was stable is not there.
-    pub fn restart(&mut self, is_alive: impl Fn(Rank) -> bool) -> Result<(), String> {
+    pub fn restart(&mut self, is_alive: impl Fn(Rank) -> bool) -> Result<usize, String> {
         self.runs = true;
         if self.durability == Durability::Process {
-            return Ok(());
+            return Ok(0);
         }
+        let mut left_out = 0;
         let torn = self.is(Broken::LoggerBelievesTornCut);
         for log in &mut self.sets {
             let cut = Cut::last(&log.set, &log.cuts).map_err(|e| e.to_string())?;
@@ -292,6 +294,7 @@ impl Logger {
                     ));
                 }
                 if !torn {
+                    left_out += usize::from(ring.len() > named);
                     ring.truncate(named);
                 }
                 file.truncate(ring.len() * RECORD);
@@ -307,7 +310,7 @@ impl Logger {
             log.cut = None;
             log.awaited = log.members.iter().map(|&rank| self.causal || is_alive(rank)).collect();
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// Whether a rank that lives has to write again what was not stable.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use taffrail_logging::mutants::Mutant;
 use taffrail_sim::broken::Broken;
-use taffrail_sim::case::Less;
+use taffrail_sim::case::{Case, Less};
 use taffrail_sim::job;
 use taffrail_sim::job::check::{Counts, Failure, Wrong, check, check_all};
+use taffrail_sim::profile::Profile;
 
 #[derive(Parser)]
 #[command(about = "Simulates ranks that fail and are replayed")]
@@ -27,6 +28,9 @@ struct Arguments {
     /// Runs this seed alone, and prints its trace.
     #[arg(long)]
     seed: Option<u64>,
+    /// Runs of this profile only [default: each seed has its own].
+    #[arg(long, value_enum)]
+    profile: Option<Profile>,
     /// With --seed: without these of its faults.
     #[arg(long, value_delimiter = ',', requires = "seed")]
     without: Vec<usize>,
@@ -69,15 +73,16 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
-    let Arguments { without, ranks, rounds, checkpoints, broken, .. } = arguments;
+    let Arguments { without, ranks, rounds, checkpoints, profile, broken, .. } = arguments;
     let less = Less {
         without: without.clone(),
         ranks: *ranks,
         rounds: *rounds,
         checkpoints: *checkpoints,
+        profile: *profile,
     };
     let ended = check(seed, &less, arguments.wrong()).map_err(Box::new)?;
-    let case = job::case(seed, &less, *broken);
+    let case = Case::new(seed, &less, *broken);
     println!("seed {seed}: {case}");
     for line in job::run(&case, true).1 {
         println!("{line}");
@@ -87,7 +92,7 @@ fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
 }
 
 fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
-    let Arguments { seeds, seconds, from, .. } = *arguments;
+    let Arguments { seeds, seconds, from, profile, .. } = *arguments;
     let wrong = arguments.wrong();
     let jobs = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let jobs = arguments.jobs.unwrap_or(jobs).max(1);
@@ -98,7 +103,7 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
     let counts: Vec<Result<Counts, Failure>> = std::thread::scope(|scope| {
         let one = |job| {
             let seeds = (from + job..last).step_by(jobs as usize).take_while(|_| is_time());
-            scope.spawn(move || check_all(seeds, wrong).map_err(Failure::shrink))
+            scope.spawn(move || check_all(seeds, profile, wrong).map_err(Failure::shrink))
         };
         let threads: Vec<_> = (0..jobs).map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("panics are caught")).collect()
@@ -108,7 +113,7 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
         all.add(&counts.map_err(Box::new)?);
     }
     let took = start.elapsed().as_secs_f64();
-    print!("{}{}", all.coverage, all.frames);
+    print!("{}{}{}", all.coverage, all.frames, all.paths);
     println!(
         "{} runs, {} steps, {} faults, {} restarts, {} checkpoints, {} ranks went on from one, in {took:.1} s: \
          {:.0} schedules/s; nothing violated",

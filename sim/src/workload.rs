@@ -49,8 +49,8 @@ pub enum Workload {
     Loans,
 }
 
-/// Those of the model as well.
-pub const ALL: [Workload; 8] = [
+/// All of them.
+pub const ALL: [Workload; 15] = [
     Workload::Ring,
     Workload::Master,
     Workload::Probe,
@@ -59,6 +59,13 @@ pub const ALL: [Workload; 8] = [
     Workload::AllToAll,
     Workload::Impatient,
     Workload::Random,
+    Workload::Sums,
+    Workload::Server,
+    Workload::Reported,
+    Workload::Synchronous,
+    Workload::Polls,
+    Workload::Windows,
+    Workload::Loans,
 ];
 
 /// The context of messages that say that their sender has come to the end.

@@ -107,6 +107,11 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         self.0.borrow().violations.clone()
     }
 
+    /// The first of them.
+    pub fn violation(&self) -> Option<Violation> {
+        self.0.borrow().violations.first().cloned()
+    }
+
     /// A line for each step, message and operation, if [`Settings::trace`] says so.
     pub fn trace(&self) -> Vec<String> {
         self.0.borrow().trace.clone()

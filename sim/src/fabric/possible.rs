@@ -26,18 +26,28 @@ impl Net {
         steps
     }
 
+    /// Those between two processes that may be possible.
     fn list_between(&self, from: usize, to: usize, steps: &mut Vec<Step>) {
         let ordered = self.kinds.ordered && !self.has(Mutant::OrderIgnored);
         let most = if ordered { 1 } else { usize::MAX };
         let flight = self.channel(from, to).flight.len().min(most);
+        let has_part = self.has_part(from, to);
         for amount in AMOUNTS {
             steps.extend((0..flight).map(|at| Step::Carry { from, to, at, amount }));
-            steps.push(Step::More { from, to, amount });
+            if has_part {
+                steps.push(Step::More { from, to, amount });
+            }
         }
-        steps.push(Step::Notice { rank: from, peer: to });
-        steps.extend([false, true].map(|newest| Step::Verdict { to: from, of: to, newest }));
+        if self.end(from, to).ended.is_some() {
+            steps.push(Step::Notice { rank: from, peer: to });
+        }
+        if self.processes[from].heard[to] < self.lives[to].len() {
+            steps.extend([false, true].map(|newest| Step::Verdict { to: from, of: to, newest }));
+        }
         steps.extend([Step::Jam { from, to }, Step::Free { from, to }]);
-        steps.extend([Step::Break(from, to), Step::Connect(from, to)]);
+        if from < to {
+            steps.extend([Step::Break(from, to), Step::Connect(from, to)]);
+        }
     }
 
     /// Whether a step is possible now.

@@ -1,10 +1,11 @@
 //! Many seeds; and of one that fails, the smallest case that fails as well.
 
-use super::{Ended, Frames, calm_results, case, run};
+use super::{Ended, Frames, Paths, calm_results, run};
 use crate::broken::Broken;
 use crate::case::{Case, Less};
 use crate::fabric::Coverage;
-use crate::oracle::Violation;
+use crate::profile::Profile;
+use crate::violation::Violation;
 use crate::workload::Workload;
 use clap::ValueEnum;
 use std::cell::RefCell;
@@ -54,12 +55,15 @@ pub struct Counts {
     pub coverage: Coverage,
     /// Frames by their kinds.
     pub frames: Frames,
+    /// Paths that were reached.
+    pub paths: Paths,
 }
 
 impl Counts {
     fn of(ended: Ended) -> Self {
-        let Ended { steps, faults, restarts, checkpoints, restored, coverage, frames, .. } = ended;
-        Counts { runs: 1, steps, faults, restarts, checkpoints, restored, coverage, frames }
+        let Ended { steps, faults, restarts, checkpoints, restored, .. } = ended;
+        let Ended { coverage, frames, paths, .. } = ended;
+        Counts { runs: 1, steps, faults, restarts, checkpoints, restored, coverage, frames, paths }
     }
 
     /// Adds what others have run.
@@ -72,6 +76,7 @@ impl Counts {
         self.restarts += other.restarts;
         self.coverage.add(&other.coverage);
         self.frames.add(&other.frames);
+        self.paths.add(&other.paths);
     }
 }
 
@@ -88,7 +93,7 @@ thread_local! {
 /// # Errors
 /// What was violated.
 pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Failure> {
-    let case = case(seed, less, wrong.broken);
+    let case = Case::new(seed, less, wrong.broken);
     let failed = |violation| Failure { seed, less: less.clone(), wrong, violation };
     let expected = results(&case).map_err(failed)?;
     let selected = select(wrong.mutant);
@@ -128,14 +133,19 @@ fn results(case: &Case) -> Result<Vec<u64>, Violation> {
     Ok(results)
 }
 
-/// Runs seeds from `first` on.
+/// Runs seeds, all of this profile if there is one.
 ///
 /// # Errors
 /// The first that fails, as it is.
-pub fn check_all(seeds: impl IntoIterator<Item = u64>, wrong: Wrong) -> Result<Counts, Failure> {
+pub fn check_all(
+    seeds: impl IntoIterator<Item = u64>,
+    profile: Option<Profile>,
+    wrong: Wrong,
+) -> Result<Counts, Failure> {
+    let less = Less { profile, ..Less::default() };
     let mut counts = Counts::default();
     for seed in seeds {
-        let ended = check(seed, &Less::default(), wrong)?;
+        let ended = check(seed, &less, wrong)?;
         counts.add(&Counts::of(ended));
     }
     Ok(counts)
@@ -155,7 +165,7 @@ impl Failure {
 
     /// Cases that have a little less.
     fn smaller(&self) -> Vec<Less> {
-        let case = case(self.seed, &self.less, self.wrong.broken);
+        let case = Case::new(self.seed, &self.less, self.wrong.broken);
         let less = self.less.clone();
         let fewer_faults = case.faults.iter().map(|(_, number, _)| {
             let without = [&less.without[..], &[*number]].concat();
@@ -171,8 +181,11 @@ impl Failure {
 
     /// The command that runs it again.
     pub fn command(&self) -> String {
-        let Less { without, ranks, rounds, checkpoints } = &self.less;
+        let Less { without, ranks, rounds, checkpoints, profile } = &self.less;
         let mut line = format!("cargo xtask sim --seed {}", self.seed);
+        if let Some(profile) = profile.and_then(|profile| profile.to_possible_value()) {
+            line += &format!(" --profile {}", profile.get_name());
+        }
         if !without.is_empty() {
             let numbers: Vec<String> = without.iter().map(usize::to_string).collect();
             line += &format!(" --without {}", numbers.join(","));
@@ -196,7 +209,7 @@ impl Failure {
 /// The case, its trace, what was violated, and how to see it again.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let case = case(self.seed, &self.less, self.wrong.broken);
+        let case = Case::new(self.seed, &self.less, self.wrong.broken);
         writeln!(f, "seed {}: {case}", self.seed)?;
         if self.violation.invariant != "no panic" && select(self.wrong.mutant).is_ok() {
             for line in run(&case, true).1 {

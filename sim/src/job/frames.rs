@@ -6,7 +6,7 @@ use taffrail_engine::kind;
 
 /// The frames that programs of the simulator must reach: their kinds and names. The others are of calls that its programs do
 /// not make: active messages, and data beside a payload.
-const REACHED: [(u8, &str); 17] = [
+const REACHED: [(u8, &str); 18] = [
     (kind::EAGER, "EAGER"),
     (kind::EAGER_SYNC, "EAGER_SYNC"),
     (kind::EAGER_FIRST, "EAGER_FIRST"),
@@ -15,6 +15,7 @@ const REACHED: [(u8, &str); 17] = [
     (kind::CTS, "CTS"),
     (kind::RNDV_DATA, "RNDV_DATA"),
     (kind::ACK, "ACK"),
+    (kind::THROTTLE, "THROTTLE"),
     (kind::RESTART, "RESTART"),
     (kind::FINALIZE, "FINALIZE"),
     (kind::DETERMINANTS, "DETERMINANTS"),

@@ -56,6 +56,8 @@ impl Host for SimHost {
 pub(super) struct SimEvents {
     pub(super) me: Rank,
     pub(super) outside: Rc<RefCell<Outside>>,
+    /// Events that are not stable, of which there is room for so many.
+    pub(super) capacity: u64,
     pub(super) members: Vec<Member>,
 }
 
@@ -87,6 +89,10 @@ impl EventSink for SimEvents {
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let mut outside = self.outside.borrow_mut();
         let clock = outside.written(self.me) + 1;
+        if clock > outside.logger.stable(self.me) + self.capacity {
+            outside.oracle.ring_is_full(self.me, clock);
+            return Err(Full);
+        }
         outside.oracle.wrote(self.me, event, clock);
         let event = LoggedEvent { clock, event: *event };
         outside.rings[self.me as usize].push(event);
@@ -111,7 +117,7 @@ impl EventSink for SimEvents {
     }
 
     fn capacity(&self) -> u64 {
-        1 << 20
+        self.capacity
     }
 
     fn leave(&mut self, _: u64) {}
@@ -197,7 +203,8 @@ impl CheckpointStore for Vault {
         let mut outside = self.outside.borrow_mut();
         let ranks = outside.rings.len() as u32;
         let known = Position::decode(position, ranks);
-        outside.oracle.saved(self.me, known.ok());
+        let all = &mut *outside;
+        all.oracle.saved(self.me, known.ok(), &all.logger);
         let state = state.iter().flat_map(|part| part.iter().copied()).collect();
         let position = position.to_vec();
         outside.vault[self.me as usize] = Some(Saved { incarnation, position, state });

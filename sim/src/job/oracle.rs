@@ -9,6 +9,7 @@
 //!
 //! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
+use super::paths::{Path, Paths};
 use super::{Frames, Violation};
 use crate::call::{Call, Outcome};
 use crate::case::Case;
@@ -42,6 +43,23 @@ struct History {
     saved: usize,
 }
 
+/// A message that a program has asked for: its sender and receiver, its context and number.
+type Name = (Rank, Rank, u16, u32);
+
+/// What was seen of the present incarnations, for the paths that were reached.
+#[derive(Default)]
+struct Seen {
+    /// Messages to another set that have left, and that have not.
+    left: HashSet<Name>,
+    stay: HashSet<Name>,
+    /// Who has begun the restart exchange with whom.
+    begun: HashSet<(Rank, Rank)>,
+    /// The last checkpoint of which who was told by whom.
+    told: HashMap<(Rank, Rank), Received>,
+    /// Ranks that repeat what they did.
+    replays: Vec<bool>,
+}
+
 /// Knows everything.
 pub(super) struct Oracle {
     set_of: Vec<usize>,
@@ -54,7 +72,7 @@ pub(super) struct Oracle {
     /// What each event of each rank depends on.
     events: Vec<Vec<Past>>,
     /// What messages depend on: by sender, receiver, context and number.
-    sends: HashMap<(Rank, Rank, u16, u32), Past>,
+    sends: HashMap<Name, Past>,
     /// Which message the sender has given a name, by sender, receiver and name.
     names: HashMap<(Rank, Rank, u64), MsgId>,
     /// Which message a loan is, by its owner, its borrower and its number.
@@ -64,6 +82,8 @@ pub(super) struct Oracle {
     /// A rank cancels a receive: that it came too late is an event that names the message, and no answer to that depends on
     /// the event.
     pub(super) cancels: bool,
+    /// Such events that had no room in their ring at once: their ranks and clocks.
+    late_cancels: HashSet<(Rank, u64)>,
     /// What the end of the program of a rank depends on.
     ends: Vec<Option<Past>>,
     /// The incarnations whose programs have ended.
@@ -73,6 +93,8 @@ pub(super) struct Oracle {
     /// The last checkpoint of each rank.
     pub(super) saved: Vec<Option<Position>>,
     pub(super) frames: Frames,
+    pub(super) paths: Paths,
+    seen: Seen,
     /// The first violation.
     pub(super) violation: Option<Violation>,
 }
@@ -94,11 +116,14 @@ impl Oracle {
             loans: HashMap::new(),
             matches: HashMap::new(),
             cancels: false,
+            late_cancels: HashSet::new(),
             ends: vec![None; count],
             ended: HashSet::new(),
             flights: HashMap::new(),
             saved: vec![None; count],
             frames: Frames::default(),
+            paths: Paths::default(),
+            seen: Seen { replays: vec![false; count], ..Seen::default() },
             violation: None,
         }
     }
@@ -118,6 +143,18 @@ impl Oracle {
             former.truncate(*must);
         }
         self.past[rank as usize] = Past::default();
+        self.late_cancels.retain(|(of, _)| *of != rank);
+        self.seen.left.retain(|name| name.0 != rank);
+        self.seen.stay.retain(|name| name.0 != rank);
+        self.seen.begun.retain(|(from, _)| *from != rank);
+        if std::mem::take(&mut self.seen.replays[rank as usize]) {
+            self.paths.reach(Path::DiedInReplay);
+        }
+    }
+
+    /// The run has ended, and each message that its receiver had not has left.
+    pub(super) fn ended(&mut self) {
+        self.seen.stay.iter().for_each(|_| self.paths.reach(Path::Suppressed));
     }
 
     /// A rank whose ring was lost is about to start again: what no rank that lives depends on may become something else.
@@ -150,8 +187,15 @@ impl Oracle {
         }
     }
 
-    /// A rank has a checkpoint: nothing from before it is done again.
-    pub(super) fn saved(&mut self, rank: Rank, position: Option<Position>) {
+    /// A rank has a checkpoint: nothing from before it is done again, so all that it depends on is stable.
+    pub(super) fn saved(&mut self, rank: Rank, position: Option<Position>, logger: &Logger) {
+        let (needs, stable) = (self.past[rank as usize].clocks[rank as usize], logger.stable(rank));
+        if needs > stable {
+            let text = format!(
+                "rank {rank} has a checkpoint behind its event {needs}, and event {stable} is the last that is stable"
+            );
+            self.violated("checkpoint-is-stable", text);
+        }
         let history = &mut self.histories[rank as usize];
         history.saved = history.calls.len();
         history.must = history.must.max(history.saved);
@@ -182,6 +226,7 @@ impl Oracle {
         self.past[me].clocks[me] = events.last().map_or(0, |event| event.clock);
         self.ends[me] = None;
         self.matches.retain(|(by, _), _| *by != rank);
+        self.seen.replays[me] = !events.is_empty();
         for LoggedEvent { clock, event } in events {
             let mut clocks = Past::default();
             clocks.clocks[me] = *clock;
@@ -195,8 +240,19 @@ impl Oracle {
         self.past[me].clocks[me] = clock;
         self.events[me].truncate(clock as usize - 1);
         self.events[me].push(self.past[me]);
-        if !self.cancels {
+        if std::mem::take(&mut self.seen.replays[me]) {
+            self.paths.reach(Path::ReplayEnded);
+        }
+        if !self.cancels && !self.late_cancels.remove(&(rank, clock)) {
             self.note_match(rank, event, self.past[me]);
+        }
+    }
+
+    /// There is no room for this event of a rank.
+    pub(super) fn ring_is_full(&mut self, rank: Rank, clock: u64) {
+        self.paths.reach(Path::RingFull);
+        if self.cancels {
+            self.late_cancels.insert((rank, clock));
         }
     }
 
@@ -208,7 +264,11 @@ impl Oracle {
 
     /// A rank is about to send a message.
     pub(super) fn sends(&mut self, rank: Rank, to: Rank, (context, seq): (u16, u32)) {
-        self.sends.insert((rank, to, context, seq), self.past[rank as usize]);
+        let name = (rank, to, context, seq);
+        self.sends.insert(name, self.past[rank as usize]);
+        if self.set_of[rank as usize] != self.set_of[to as usize] {
+            self.seen.stay.insert(name);
+        }
     }
 
     /// The program of a rank has ended.
@@ -234,6 +294,7 @@ impl Oracle {
     pub(super) fn leaves(&mut self, frame: &Frame<'_>, logger: &Logger) {
         let (from, to) = (frame.from as Rank, frame.to as Rank);
         self.frames.count(frame.head.kind);
+        self.see(frame);
         let needs = self.needs(frame);
         if self.causal {
             let needs = needs.unwrap_or_default();
@@ -269,6 +330,40 @@ impl Oracle {
                 );
                 self.violated("stable-before-escape", text);
             }
+        }
+    }
+
+    /// Notes which paths a frame shows.
+    fn see(&mut self, frame: &Frame<'_>) {
+        let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
+        match head.kind {
+            kind::EAGER
+            | kind::EAGER_SYNC
+            | kind::EAGER_FIRST
+            | kind::EAGER_DATA
+            | kind::RTS
+            | kind::RTS_DATA => {
+                let name = (from, to, head.context, head.seq);
+                self.seen.stay.remove(&name);
+                if !self.seen.left.insert(name) {
+                    self.paths.reach(Path::SentAgain);
+                }
+            }
+            kind::RESTART => match Restart::decode(frame.payload) {
+                Ok(Restart { phase: RestartPhase::First, .. })
+                    if !self.seen.begun.insert((from, to)) =>
+                {
+                    self.paths.reach(Path::ExchangeRepeated);
+                }
+                Ok(Restart { phase: RestartPhase::Committed, received, .. })
+                    if self.seen.told.insert((from, to), received.clone()).as_ref()
+                        == Some(&received) =>
+                {
+                    self.paths.reach(Path::CommittedRepeated);
+                }
+                _ => {}
+            },
+            _ => {}
         }
     }
 

@@ -6,12 +6,14 @@
 //! something to one that had answered already.
 
 use super::host::{LeftLog, Member, SimEvents, SimHost, Vault};
+use super::paths::Path;
 use super::process::{Mark, Process};
 use super::{Job, failed, now};
 use crate::broken::Broken;
 use crate::fabric::SimFabric;
 use crate::logger::Durability;
-use crate::oracle::{Checked, violation};
+use crate::profile::Habits;
+use crate::violation::{Checked, violation};
 use crate::workload::Place;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,6 +38,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let sink = SimEvents {
             me: rank,
             outside: self.outside.clone(),
+            capacity: case.habits.ring,
             members: set.iter().filter(|&&other| other != rank).map(member).collect(),
         };
         let config = LoggingConfig {
@@ -43,7 +46,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             all_events: case.all_events,
             sets: self.set_of.iter().map(|&set| set as u32).collect(),
             incarnation,
-            memory: 8 * fabric.segment_len(),
+            memory: case.habits.segments * fabric.segment_len(),
         };
         let saved = self.outside.borrow().vault[me].clone();
         let restart = saved.as_ref().map(|saved| RestartPoint {
@@ -67,8 +70,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         };
         let log = Logging::open(&config, parts, rank, fabric.segment_len())
             .or_else(|error| failed(rank, &error))?;
-        let mut engine =
-            Engine::new(fabric, Some(Box::new(log)), case.ranks, SIZES, Clock::new(now));
+        let mut engine = Engine::new(
+            fabric,
+            Some(Box::new(log)),
+            case.ranks,
+            sizes(&case.habits),
+            Clock::new(now),
+        );
         engine.resume().or_else(|error| failed(rank, &error))?;
         // A fabric says of links that are made later that they are there, and that begins the exchange.
         if incarnation == 0 {
@@ -113,6 +121,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let logged = outside.logger.download(rank);
         let mut events: Vec<LoggedEvent> =
             logged.into_iter().map(|(clock, event)| LoggedEvent { clock, event }).collect();
+        if !self.case.causal && events.last().is_some_and(|event| event.clock > stable) {
+            let text = format!("rank {rank} replays {events:x?}, of which {stable} are stable");
+            violation("a set is stable together", text)?;
+        }
         if self.case.loses_rings() {
             let mut causal = Causal::new(rank, self.case.ranks, 1 << 20);
             causal.stable(rank, stable);
@@ -185,7 +197,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                     && self.net.is_linked(rank as usize, other as usize, true)
                     && process.engine.fabric.incarnation(PeerId(other)).0
                         == self.incarnations[other as usize];
-                met || process.engine.core.peers[other as usize].is_away()
+                // A new link, of which it was not told yet, may still bring something.
+                let is_linked = self.net.is_linked(rank as usize, other as usize, false);
+                met || !is_linked && process.engine.core.peers[other as usize].is_away()
             })
     }
 
@@ -194,6 +208,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let process = self.ranks[rank as usize].as_ref();
         self.answers[rank as usize] =
             process.and_then(|live| live.engine.core.policy.as_ref()).map(|log| log.held());
+        self.reach(Path::SurvivorAsked);
     }
 
     /// What all survivors hold.
@@ -206,6 +221,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
     /// Some ranks have died, in causal logging.
     pub(super) fn died(&mut self, members: &[Rank]) {
+        if self.answers.iter().any(Option::is_some) {
+            self.reach(Path::AskedAgain);
+        }
         if self.case.broken != Some(Broken::SurvivorsNotAskedAgain) {
             self.answers.fill(None);
         }
@@ -271,11 +289,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 }
 
 /// Small ones, so that short programs reach every way to send.
-const SIZES: Sizes = Sizes {
-    fragment: 64,
-    rndv_fragment: 80,
-    logged_fragment: 80,
-    eager_max: 256,
-    way: None,
-    unexpected: 1 << 16,
-};
+fn sizes(habits: &Habits) -> Sizes {
+    Sizes {
+        fragment: 64,
+        rndv_fragment: 80,
+        logged_fragment: 80,
+        eager_max: habits.eager_max,
+        way: None,
+        unexpected: habits.unexpected,
+    }
+}

@@ -1,9 +1,11 @@
 //! Which steps there are, which one is done, and how.
 
+use super::paths::Path;
 use super::process::{Process, drop_view};
 use super::{Job, failed};
 use crate::fabric::Step as NetStep;
-use crate::oracle::{Checked, violation};
+use crate::profile::Kind;
+use crate::violation::{Checked, violation};
 use taffrail_logging::Rank;
 
 /// Something that can be done next.
@@ -32,9 +34,53 @@ pub(super) enum Step {
     WriteAgain(Rank),
 }
 
+impl Step {
+    /// Of which kind it is, and whose: whose program, or to whom something comes.
+    fn kind(self) -> (Kind, Option<Rank>) {
+        match self {
+            Step::Run(rank) => (Kind::Run, Some(rank)),
+            Step::RestartPhase(rank, _) => (Kind::Progress, Some(rank)),
+            Step::Net(NetStep::Carry { to, .. } | NetStep::More { to, .. }) => {
+                (Kind::Carry, Some(to as Rank))
+            }
+            Step::Net(NetStep::Notice { rank, .. }) => (Kind::Notice, Some(rank as Rank)),
+            Step::Net(NetStep::Connect(..)) => (Kind::Connect, None),
+            Step::Net(_) => (Kind::OtherNet, None),
+            Step::Save(_) => (Kind::Save, None),
+            Step::Ask(rank) => (Kind::Ask, Some(rank)),
+            Step::Start(rank) => (Kind::Start, Some(rank)),
+            Step::Open(rank) => (Kind::Open, Some(rank)),
+            Step::BeginCut(_) => (Kind::BeginCut, None),
+            Step::EndCut(_) => (Kind::EndCut, None),
+            Step::StartLogger => (Kind::StartLogger, None),
+            Step::DropView => (Kind::OtherNet, None),
+            Step::WriteAgain(_) => (Kind::WriteAgain, None),
+        }
+    }
+}
+
+/// How often a step that is slow is put off.
+const PUT_OFF: usize = 4;
+
 impl<const S: bool, const L: bool> Job<'_, S, L> {
-    /// One of the things that can be done, by chance: first of which kind.
+    /// One of the things that can be done, by chance; those that are slow in this run more rarely.
     pub(super) fn choose(&mut self) -> Step {
+        let mut possible = None;
+        let mut chosen = self.draw(&mut possible);
+        for _ in 0..PUT_OFF {
+            let (kind, rank) = chosen.kind();
+            let habits = &self.case.habits;
+            let slow = rank.map_or(0, |rank| habits.ranks[rank as usize]);
+            if self.random.u8(..) >= slow.max(habits.kinds[kind as usize]) {
+                break;
+            }
+            chosen = self.draw(&mut possible);
+        }
+        chosen
+    }
+
+    /// One of the things that can be done, by chance: first of which kind. What is possible in the network is listed once.
+    fn draw(&mut self, possible: &mut Option<Vec<NetStep>>) -> Step {
         let ranks = 0..self.case.ranks;
         for _ in 0..64 {
             let rank = self.random.u32(ranks.clone());
@@ -49,9 +95,12 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
                 8..20 if process.is_some() => return Step::RestartPhase(rank, looks),
                 20..29 => {
-                    let calm = |step: &NetStep| step.is_calm();
-                    let possible: Vec<NetStep> =
-                        self.net.possible().into_iter().filter(calm).collect();
+                    let calm = || {
+                        let mut steps = self.net.possible();
+                        steps.retain(|step| step.is_calm());
+                        steps
+                    };
+                    let possible = possible.get_or_insert_with(calm);
                     if !possible.is_empty() {
                         return Step::Net(possible[self.random.usize(0..possible.len())]);
                     }
@@ -131,10 +180,12 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         match step {
             Step::Run(rank) => {
                 let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
-                let call = process.call().map(|call| format!("{call:x?}"));
-                let outcome = process.run().or_else(|error| failed(rank, &error))?;
-                let call = call.unwrap_or_default();
-                self.net.say(|| format!("       {call} -> {outcome:x?}"));
+                let call = process.call().filter(|_| self.traced).cloned();
+                let outcome = process.run().or_else(|error| {
+                    self.net.say(|| format!("       {call:x?} -> {error}"));
+                    failed(rank, &error)
+                })?;
+                self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
                 self.close(rank);
                 self.holds_all(rank);
                 self.check()
@@ -187,7 +238,11 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                     .collect();
                 let restarted =
                     self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
-                restarted.or_else(|text| violation("what is stable stays", text))?;
+                match restarted {
+                    Ok(0) => {}
+                    Ok(_) => self.outside.borrow_mut().oracle.paths.reach(Path::CutTorn),
+                    Err(text) => violation("what is stable stays", text)?,
+                }
                 self.fits_together()
             }
             Step::WriteAgain(rank) => {

@@ -1,0 +1,76 @@
+//! Which paths of the engine, its log and its recovery schedules have reached, beside [frames](super::Frames).
+
+use std::fmt;
+
+macro_rules! paths {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// What schedules must reach.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Path {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        /// All of them.
+        const PATHS: &[(Path, &str)] = &[$((Path::$name, $text)),+];
+    };
+}
+
+paths! {
+    /// An event had no room in the ring of its rank.
+    RingFull = "event ring full",
+    /// A segment of the payload log was written out of memory.
+    SegmentSpilled = "segment spilled",
+    /// A message has left its rank again, since its receiver had lost it.
+    SentAgain = "message sent again",
+    /// A message was not sent, since its receiver had it from an earlier incarnation of the sender.
+    Suppressed = "message suppressed",
+    /// A rank has begun the restart exchange with a peer once more.
+    ExchangeRepeated = "restart exchange repeated",
+    /// A peer was told of a checkpoint once more.
+    CommittedRepeated = "COMMITTED repeated",
+    /// A rank had repeated all that its log says, and has gone on.
+    ReplayEnded = "replay ended",
+    /// A rank has died before that.
+    DiedInReplay = "died in its replay",
+    /// A rank has died before it was connected with all.
+    DiedConnecting = "died while it connects",
+    /// The link of two living ranks has broken.
+    LinkBroken = "link broken",
+    /// A link within a set has carried nothing for a while.
+    LinkHealed = "link healed by the fabric",
+    /// The event logger has left out what was written of a cut when it died.
+    CutTorn = "cut torn",
+    /// A survivor was asked for the events that it holds.
+    SurvivorAsked = "survivor asked",
+    /// A survivor was asked again, since another rank had died.
+    AskedAgain = "survivor asked again",
+}
+
+/// How often each path was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paths([u64; PATHS.len()]);
+
+impl Paths {
+    pub(super) fn reach(&mut self, path: Path) {
+        self.0[path as usize] += 1;
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Paths) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Names of the paths that were never reached.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missed = PATHS.iter().filter(|(path, _)| self.0[*path as usize] == 0);
+        missed.map(|(_, name)| *name).collect()
+    }
+}
+
+impl fmt::Display for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        PATHS
+            .iter()
+            .try_for_each(|(path, name)| writeln!(f, "{:>9} {name}", self.0[*path as usize]))
+    }
+}

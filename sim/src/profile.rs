@@ -1,0 +1,329 @@
+//! Which jobs there are, which faults they see, and what in them is slow.
+//!
+//! Chance alone, the same for all runs, reaches nothing that is rare (*swarm testing*: Groce et al., ISSTA 2012). So each seed
+//! draws a profile, which leaves much out and weighs the rest extremely, and each run its own habits: which kinds of steps
+//! and which ranks are slow, and sizes.
+
+use crate::logger::Durability;
+use crate::workload::{ALL, Workload};
+
+/// What a run is mostly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Profile {
+    /// A little of everything.
+    Even,
+    /// One rank is killed again and again.
+    Victim,
+    /// Programs that poll, and a rank that is killed again and again.
+    Polls,
+    /// Links break between ranks that live.
+    Links,
+    /// Links break in causal logging, whose logger is slow.
+    CausalLinks,
+    /// Causal logging where the events of who dies are lost, and one death soon follows another.
+    Survivors,
+    /// The event logger is killed, mostly while it writes a cut.
+    Logger,
+    /// Whole sets are killed, and the event logger while they start again.
+    Nodes,
+    /// Rings of a few events, and a slow logger.
+    Rings,
+    /// A checkpoint whenever there can be one, and ranks that are killed.
+    Checkpoints,
+    /// Little room: for messages on the way, unexpected messages, and the payload log.
+    Room,
+}
+
+/// All of them.
+const PROFILES: [Profile; 11] = [
+    Profile::Even,
+    Profile::Victim,
+    Profile::Polls,
+    Profile::Links,
+    Profile::CausalLinks,
+    Profile::Survivors,
+    Profile::Logger,
+    Profile::Nodes,
+    Profile::Rings,
+    Profile::Checkpoints,
+    Profile::Room,
+];
+
+/// Which sets there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sets {
+    /// Any; sometimes two nodes, of which one has the event logger.
+    Any,
+    /// Each rank is one.
+    Alone,
+    /// Two or three ranks in most of them.
+    Several,
+}
+
+/// Which faults there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    /// How many at the most, and at the least.
+    pub most: u32,
+    pub least: u32,
+    /// In how many of eight cases one comes soon after the one before.
+    pub soon: u8,
+    /// How soon that is: within so many steps.
+    pub within: usize,
+    /// How often a rank is killed, two, a link breaks, the logger is killed, and a node.
+    pub kinds: [u32; 5],
+    /// Half of those that are killed are the same rank.
+    pub victim: bool,
+}
+
+/// Kinds of steps that may be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Run,
+    Progress,
+    Carry,
+    Notice,
+    Connect,
+    OtherNet,
+    Save,
+    Ask,
+    Start,
+    Open,
+    BeginCut,
+    EndCut,
+    StartLogger,
+    WriteAgain,
+}
+
+/// So many of them.
+pub(crate) const KINDS: usize = Kind::WriteAgain as usize + 1;
+
+/// What is drawn from for a case. `None`: as chance wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub workloads: &'static [Workload],
+    pub rounds: (u32, u32),
+    pub sets: Sets,
+    pub disk: Option<bool>,
+    pub all_events: Option<bool>,
+    pub causal: Option<bool>,
+    pub checkpoints: Option<u32>,
+    pub faults: Faults,
+    /// Steps that are slow; and some that are not.
+    pub slow: &'static [Kind],
+    pub swift: &'static [Kind],
+    /// Events of a ring.
+    pub rings: &'static [u64],
+    /// Bytes of unexpected messages of one peer before it is throttled.
+    pub unexpected: &'static [usize],
+    /// Segments of the payload log in memory.
+    pub segments: &'static [usize],
+    /// Messages on the way from one rank to another.
+    pub capacity: &'static [usize],
+}
+
+const EVEN: Plan = Plan {
+    workloads: &ALL,
+    rounds: (1, 3),
+    sets: Sets::Any,
+    disk: None,
+    all_events: None,
+    causal: None,
+    checkpoints: None,
+    faults: Faults {
+        most: 5,
+        least: 0,
+        soon: 4,
+        within: 60,
+        kinds: [11, 2, 2, 2, 3],
+        victim: false,
+    },
+    slow: &[],
+    swift: &[],
+    rings: &[1 << 20, 1 << 20, 16, 4],
+    unexpected: &[1 << 16, 1 << 16, 1 << 10, 200],
+    segments: &[8, 8, 12],
+    capacity: &[2, 4, 16],
+};
+
+const KILLS: Faults =
+    Faults { most: 8, least: 3, soon: 4, within: 60, kinds: [8, 1, 0, 1, 1], victim: true };
+
+use Workload::{AllToAll, Impatient, Master, Probe, Random, Server, Stencil, Sums, WaitAny};
+
+const POLLS: Plan = Plan {
+    workloads: &[Random, Random, Probe, Impatient],
+    rounds: (2, 5),
+    faults: KILLS,
+    slow: &[Kind::Run],
+    ..EVEN
+};
+
+const CUTS: Faults =
+    Faults { most: 8, least: 3, soon: 3, within: 60, kinds: [2, 0, 8, 0, 0], victim: false };
+
+const LINKS: Plan = Plan { rounds: (2, 4), faults: CUTS, ..EVEN };
+
+const CAUSAL_LINKS: Plan = Plan {
+    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient],
+    rounds: (2, 4),
+    causal: Some(true),
+    sets: Sets::Alone,
+    slow: &[Kind::BeginCut, Kind::EndCut],
+    ..LINKS
+};
+
+const SURVIVORS: Plan = Plan {
+    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient],
+    rounds: (2, 4),
+    sets: Sets::Alone,
+    disk: Some(true),
+    causal: Some(true),
+    faults: Faults {
+        most: 8,
+        least: 3,
+        soon: 6,
+        within: 30,
+        kinds: [6, 3, 0, 0, 0],
+        victim: false,
+    },
+    slow: &[Kind::BeginCut, Kind::EndCut, Kind::Notice, Kind::Start],
+    swift: &[Kind::Ask],
+    ..EVEN
+};
+
+const LOGGER: Plan = Plan {
+    workloads: &[Master, WaitAny, Random, Sums, Server, AllToAll],
+    rounds: (2, 4),
+    sets: Sets::Several,
+    disk: Some(true),
+    faults: Faults {
+        most: 8,
+        least: 3,
+        soon: 3,
+        within: 60,
+        kinds: [1, 0, 0, 8, 1],
+        victim: false,
+    },
+    slow: &[Kind::BeginCut, Kind::EndCut],
+    swift: &[Kind::StartLogger],
+    ..EVEN
+};
+
+const NODES: Plan = Plan {
+    causal: Some(false),
+    faults: Faults { most: 8, least: 4, soon: 7, within: 60, kinds: [4, 0, 0, 4, 2], victim: true },
+    slow: &[Kind::BeginCut, Kind::EndCut, Kind::Open, Kind::WriteAgain],
+    ..LOGGER
+};
+
+const RINGS: Plan = Plan {
+    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient, Probe],
+    rounds: (2, 4),
+    disk: Some(true),
+    faults: KILLS,
+    slow: &[Kind::BeginCut, Kind::EndCut],
+    rings: &[1, 2, 3, 4],
+    ..EVEN
+};
+
+const CHECKPOINTS: Plan = Plan {
+    workloads: &[Random, Stencil, Probe, WaitAny, Impatient, AllToAll],
+    rounds: (2, 4),
+    sets: Sets::Alone,
+    causal: Some(false),
+    checkpoints: Some(100),
+    faults: KILLS,
+    swift: &[Kind::Save],
+    ..EVEN
+};
+
+const ROOM: Plan = Plan {
+    workloads: &[Random, AllToAll, Stencil, Server, Sums],
+    rounds: (3, 6),
+    faults: KILLS,
+    slow: &[Kind::Run],
+    rings: &[4, 16],
+    unexpected: &[1, 64, 200],
+    segments: &[8],
+    capacity: &[1, 2],
+    ..EVEN
+};
+
+impl Profile {
+    /// That of a seed.
+    pub fn of(seed: u64) -> Profile {
+        let drawn = fastrand::Rng::with_seed(seed ^ 0x5ca1_ab1e).usize(0..PROFILES.len() + 3);
+        PROFILES.get(drawn).copied().unwrap_or(Profile::Even)
+    }
+
+    pub(crate) fn plan(self) -> Plan {
+        match self {
+            Profile::Even => EVEN,
+            Profile::Victim => Plan { rounds: (1, 4), faults: KILLS, ..EVEN },
+            Profile::Polls => POLLS,
+            Profile::Links => LINKS,
+            Profile::CausalLinks => CAUSAL_LINKS,
+            Profile::Survivors => SURVIVORS,
+            Profile::Logger => LOGGER,
+            Profile::Nodes => NODES,
+            Profile::Rings => RINGS,
+            Profile::Checkpoints => CHECKPOINTS,
+            Profile::Room => ROOM,
+        }
+    }
+}
+
+/// What is slow in a run, and its sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// Of 256 times a step of a kind is chosen, it is put off so often.
+    pub(crate) kinds: [u8; KINDS],
+    /// The same, of all that a rank does, or that comes to it.
+    pub(crate) ranks: [u8; 8],
+    /// Events that a ring has room for.
+    pub(crate) ring: u64,
+    /// Bytes of unexpected messages of one peer before it is throttled.
+    pub(crate) unexpected: usize,
+    /// The longest message that is not announced.
+    pub(crate) eager_max: usize,
+    /// Bytes that travel in the descriptor.
+    pub(crate) inline: usize,
+    /// Segments of the payload log in memory.
+    pub(crate) segments: usize,
+    /// Messages that may be on the way from one rank to another.
+    pub(crate) capacity: usize,
+}
+
+impl Habits {
+    pub(crate) fn new(plan: &Plan, random: &mut fastrand::Rng) -> Self {
+        let mut kinds = [0; KINDS];
+        kinds.iter_mut().for_each(|kind| *kind = [0, 0, 0, 128, 200, 235][random.usize(0..6)]);
+        // Checkpoints and polls of the network are mostly rarer than the rest.
+        kinds[Kind::Save as usize] = [128, 200, 235, 250][random.usize(0..4)];
+        plan.slow
+            .iter()
+            .for_each(|&kind| kinds[kind as usize] = [200, 235, 250][random.usize(0..3)]);
+        plan.swift.iter().for_each(|&kind| kinds[kind as usize] = 0);
+        let mut ranks = [0; 8];
+        ranks.iter_mut().for_each(|rank| *rank = [0, 0, 0, 0, 128, 220][random.usize(0..6)]);
+        let mut of = |sizes: &[usize]| sizes[random.usize(0..sizes.len())];
+        let (unexpected, segments) = (of(plan.unexpected), of(plan.segments));
+        let (capacity, eager_max) = (of(plan.capacity), of(&[256, 256, 100, 1024]));
+        let inline = of(&[8, 40]);
+        let ring = plan.rings[random.usize(0..plan.rings.len())];
+        Habits { kinds, ranks, ring, unexpected, eager_max, inline, segments, capacity }
+    }
+}
+
+impl Habits {
+    /// Nothing is slow, and there is room for unexpected messages.
+    pub(crate) fn hurry(&mut self) {
+        (self.kinds, self.ranks, self.unexpected) = ([0; KINDS], [0; 8], 1 << 16);
+    }
+}
+
+/// When events are stable.
+pub(crate) fn durability(disk: bool) -> Durability {
+    if disk { Durability::Disk } else { Durability::Process }
+}
