@@ -69,7 +69,7 @@ impl<H: Host> Logging<H> {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
-    fn read_page(
+    pub(super) fn read_page(
         &mut self,
         fabric: &impl SendMemory,
         page: &Resend,

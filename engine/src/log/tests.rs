@@ -1,5 +1,7 @@
 //! The log over a host of vectors: what a disk, a logger or the process before may do wrong.
 
+mod pages;
+
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig};
 use super::*;
@@ -338,10 +340,30 @@ fn nothing_passes_an_event_that_has_no_room() {
     assert!(!something_passes_an_event());
 }
 
+/// The link of a rank with another of its set breaks, and nobody has died. Whether it waits for that one to start again.
+fn waits_for_a_lost_fellow() -> bool {
+    let mut engine = engine(mesh(3).remove(0));
+    let lost = LinkEvent::Broken(Fault::Lost("cut".into()));
+    engine.core.link(PeerId(1), lost);
+    let peer = &engine.core.peers[1];
+    assert_ne!(peer.is_away(), peer.fault.is_some());
+    peer.is_away()
+}
+
+#[test]
+fn a_lost_link_within_a_set_is_a_failure() {
+    assert!(!waits_for_a_lost_fellow());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
     use taffrail_logging::mutants::{Mutant, with};
+
+    #[test]
+    fn a_lost_link_within_a_set_is_taken_for_a_death() {
+        assert!(with(Mutant::LinkTakenForVerdict, waits_for_a_lost_fellow));
+    }
 
     #[test]
     fn something_passes_an_event_that_has_no_room() {

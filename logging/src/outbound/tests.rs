@@ -151,3 +151,22 @@ fn numbers_wrap_around() {
     assert!(has.covers(0, u32::MAX), "just before 0");
     assert!(has.covers(0, 4) && !has.covers(0, 5) && !has.covers(1, 0));
 }
+
+/// A peer's checkpoint lacks the middle one of three messages that are a run. Whether the run is taken for covered.
+fn is_a_gap_covered() -> bool {
+    let run = Run { first: entry(5, 7), count: 3, step: 10 };
+    let received = Received { channels: vec![(5, 20)], missing: vec![(5, 8)] };
+    assert!(run.is_covered(&Received { missing: Vec::new(), ..received.clone() }));
+    run.is_covered(&received)
+}
+
+#[test]
+fn a_run_with_a_gap_is_not_covered() {
+    assert!(!is_a_gap_covered());
+}
+
+#[cfg(mutants)]
+#[test]
+fn what_is_missing_is_collected_by_a_mutant() {
+    assert!(crate::mutants::with(crate::mutants::Mutant::MissingCollected, is_a_gap_covered));
+}
