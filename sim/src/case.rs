@@ -121,9 +121,7 @@ impl Case {
             faults,
             broken,
         };
-        // One of twelve is not logged.
-        let unlogged = less.profile.is_none() && seed % 12 == 11;
-        if unlogged { case.unlogged() } else { case }
+        if plan.logged { case } else { case.unlogged() }
     }
 
     /// The same without logging.

@@ -32,10 +32,18 @@ pub enum Profile {
     Checkpoints,
     /// Little room: for messages on the way, unexpected messages, and the payload log.
     Room,
+    /// Programs with reported ends, late synchronous sends, and polls.
+    Calls,
+    /// Programs that reach memory of others, in sets of several ranks.
+    Memory,
+    /// Loans in causal logging.
+    Loans,
+    /// Messages are not logged: nobody is killed.
+    Unlogged,
 }
 
 /// All of them.
-const PROFILES: [Profile; 11] = [
+const PROFILES: [Profile; 15] = [
     Profile::Even,
     Profile::Victim,
     Profile::Polls,
@@ -47,6 +55,10 @@ const PROFILES: [Profile; 11] = [
     Profile::Rings,
     Profile::Checkpoints,
     Profile::Room,
+    Profile::Calls,
+    Profile::Memory,
+    Profile::Loans,
+    Profile::Unlogged,
 ];
 
 /// Which sets there are.
@@ -102,6 +114,7 @@ pub(crate) const KINDS: usize = Kind::WriteAgain as usize + 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub workloads: &'static [Workload],
+    pub logged: bool,
     pub rounds: (u32, u32),
     pub sets: Sets,
     pub disk: Option<bool>,
@@ -124,6 +137,7 @@ pub(crate) struct Plan {
 
 const EVEN: Plan = Plan {
     workloads: &ALL,
+    logged: true,
     rounds: (1, 3),
     sets: Sets::Any,
     disk: None,
@@ -149,10 +163,13 @@ const EVEN: Plan = Plan {
 const KILLS: Faults =
     Faults { most: 8, least: 3, soon: 4, within: 60, kinds: [8, 1, 0, 1, 1], victim: true };
 
-use Workload::{AllToAll, Impatient, Master, Probe, Random, Server, Stencil, Sums, WaitAny};
+use Workload::{
+    AllToAll, Impatient, Loans, Master, Polls, Probe, Random, Reported, Server, Stencil, Sums,
+    Synchronous, WaitAny, Windows,
+};
 
 const POLLS: Plan = Plan {
-    workloads: &[Random, Random, Probe, Impatient],
+    workloads: &[Random, Random, Probe, Impatient, Polls, Reported],
     rounds: (2, 5),
     faults: KILLS,
     slow: &[Kind::Run],
@@ -228,7 +245,17 @@ const RINGS: Plan = Plan {
 };
 
 const CHECKPOINTS: Plan = Plan {
-    workloads: &[Random, Stencil, Probe, WaitAny, Impatient, AllToAll],
+    workloads: &[
+        Random,
+        Stencil,
+        Probe,
+        WaitAny,
+        Impatient,
+        AllToAll,
+        Reported,
+        Synchronous,
+        Polls,
+    ],
     rounds: (2, 4),
     sets: Sets::Alone,
     causal: Some(false),
@@ -247,6 +274,43 @@ const ROOM: Plan = Plan {
     unexpected: &[1, 64, 200],
     segments: &[8],
     capacity: &[1, 2],
+    ..EVEN
+};
+
+const CALLS: Plan =
+    Plan { workloads: &[Reported, Synchronous, Polls], rounds: (1, 3), faults: KILLS, ..EVEN };
+
+const MEMORY: Plan = Plan {
+    workloads: &[Windows, Loans],
+    sets: Sets::Several,
+    causal: Some(false),
+    faults: KILLS,
+    ..EVEN
+};
+
+const LOANS: Plan = Plan {
+    workloads: &[Loans],
+    disk: Some(true),
+    causal: Some(true),
+    slow: &[Kind::BeginCut, Kind::EndCut],
+    ..MEMORY
+};
+
+const UNLOGGED: Plan = Plan {
+    workloads: &[
+        Reported,
+        Synchronous,
+        Polls,
+        Windows,
+        Loans,
+        Random,
+        Stencil,
+        AllToAll,
+        Master,
+        Probe,
+    ],
+    logged: false,
+    rounds: (1, 4),
     ..EVEN
 };
 
@@ -270,6 +334,10 @@ impl Profile {
             Profile::Rings => RINGS,
             Profile::Checkpoints => CHECKPOINTS,
             Profile::Room => ROOM,
+            Profile::Calls => CALLS,
+            Profile::Memory => MEMORY,
+            Profile::Loans => LOANS,
+            Profile::Unlogged => UNLOGGED,
         }
     }
 }
