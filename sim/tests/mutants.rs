@@ -18,11 +18,19 @@ fn seeds() -> u64 {
 fn profile(mutant: Mutant) -> Option<Profile> {
     match mutant {
         Mutant::NothingNotLogged => Some(Profile::Polls),
-        Mutant::CheckpointBeforeStable | Mutant::FinalizeBeforeHeld => Some(Profile::Checkpoints),
+        Mutant::CheckpointBeforeStable
+        | Mutant::FinalizeBeforeHeld
+        | Mutant::CommitDoesNotAnswer
+        | Mutant::DrainedAcrossCheckpoint
+        | Mutant::ProbesBeforeAllIsHere
+        | Mutant::SerialNotRestored => Some(Profile::Checkpoints),
+        Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated => Some(Profile::Calls),
+        Mutant::LoanReturnUngated => Some(Profile::Loans),
         Mutant::DeterminantsDroppedEarly | Mutant::OnlyOwnAdopted => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
         Mutant::LostLinkNotSettled => Some(Profile::Links),
-        Mutant::EventPassed => Some(Profile::Rings),
+        Mutant::EventPassed | Mutant::PollsBeforeMatchForgotten => Some(Profile::Rings),
+        Mutant::SilenceKept => Some(Profile::Even),
         _ => None,
     }
 }
@@ -41,8 +49,6 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::SuppressedIsSent,
     Mutant::PageSkipped,
     Mutant::RtsUngated,
-    Mutant::FinalizeNakUngated,
-    Mutant::LoanReturnUngated,
     Mutant::OldIncarnationBelieved,
     Mutant::StaleAnswersKept,
     Mutant::AnswerToDeadGated,
@@ -50,20 +56,13 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::FormerNameBelieved,
     Mutant::FormerTokenBelieved,
     Mutant::ThrottleKept,
-    Mutant::SilenceKept,
     Mutant::LinkTakenForVerdict,
     Mutant::LoanTakenBackEarly,
-    Mutant::PollsBeforeMatchForgotten,
-    Mutant::CompletionNotLogged,
     Mutant::MissingCollected,
     Mutant::PageDroppedEarly,
-    Mutant::ProbesBeforeAllIsHere,
     Mutant::NoCallsBeforeAllIsHere,
     Mutant::CheckpointInReplay,
-    Mutant::DrainedAcrossCheckpoint,
     Mutant::PagesNotInCheckpoint,
-    Mutant::CommitDoesNotAnswer,
-    Mutant::SerialNotRestored,
     Mutant::OldIncarnationMet,
     Mutant::CommittedNotRepeated,
 ];
