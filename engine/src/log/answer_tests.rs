@@ -1,4 +1,5 @@
-//! Answers to synchronous messages of a peer that dies: none of them is for its next incarnation, which asks again.
+//! Answers to synchronous messages of a peer that dies: none of them is for its next incarnation, which asks again. And an RTS
+//! at the gate.
 
 use super::host::vectors::Vectors;
 use super::tests::{came_to, engine, engine_with, parts, report};
@@ -6,30 +7,31 @@ use super::*;
 use crate::call::{Call, Operation};
 use crate::frame::{Frame, MsgHead};
 use crate::policy::Policy;
-use crate::{Engine, Pattern};
+use crate::{Data, Dest, Engine, Pattern};
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Fabric, PeerId, Source};
 
+type Rank0 = Engine<Loopback, Logging<Vectors>>;
+
 /// Rank 2 is killed, starts again, and reports what it has. What comes to it from then on, beside its part of the exchange.
 fn answers_to_the_next(
-    engine: &mut Engine<Loopback, Logging<Vectors>>,
+    engine: &mut Rank0,
     peer: Loopback,
-    between: impl FnOnce(&mut Engine<Loopback, Logging<Vectors>>),
-    then: impl FnOnce(&mut Engine<Loopback, Logging<Vectors>>),
+    between: impl FnOnce(&mut Rank0),
+    after: impl FnOnce(&mut Rank0),
 ) -> usize {
     engine.core.peer_suspended(2);
     between(engine);
     engine.core.peer_restarted(2, 1);
     report(engine, 1);
     engine.run_deferred();
-    then(engine);
+    after(engine);
     engine.progress();
     // RESTART2 comes in any case.
     came_to(&mut [peer])[0] - 1
 }
 
-/// A message came, and it is matched when its sender has died and is back: whether the name that the dead one gave it is
-/// answered.
+/// A message came, and it is matched when its sender has started again: whether the name that the dead one gave it is answered.
 fn a_stale_name_is_answered() -> bool {
     let mut mesh = mesh(3);
     let mut peer = mesh.remove(2);
@@ -41,7 +43,7 @@ fn a_stale_name_is_answered() -> bool {
     engine.progress();
     assert_eq!(engine.core.matcher.unexpected().count(), 1);
     let mut into = [0; 4];
-    let receive = |engine: &mut Engine<Loopback, Logging<Vectors>>| {
+    let receive = |engine: &mut Rank0| {
         // SAFETY: `into` outlives the receive, which is over at once.
         unsafe { engine.start_recv(Pattern::new(2, 7), into.as_mut_ptr(), 4).unwrap() };
     };
@@ -75,7 +77,7 @@ fn an_answer_waits_for_the_next() -> bool {
     gated.gated = true;
     gated.events.stable_at_once = false;
     let mut engine = engine_with(mesh.remove(0), gated);
-    let match_it = |engine: &mut Engine<Loopback, Logging<Vectors>>| {
+    let acknowledge = |engine: &mut Rank0| {
         // An event that is not stable yet.
         let probe = engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))));
         assert!(probe.is_ready());
@@ -84,12 +86,41 @@ fn an_answer_waits_for_the_next() -> bool {
         let log = engine.core.policy.log_mut().unwrap();
         log.events.sink.stable_at_once = true;
     };
-    answers_to_the_next(&mut engine, peer, match_it, |_| {}) > 0
+    answers_to_the_next(&mut engine, peer, acknowledge, |_| {}) > 0
 }
 
 #[test]
 fn no_answer_waits_for_the_next_incarnation() {
     assert!(!an_answer_waits_for_the_next());
+}
+
+/// A throttled rank sends a message, and an event before it is not stable: whether the RTS leaves.
+fn an_rts_passes_the_gate() -> bool {
+    let mut mesh = mesh(3);
+    let peer = mesh.remove(2);
+    let mut gated = parts();
+    gated.gated = true;
+    gated.events.stable_at_once = false;
+    let mut engine = engine_with(mesh.remove(0), gated);
+    let probe = engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))));
+    assert!(probe.is_ready());
+    engine.core.peers[2].force_rendezvous(true);
+    let bytes = [7; 10_000];
+    let to = Dest { rank: 2, context: 0, tag: 1, data: Data::NONE };
+    // SAFETY: the bytes outlive the engine.
+    unsafe { engine.start_send(to, bytes.as_ptr(), bytes.len(), false).unwrap() };
+    engine.progress();
+    let mut peer = [peer];
+    let passes = came_to(&mut peer)[0] > 0;
+    engine.core.policy.log_mut().unwrap().events.sink.stable_at_once = true;
+    engine.progress();
+    assert!(passes || came_to(&mut peer)[0] == 1, "it leaves when the event is stable");
+    passes
+}
+
+#[test]
+fn an_rts_waits_for_the_gate() {
+    assert!(!an_rts_passes_the_gate());
 }
 
 #[cfg(mutants)]
@@ -105,6 +136,11 @@ mod by_mutants {
     #[test]
     fn answers_to_the_dead_are_sent() {
         assert!(with(Mutant::StaleAnswersKept, a_stale_answer_is_sent));
+    }
+
+    #[test]
+    fn an_rts_does_not_wait() {
+        assert!(with(Mutant::RtsUngated, an_rts_passes_the_gate));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Calls of a rank that resumes from a checkpoint, and polls on both sides of one.
 
-use super::host::vectors::Vectors;
-use super::tests::engine;
+use super::host::LogParts;
+use super::host::vectors::{ReplayedVec, Vectors};
+use super::tests::{engine, engine_with, parts};
 use super::*;
 use crate::call::{Call, Operation, Outcome, Over};
 use crate::frame::kind;
@@ -9,7 +10,7 @@ use crate::{Data, Dest, Engine, Pattern};
 use std::task::Poll;
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Fabric, Head, PeerId, Source};
-use taffrail_logging::MsgId;
+use taffrail_logging::{Event, LoggedEvent, MsgId};
 
 type Rank0 = Engine<Loopback, Logging<Vectors>>;
 
@@ -89,6 +90,20 @@ fn a_checkpoint_ends_that_all_was_shown() {
     assert!(counts_after_a_checkpoint());
 }
 
+/// Whether a rank that repeats what it did takes a checkpoint.
+fn saves_in_a_replay() -> bool {
+    let event = LoggedEvent { clock: 1, event: Event::Found { polls: 0, index: 0 } };
+    let replayed = ReplayedVec(vec![event].into());
+    let mut peers = mesh(3);
+    let mut engine = engine_with(peers.remove(0), LogParts { replayed, ..parts() });
+    engine.begin_checkpoint().unwrap()
+}
+
+#[test]
+fn there_is_no_checkpoint_in_a_replay() {
+    assert!(!saves_in_a_replay());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
@@ -102,6 +117,11 @@ mod by_mutants {
     #[test]
     fn every_call_waits() {
         assert!(with(Mutant::NoCallsBeforeAllIsHere, a_wait_waits_for_it));
+    }
+
+    #[test]
+    fn there_is_one_in_a_replay() {
+        assert!(with(Mutant::CheckpointInReplay, saves_in_a_replay));
     }
 
     #[test]
