@@ -29,6 +29,9 @@ enum Chore {
         /// Only these steps, in their usual order.
         #[arg(long, value_delimiter = ',')]
         only: Vec<steps::Step>,
+        /// For how many seconds step `sim` runs schedules.
+        #[arg(long, default_value_t = steps::SCHEDULES)]
+        schedules: u32,
     },
     /// Builds the programs and libraries, and installs them under a prefix. With DESTDIR set, below
     /// that folder, for a package.
@@ -72,7 +75,7 @@ enum Chore {
 fn main() -> ExitCode {
     let place = place::Place::find();
     let outcomes = match Arguments::parse().chore {
-        Chore::Test { only } => steps::run(&place, &only),
+        Chore::Test { only, schedules } => steps::run(&place, &only, schedules),
         Chore::Install { prefix, debug, pmix, release: _ } => {
             return install::chore(&place, &prefix, install::How::Alone { release: !debug, pmix });
         }

@@ -51,37 +51,42 @@ pub enum Step {
     Deny,
 }
 
-/// For how long schedules of the simulator run as part of the tests.
-const SIM_SECONDS: &str = "120";
+/// For how many seconds schedules of the simulator run as part of the tests, if nothing else is said.
+pub const SCHEDULES: u32 = 120;
 
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;
 
 /// Runs the steps in `only`, or all.
-pub fn run(place: &Place, only: &[Step]) -> Vec<Ended> {
+pub fn run(place: &Place, only: &[Step], schedules: u32) -> Vec<Ended> {
     let wanted = |step: &Step| only.is_empty() || only.contains(step);
-    Step::value_variants().iter().copied().filter(wanted).map(|step| one(place, step)).collect()
+    Step::value_variants()
+        .iter()
+        .copied()
+        .filter(wanted)
+        .map(|step| one(place, step, schedules))
+        .collect()
 }
 
-fn one(place: &Place, step: Step) -> Ended {
-    type Run = fn(&Place) -> Outcome;
-    let (name, run): (&'static str, Run) = match step {
-        Step::Tools => ("tools", tools::step),
-        Step::Fmt => ("fmt", lint::fmt),
-        Step::Clippy => ("clippy", lint::clippy),
-        Step::Lint => ("lint", lint::rules),
-        Step::Doc => ("doc", lint::doc),
-        Step::Header => ("header", header::step),
-        Step::Nextest => ("nextest", tests::all),
-        Step::Doctest => ("doctest", tests::doctests),
-        Step::Mpi => ("mpi", mpi::step),
-        Step::Loom => ("loom", tests::loom),
-        Step::Mutants => ("mutants", tests::mutants),
-        Step::Sim => ("sim", |place| tests::some_schedules(place, SIM_SECONDS)),
-        Step::Asan => ("asan", tests::asan),
-        Step::Fuzz => ("fuzz", |place| fuzz::step(place, FUZZ_SECONDS)),
-        Step::Instructions => ("instructions", instructions::step),
-        Step::Deny => ("deny", deny::step),
+fn one(place: &Place, step: Step, schedules: u32) -> Ended {
+    let sim = |place: &Place| tests::some_schedules(place, schedules);
+    let (name, run): (&'static str, &dyn Fn(&Place) -> Outcome) = match step {
+        Step::Tools => ("tools", &tools::step),
+        Step::Fmt => ("fmt", &lint::fmt),
+        Step::Clippy => ("clippy", &lint::clippy),
+        Step::Lint => ("lint", &lint::rules),
+        Step::Doc => ("doc", &lint::doc),
+        Step::Header => ("header", &header::step),
+        Step::Nextest => ("nextest", &tests::all),
+        Step::Doctest => ("doctest", &tests::doctests),
+        Step::Mpi => ("mpi", &mpi::step),
+        Step::Loom => ("loom", &tests::loom),
+        Step::Mutants => ("mutants", &tests::mutants),
+        Step::Sim => ("sim", &sim),
+        Step::Asan => ("asan", &tests::asan),
+        Step::Fuzz => ("fuzz", &|place: &Place| fuzz::step(place, FUZZ_SECONDS)),
+        Step::Instructions => ("instructions", &instructions::step),
+        Step::Deny => ("deny", &deny::step),
     };
     timed(name, || run(place))
 }

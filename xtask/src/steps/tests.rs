@@ -63,9 +63,9 @@ pub fn mutants(place: &Place) -> Outcome {
 
 /// Schedules for so many seconds, by the simulator that was built with the tests: it is there already, and checks what a
 /// release build does not.
-pub fn some_schedules(place: &Place, seconds: &str) -> Outcome {
+pub fn some_schedules(place: &Place, seconds: u32) -> Outcome {
     let mut simulator = Command::new(place.build("debug").join("taffrail-sim"));
-    let simulator = simulator.args(["--seconds", seconds]).current_dir(&place.root);
+    let simulator = simulator.args(["--seconds", &seconds.to_string()]).current_dir(&place.root);
     let mut build = with_tests(place, "--bin taffrail-sim --test job");
     let good = run(&mut build).ok && run(simulator).ok;
     Outcome::of_check(good, SEE_THE_TRACE)
