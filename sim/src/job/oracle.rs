@@ -9,17 +9,15 @@
 //!
 //! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
+mod frames;
+
 use super::paths::{Path, Paths};
 use super::{Frames, Violation};
 use crate::call::{Call, Outcome};
 use crate::case::Case;
-use crate::fabric::Frame;
 use crate::logger::Logger;
 use std::collections::{HashMap, HashSet};
-use taffrail_engine::kind;
-use taffrail_logging::{
-    Event, LoggedEvent, MsgId, Position, Rank, Received, Restart, RestartPhase,
-};
+use taffrail_logging::{Event, LoggedEvent, MsgId, Position, Rank, Received};
 
 /// Most ranks of a job.
 const MOST: usize = 8;
@@ -290,152 +288,6 @@ impl Oracle {
         }
     }
 
-    /// The network has accepted a frame.
-    pub(super) fn leaves(&mut self, frame: &Frame<'_>, logger: &Logger) {
-        let (from, to) = (frame.from as Rank, frame.to as Rank);
-        self.frames.count(frame.head.kind);
-        self.see(frame);
-        let needs = self.needs(frame);
-        if self.causal {
-            let needs = needs.unwrap_or_default();
-            if !self.loses_rings {
-                self.must_be_repeated(&needs);
-            }
-            self.flights.insert(frame.number, needs);
-            return;
-        }
-        if self.set_of[frame.from] == self.set_of[frame.to] {
-            // Ranks of a set wait for all events of all others, when they make a frame that leaves it.
-            let calls = needs.unwrap_or_default().calls;
-            let clocks = self.past[frame.from].clocks;
-            self.flights.insert(frame.number, Past { clocks, calls });
-            return;
-        }
-        if frame.head.kind == kind::RESTART {
-            return self.commits(frame);
-        }
-        let Some(needs) = needs else { return };
-        for member in 0..self.set_of.len() {
-            if self.set_of[member] != self.set_of[frame.from] {
-                continue;
-            }
-            let history = &mut self.histories[member];
-            history.must = history.must.max(needs.calls[member]);
-            let (needs, stable) = (needs.clocks[member], logger.stable(member as Rank));
-            if needs > stable {
-                let text = format!(
-                    "a frame of kind {} of {from} to {to} leaves the set: it depends on event {needs} of rank \
-                     {member}, and event {stable} is the last that is stable",
-                    frame.head.kind
-                );
-                self.violated("stable-before-escape", text);
-            }
-        }
-    }
-
-    /// Notes which paths a frame shows.
-    fn see(&mut self, frame: &Frame<'_>) {
-        let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
-        match head.kind {
-            kind::EAGER
-            | kind::EAGER_SYNC
-            | kind::EAGER_FIRST
-            | kind::EAGER_DATA
-            | kind::RTS
-            | kind::RTS_DATA => {
-                let name = (from, to, head.context, head.seq);
-                self.seen.stay.remove(&name);
-                if !self.seen.left.insert(name) {
-                    self.paths.reach(Path::SentAgain);
-                }
-            }
-            kind::RESTART => match Restart::decode(frame.payload) {
-                Ok(Restart { phase: RestartPhase::First, .. })
-                    if !self.seen.begun.insert((from, to)) =>
-                {
-                    self.paths.reach(Path::ExchangeRepeated);
-                }
-                Ok(Restart { phase: RestartPhase::Committed, received, .. })
-                    if self.seen.told.insert((from, to), received.clone()).as_ref()
-                        == Some(&received) =>
-                {
-                    self.paths.reach(Path::CommittedRepeated);
-                }
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-
-    /// What a frame depends on, as far as that is known.
-    fn needs(&mut self, frame: &Frame<'_>) -> Option<Past> {
-        let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
-        let named_at = match head.kind {
-            kind::EAGER_SYNC => Some(0),
-            kind::RTS => Some(8),
-            kind::RTS_DATA => Some(16),
-            _ => None,
-        };
-        if let Some(name) = named_at.and_then(|at| frame.payload.get(at..at + 8)) {
-            let name = u64::from_le_bytes(name.try_into().ok()?);
-            let message = MsgId { source: from, context: head.context, seq: head.seq };
-            self.names.insert((from, to, name), message);
-        }
-        if let (kind::LOAN, Some(loan)) = (head.kind, frame.payload.get(8..16)) {
-            let loan = u64::from_le_bytes(loan.try_into().ok()?);
-            let message = MsgId { source: from, context: head.context, seq: head.seq };
-            self.loans.insert((from, to, loan), message);
-        }
-        match head.kind {
-            kind::EAGER | kind::EAGER_SYNC | kind::EAGER_FIRST | kind::EAGER_DATA => {
-                self.sends.get(&(from, to, head.context, head.seq)).copied()
-            }
-            kind::RTS | kind::RTS_DATA | kind::LOAN => {
-                self.sends.get(&(from, to, head.context, head.seq)).copied()
-            }
-            kind::CTS | kind::ACK => {
-                let message = self.names.get(&(to, from, head.tag))?;
-                self.matches.get(&(from, *message)).copied()
-            }
-            kind::LOAN_RETURN => {
-                let message = self.loans.get(&(to, from, head.tag))?;
-                self.matches.get(&(from, *message)).copied()
-            }
-            kind::FINALIZE | kind::FINALIZE_NAK => self.ends[frame.from],
-            _ => None,
-        }
-    }
-
-    /// What a rank says of its checkpoint is what its last one covers (*commit-then-announce*).
-    fn commits(&mut self, frame: &Frame<'_>) {
-        let Ok(restart) = Restart::decode(frame.payload) else { return };
-        if restart.phase != RestartPhase::Committed {
-            return;
-        }
-        let saved = self.saved[frame.from].as_ref();
-        let covered = saved.map(|position| &position.sides[frame.to].received);
-        if !covered.is_some_and(|covered| covers(covered, &restart.received)) {
-            let text = format!(
-                "rank {} tells {} that its checkpoint covers {:?}, and what it has covers {covered:?}",
-                frame.from, frame.to, restart.received
-            );
-            self.violated("commit-then-announce", text);
-        }
-    }
-
-    /// A message is handed over: its receiver depends on what it depends on.
-    pub(super) fn arrives(&mut self, number: u64, to: usize) {
-        let Some(brings) = self.flights.get(&number).copied() else { return };
-        let mine = self.past[to];
-        let Past { clocks, calls } = &mut self.past[to];
-        clocks.iter_mut().zip(brings.clocks).for_each(|(has, brings)| *has = brings.max(*has));
-        calls.iter_mut().zip(brings.calls).for_each(|(has, brings)| *has = brings.max(*has));
-        (clocks[to], calls[to]) = (mine.clocks[to], mine.calls[to]);
-        if self.causal {
-            self.must_be_repeated(&brings);
-        }
-    }
-
     /// Whether all that is stable depends on what is stable, in each of these groups.
     pub(super) fn fits_together(&mut self, groups: &[Vec<Rank>], logger: &Logger) {
         for members in groups {
@@ -478,17 +330,4 @@ impl Oracle {
             }
         }
     }
-}
-
-/// Whether all that `told` covers is covered.
-fn covers(covered: &Received, told: &Received) -> bool {
-    let next = |context: u16| {
-        let found = covered.channels.iter().find(|(other, _)| *other == context);
-        found.map_or(0, |(_, next)| *next)
-    };
-    told.channels.iter().all(|(context, seq)| *seq <= next(*context))
-        && covered.missing.iter().all(|lacks| {
-            told.missing.contains(lacks)
-                || told.channels.iter().all(|(context, seq)| *context != lacks.0 || lacks.1 >= *seq)
-        })
 }
