@@ -1,8 +1,7 @@
-//! What arrives, and what becomes of it: the state that a fabric's poll works on.
+//! The receiving side: the state that a poll of the fabric works on.
 //!
-//! Here a message is matched as it comes off the fabric, before its payload is touched. Whatever
-//! needs the fabric again (an answer, a read of the sender's memory) becomes an [`Deferred`], done
-//! after the poll.
+//! A message is matched as it comes off the fabric, before its payload is touched. An action that needs the fabric
+//! again (an answer, a read of the sender's memory) becomes a [`Deferred`], which runs after the poll.
 
 mod arrivals;
 pub(crate) mod delivery;

@@ -1,12 +1,12 @@
-//! Which way long messages from a peer come fastest: found out by using them.
+//! The fastest path for long messages from a peer, found by measuring all of them.
 //!
-//! How fast a copy is depends on where the two processors sit, and on virtual machines that changes
-//! while a program runs. So the receiver, which chooses, keeps for each peer and size what each way
-//! has cost lately, takes the cheapest, and now and then tries another. The first messages that come
-//! another way than those before take longer than the others will: their buffers are in no cache. So a
-//! trial is of several messages, and the first are believed only if they are better than what is known.
+//! The speed of a copy depends on the placement of the two processors, which changes under a running program on
+//! virtual machines. The receiver chooses the path. For each peer and size class it keeps the recent cost of each path, takes
+//! the cheapest, and now and then tries another. The first messages on another path take longer than the rest,
+//! since their buffers are in no cache. So a trial has several messages, and its first messages count only if they are
+//! faster than the known cost.
 
-/// A way for an announced message.
+/// The path of the payload of an announced message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RndvPath {
     /// The receiver reads it out of the sender's memory.
@@ -17,29 +17,29 @@ pub enum RndvPath {
     FragmentsNonTemporal,
 }
 
-/// The rndv_paths, in the order of the tables.
+/// All paths, in the order of the tables.
 pub const RNDV_PATHS: [RndvPath; 3] =
     [RndvPath::Get, RndvPath::Fragments, RndvPath::FragmentsNonTemporal];
 
-/// Sizes are told apart by their power of two, from this on.
+/// The exponent of the smallest size class, a power of two.
 const SMALLEST: u32 = 14;
-/// Sizes told apart.
+/// Number of size classes.
 const SIZES: usize = 16;
-/// Messages of a trial.
+/// Messages in a trial.
 const TRIAL: u32 = 8;
-/// Messages after a change of rndv_paths that may be slow because of it.
+/// Messages after a change of the path that may be slow because of the change.
 const COLD: u32 = 5;
-/// Messages before the first trial. Before each of the next there are twice as many, until
+/// Messages before the first trial. The number doubles before each further trial.
 const FIRST_AFTER: u32 = 4;
-/// there are so many.
+/// The largest number of messages between two trials.
 const NEXT_AFTER: u32 = 256;
-/// A way that is so many times worse is tried five times less often.
+/// A path that costs this multiple of the best is tried five times less often.
 const HOPELESS: f32 = 3.0;
-/// Pieces are taken unless another way takes less than their time by this. They are at their best when
-/// both sides take them, since their memory then stays in the caches, and each side learns alone.
+/// Fragments are taken unless they cost this multiple of another path. They are fastest when both sides use them,
+/// since their memory then stays in the caches, and each side learns alone.
 const RELUCTANCE: f32 = 1.25;
 
-/// What the rndv_paths have cost lately.
+/// The recent costs of the paths.
 #[derive(Default)]
 pub(crate) struct RndvPaths {
     sizes: [Lately; SIZES],
@@ -106,9 +106,9 @@ impl RndvPaths {
         RNDV_PATHS[other]
     }
 
-    /// Takes note of what a message of `len` bytes has cost. What is better than known is believed
-    /// at once, what is worse slowly: it may have been the program that was late. What is worse right
-    /// after a change of rndv_paths says nothing.
+    /// Records the cost of a message of `len` bytes. A lower cost than the known one is believed at once, a higher
+    /// one slowly, since the program may have been late. A higher cost right after a change of the path is
+    /// ignored.
     pub(crate) fn note(&mut self, len: usize, way: RndvPath, ns: f64) {
         let now = (ns / len.max(1) as f64) as f32;
         let lately = &mut self.sizes[Self::size(len)];

@@ -1,25 +1,25 @@
-//! When an delay may be here: a wait looks for it then, and not before.
+//! How long a wait for an answer delays its first poll.
 //!
-//! Whoever answers writes a line of the cache that whoever waits looks at, and a look while the delay
-//! is being written takes the line away from the one who writes: one more trip between the caches. So
-//! one of the two learns how long answers take, and looks for the first time when the delay has just
-//! come. A little late costs that little, a little early costs the trip.
+//! The peer writes its answer into a cache line that the waiting side polls. A poll while the answer is being
+//! written takes the line away from the writer, which costs one more transfer between the caches. So one side of
+//! a ping-pong learns how long answers take, and polls first when the answer has just arrived. Polling late costs
+//! the lateness, polling early costs the transfer.
 
-/// What a first look that was too early adds to the time, in turns of an empty loop (about 5 ns).
-const LATER: u32 = 16;
-/// The longest time without a look (about 0.6 us).
-const MOST: u32 = 2048;
-/// Idle turns of a wait after which what came was no delay that was on its way.
-const ANSWERED: u32 = 16;
+/// Increase of the delay after a first poll that was too early, in turns of an empty loop (about 5 ns).
+const STEP: u32 = 16;
+/// The longest delay, in the same turns (about 0.6 us).
+const MAX_TURNS: u32 = 2048;
+/// A wait with at least so many idle turns was not ended by an answer that was already under way.
+const MAX_ANSWER_TURNS: u32 = 16;
 
-/// How long the answers of a peer take.
+/// How long the answers of one peer take.
 #[derive(Default)]
 pub struct ReplyDelay {
     turns: u32,
 }
 
 impl ReplyDelay {
-    /// Lets the time pass in which no delay can be here.
+    /// Lets the time pass in which no answer can arrive.
     #[inline]
     pub fn await_it(&self) {
         for turn in 0..self.turns {
@@ -27,13 +27,13 @@ impl ReplyDelay {
         }
     }
 
-    /// A wait was over after so many idle turns.
+    /// A wait has ended after `idle` idle turns.
     #[inline]
     pub fn observe(&mut self, idle: u32) {
         if idle == 0 {
             self.turns = self.turns.saturating_sub(1);
-        } else if idle < ANSWERED {
-            self.turns = (self.turns + LATER).min(MOST);
+        } else if idle < MAX_ANSWER_TURNS {
+            self.turns = (self.turns + STEP).min(MAX_TURNS);
         } else {
             self.turns /= 2;
         }
@@ -44,7 +44,7 @@ impl ReplyDelay {
 mod tests {
     use super::*;
 
-    /// Waits for answers that take `time`, in turns of 200; returns the times without a look.
+    /// Waits for answers that take `time`, polling every 200 turns; returns the delays before the first poll.
     fn waits(delay: &mut ReplyDelay, time: u32, count: usize) -> Vec<u32> {
         let wait = |_| {
             let turns = delay.turns;
@@ -55,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_comes_to_be_when_answers_come() {
+    fn the_first_poll_moves_to_the_arrival_of_answers() {
         let mut delay = ReplyDelay::default();
         waits(&mut delay, 700, 200);
         let settled = waits(&mut delay, 700, 1000);
-        assert!(settled.iter().all(|turns| (699..700 + LATER).contains(turns)), "{settled:?}");
+        assert!(settled.iter().all(|turns| (699..700 + STEP).contains(turns)), "{settled:?}");
         let early = settled.iter().filter(|&&turns| turns < 700).count();
-        assert!(early <= 1000 / LATER as usize, "{early} of 1000 looks were too early");
+        assert!(early <= 1000 / STEP as usize, "{early} of 1000 polls were too early");
     }
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_longest_time_is_bounded() {
         let mut delay = ReplyDelay::default();
-        let times = waits(&mut delay, MOST + 900, 1000);
-        assert_eq!(times.iter().max(), Some(&MOST));
+        let times = waits(&mut delay, MAX_TURNS + 900, 1000);
+        assert_eq!(times.iter().max(), Some(&MAX_TURNS));
     }
 }

@@ -8,7 +8,7 @@ pub const EAGER: u8 = 1;
 pub const EAGER_SYNC: u8 = 2;
 /// The first fragment of a message: `len u64`, then the fragment.
 pub const EAGER_FIRST: u8 = 3;
-/// The next fragment of the message that a `EAGER_FIRST` of the same peer began.
+/// The next fragment of the message that an `EAGER_FIRST` of the same peer began.
 pub const EAGER_FRAG: u8 = 4;
 /// The RTS of a message: `len u64`, `name u64`, and the key of its memory, if any.
 pub const RTS: u8 = 5;
@@ -31,7 +31,7 @@ pub const GET_REQ: u8 = 12;
 /// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
 pub const PUT_REQ: u8 = 13;
-/// An `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
+/// A `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
 pub const NAK_KEY: u8 = 14;
 /// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
 pub const THROTTLE: u8 = 15;
