@@ -61,7 +61,7 @@ impl RemoteMemory {
         // A key that nobody has made reaches nothing, and the access fails.
         let key = bytes[1..65].get(..usize::from(bytes[0])).and_then(RemoteKey::from_bytes);
         RemoteMemory {
-            key: key.unwrap_or_else(|| RemoteKey::new(u8::MAX, &[])),
+            key: key.unwrap_or(RemoteKey::OF_NO_RAIL),
             region: (word(64) >> 32) as u32,
             offset: word(72),
             len: word(80),
@@ -79,7 +79,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         len: usize,
     ) -> Result<RemoteMemory, Error> {
         self.check_dest(&Dest::new(to, 0))?;
-        let key = self.fabric.key(PeerId(to), region, offset)?;
+        let key = match self.fabric.key(PeerId(to), region, offset) {
+            Err(MemoryError::NotOffered { .. }) => RemoteKey::OF_NO_RAIL,
+            key => key?,
+        };
         Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
     }
 
@@ -126,6 +129,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let started = match way {
             // The frame that asks for it waits.
             _ if self.core.peers[rank as usize].is_held() => Err(Refused::Busy),
+            _ if !memory.key.is_of_a_rail() => Err(Refused::Busy),
             Way::Get => self.fabric.get(PeerId(rank), &memory.key, offset, into, token),
             Way::Put => self.fabric.put(PeerId(rank), &memory.key, offset, source, token),
         };

@@ -100,6 +100,12 @@ pub enum MemoryError {
         /// What the user can do about it.
         remedy: &'static str,
     },
+    /// The fabric has no way to do that.
+    #[error("this fabric does not offer {what}; messages work")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// There is no such region, or the range lies outside of it.
     #[error("no registered region {region} holds the byte at offset {offset}")]
     Unknown {
@@ -122,16 +128,4 @@ pub enum MemoryError {
         /// The name asked for.
         name: u64,
     },
-}
-
-impl MemoryError {
-    /// The answer of a fabric that does not offer a way to expose memory.
-    pub(crate) fn not_offered(what: &'static str, need: usize) -> MemoryError {
-        MemoryError::Short {
-            what,
-            need: need as u64,
-            have: "this fabric does not offer it".into(),
-            remedy: "messages work",
-        }
-    }
 }

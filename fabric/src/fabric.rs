@@ -238,7 +238,8 @@ pub trait Fabric {
     /// [`MemoryError::Kind`] for memory of a kind that this fabric does not reach, such as a GPU's; others say what
     /// was asked for and what there is.
     fn register(&mut self, memory: Memory) -> Result<RegionId, MemoryError> {
-        Err(MemoryError::not_offered("registration", memory.buf.len()))
+        let _ = memory;
+        Err(MemoryError::NotOffered { what: "registration" })
     }
 
     /// Allocates memory that peers reach at the lowest cost this fabric knows, zeroed, aligned to a page at least.
@@ -248,7 +249,8 @@ pub trait Fabric {
     /// # Errors
     /// [`MemoryError`], saying what was asked for and what there is.
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
-        Err(MemoryError::not_offered("allocation", len))
+        let _ = len;
+        Err(MemoryError::NotOffered { what: "allocation" })
     }
 
     /// Ends a registration. Gets and puts under way on it fail or finish; none touches it later.
@@ -263,15 +265,16 @@ pub trait Fabric {
     /// message sent after this call arrives.
     ///
     /// # Errors
-    /// [`MemoryError::Unknown`] when there is no such region or the offset lies outside.
+    /// [`MemoryError::Unknown`] when there is no such region or the offset lies outside; [`MemoryError::NotOffered`]
+    /// when the fabric lets no peer, or not this one, reach memory of this process.
     fn key(
         &mut self,
         to: PeerId,
         region: RegionId,
         offset: usize,
     ) -> Result<RemoteKey, MemoryError> {
-        let _ = to;
-        Err(MemoryError::Unknown { region: region.0, offset: offset as u64 })
+        let _ = (to, region, offset);
+        Err(MemoryError::NotOffered { what: "keys" })
     }
 
     /// A key for memory that was never registered, if this fabric can reach such (shared memory can, through the

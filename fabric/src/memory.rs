@@ -157,6 +157,13 @@ impl RemoteKey {
     /// Length of the longest key in bytes, rail included.
     pub const MAX: usize = 64;
 
+    /// The key of memory that no rail reaches: its owner serves gets and puts by messages.
+    pub const OF_NO_RAIL: RemoteKey = {
+        let mut bytes = [0; RemoteKey::MAX];
+        bytes[0] = u8::MAX;
+        RemoteKey { len: 1, bytes }
+    };
+
     /// The key that a rail has made.
     ///
     /// # Panics
@@ -185,6 +192,12 @@ impl RemoteKey {
     #[inline]
     pub fn rail(&self) -> u8 {
         self.bytes[0]
+    }
+
+    /// Whether a rail reaches the region.
+    #[inline]
+    pub fn is_of_a_rail(&self) -> bool {
+        self.rail() != Self::OF_NO_RAIL.rail()
     }
 
     /// The same key under the number of another rail.
