@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use taffrail::{Buffer, Endpoint, View};
 
-in_every_world!(
+where_loans_are_mapped!(
     loans_come_back_when_the_last_view_of_a_closed_endpoint_is_dropped,
     loans_that_were_on_their_way_to_an_endpoint_that_closes_come_back,
     views_that_are_dropped_before_closing_come_back_one_by_one,

@@ -6,22 +6,49 @@ use std::time::Duration;
 use taffrail::{Buffer, Endpoint, Error, MemoryError, Pattern, Settings, View};
 
 in_every_world!(
-    a_loan_of_every_size_is_seen_in_place,
     a_loan_goes_to_any_kind_of_receive,
     a_view_of_a_message_that_is_no_loan_is_a_copy,
     messages_out_of_endpoint_memory_are_like_others,
     a_returned_buffer_is_used_again,
     a_dropped_buffer_is_used_again,
-    many_loans_out_at_once_come_back_in_any_order,
     a_view_is_dropped_in_another_thread,
     loans_to_oneself,
     a_loan_to_nobody_leaves_the_buffer_in_the_pool,
-    a_view_outlives_both_endpoints,
-    a_kept_view_does_not_change_when_its_holder_has_closed,
     a_sender_of_loans_is_not_held_up_by_a_receiver_that_waits,
     loans_of_more_regions_than_fit_at_once_arrive_all_the_same,
     a_buffer_of_another_endpoint_is_refused,
 );
+
+mod in_place {
+    use super::*;
+
+    where_loans_are_mapped!(
+        a_loan_of_every_size_is_seen_in_place,
+        many_loans_out_at_once_come_back_in_any_order,
+        a_view_outlives_both_endpoints,
+        a_kept_view_does_not_change_when_its_holder_has_closed,
+    );
+}
+
+/// Between nodes.
+#[test]
+fn a_loan_to_another_node_is_copied_and_its_buffer_is_used_again() {
+    on_ranks::<Apart, _>(2, |ep| {
+        for salt in 0..20 {
+            if ep.rank() == 1 {
+                let buffer = filled(ep, 300_000, salt);
+                ep.loan((0, 1), buffer).unwrap();
+                ep.recv((0, 2), &mut []).unwrap();
+                continue;
+            }
+            let view = ep.recv_view((1, 1)).unwrap();
+            assert!(!view.is_loan());
+            check(&view, salt);
+            ep.send((1, 2), &[]).unwrap();
+        }
+        assert!(ep.footprint() < 64 << 20, "{} bytes", ep.footprint());
+    });
+}
 
 fn filled(ep: &mut Endpoint<impl Transport>, len: usize, salt: u64) -> Buffer {
     let mut buffer = ep.alloc(len).unwrap();

@@ -2,11 +2,15 @@
 
 use crate::common::watchdog;
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 pub use taffrail::Transport;
 use taffrail::{Endpoint, Error, Job, Settings};
+use taffrail_composite::Composite;
 use taffrail_fabric::PeerId;
 use taffrail_fabric::faulty::{Faults, Mixed, Trouble};
 use taffrail_fabric::loopback::{Loopback, Reaper, mesh};
+use taffrail_shm::ShmFabric;
+use taffrail_tcp::TcpFabric;
 
 /// Where the ranks of a test are, and what connects them.
 pub trait World {
@@ -177,6 +181,47 @@ impl World for Sockets {
     }
 }
 
+/// Nodes of one rank each, so that all messages pass sockets, and memory is the node's.
+pub struct Apart;
+
+impl World for Apart {
+    type Fabric = Composite<ShmFabric, TcpFabric>;
+    type Seat = Chair<Self::Fabric>;
+
+    fn job(n: u32) -> Vec<Self::Seat> {
+        chairs(n, |n| {
+            let far = taffrail_tcp::over_unix(n as u32, taffrail_tcp::Config::default());
+            let far = far.expect("sockets").into_iter();
+            let node = |(far, rank)| {
+                Composite::new(alone_on_its_node(), far, n as u32, &[PeerId(rank)]).ok()
+            };
+            Made { reaper: None, fabrics: far.zip(0..).map(node).collect() }
+        })
+    }
+}
+
+/// Shared memory of a rank that shares it with nobody.
+fn alone_on_its_node() -> ShmFabric {
+    let config = taffrail_shm::Config {
+        open: false,
+        name: None,
+        rank: 0,
+        ranks: 1,
+        incarnation: 0,
+        generations: Vec::new(),
+        restarts: false,
+        job: [1, 2],
+        outbox_max: 64 << 20,
+        reserve: 0,
+        outbox: None,
+        patience: Duration::from_secs(20),
+        costs: taffrail_shm::Costs::default(),
+    };
+    let setup = taffrail_shm::Setup::new(config).expect("memory");
+    let address = setup.address().to_owned();
+    setup.connect(&[address]).expect("nobody to connect with")
+}
+
 /// The loopback as it is.
 pub struct Plain;
 
@@ -203,8 +248,8 @@ impl OnLoopback for Troubled {
 /// Makes a test of each function in each world.
 macro_rules! in_every_world {
     ($($(#[$meta:meta])* $test:ident),+ $(,)?) => {
-        in_every_world!(@in shm Shm: $($(#[$meta])* $test)+);
-        in_every_mortal_world!($($(#[$meta])* $test),+);
+        in_every_world!(@in nodes Apart: $($(#[$meta])* $test)+);
+        where_loans_are_mapped!($($(#[$meta])* $test),+);
     };
     (@on_loopback $($(#[$meta:meta])* $test:ident)+) => {
         in_every_world!(@in loopback Plain: $($(#[$meta])* $test)+);
@@ -220,6 +265,14 @@ macro_rules! in_every_world {
                 }
             )+
         }
+    };
+}
+
+/// Makes a test of each function in each world whose ranks see each other's memory: between nodes a loan is a copy.
+macro_rules! where_loans_are_mapped {
+    ($($(#[$meta:meta])* $test:ident),+ $(,)?) => {
+        in_every_world!(@in shm Shm: $($(#[$meta])* $test)+);
+        in_every_mortal_world!($($(#[$meta])* $test),+);
     };
 }
 
