@@ -10,6 +10,7 @@ use super::paths::Path;
 use super::process::{Mark, Process};
 use super::{Job, failed, now};
 use crate::broken::Broken;
+use crate::case::Case;
 use crate::fabric::SimFabric;
 use crate::logger::Durability;
 use crate::profile::Habits;
@@ -70,13 +71,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         };
         let log = Logging::open(&config, parts, rank, fabric.segment_len())
             .or_else(|error| failed(rank, &error))?;
-        let mut engine = Engine::new(
-            fabric,
-            Some(Box::new(log)),
-            case.ranks,
-            sizes(&case.habits),
-            Clock::new(now),
-        );
+        let log = case.logged.then(|| Box::new(log));
+        let clock = Clock::new(now);
+        let mut engine = Engine::new(fabric, log, case.ranks, sizes(&case.habits), clock);
         engine.resume().or_else(|error| failed(rank, &error))?;
         // A fabric says of links that are made later that they are there, and that begins the exchange.
         if incarnation == 0 {
@@ -87,14 +84,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             None => Mark::default(),
         };
         self.restored += usize::from(saved.is_some());
-        let place = Place {
-            me: rank,
-            ranks: case.ranks,
-            rounds: case.rounds,
-            variant: case.variant,
-            reached: self.reached(rank),
-        };
-        let program = case.workload.start(place);
+        let program = case.workload.start(self.place(rank));
         let shared = (self.outside.clone(), spill);
         self.ranks[me] = Some(Process::new(engine, program, (mark, incarnation), shared));
         self.answers[me] = None;
@@ -102,10 +92,12 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         Ok(())
     }
 
-    /// The ranks whose memory a rank may reach, a bit for each: those of its set, where no events travel with messages.
-    fn reached(&self, rank: Rank) -> u32 {
-        let members = &self.case.sets[self.set_of[rank as usize]];
-        if self.case.causal { 0 } else { members.iter().map(|member| 1 << member).sum() }
+    /// The place of a rank, which may reach the memory of those of its set, where no events travel with messages.
+    fn place(&self, me: Rank) -> Place {
+        let Case { ranks, rounds, variant, causal, .. } = *self.case;
+        let members = &self.case.sets[self.set_of[me as usize]];
+        let reached = if causal { 0 } else { members.iter().map(|member| 1 << member).sum() };
+        Place { me, ranks, rounds, variant, reached }
     }
 
     /// The events of a rank that starts, as the logger and survivors have them. It writes again what the logger has

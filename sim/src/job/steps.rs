@@ -178,18 +178,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
     pub(super) fn perform(&mut self, step: Step) -> Checked {
         match step {
-            Step::Run(rank) => {
-                let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
-                let call = process.call().filter(|_| self.traced).cloned();
-                let outcome = process.run().or_else(|error| {
-                    self.net.say(|| format!("       {call:x?} -> {error}"));
-                    failed(rank, &error)
-                })?;
-                self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
-                self.close(rank);
-                self.holds_all(rank);
-                self.check()
-            }
+            Step::Run(rank) => self.run_program(rank),
             Step::RestartPhase(rank, looks) => {
                 if let Some(process) = &mut self.ranks[rank as usize] {
                     process.progress(looks).or_else(|error| failed(rank, &error))?;
@@ -245,15 +234,32 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 }
                 self.fits_together()
             }
-            Step::WriteAgain(rank) => {
-                let mut outside = self.outside.borrow_mut();
-                outside.logger.comes_back(rank);
-                let stable = outside.logger.stable(rank) as usize;
-                let again = outside.rings[rank as usize][stable..].to_vec();
-                let mut written = again.into_iter().map(|event| outside.logger.write(rank, event));
-                let failed = written.find_map(Result::err);
-                failed.map_or(Ok(()), |text| violation("a log has no gaps", text))
-            }
+            Step::WriteAgain(rank) => self.write_again(rank),
         }
+    }
+
+    /// Takes the call of a program as far as it gets.
+    fn run_program(&mut self, rank: Rank) -> Checked {
+        let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
+        let call = process.call().filter(|_| self.traced).cloned();
+        let outcome = process.run().or_else(|error| {
+            self.net.say(|| format!("       {call:x?} -> {error}"));
+            failed(rank, &error)
+        })?;
+        self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
+        self.close(rank);
+        self.holds_all(rank);
+        self.check()
+    }
+
+    /// A rank writes again what the logger lacks.
+    fn write_again(&self, rank: Rank) -> Checked {
+        let mut outside = self.outside.borrow_mut();
+        outside.logger.comes_back(rank);
+        let stable = outside.logger.stable(rank) as usize;
+        let again = outside.rings[rank as usize][stable..].to_vec();
+        let mut written = again.into_iter().map(|event| outside.logger.write(rank, event));
+        let failed = written.find_map(Result::err);
+        failed.map_or(Ok(()), |text| violation("a log has no gaps", text))
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of others: windows, and loans.
 
-use super::{Place, from, from_any};
+use super::{MEET, Place, from, from_any};
 use crate::call::{Api, KEYS, Req, mix};
 use taffrail_logging::Rank;
 use taffrail_matching::Posting;
@@ -26,15 +26,7 @@ impl Place {
 pub(super) async fn windows(api: Api, place: Place) -> u64 {
     let mut state = mix(place.variant, place.me.into());
     let reached: Vec<Rank> = place.others().filter(|&rank| place.reaches(rank)).collect();
-    if !reached.is_empty() {
-        api.expose(2 * HALF, place.variant.is_multiple_of(2)).await;
-        for &peer in &reached {
-            api.send(peer, KEYS, 0, [0; 3]).await;
-        }
-        for &peer in &reached {
-            api.recv(Posting { context: KEYS, ..from(peer, 0) }).await;
-        }
-    }
+    show_windows(&api, &place, &reached).await;
     // What was added in both kinds of rounds, up to the last of each.
     let mut before = [0_u64; 2];
     for round in 0..u64::from(place.rounds) * 2 {
@@ -98,6 +90,19 @@ pub(super) async fn windows(api: Api, place: Place) -> u64 {
     state
 }
 
+/// Exposes a window, and exchanges keys with the ranks that are reached.
+async fn show_windows(api: &Api, place: &Place, reached: &[Rank]) {
+    if !reached.is_empty() {
+        api.expose(2 * HALF, place.variant.is_multiple_of(2)).await;
+    }
+    for &peer in reached {
+        api.send(peer, KEYS, 0, [0; 3]).await;
+    }
+    for &peer in reached {
+        api.recv(Posting { context: KEYS, ..from(peer, 0) }).await;
+    }
+}
+
 /// Every rank lends messages to all others, and keeps those that it gets for a while: none changes meanwhile, though their
 /// owners lend the next ones. The last rank ends early, and keeps what it has got.
 pub(super) async fn loans(api: Api, place: Place) -> u64 {
@@ -107,8 +112,13 @@ pub(super) async fn loans(api: Api, place: Place) -> u64 {
     for round in 0..u64::from(place.rounds) * 3 {
         // The last one takes part in the first rounds only.
         let early = round >= 2;
+        if early && (round == 2 || place.me == last) {
+            // Nobody goes before what it has lent is received.
+            let met = place.others().filter(|&rank| place.me == last || rank == last);
+            met_by(&api, met.collect()).await;
+        }
         if early && place.me == last {
-            break;
+            return sum;
         }
         let others: Vec<Rank> = place.others().filter(|&rank| !early || rank != last).collect();
         let mut posted = Vec::new();
@@ -135,5 +145,16 @@ pub(super) async fn loans(api: Api, place: Place) -> u64 {
             api.drop_view(kept.swap_remove(at)).await;
         }
     }
+    met_by(&api, place.others().filter(|&rank| rank != last).collect()).await;
     sum
+}
+
+/// Waits until these have come here, too.
+async fn met_by(api: &Api, peers: Vec<Rank>) {
+    for &peer in &peers {
+        api.send(peer, MEET, 1, [0; 3]).await;
+    }
+    for peer in peers {
+        api.recv(Posting { context: MEET, ..from(peer, 1) }).await;
+    }
 }
