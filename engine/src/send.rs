@@ -9,7 +9,9 @@ use super::request::{Slot, Stage};
 use crate::Engine;
 use crate::policy::{OnLoss, Policy, Route};
 use crate::{Dest, Error, Rank, Request, Status};
-use taffrail_fabric::{Fabric, Fault, Head, MemoryError, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
+use taffrail_fabric::{
+    Fabric, Fault, Head, MemoryError, PeerId, Reach, Refused, SendMemory, Source, UserBytes,
+};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;

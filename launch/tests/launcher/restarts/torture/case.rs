@@ -95,6 +95,7 @@ impl Case {
                 heartbeat: self.heartbeat,
                 spared: (self.kept == Kept::Node).then(Vec::new),
             };
+            hunter.await_ranks();
             for &deed in &self.deeds {
                 if !hunter.pause(most) {
                     break;

@@ -108,6 +108,11 @@ impl Hunter<'_> {
         }
     }
 
+    /// Waits until the program of some rank runs, or the job ends: before that there is nobody to kill.
+    pub fn await_ranks(&self) {
+        while self.ranks().is_empty() && (self.goes_on)(Duration::from_millis(1)) {}
+    }
+
     /// Those whose program runs. Before that an event logger would look the same.
     fn ranks(&self) -> Vec<String> {
         let is_rank = |pid: &String| first_argument(pid) == "--exact" && runs(pid);
