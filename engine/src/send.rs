@@ -302,8 +302,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let loan = self.last_loan;
         self.loans.insert(loan, (to.rank, block));
         let seq = self.core.number(&to);
-        let msg = MsgHead { context, seq, tag: to.tag };
-        let offer = Offer { loan, key };
+        let (msg, offer) = (MsgHead { context, seq, tag: to.tag }, Offer { loan, key });
         self.post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
         Ok(())
     }

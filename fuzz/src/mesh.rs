@@ -1,7 +1,7 @@
 //! Lines that are connected with each other, in this process.
 
 use std::time::Duration;
-use taffrail_shm::{Config, Costs, ShmFabric, Setup};
+use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 
 /// A line for each of `n` ranks, with outboxes as small as can be.
 pub fn lines(n: u32) -> Vec<ShmFabric> {

@@ -274,6 +274,7 @@ pub fn select(mutant: Option<Mutant>) -> Result<(), NoMutants> {
 ///
 /// # Panics
 /// In a build without mutants.
+#[expect(clippy::expect_used, reason = "for tests: a build without mutants is their mistake")]
 pub fn with<T>(mutant: Mutant, run: impl FnOnce() -> T) -> T {
     select(Some(mutant)).expect("a build with mutants");
     let result = run();
