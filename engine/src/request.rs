@@ -92,6 +92,8 @@ pub struct Extra {
     pub(crate) lent_fragments: u32,
     /// The last fragment has left, and the send ends when none is lent any more.
     pub(crate) is_all_sent: bool,
+    /// A fragment may not have arrived.
+    pub(crate) is_lost: bool,
     /// Where in the log its bytes are, instead of in memory of the program.
     pub(crate) kept: Option<u64>,
     /// Where the sender's memory is, and its request, for a receive that reads.

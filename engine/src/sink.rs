@@ -57,7 +57,7 @@ impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPO
     }
 
     fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        self.core.requests.fragment_returned(token.0, result.is_err());
+        self.core.fragment_returned(token, result);
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {

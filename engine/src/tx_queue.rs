@@ -3,7 +3,7 @@
 use super::core::{Core, answers_not_taken};
 use super::frame::{Frame, MsgHead, kind};
 use super::peer::{Queued, Stream, Waiting};
-use super::request::{Requests, Stage};
+use super::request::Requests;
 use super::send::{bytes, frag_head, gather, source_of};
 use crate::Engine;
 use crate::Rank;
@@ -291,17 +291,6 @@ impl Requests {
         match &mut self.get(index).extra {
             Some(extra) if extra.lent_fragments > 0 => extra.is_all_sent = true,
             _ => self.sent(index),
-        }
-    }
-
-    /// The fabric does not keep a fragment of this send any more. If it was lost, so was the link, which is reported next.
-    pub(crate) fn fragment_returned(&mut self, name: u64, is_lost: bool) {
-        let Some(slot) = self.find(name as u32) else { return };
-        let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;
-        let Some(extra) = slot.extra.as_mut().filter(|_| is_current) else { return };
-        extra.lent_fragments = extra.lent_fragments.saturating_sub(1);
-        if extra.lent_fragments == 0 && extra.is_all_sent && !is_lost {
-            self.sent(name as u32);
         }
     }
 }

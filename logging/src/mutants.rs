@@ -152,6 +152,8 @@ mutants! {
     LostLinkNotSettled = "lost-link-not-settled",
     /// A loan is taken back while its borrower may still look at it (*drained-before-reuse*).
     LoanTakenBackEarly = "loan-taken-back-early",
+    /// A send to a peer that is gone ends while the fabric still reads its memory.
+    EndsWhileLent = "ends-while-lent",
 
     // Calls.
     /// A receive whose message is in the log is posted as any other.

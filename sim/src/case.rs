@@ -133,11 +133,7 @@ impl Case {
             Fault::Logger => (step, number, Fault::Cut(0, 1)),
             Fault::Node(rank) => (step, number, Fault::Cut(rank, (rank + 1) % ranks)),
         };
-        let mut habits = self.habits;
-        // Without a log nothing is slow yet, and there is room for what comes.
-        habits.hurry();
         Case {
-            habits,
             logged: false,
             causal: false,
             checkpoints: 0,

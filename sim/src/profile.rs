@@ -384,13 +384,6 @@ impl Habits {
     }
 }
 
-impl Habits {
-    /// Nothing is slow, and there is room for unexpected messages.
-    pub(crate) fn hurry(&mut self) {
-        (self.kinds, self.ranks, self.unexpected) = ([0; KINDS], [0; 8], 1 << 16);
-    }
-}
-
 /// When events are stable.
 pub(crate) fn durability(disk: bool) -> Durability {
     if disk { Durability::Disk } else { Durability::Process }

@@ -31,6 +31,7 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         Mutant::LostLinkNotSettled => Some(Profile::Links),
         Mutant::EventPassed | Mutant::PollsBeforeMatchForgotten => Some(Profile::Rings),
         Mutant::SilenceKept => Some(Profile::Even),
+        Mutant::EndsWhileLent => Some(Profile::Unlogged),
         _ => None,
     }
 }

@@ -317,7 +317,7 @@ impl<P: Policy> Core<P> {
         slot.stage = Stage::Streaming;
         slot.moved = 0;
         if let Some(extra) = &mut slot.extra {
-            (extra.lent_fragments, extra.is_all_sent) = (0, false);
+            (extra.lent_fragments, extra.is_all_sent, extra.is_lost) = (0, false, false);
         }
         let want = want as usize;
         self.deferred.push_back(Deferred::Stream { request, want, to, non_temporal });

@@ -5,7 +5,8 @@ use crate::peer::{Destination, PartialMessage};
 use crate::policy::{OnLoss, Policy};
 use crate::request::{ANY, Slot, Stage};
 use crate::{Error, Rank};
-use taffrail_fabric::Fault;
+use taffrail_fabric::{Fault, Token};
+use taffrail_logging::mutant;
 
 impl<P: Policy> Core<P> {
     /// The link with a peer has ended.
@@ -39,14 +40,45 @@ impl<P: Policy> Core<P> {
         let under_way: Vec<u32> =
             self.requests.under_way().filter(|(_, s)| theirs(s)).map(|(i, _)| i).collect();
         for request in under_way {
-            // The fabric reports the end of what reads or writes memory, and only then is it over;
-            // what has not begun to read has an action that finds out.
+            // An operation whose memory the fabric still reads or writes ends when the fabric reports that it does not;
+            // one that has not begun to read has an action that finds out.
             let slot = self.requests.get(request);
-            if !matches!(slot.stage, Stage::Reading | Stage::OneSided) {
+            let is_lent = slot.extra.as_ref().is_some_and(|extra| extra.lent_fragments > 0);
+            if (!is_lent || mutant!(EndsWhileLent))
+                && !matches!(slot.stage, Stage::Reading | Stage::OneSided)
+            {
                 self.fail(request, error.clone());
             }
         }
         self.deferred.push_back(Deferred::Failed { rank });
+    }
+
+    /// The fabric does not read a fragment of a send any more. With the last one the send ends.
+    pub(crate) fn fragment_returned(&mut self, Token(name): Token, result: Result<(), Fault>) {
+        let index = name as u32;
+        let Some(slot) = self.requests.find(index) else { return };
+        let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;
+        let peer = slot.peer;
+        let Some(extra) = slot.extra.as_mut().filter(|_| is_current) else { return };
+        extra.lent_fragments = extra.lent_fragments.saturating_sub(1);
+        // A peer that has closed in good order had received all that it had asked for.
+        extra.is_lost |= result.is_err_and(|fault| fault != Fault::Closed);
+        if extra.lent_fragments > 0 {
+            return;
+        }
+        let detached = extra.detached;
+        match &self.peers[peer as usize].fault {
+            _ if extra.is_all_sent && !extra.is_lost => self.requests.sent(index),
+            Some(fault) => {
+                let error = Error::PeerFailed { rank: peer, fault: fault.clone() };
+                self.fail(index, error);
+                if detached {
+                    let _ = self.requests.finish(index);
+                }
+            }
+            // The end of the link is reported next.
+            None => {}
+        }
     }
 
     /// Drops a message in the store whose rest will never come.

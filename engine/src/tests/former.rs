@@ -8,7 +8,7 @@ use crate::view::{View, ViewBuffer};
 use crate::{Data, Dest, Exposed, Pattern};
 use taffrail_fabric::faulty::{Defect, Faults, Mixed};
 use taffrail_fabric::loopback::{Loopback, mesh};
-use taffrail_fabric::{Fabric, Memory, PeerId, Token, UserBuf};
+use taffrail_fabric::{Fabric, Fault, Memory, PeerId, Token, UserBuf};
 
 fn until(engines: &mut [Plain<Loopback>], mut is_so: impl FnMut(&mut Plain<Loopback>) -> bool) {
     for _ in 0..STUCK {
@@ -120,6 +120,33 @@ fn a_loan_is_not_used_while_it_is_looked_at() {
     assert!(!a_loan_is_used_while_it_is_looked_at());
 }
 
+/// A peer goes while the fabric still reads the last fragment of a send to it: whether the send ends before the fabric has
+/// reported that it does not read any more. Then it has failed, unless the peer has closed in good order.
+fn a_send_ends_while_it_is_read() -> bool {
+    let lost = Fault::Lost("a test".into());
+    for (fault, is_good) in [(lost, false), (Fault::Closed, true)] {
+        let core = &mut engines(mesh(2))[0].core;
+        let send = core.requests.start(Stage::Streaming, 1, [7_u8; 4].as_mut_ptr(), 4);
+        let slot = core.requests.get(send);
+        let name = slot.name(send);
+        (slot.extra().lent_fragments, slot.extra().is_all_sent) = (2, true);
+        core.fragment_returned(Token(name), Ok(()));
+        core.peer_failed(1, fault.clone());
+        if core.requests.get(send).stage.is_over() {
+            return true;
+        }
+        core.fragment_returned(Token(name), Err(fault));
+        assert!(core.requests.get(send).stage.is_over());
+        assert_eq!(core.requests.finish(send).is_ok(), is_good);
+    }
+    false
+}
+
+#[test]
+fn a_send_does_not_end_while_it_is_read() {
+    assert!(!a_send_ends_while_it_is_read());
+}
+
 /// A borrower has died, and a device on its behalf still reads its loan: whether the owner uses the block again
 /// (*drained-before-reuse*).
 fn a_loan_to_the_dead_is_used_while_it_is_read() -> bool {
@@ -159,6 +186,11 @@ mod by_mutants {
     #[test]
     fn the_answer_to_a_former_send_is_believed() {
         assert!(with(Mutant::FormerNameBelieved, a_former_answer_is_believed));
+    }
+
+    #[test]
+    fn a_send_ends_too_early() {
+        assert!(with(Mutant::EndsWhileLent, a_send_ends_while_it_is_read));
     }
 
     #[test]
