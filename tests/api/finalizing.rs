@@ -12,6 +12,7 @@ in_every_world!(
     whoever_waits_for_a_peer_that_finalises_without_receiving_is_told,
     receives_that_were_matched_end_before_their_rank_goes,
     puts_and_gets_that_the_target_does_end_before_either_goes,
+    a_loan_arrives_after_its_owner_has_finalised,
 );
 
 /// Far below the time for which a peer of the same process is waited for.
@@ -150,6 +151,23 @@ fn puts_and_gets_that_the_target_does_end_before_either_goes<W: World>() {
     });
     check(&got, 8);
     check(&target[1], 9);
+}
+
+fn a_loan_arrives_after_its_owner_has_finalised<W: World>() {
+    on_two::<W>(|ep| {
+        if ep.rank() == 0 {
+            for salt in 0..3 {
+                let mut buffer = ep.alloc(100_000).unwrap();
+                buffer.copy_from_slice(&pattern(100_000, salt));
+                ep.loan((1, 1), buffer).unwrap();
+            }
+            return;
+        }
+        std::thread::sleep(LATE);
+        for salt in 0..3 {
+            check(&ep.recv_view((0, 1)).unwrap(), salt);
+        }
+    });
 }
 
 /// Only shared memory knows that a peer is in this process.

@@ -4,6 +4,7 @@ use super::ram::Ram;
 use crate::{
     Body, Fabric, Fault, Head, Lease, LinkEvent, Payload, PeerId, Sink, Take, Token, UserBuf,
 };
+use std::mem::ManuallyDrop;
 
 /// Receive buffers that it keeps at a time.
 const KEPT_MAX: usize = 8;
@@ -38,7 +39,8 @@ pub(crate) struct Rest {
     from: PeerId,
     head: Head,
     here: Vec<u8>,
-    into: Ram,
+    /// Freed at the end of the rest, and never without one: the fabric may outlive what it has handed over.
+    into: ManuallyDrop<Ram>,
     token: Token,
 }
 
@@ -111,6 +113,7 @@ impl Sink for Seen {
             return self.completed.push((token, result));
         };
         let Rest { from, head, mut here, into, token: Token(guard) } = self.rests.swap_remove(at);
+        let into = ManuallyDrop::into_inner(into);
         let mut rest = into.read();
         let room = rest.len() - GUARD;
         assert!(
@@ -160,7 +163,8 @@ impl Seen {
         };
         self.unwanted += left - room;
         self.last_rest += 1;
-        let (into, token) = (Ram::new(room + GUARD), Token(self.last_rest));
+        let into = ManuallyDrop::new(Ram::new(room + GUARD));
+        let token = Token(self.last_rest);
         into.write(0, &vec![token.0 as u8; room + GUARD]);
         // SAFETY: the memory stays until the rest has ended, or nobody polls any more.
         let memory = unsafe { UserBuf::new(into.at(), room) };
