@@ -8,7 +8,7 @@
 /// Idle turns that are enough for the answer of a peer that runs.
 const TRIAL: u32 = 64;
 /// The most that is learnt: what the answer of a busy peer may take.
-const MOST: u32 = 1024;
+const MAX_TURNS: u32 = 1024;
 /// Waits without spinning after which it is tried again.
 const TRY_EVERY: u32 = 64;
 
@@ -49,7 +49,7 @@ impl Spin {
     fn learn(&mut self, idle: u32) {
         if idle < self.turns {
             if idle * 2 > self.turns {
-                self.turns = (self.turns * 2).min(MOST);
+                self.turns = (self.turns * 2).min(MAX_TURNS);
             }
         } else if self.turns > 0 {
             self.turns /= 2;
@@ -79,7 +79,7 @@ mod tests {
         for _ in 0..10 {
             spin.observe(spin.turns() - 1);
         }
-        assert_eq!(spin.turns(), MOST, "answers that nearly came too late");
+        assert_eq!(spin.turns(), MAX_TURNS, "answers that nearly came too late");
     }
 
     #[test]

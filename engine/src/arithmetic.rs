@@ -156,11 +156,11 @@ pub struct Atomic {
 
 impl Atomic {
     /// The most bytes that the elements of one operation may have.
-    pub const MOST_BYTES: usize = 4096;
+    pub const MAX_BYTES: usize = 4096;
 
     /// This operation; `None` where such elements know no such operation, or are too many or none.
     pub fn new(op: AtomicOp, of: AtomicType, count: usize) -> Option<Atomic> {
-        let fits = (1..=Atomic::MOST_BYTES / of.size()).contains(&count);
+        let fits = (1..=Atomic::MAX_BYTES / of.size()).contains(&count);
         (fits && of.can(op)).then_some(Atomic { op, of, count: count as u32 })
     }
 
@@ -362,7 +362,7 @@ mod tests {
         for (number, op) in AtomicOp::ALL.into_iter().enumerate() {
             assert_eq!(op as usize, number);
             for of in AtomicType::ALL {
-                let most = Atomic::MOST_BYTES / of.size();
+                let most = Atomic::MAX_BYTES / of.size();
                 for count in [0, 1, most, most + 1, 1 << 32] {
                     let atomic = Atomic::new(op, of, count);
                     assert_eq!(atomic.is_some(), of.can(op) && (1..=most).contains(&count));

@@ -10,7 +10,7 @@ mod rest;
 pub(crate) mod state;
 
 pub(crate) use crate::error::broken;
-pub(crate) use crate::peer::MOST_ANSWERS;
+pub(crate) use crate::peer::MAX_ANSWERS;
 pub use state::{Active, Core, Departures, Unexpected};
 pub(crate) use state::{Deferred, MESSAGE_OVERHEAD};
 
@@ -147,5 +147,5 @@ impl<P: Policy> Core<P> {
 /// The fault of a peer that asks without reading the answers.
 #[cold]
 pub(crate) fn answers_not_taken() -> Fault {
-    broken("answers not taken", format!("at most {MOST_ANSWERS}"), MOST_ANSWERS + 1)
+    broken("answers not taken", format!("at most {MAX_ANSWERS}"), MAX_ANSWERS + 1)
 }

@@ -3,7 +3,7 @@
 //! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
 //! engine does it, when the target makes progress.
 
-use super::core::{Core, MOST_ANSWERS, answers_not_taken};
+use super::core::{Core, MAX_ANSWERS, answers_not_taken};
 use super::frame::Frame;
 use super::loan::Buffer;
 use super::memory::{MemoryName, NoMemory, Place, Target, Way};
@@ -220,7 +220,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Ok(at) => at,
             Err(why) => return self.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        if self.core.peers[from as usize].streams.len() >= MOST_ANSWERS {
+        if self.core.peers[from as usize].streams.len() >= MAX_ANSWERS {
             return self.core.protocol_error(from, answers_not_taken());
         }
         let reads = Some(MemoryName::of(place));

@@ -9,7 +9,7 @@ use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
 
 /// Answers to a peer that it does not take, at most.
-pub(crate) const MOST_ANSWERS: usize = 1 << 18;
+pub(crate) const MAX_ANSWERS: usize = 1 << 18;
 
 /// What holds messages to a peer back.
 mod hold {
@@ -174,7 +174,7 @@ impl Peer {
 
     /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
-        self.answers + weight <= MOST_ANSWERS
+        self.answers + weight <= MAX_ANSWERS
     }
 }
 

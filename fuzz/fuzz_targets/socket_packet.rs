@@ -16,7 +16,7 @@ fuzz_target!(|packet: &[u8]| {
             assert_eq!(hello.seat, 0, "{hello:?}");
         }
         let address = hello.address.as_str();
-        assert!((1..=Address::MOST).contains(&address.len()), "{hello:?}");
+        assert!((1..=Address::MAX_LEN).contains(&address.len()), "{hello:?}");
         assert_eq!(Address::parse(address.as_bytes()), Ok(hello.address));
     }
     let notice = decode_notice(packet);

@@ -28,7 +28,7 @@ pub trait Payload: Copy {
 }
 
 /// The most messages of a run: whoever looks for one of them looks at all.
-const MOST: u32 = 128;
+const MAX_RUN: u32 = 128;
 
 /// Messages of the payload log that differ in nothing but their numbers, one after the other, and where they
 /// are, one as far behind the other as the next.
@@ -71,7 +71,7 @@ impl<P: Payload> Run<P> {
         let Some(distance) = payload.distance(&entry.payload) else { return false };
         if self.count == 1 {
             self.step = distance;
-        } else if distance != u64::from(self.count) * self.step || self.count == MOST {
+        } else if distance != u64::from(self.count) * self.step || self.count == MAX_RUN {
             return false;
         }
         self.count += 1;

@@ -24,7 +24,7 @@ pub type taffrail_callback_t = Option<
 >;
 
 /// What one call runs at the most: a function may start what is over at once.
-const MOST: usize = 64;
+const MAX_CALLBACKS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Callback {
@@ -110,7 +110,7 @@ pub(crate) unsafe fn run(endpoint: &mut Endpoint) -> Result<usize, Failure> {
         return Ok(0);
     }
     let mut ran = 0;
-    for _ in 0..MOST {
+    for _ in 0..MAX_CALLBACKS {
         // SAFETY: the caller's promise.
         match unsafe { meet(endpoint)? } {
             None => break,
@@ -142,7 +142,7 @@ pub(crate) unsafe fn next_other(
     if let Some(other) = Callbacks::of(endpoint).and_then(|all| all.aside.pop_front()) {
         return Ok(Some(other));
     }
-    for _ in 0..MOST {
+    for _ in 0..MAX_CALLBACKS {
         // SAFETY: the caller's promise.
         match unsafe { meet(endpoint)? } {
             None => break,

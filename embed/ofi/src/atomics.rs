@@ -71,7 +71,7 @@ pub fn not_offered(form: Form, datatype: u32, op: u32) -> c_int {
 pub fn valid(form: Form, datatype: u32, op: u32, count: Option<&mut usize>) -> c_int {
     match (offered(form, datatype, op), count) {
         (Some((_, of)), Some(count)) => {
-            *count = Atomic::MOST_BYTES / of.size();
+            *count = Atomic::MAX_BYTES / of.size();
             0
         }
         (Some(_), None) => -FI_EINVAL,

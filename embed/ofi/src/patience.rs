@@ -19,7 +19,7 @@ const TURNS: u32 = 48;
 const FIRST_TURNS: u32 = 4;
 /// Reads in vain that look so often: who waits longer has time, and may be waiting for a rank that needs
 /// this processor.
-const MOST_READS: u32 = 4;
+const MAX_READS: u32 = 4;
 /// One of so many waits is timed: what a program does changes rarely, and the clock takes as long as a look.
 const TIMED: u8 = 8;
 /// Reads that follow each other within this are all that the program does.
@@ -60,7 +60,7 @@ impl Patience {
         match self.in_vain {
             _ if !self.waits => 1,
             0 if !is_replayed => FIRST_TURNS,
-            in_vain if in_vain < MOST_READS => TURNS,
+            in_vain if in_vain < MAX_READS => TURNS,
             _ => 1,
         }
     }
@@ -81,7 +81,7 @@ impl Patience {
     #[must_use]
     pub fn found_nothing(&mut self) -> Option<Instant> {
         self.in_vain = self.in_vain.saturating_add(1);
-        if self.untimed == 0 && self.in_vain <= MOST_READS {
+        if self.untimed == 0 && self.in_vain <= MAX_READS {
             self.over = Some(Instant::now());
         } else if self.in_vain > YIELD_AFTER {
             return self.wait_long();
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn one_that_waits_is_waited_with_but_not_for_long() {
         let mut patience = Patience { waits: true, ..Patience::default() };
-        let looked: Vec<u32> = (0..3 * MOST_READS)
+        let looked: Vec<u32> = (0..3 * MAX_READS)
             .map(|_| {
                 let turns = patience.turns(true, false);
                 // As if the next read came at once, however late this test is.
@@ -167,7 +167,7 @@ mod tests {
                 turns
             })
             .collect();
-        let (often, rest) = looked.split_at(MOST_READS as usize);
+        let (often, rest) = looked.split_at(MAX_READS as usize);
         assert_eq!(often, [FIRST_TURNS, TURNS, TURNS, TURNS]);
         assert!(rest.iter().all(|&turns| turns == 1), "{looked:?}");
         patience.found_something();

@@ -21,7 +21,7 @@ use taffrail_logging::{
 
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
 /// them in one frame.
-const MOST_MISSING: usize = 8192;
+const MAX_MISSING: usize = 8192;
 
 impl<H: Host> Logging<H> {
     /// What this rank goes on from, if it goes on from a checkpoint: once.
@@ -203,7 +203,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let absent = log.inbound.missing(rank).map(|name| (name.context, name.seq));
         let missing = BTreeSet::from_iter(unreceived.chain(absent));
         let missing: Vec<(u16, u32)> = missing.into_iter().collect();
-        if missing.len() + channels.len() > MOST_MISSING {
+        if missing.len() + channels.len() > MAX_MISSING {
             let what = format!("unreceived of rank {rank}: {}", counted(missing.len(), "message"));
             return Err(Error::Pending { what });
         }

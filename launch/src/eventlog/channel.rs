@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Descriptors that one packet can bring.
-const MOST_DESCRIPTORS: usize = 4;
+const MAX_DESCRIPTORS: usize = 4;
 
 /// Why nothing can be said or heard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ impl Channel {
 
     /// Says something, if the other end reads.
     pub fn send(&self, packet: &Packet, files: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !files.is_empty() {
             let pushed = control.push(SendAncillaryMessage::ScmRights(files));
@@ -83,7 +83,7 @@ impl Channel {
 
     /// What was said, if anything was, with the descriptors that belong to it.
     pub fn receive(&self) -> Result<Option<(Packet, Vec<OwnedFd>)>, ChannelError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; LONGEST];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -16,7 +16,7 @@ const TEXT: usize = 480;
 pub const LONGEST: usize = LEN + TEXT;
 
 /// Rings have at most so many records.
-const MOST_RECORDS: u64 = 1 << 32;
+const MAX_RECORDS: u64 = 1 << 32;
 
 /// A field that is not what the format says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -203,7 +203,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
     }
     match magic {
         SERVE if members == 0 => wrong("members", "1 or more", "0".into()),
-        SERVE if !b.is_power_of_two() || b > MOST_RECORDS => {
+        SERVE if !b.is_power_of_two() || b > MAX_RECORDS => {
             wrong("capacity", "a power of two up to 2^32", b.to_string())
         }
         SERVE => Ok(Packet::Serve { rank, job: a, capacity: b, set, members }),

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, Logger, MOST_COPIES, Memory, Owner, Report, RingReader, RingShape, Served,
+    Disk, Durability, Logger, MAX_COPIES, Memory, Owner, Report, RingReader, RingShape, Served,
     Turn, Unpacked,
 };
 
@@ -33,7 +33,7 @@ pub struct Args {
     dir: Option<PathBuf>,
     /// How many event loggers have a copy
     #[arg(long, value_name = "K", required_if_eq("durability", "node"))]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COPIES)))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COPIES)))]
     copies: Option<u32>,
     /// Which of them this is, from 0
     #[arg(long, value_name = "N", required_if_eq("durability", "node"))]

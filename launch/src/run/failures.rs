@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use taffrail::{environment, units};
-use taffrail_logging::store::MOST_COPIES;
+use taffrail_logging::store::MAX_COPIES;
 
 /// Sets that are started again in one job, unless it is said otherwise.
-const MOST_RESTARTS: u32 = 100;
+const MAX_RESTARTS: u32 = 100;
 
 /// Event loggers that each have a copy of all events, unless it is said otherwise.
 const COPIES: u32 = 2;
@@ -39,7 +39,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
     /// How many event loggers have a copy of all events for the durability `node` [default: 2]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COPIES)))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COPIES)))]
     copies: Option<u32>,
     /// Memory for the messages that a rank logs: 512M, 2GiB (K is 1024 bytes) [default:
     /// TAFFRAIL_LOG_MEMORY, or 1G]
@@ -174,7 +174,7 @@ impl Options {
             events: self.events.unwrap_or(Events::Nondeterministic),
             keeping,
             memory: self.log_memory()?,
-            max_restarts: self.max_restarts.unwrap_or(MOST_RESTARTS),
+            max_restarts: self.max_restarts.unwrap_or(MAX_RESTARTS),
         };
         Ok(Plan { on_failure, logging: Some(logged) })
     }

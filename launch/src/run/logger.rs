@@ -16,7 +16,7 @@ const CAPACITY: u64 = 1 << 16;
 const TRIES: u32 = 10;
 
 /// A logger that was killed so often is killed by something that will not end.
-const MOST_DEATHS: u32 = 1000;
+const MAX_DEATHS: u32 = 1000;
 
 pub struct Logger {
     keeper: Keeper,
@@ -123,7 +123,7 @@ impl Logger {
 
     fn died(&mut self) -> Result<(), Failure> {
         self.deaths += 1;
-        if self.deaths <= MOST_DEATHS {
+        if self.deaths <= MAX_DEATHS {
             return Ok(());
         }
         self.lost = true;

@@ -133,7 +133,7 @@ proptest! {
             }
         }
         prop_assert_eq!(&all(&out), &kept);
-        prop_assert!(out.log(1).all(|run| (1..=MOST).contains(&run.count)));
+        prop_assert!(out.log(1).all(|run| (1..=MAX_RUN).contains(&run.count)));
         let channels = (0..).zip(expected).collect();
         let committed = Received { channels, missing };
         let is_covered = |entry: &Entry<Spot>| committed.covers(entry.context, entry.seq);

@@ -10,7 +10,7 @@ pub(super) type EventCode = u8;
 pub(super) const RECORDED: EventCode = 255;
 
 /// More polls than these are not expected.
-const MOST_POLLS: u32 = 62;
+const MAX_POLLS: u32 = 62;
 /// Where in a word of a record the number is, or that of a message.
 const NUMBER: u32 = 32;
 /// The bits of the number that are not expected to go on counting; what they are for is the business of
@@ -43,7 +43,7 @@ impl Expected {
     /// What there is to say of an event as expected after so many polls, with these flags.
     #[inline(always)]
     pub(super) fn says_of(polls: u32, flags: u8) -> Option<EventCode> {
-        (polls <= MOST_POLLS).then_some((polls << 2) as u8 | flags & 3)
+        (polls <= MAX_POLLS).then_some((polls << 2) as u8 | flags & 3)
     }
 
     /// After this event.

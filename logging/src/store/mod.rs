@@ -53,7 +53,7 @@ pub use packed::{BlockError, Unpacked, packed_header};
 #[cfg(not(loom))]
 pub use rank_store::{CopyError, LedgerError};
 pub use ring::{
-    Durability, Full, MOST_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
+    Durability, Full, MAX_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
     left, told,
 };
 #[cfg(not(loom))]

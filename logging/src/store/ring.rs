@@ -32,7 +32,7 @@ mod writer;
 pub use crate::event::Full;
 pub use error::RingError;
 pub use reader::RingReader;
-pub use shape::{Durability, MOST_COPIES, RingShape};
+pub use shape::{Durability, MAX_COPIES, RingShape};
 pub use writer::RingWriter;
 
 use super::sync::{AtomicU64, Ordering};

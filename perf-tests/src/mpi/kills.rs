@@ -25,7 +25,7 @@ const SOURCE: &str =
 /// Iterations by which it is found out how long one takes.
 const TRIAL: u64 = 100_000;
 /// So many times longer than it should a run may take, with a kill and where processors move apart.
-const MOST_TIMES_SLOWER: u64 = 5;
+const MAX_TIMES_SLOWER: u64 = 5;
 /// At most so many times its time without a failure a run may take with one kill at half time.
 const WHOLE: f64 = 1.6;
 /// At least so many times faster than the first execution is a replay.
@@ -149,7 +149,7 @@ impl MpiKill {
     ) -> Result<Program<'a>, Error> {
         let path = compile(&mpi.mpicc, "killed", SOURCE, folder).map_err(Error::Usage)?;
         let (cpus, lives) = ([cpus.0, cpus.1].map(|cpu| cpu.to_string()), folder.join("lives"));
-        let patience = Duration::from_secs(60 + MOST_TIMES_SLOWER * self.seconds);
+        let patience = Duration::from_secs(60 + MAX_TIMES_SLOWER * self.seconds);
         let exchange = self.program.to_possible_value().expect("each has a name");
         let (exchange, size) = (exchange.get_name().to_owned(), self.size.to_string());
         Ok(Program { mpi, taffrail, path, lives, cpus, exchange, size, patience })

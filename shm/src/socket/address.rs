@@ -4,31 +4,31 @@ use super::Malformed;
 use taffrail_fabric::words::counted;
 
 /// The longest name of a unix socket, without the zero byte in front.
-const MOST: usize = 107;
+const MAX_LEN: usize = 107;
 
 /// An address: 1 to 107 printable ASCII characters without spaces, ordered byte by byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// Zeros after the text, which has none.
-    bytes: [u8; MOST],
+    bytes: [u8; MAX_LEN],
     len: u8,
 }
 
 impl Address {
     /// The longest, in bytes.
-    pub const MOST: usize = MOST;
+    pub const MAX_LEN: usize = MAX_LEN;
 
     /// # Errors
     /// [`Malformed`] when this is no address.
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
-        if text.is_empty() || text.len() > MOST || !text.iter().all(u8::is_ascii_graphic) {
+        if text.is_empty() || text.len() > MAX_LEN || !text.iter().all(u8::is_ascii_graphic) {
             return Err(Malformed {
                 place: "address",
-                expected: format!("1 to {MOST} printable ASCII characters without spaces"),
+                expected: format!("1 to {MAX_LEN} printable ASCII characters without spaces"),
                 got: format!("{}, \"{}\"", counted(text.len(), "byte"), text.escape_ascii()),
             });
         }
-        let mut bytes = [0; MOST];
+        let mut bytes = [0; MAX_LEN];
         bytes[..text.len()].copy_from_slice(text);
         Ok(Address { bytes, len: text.len() as u8 })
     }

@@ -144,10 +144,10 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
 fn address(bytes: &[u8]) -> Result<Address, Malformed> {
     let len = half(bytes, 88) as usize;
     zero("HELLO, bytes 92 to 96", &bytes[92..96])?;
-    if len > Address::MOST {
+    if len > Address::MAX_LEN {
         return Err(Malformed {
             place: "HELLO, length of the address",
-            expected: format!("at most {}", Address::MOST),
+            expected: format!("at most {}", Address::MAX_LEN),
             got: len.to_string(),
         });
     }

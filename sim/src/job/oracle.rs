@@ -20,13 +20,13 @@ use std::collections::{HashMap, HashSet};
 use taffrail_logging::{Event, LoggedEvent, MsgId, Position, Rank, Received};
 
 /// Most ranks of a job.
-const MOST: usize = 8;
+const MAX_RANKS: usize = 8;
 
 /// Of each rank, events up to a clock, and so many calls of its program.
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
-    clocks: [u64; MOST],
-    calls: [usize; MOST],
+    clocks: [u64; MAX_RANKS],
+    calls: [usize; MAX_RANKS],
 }
 
 /// What the program of a rank was told.

@@ -119,7 +119,7 @@ impl Endpoint {
             && fits(compares, op.compares())
             && fits(results, form != Form::Write);
         let Some(atomic) = Atomic::new(op, of, count).filter(|_| whole) else {
-            return bad_count(count, Atomic::MOST_BYTES / of.size()) as isize;
+            return bad_count(count, Atomic::MAX_BYTES / of.size()) as isize;
         };
         let rank = match self.rank(target.at) {
             Ok(rank) => rank,

@@ -20,7 +20,7 @@ use taffrail::{Data, Dest, Error};
 const SYNCHRONOUS: u64 = FI_MATCH_COMPLETE;
 
 /// Copies of injected messages that may wait for one peer.
-const MOST_COPIES: usize = 1024;
+const MAX_COPIES: usize = 1024;
 
 impl Endpoint {
     /// Starts a send.
@@ -158,7 +158,7 @@ impl Endpoint {
     /// `len` bytes at `data`.
     #[cold]
     unsafe fn inject_later(&mut self, to: &Dest, data: *const u8, len: usize) -> isize {
-        if !self.is_logged && self.engine.waiting(to.rank) >= MOST_COPIES {
+        if !self.is_logged && self.engine.waiting(to.rank) >= MAX_COPIES {
             self.engine.progress();
             return -FI_EAGAIN as isize;
         }

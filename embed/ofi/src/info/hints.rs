@@ -124,7 +124,7 @@ impl Wish {
         one_of("ep_attr->protocol", ep.protocol, &[FI_PROTO_UNSPEC, offer::PROTOCOL])?;
         at_most("ep_attr->max_msg_size", ep.max_msg_size, offer::LONGEST)?;
         at_most("ep_attr->msg_prefix_size", ep.msg_prefix_size, 0)?;
-        let ordered = Atomic::MOST_BYTES;
+        let ordered = Atomic::MAX_BYTES;
         at_most("ep_attr->max_order_raw_size", ep.max_order_raw_size, ordered)?;
         at_most("ep_attr->max_order_war_size", ep.max_order_war_size, ordered)?;
         at_most("ep_attr->max_order_waw_size", ep.max_order_waw_size, ordered)?;

@@ -137,9 +137,9 @@ fn fill_endpoint(ep: &mut fi_ep_attr, wish: &Wish) {
     ep.protocol_version = 1;
     ep.max_msg_size = LONGEST;
     // Of atomic operations, which are all as short as this.
-    ep.max_order_raw_size = Atomic::MOST_BYTES;
-    ep.max_order_war_size = Atomic::MOST_BYTES;
-    ep.max_order_waw_size = Atomic::MOST_BYTES;
+    ep.max_order_raw_size = Atomic::MAX_BYTES;
+    ep.max_order_war_size = Atomic::MAX_BYTES;
+    ep.max_order_waw_size = Atomic::MAX_BYTES;
     // All bits of a tag are the program's.
     ep.mem_tag_format = match wish.ep.mem_tag_format {
         0 => 0xaaaa_aaaa_aaaa_aaaa,

@@ -12,7 +12,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
 const VERSION: u32 = 3;
 
 /// There are at most so many copies of the records of a rank.
-pub const MOST_COPIES: u32 = 8;
+pub const MAX_COPIES: u32 = 8;
 
 /// Where the words lie, counted in words of 8 bytes.
 pub(super) const WRITTEN: usize = 16;
@@ -38,7 +38,7 @@ pub enum Durability {
     Disk,
     /// All but one of the loggers that each keep a copy. An event is stable when all of them say so.
     Node {
-        /// How many, up to [`MOST_COPIES`].
+        /// How many, up to [`MAX_COPIES`].
         copies: u32,
     },
 }
@@ -65,7 +65,7 @@ impl Durability {
         let copies = (word >> 32) as u32;
         let all = [Durability::Process, Durability::Disk, Durability::Node { copies }];
         let known = all.into_iter().find(|durability| durability.encode() == word);
-        known.filter(|_| (1..=MOST_COPIES).contains(&copies))
+        known.filter(|_| (1..=MAX_COPIES).contains(&copies))
     }
 }
 
@@ -146,7 +146,7 @@ impl RingShape {
     ///
     /// # Panics
     /// If the capacity is not a power of two, or so large that there is no such memory, or if there are
-    /// no copies or more than [`MOST_COPIES`].
+    /// no copies or more than [`MAX_COPIES`].
     pub fn bytes(&self) -> usize {
         self.words() * 8
     }
@@ -155,7 +155,7 @@ impl RingShape {
         assert!(self.capacity.is_power_of_two(), "a ring of {} events", self.capacity);
         assert!(self.capacity <= 1 << 32, "a ring of {} events", self.capacity);
         let copies = self.durability.copies();
-        assert!((1..=MOST_COPIES).contains(&copies), "{copies} copies");
+        assert!((1..=MAX_COPIES).contains(&copies), "{copies} copies");
         self.layout().records + WORDS * self.capacity as usize
     }
 
