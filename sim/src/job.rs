@@ -55,8 +55,10 @@ pub struct Ended {
     pub paths: Paths,
 }
 
-/// Steps after the last fault, after which a run is taken not to end.
-const PATIENCE: usize = 100_000;
+/// Steps without an arrival, a fault or the end of a cut, after which a run is taken not to end.
+const PATIENCE: usize = 60_000;
+/// The same, whatever happens. A slow logger with small rings takes more than a hundred thousand steps.
+const PATIENCE_AT_MOST: usize = 600_000;
 /// What a step takes, in virtual time.
 const STEP: Duration = Duration::from_micros(100);
 
@@ -188,13 +190,13 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         let mut faults = self.case.faults.clone();
         faults.sort_by_key(|(step, number, _)| (*step, *number));
         let mut faults = faults.into_iter().peekable();
-        let (mut step, mut last) = (0, 0);
+        let (mut step, mut last, mut moved) = (0, 0, 0);
         while !self.is_over() {
             // A step here does less than one of the case.
             while let Some((_, number, fault)) = faults.next_if(|(at, ..)| 4 * *at <= step) {
                 self.net.say(|| format!("--- step {step}: fault {number}: {fault:?}"));
                 self.fail(&fault);
-                last = step;
+                (last, moved) = (step, step);
             }
             let chosen = self.choose();
             self.net.say(|| format!("{step:6} {chosen:?}"));
@@ -202,7 +204,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             let (begin, passed) = NOW.get();
             NOW.set((begin, passed + STEP));
             step += 1;
-            if step > last + PATIENCE {
+            if matches!(chosen, steps::Step::EndCut(_) | steps::Step::Net(NetStep::Carry { .. })) {
+                moved = step;
+            }
+            if step > moved + PATIENCE || step > last + PATIENCE_AT_MOST {
                 return Err(self.stuck());
             }
         }
