@@ -24,11 +24,7 @@ pub const MPI: (&str, &str) = (
 const SEE_THE_TRACE: &str = "see the trace above, and the command that repeats it";
 
 pub fn all(place: &Place) -> Outcome {
-    let mut command = selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace");
-    // One more than there are processors: many tests wait for most of their time.
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    command.env("NEXTEST_TEST_THREADS", (processors + 1).to_string());
-    counted(&mut command)
+    counted(&mut selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace"))
 }
 
 pub fn doctests(place: &Place) -> Outcome {
