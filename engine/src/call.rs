@@ -294,7 +294,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// A wait has made progress in vain so many times in a row.
+    /// A wait has had `turns` empty turns in a row.
     #[inline]
     pub fn waits(&mut self, turns: u32) {
         if self.core.policy.waits(turns) && turns.is_multiple_of(PREPARE_EVERY) {

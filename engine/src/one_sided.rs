@@ -79,11 +79,21 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         len: usize,
     ) -> Result<RemoteMemory, Error> {
         self.check_dest(&Dest::new(to, 0))?;
-        let key = match self.fabric.key(PeerId(to), region, offset) {
-            Err(MemoryError::NotOffered { .. }) => RemoteKey::OF_NO_RAIL,
-            key => key?,
-        };
+        let key = self.region_key(to, region, offset)?;
         Ok(RemoteMemory { key, region: region.0, offset: offset as u64, len: len as u64 })
+    }
+
+    /// The key under which rank `to` reaches memory of this rank; that of no rail, where no fabric leads there.
+    pub(crate) fn region_key(
+        &mut self,
+        to: Rank,
+        region: RegionId,
+        offset: usize,
+    ) -> Result<RemoteKey, MemoryError> {
+        match self.fabric.key(PeerId(to), region, offset) {
+            Err(MemoryError::NotOffered { .. }) => Ok(RemoteKey::OF_NO_RAIL),
+            key => key,
+        }
     }
 
     /// What rank `to` needs to reach a buffer.

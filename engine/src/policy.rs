@@ -244,8 +244,8 @@ pub trait Policy: Sized {
         }
     }
 
-    /// A wait, or an empty completion poll (0), has made progress in vain so many times in a row. Whether the policy can
-    /// use the time.
+    /// A wait has had `turns` empty turns in a row; with 0, a completion poll was empty. Whether the policy can use the
+    /// time.
     #[inline]
     fn waits(&mut self, turns: u32) -> bool {
         self.log_mut().is_some_and(|log| log.waits(turns))

@@ -9,9 +9,7 @@ use super::request::{Slot, Stage};
 use crate::Engine;
 use crate::policy::{OnLoss, Policy, Route};
 use crate::{Dest, Error, Rank, Request, Status};
-use taffrail_fabric::{
-    Fabric, Fault, Head, MemoryError, PeerId, Reach, Refused, SendMemory, Source, UserBytes,
-};
+use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;
@@ -287,13 +285,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return self.keep_and_send(&to, Source::Bytes(&buffer), buffer.len(), None);
         }
         let block = buffer.block();
-        let key = match self.fabric.key(PeerId(to.rank), block.region, block.offset) {
-            Err(MemoryError::NotOffered { .. }) => None,
-            key => Some(key?),
-        };
+        let key = self.region_key(to.rank, block.region, block.offset)?;
+        let is_mapped =
+            key.is_of_a_rail() && self.fabric.reach(PeerId(to.rank), &key) == Reach::Mapped;
         let word = self.core.immediate.word(to.context, to.data);
-        let key = key.filter(|key| self.fabric.reach(PeerId(to.rank), key) == Reach::Mapped);
-        let (Some(context), Some(key)) = (word, key) else {
+        let Some(context) = word.filter(|_| is_mapped) else {
             self.send_buffer(to, buffer);
             return Ok(());
         };

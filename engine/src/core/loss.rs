@@ -67,17 +67,16 @@ impl<P: Policy> Core<P> {
             return;
         }
         let detached = extra.detached;
-        match &self.peers[peer as usize].fault {
-            _ if extra.is_all_sent && !extra.is_lost => self.requests.sent(index),
-            Some(fault) => {
-                let error = Error::PeerFailed { rank: peer, fault: fault.clone() };
-                self.fail(index, error);
-                if detached {
-                    let _ = self.requests.finish(index);
-                }
+        if extra.is_all_sent && !extra.is_lost {
+            return self.requests.sent(index);
+        }
+        // While the link has not failed, its end is reported next, and fails the send.
+        if self.peers[peer as usize].fault.is_some() {
+            let error = self.finished_error(peer);
+            self.fail(index, error);
+            if detached {
+                let _ = self.requests.finish(index);
             }
-            // The end of the link is reported next.
-            None => {}
         }
     }
 

@@ -13,6 +13,20 @@ use taffrail_fabric::{Fabric, PeerId, Source};
 
 type Rank0 = Engine<Loopback, Logging<Vectors>>;
 
+/// An engine whose frames wait for events, and whose events are not stable yet.
+fn gated_engine(fabric: Loopback) -> Rank0 {
+    let mut gated = parts();
+    gated.gated = true;
+    gated.events.stable_at_once = false;
+    engine_with(fabric, gated)
+}
+
+/// A probe finds no message, which is an event.
+fn find_nothing(engine: &mut Rank0) {
+    let probe = engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))));
+    assert!(probe.is_ready());
+}
+
 /// Rank 2 is killed, starts again, and reports what it has. What comes to it from then on, beside its part of the exchange.
 fn answers_to_the_next(
     engine: &mut Rank0,
@@ -44,7 +58,7 @@ fn a_stale_name_is_answered() -> bool {
     assert_eq!(engine.core.matcher.unexpected().count(), 1);
     let mut into = [0; 4];
     let receive = |engine: &mut Rank0| {
-        // SAFETY: `into` outlives the receive, which is over at once.
+        // SAFETY: `into` outlives the receive, which completes at once.
         unsafe { engine.start_recv(Pattern::new(2, 7), into.as_mut_ptr(), 4).unwrap() };
     };
     answers_to_the_next(&mut engine, peer, |_| {}, receive) > 0
@@ -73,14 +87,9 @@ fn answers_that_are_not_sent_die_with_their_peer() {
 fn an_answer_waits_for_the_next() -> bool {
     let mut mesh = mesh(3);
     let peer = mesh.remove(2);
-    let mut gated = parts();
-    gated.gated = true;
-    gated.events.stable_at_once = false;
-    let mut engine = engine_with(mesh.remove(0), gated);
+    let mut engine = gated_engine(mesh.remove(0));
     let acknowledge = |engine: &mut Rank0| {
-        // An event that is not stable yet.
-        let probe = engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))));
-        assert!(probe.is_ready());
+        find_nothing(engine);
         engine.core.acknowledge(2, 1);
         engine.run_deferred();
         let log = engine.core.policy.log_mut().unwrap();
@@ -98,12 +107,8 @@ fn no_answer_waits_for_the_next_incarnation() {
 fn an_rts_passes_the_gate() -> bool {
     let mut mesh = mesh(3);
     let peer = mesh.remove(2);
-    let mut gated = parts();
-    gated.gated = true;
-    gated.events.stable_at_once = false;
-    let mut engine = engine_with(mesh.remove(0), gated);
-    let probe = engine.advance(&mut Call::new(Operation::Probe(&Pattern::any_source(7))));
-    assert!(probe.is_ready());
+    let mut engine = gated_engine(mesh.remove(0));
+    find_nothing(&mut engine);
     engine.core.peers[2].force_rendezvous(true);
     let bytes = [7; 10_000];
     let to = Dest { rank: 2, context: 0, tag: 1, data: Data::NONE };

@@ -66,7 +66,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
     pub fn begin_checkpoint(&mut self) -> Result<bool, Error> {
         let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
-        // A process that goes on from here has seen no completion.
+        // A process that resumes from this checkpoint has polled no completion.
         if !mutant!(DrainedAcrossCheckpoint) {
             log.poll_state.forget_drained();
         }

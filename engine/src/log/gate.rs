@@ -13,7 +13,7 @@ use taffrail_logging::{Ticket, mutant};
 impl<H: Host> Logging<H> {
     /// The events that a control frame to a peer has to wait for: none within the set, and none in causal logging.
     pub(crate) fn ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
-        // Its program goes on, as it does with a message.
+        // The frame lets the program of the peer continue, as a message does.
         if !mutant!(PollsBeforeAnswerNotLogged) {
             self.before_send(peers);
         }

@@ -205,7 +205,7 @@ impl<H: Host> Logging<H> {
         self.sets[rank as usize]
     }
 
-    /// A wait has made progress in vain so many times in a row. There is time to get ready for the event that ends it.
+    /// A wait has had `turns` empty turns in a row: there is time to prepare the event that ends it.
     #[inline]
     pub(crate) fn waits(&mut self, turns: u32) -> bool {
         // The message that is waited for has not come yet, however many others have.

@@ -15,9 +15,8 @@ use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::{Admit, MsgId, Numbers, Reserved, Restart, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
-/// While the resend backlog is high, a restarted rank takes messages in only once in so many turns, or when it waits
-/// in vain: their senders would be done long before it is, and all that they have ever sent to it would be in its
-/// memory.
+/// Turns between two in which a restarted rank takes messages in while its resend backlog is high. Peers resend faster
+/// than it replays, so without a limit all messages that they ever sent to it would be in its memory.
 const AHEAD_EVERY: u32 = 256;
 /// Bytes of unreceived messages, overheads included, above which the resend backlog is high.
 const RESEND_BACKLOG_MAX: usize = 256 << 10;

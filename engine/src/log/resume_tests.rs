@@ -69,8 +69,8 @@ fn other_calls_do_not_wait_for_that() {
     assert!(!a_wait_waits_for_it());
 }
 
-/// A poll has shown the last end that is reported, and then a checkpoint is taken. Whether the next poll, which finds nothing,
-/// is counted: a rank that resumes from there counts it.
+/// A poll takes the last completion, and then a checkpoint is taken. Whether the next poll, which is empty, is counted: a
+/// rank that resumes from the checkpoint counts it.
 fn counts_after_a_checkpoint() -> bool {
     let mut peers = mesh(3);
     let mut engine = engine(peers.remove(0));

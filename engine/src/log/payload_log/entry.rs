@@ -38,7 +38,7 @@ impl LogEntry {
         context | ((self.len & !(FRAGMENTED | SYNC)) >> DATA) as u16
     }
 
-    /// All of it, to be kept elsewhere.
+    /// The entry as words, for the index page.
     pub(crate) fn to_words(self) -> [u64; 3] {
         [self.tag, self.at, self.len as u64]
     }

@@ -211,7 +211,7 @@ impl<S: SpillStore> PayloadLog<S> {
         place / size..=(place + bytes.max(1) as u64 - 1) / size
     }
 
-    /// So many less of the messages of a segment may be asked for.
+    /// Peers cannot ask any more for this number of the messages of a segment.
     fn release_of(&mut self, memory: &mut impl SendMemory, number: u64, messages: u32) {
         if number == self.number() {
             self.live -= messages;
@@ -250,7 +250,7 @@ impl<S: SpillStore> PayloadLog<S> {
             }
         }
         if in_file {
-            // If that cannot be written down it is found by whoever needs nothing of it.
+            // If the segment map cannot be changed, a successor finds a segment that no peer asks for.
             let noted = self.spilled.spill.is_spilled(number, false);
             noted.unwrap_or_else(|error| tracing::debug!(%error, "a place stays written down"));
             self.spilled.forget(number, self.size);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The numbers of the 300 messages to rank 2 that are in a checkpoint, when one of rank 2 covers this.
-fn kept(committed: &Received) -> Vec<u32> {
+fn messages_left(committed: &Received) -> Vec<u32> {
     let mut memory = mesh(1).remove(0);
     let mut log = open(parts(), memory.segment_len());
     log_messages(&mut log, &mut memory);
@@ -32,14 +32,14 @@ fn received(before: u32, missing: &[u32]) -> Received {
 
 #[test]
 fn a_checkpoint_has_all_pages() {
-    assert!(kept(&Received::default()).into_iter().eq(0..300));
+    assert!(messages_left(&Received::default()).into_iter().eq(0..300));
 }
 
 #[test]
 fn what_a_checkpoint_of_the_peer_does_not_cover_stays() {
-    let some = kept(&received(10, &[]));
+    let some = messages_left(&received(10, &[]));
     assert!((10..300).all(|seq| some.contains(&seq)));
-    let one = kept(&received(300, &[7]));
+    let one = messages_left(&received(300, &[7]));
     assert!(one.contains(&7) && one.len() < 200, "{one:?}");
 }
 
@@ -55,13 +55,13 @@ mod by_mutants {
 
     #[test]
     fn a_page_is_dropped_early() {
-        let kept = with(Mutant::PageDroppedEarly, || kept(&received(10, &[])));
+        let kept = with(Mutant::PageDroppedEarly, || messages_left(&received(10, &[])));
         assert!(!kept.contains(&100));
     }
 
     #[test]
     fn a_checkpoint_has_no_pages() {
-        let kept = with(Mutant::PagesNotInCheckpoint, || kept(&Received::default()));
+        let kept = with(Mutant::PagesNotInCheckpoint, || messages_left(&Received::default()));
         assert!(kept.into_iter().eq(256..300));
     }
 
