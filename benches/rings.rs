@@ -10,26 +10,12 @@ use taffrail_logging::store::{
     Batch, Durability, Memory, RingReader, RingShape, RingWriter, create_memory,
 };
 use taffrail_logging::{Event, MsgId};
-use taffrail_shm::{Config, Costs, Setup, ShmFabric};
+use taffrail_shm::{Config, Setup, ShmFabric};
 
 /// A line of two ranks, both in this process.
 fn lines() -> [ShmFabric; 2] {
     let setup = |rank| {
-        let config = Config {
-            open: false,
-            rank,
-            name: None,
-            ranks: 2,
-            incarnation: 0,
-            generations: Vec::new(),
-            restarts: false,
-            job: [1, 2],
-            outbox_max: 64 << 20,
-            reserve: 0,
-            outbox: None,
-            patience: Duration::from_secs(30),
-            costs: Costs::default(),
-        };
+        let config = Config { patience: Duration::from_secs(30), ..Config::new(rank, 2) };
         Setup::new(config).expect("memory for a line")
     };
     let [first, second] = [0, 1].map(setup);

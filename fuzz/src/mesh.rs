@@ -1,25 +1,10 @@
 //! Lines that are connected with each other, in this process.
 
-use std::time::Duration;
-use taffrail_shm::{Config, Costs, Setup, ShmFabric};
+use taffrail_shm::{Config, Setup, ShmFabric};
 
 /// A line for each of `n` ranks, with outboxes as small as can be.
 pub fn lines(n: u32) -> Vec<ShmFabric> {
-    let config = |rank| Config {
-        open: false,
-        name: None,
-        rank,
-        ranks: n,
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [1, 2],
-        outbox_max: 0,
-        reserve: 0,
-        outbox: None,
-        patience: Duration::from_secs(20),
-        costs: Costs::default(),
-    };
+    let config = |rank| Config { outbox_max: 0, ..Config::new(rank, n) };
     let setups: Vec<Setup> =
         (0..n).map(|rank| Setup::new(config(rank)).expect("memory and a listener")).collect();
     let addresses: Vec<String> = setups.iter().map(|setup| setup.address().to_owned()).collect();

@@ -2,7 +2,6 @@
 
 use crate::common::watchdog;
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Duration;
 pub use taffrail::Transport;
 use taffrail::{Endpoint, Error, Job, Settings};
 use taffrail_composite::Composite;
@@ -202,21 +201,7 @@ impl World for Apart {
 
 /// Shared memory of a rank that shares it with nobody.
 fn alone_on_its_node() -> ShmFabric {
-    let config = taffrail_shm::Config {
-        open: false,
-        name: None,
-        rank: 0,
-        ranks: 1,
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [1, 2],
-        outbox_max: 64 << 20,
-        reserve: 0,
-        outbox: None,
-        patience: Duration::from_secs(20),
-        costs: taffrail_shm::Costs::default(),
-    };
+    let config = taffrail_shm::Config::new(0, 1);
     let setup = taffrail_shm::Setup::new(config).expect("memory");
     let address = setup.address().to_owned();
     setup.connect(&[address]).expect("nobody to connect with")

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use taffrail_composite::Composite;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Costs, Setup, ShmFabric};
+use taffrail_shm::{Setup, ShmFabric};
 use taffrail_tcp::TcpFabric;
 
 /// Ranks of the job, of which the last two are on this node.
@@ -63,19 +63,9 @@ fn run<F: Fabric>(mut here: F, mut there: F, to: PeerId, messages: u32) {
 fn lines() -> [ShmFabric; 2] {
     let setups = [0, 1].map(|rank| {
         Setup::new(taffrail_shm::Config {
-            open: false,
-            name: None,
-            rank,
-            ranks: 2,
-            incarnation: 0,
-            generations: Vec::new(),
-            restarts: false,
-            job: [1, 2],
             outbox_max: 1 << 20,
-            reserve: 0,
-            outbox: None,
             patience: Duration::from_secs(60),
-            costs: Costs::default(),
+            ..taffrail_shm::Config::new(rank, 2)
         })
         .expect("memory and a listener")
     });

@@ -1,8 +1,8 @@
 //! Lines of one process that call each other, one step at a time.
 
 use super::*;
+use crate::layout::Layout;
 use crate::setup::{Config, Setup};
-use crate::{Costs, layout::Layout};
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, Refused, Sink, Source, Take, Token};
 
 mod crossing;
@@ -18,21 +18,7 @@ pub(super) fn line(seats: u32) -> ShmFabric {
 }
 
 pub(super) fn patient_line(seats: u32, patience: Duration) -> ShmFabric {
-    let setup = Setup::new(Config {
-        open: true,
-        name: None,
-        rank: 0,
-        ranks: seats,
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [0, 0],
-        outbox_max: 0,
-        reserve: 0,
-        outbox: None,
-        patience,
-        costs: Costs::default(),
-    });
+    let setup = Setup::new(Config { open: true, outbox_max: 0, patience, ..Config::new(0, seats) });
     setup.unwrap().open().unwrap()
 }
 

@@ -1,5 +1,5 @@
 use super::{empty, ring};
-use crate::{Config, Costs, Setup, ShmFabric};
+use crate::{Config, Setup, ShmFabric};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,19 +54,9 @@ fn a_full_doorbell_that_blocks_is_rung_at_once() {
 fn a_peer_cannot_make_a_wait_block() {
     let setup = |rank| {
         Setup::new(Config {
-            open: false,
-            name: None,
-            rank,
-            ranks: 2,
-            incarnation: 0,
-            generations: Vec::new(),
-            restarts: false,
             job: [4, std::process::id().into()],
             outbox_max: 1 << 20,
-            reserve: 0,
-            outbox: None,
-            patience: Duration::from_secs(20),
-            costs: Costs::default(),
+            ..Config::new(rank, 2)
         })
         .unwrap()
     };

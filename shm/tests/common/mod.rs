@@ -1,28 +1,13 @@
 //! How a rank of the conformance suite gets its line.
 #![allow(dead_code, reason = "no test program uses both kinds of lines")]
 
-use std::time::Duration;
 use taffrail_fabric::conformance::Seat;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
-use taffrail_shm::{Config, Costs, Setup, ShmFabric};
+use taffrail_shm::{Config, Setup, ShmFabric};
 
 fn setup(seat: &Seat<'_>, open: bool) -> Setup {
-    Setup::new(Config {
-        open,
-        name: None,
-        rank: seat.rank(),
-        ranks: seat.size(),
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [1, 2],
-        outbox_max: 64 << 20,
-        reserve: 0,
-        outbox: None,
-        patience: Duration::from_secs(20),
-        costs: Costs::default(),
-    })
-    .expect("memory and a listener")
+    Setup::new(Config { open, ..Config::new(seat.rank(), seat.size()) })
+        .expect("memory and a listener")
 }
 
 fn addresses(seat: &mut Seat<'_>, mine: &str) -> Vec<String> {

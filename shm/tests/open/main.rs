@@ -9,25 +9,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Config, Costs, Setup, ShmFabric};
+use taffrail_shm::{Config, Setup, ShmFabric};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn line(seats: u32) -> ShmFabric {
     let setup = Setup::new(Config {
         open: true,
-        name: None,
-        rank: 0,
-        ranks: seats,
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [0, 0],
         outbox_max: 1 << 20,
-        reserve: 0,
-        outbox: None,
         patience: PATIENCE,
-        costs: Costs::default(),
+        ..Config::new(0, seats)
     });
     setup.and_then(Setup::open).expect("an open line")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Source, Take, Token};
-use taffrail_shm::{Config, Costs, Setup, ShmFabric};
+use taffrail_shm::{Config, Setup, ShmFabric};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,19 +31,14 @@ pub fn job_with_names(test: &str) -> String {
 
 pub fn setup(rank: u32, ranks: u32, incarnation: u32, generations: Vec<u32>, job: &str) -> Setup {
     Setup::new(Config {
-        open: false,
         name: name(job, rank),
-        rank,
-        ranks,
         incarnation,
         generations,
         restarts: true,
         job: [7, 7],
         outbox_max: 16 << 20,
-        reserve: 0,
-        outbox: None,
         patience: PATIENCE,
-        costs: Costs::default(),
+        ..Config::new(rank, ranks)
     })
     .expect("memory and a listener")
 }

@@ -3,11 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 use taffrail_composite::Composite;
 use taffrail_fabric::conformance::Seat;
 use taffrail_fabric::{Incarnation, PeerId};
-use taffrail_shm::{Costs, Setup, ShmFabric};
+use taffrail_shm::{Setup, ShmFabric};
 use taffrail_tcp::{Connection, TcpFabric};
 
 /// The node of each rank.
@@ -77,21 +76,7 @@ fn parse(bytes: &[u8]) -> (SocketAddr, String) {
 
 /// What shared memory is made from.
 pub fn near(rank: u32, ranks: u32) -> taffrail_shm::Config {
-    taffrail_shm::Config {
-        open: false,
-        name: None,
-        rank,
-        ranks,
-        incarnation: 0,
-        generations: Vec::new(),
-        restarts: false,
-        job: [1, 2],
-        outbox_max: 64 << 20,
-        reserve: 0,
-        outbox: None,
-        patience: Duration::from_secs(20),
-        costs: Costs::default(),
-    }
+    taffrail_shm::Config::new(rank, ranks)
 }
 
 /// Connections with all ranks of other nodes: a rank connects to the lower ones, and says which it is.
