@@ -8,15 +8,19 @@
 //! - [`roster`]: who of the job lives, as a table and as words of memory that ranks map.
 //! - [`hosts`], [`place`], [`sets`]: where ranks run and fall back to.
 //!
+//! - `client` (feature of that name): what a rank reads of its job over nodes, and the memory behind it.
+//!
 //! Inputs and outputs are plain values: the command, the simulator and the tests drive the same code.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 #[macro_use]
 mod mutant;
 
 pub mod agent;
+#[cfg(all(feature = "client", not(loom)))]
+pub mod client;
 pub mod hosts;
 pub mod launcher;
 pub mod lease;

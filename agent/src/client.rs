@@ -1,0 +1,143 @@
+//! What a rank of a job over nodes gets from its agent (`docs/spec/agent.md`, section 8).
+//!
+//! Values are put, and barriers entered, on the PMI-1 connection that every rank has (`PMI_FD`), whatever starts it:
+//! the agent answers there. Here is what is beside it: the roster, which says where each rank runs, and the secret.
+
+pub mod memory;
+
+use crate::roster::{Reader, RosterError, job_digest};
+use crate::{Incarnation, NodeId, RankIncarnation, Secret};
+use memory::{Inherited, MemoryError, RosterMemory};
+
+/// The variables by which an agent describes the job to its ranks, beside `TAFFRAIL_JOB`, `PMI_RANK` and `PMI_SIZE`.
+pub mod variable {
+    /// The descriptor of the roster.
+    pub const ROSTER: &str = "TAFFRAIL_ROSTER";
+    /// The descriptor of the secret.
+    pub const SECRET: &str = "TAFFRAIL_SECRET";
+    /// Which interfaces listeners may use; not set for any.
+    pub const NETWORK: &str = "TAFFRAIL_NETWORK";
+    /// How often this rank was started before.
+    pub const INCARNATION: &str = "TAFFRAIL_INCARNATION";
+}
+
+/// A rank's view of its job over nodes.
+#[derive(Debug)]
+pub struct Client {
+    life: RankIncarnation,
+    memory: RosterMemory,
+    job: u64,
+    secret: Secret,
+    network: Option<String>,
+}
+
+/// Why a rank cannot learn of its job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// A variable is not what an agent says.
+    #[error("{name}: expected {expected}, got {got:?}; is the environment that of the agent?")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        got: String,
+    },
+    /// What a descriptor names is not what it should be.
+    #[error("{name}: {why}; did a shell or wrapper between close it?")]
+    Memory {
+        /// The variable with the descriptor.
+        name: &'static str,
+        /// What is wrong.
+        why: MemoryError,
+    },
+    /// The roster is not of this job.
+    #[error(transparent)]
+    Roster(#[from] RosterError),
+}
+
+impl Client {
+    /// What `look` finds in the environment of this process. `None` where no agent has started it: then all ranks are on
+    /// this host. The descriptors stay open, so this may be called again, and they are not passed on to programs that
+    /// this process starts from then on.
+    ///
+    /// # Errors
+    /// [`ClientError`], naming what is wrong.
+    pub fn from_env(look: impl Fn(&str) -> Option<String>) -> Result<Option<Client>, ClientError> {
+        let Some(roster) = look(variable::ROSTER) else { return Ok(None) };
+        let text = |name: &'static str| look(name).unwrap_or_default();
+        let number = |name: &'static str, text: String| {
+            let number = text.parse::<u32>();
+            number.map_err(|_| ClientError::Variable { name, expected: "a number", got: text })
+        };
+        let rank = number("PMI_RANK", text("PMI_RANK"))?;
+        let before = look(variable::INCARNATION);
+        let incarnation = before.map_or(Ok(0), |text| number(variable::INCARNATION, text))?;
+        let memory = RosterMemory::open(&descriptor(variable::ROSTER, roster)?)
+            .map_err(|why| ClientError::Memory { name: variable::ROSTER, why })?;
+        let job = job_digest(&text("TAFFRAIL_JOB"));
+        let ranks = Reader::open(memory.words(), job)?.ranks();
+        if rank >= ranks {
+            let (name, expected) = ("PMI_RANK", "below the number of ranks in the roster");
+            return Err(ClientError::Variable { name, expected, got: rank.to_string() });
+        }
+        let secret = memory::read_secret(&descriptor(variable::SECRET, text(variable::SECRET))?)
+            .map_err(|why| ClientError::Memory { name: variable::SECRET, why })?;
+        let life = RankIncarnation { rank, incarnation: Incarnation(incarnation) };
+        Ok(Some(Client { life, memory, job, secret, network: look(variable::NETWORK) }))
+    }
+
+    /// This process's rank and incarnation.
+    pub fn life(&self) -> RankIncarnation {
+        self.life
+    }
+
+    /// The roster, as it is now and as it will be: the agent changes it.
+    ///
+    /// # Errors
+    /// It is not of this job any more: somebody else has written it.
+    pub fn roster(&self) -> Result<Reader<'_>, RosterError> {
+        Reader::open(self.memory.words(), self.job)
+    }
+
+    /// The node of every rank. The first incarnations are in the roster before any rank is started.
+    ///
+    /// # Errors
+    /// As [`roster`](Self::roster).
+    pub fn nodes(&self) -> Result<Vec<NodeId>, RosterError> {
+        let roster = self.roster()?;
+        (0..roster.ranks()).map(|rank| Ok(roster.life(rank)?.node)).collect()
+    }
+
+    /// The ranks of this node, this one among them.
+    ///
+    /// # Errors
+    /// As [`roster`](Self::roster).
+    pub fn local_ranks(&self) -> Result<Vec<u32>, RosterError> {
+        let node = self.roster()?.node();
+        Ok((0..).zip(self.nodes()?).filter(|(_, of)| *of == node).map(|(rank, _)| rank).collect())
+    }
+
+    /// The secret of the job, which every connection between nodes is to prove.
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// Which interfaces listeners may use, as the user has written it (`--network`); `None` for any.
+    pub fn network(&self) -> Option<&str> {
+        self.network.as_deref()
+    }
+}
+
+fn descriptor(name: &'static str, text: String) -> Result<Inherited, ClientError> {
+    let number = text.parse().ok().filter(|number| *number > 2);
+    number.and_then(Inherited::new).ok_or(ClientError::Variable {
+        name,
+        expected: "an open descriptor above 2",
+        got: text,
+    })
+}
+
+#[cfg(test)]
+mod tests;
