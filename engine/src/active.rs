@@ -4,6 +4,7 @@ use super::core::Active;
 use super::frame::Frame;
 use crate::Engine;
 use crate::policy::Policy;
+use crate::tx::transmit;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Source};
 
@@ -36,8 +37,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.core.peers[to as usize].has_backlog() {
             return Ok(false);
         }
-        let head = Frame::Active { handler, header }.head();
-        match self.fabric.send(PeerId(to), head, Source::Bytes(payload)) {
+        let frame = Frame::Active { handler, header };
+        match transmit(&mut self.fabric, to, &frame, Source::Bytes(payload)) {
             Ok(_) => Ok(true),
             Err(Refused::Failed(fault)) => Err(Error::PeerFailed { rank: to, fault }),
             Err(_) => Ok(false),

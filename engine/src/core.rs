@@ -39,11 +39,12 @@ impl<P: Policy> Core<P> {
         }
         let (frame, skip) = Frame::decode(head, payload)?;
         match frame {
+            Frame::Eager { msg } => self.eager(from, msg, (payload, skip), (None, None)),
             Frame::EagerSync { msg, name } => {
-                self.eager_behind(from, msg, payload, (None, Some(name)))
+                self.eager(from, msg, (payload, skip), (None, Some(name)))
             }
             Frame::EagerData { msg, data } => {
-                self.eager_behind(from, msg, payload, (Some(data), None))
+                self.eager(from, msg, (payload, skip), (Some(data), None))
             }
             Frame::EagerFirst { msg, len } => self.first(from, msg, len, payload),
             Frame::EagerFrag { context, seq, offset } => {

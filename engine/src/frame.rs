@@ -1,8 +1,9 @@
 //! What the engine's messages say beside their payload (`docs/wire.md`, section 5): one type, one codec.
 //!
 //! The head of a message has room for three numbers; what else a frame says is its *front*, before the body. A whole
-//! message ([`kind::EAGER`]) has no front, and is read where messages come off the fabric.
+//! message has no front, and its head is read where messages come off the fabric, without a detour over [`Frame`].
 
+pub(crate) mod body;
 mod codec;
 pub mod kind;
 
@@ -23,7 +24,7 @@ pub struct Rts {
 
 /// How a matched message is called: the fields of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MsgHead {
+pub struct MsgHead {
     /// The word of its context ([`Immediate`](crate::immediate::Immediate)).
     pub context: u16,
     /// The low half of its number in its channel.
@@ -34,7 +35,9 @@ pub(crate) struct MsgHead {
 
 /// A message of the engine's, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub enum Frame {
+    /// A whole message.
+    Eager { msg: MsgHead },
     /// A whole message whose sender wants to know when it is matched.
     EagerSync { msg: MsgHead, name: u64 },
     /// A whole message with data that its context has no room for.
@@ -84,9 +87,15 @@ impl MsgHead {
         MsgHead { context: head.context, seq: head.seq, tag: head.tag }
     }
 
+    /// The fragment of this message from byte `sent` on.
+    #[inline]
+    pub(crate) fn fragment(self, sent: usize) -> Frame {
+        Frame::EagerFrag { context: self.context, seq: self.seq, offset: sent as u64 }
+    }
+
     /// As the head of a message of some kind.
     #[inline(always)]
-    pub(crate) fn head(self, kind: u8) -> Head {
+    fn head(self, kind: u8) -> Head {
         Head { kind, context: self.context, seq: self.seq, tag: self.tag }
     }
 }

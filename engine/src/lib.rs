@@ -40,6 +40,7 @@ mod reply_delay;
 pub mod request;
 mod send;
 mod sink;
+mod tx;
 mod tx_queue;
 mod unexpected;
 pub mod unposted_recv;

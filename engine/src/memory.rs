@@ -8,7 +8,7 @@ pub(crate) const KEYED: u16 = 0x8000;
 
 /// Memory of the receiver of a frame, as the receiver calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// Its number: of a region, or of what the program has given a key to.
     pub region: u64,
     /// Whether the number is a key.

@@ -1,10 +1,11 @@
 //! What the engine holds of one peer.
 
+use super::frame::{Frame, MsgHead};
 use super::rendezvous_path::{RndvPath, RndvPaths};
 use super::reply_delay::ReplyDelay;
 use std::collections::VecDeque;
 use std::time::Instant;
-use taffrail_fabric::{Fault, Head};
+use taffrail_fabric::Fault;
 use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
 
@@ -136,8 +137,13 @@ impl Peer {
     }
 
     /// All frames of the queue, in order.
-    pub fn frames(&self) -> impl ExactSizeIterator<Item = &Queued> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &Queued> {
         self.queue.iter().map(|waiting| &waiting.frame)
+    }
+
+    /// How many frames wait in the queue.
+    pub fn backlog_len(&self) -> usize {
+        self.queue.len()
     }
 
     /// Puts a frame into the queue.
@@ -205,20 +211,20 @@ impl Waiting {
 }
 
 /// Something that waits for room towards a peer.
-pub enum Queued {
+pub(crate) enum Queued {
     /// A message that is complete in itself.
     Small {
-        /// Its head.
-        head: Head,
-        /// Its payload.
+        /// What it says.
+        frame: Frame,
+        /// Its body.
         body: Vec<u8>,
         /// The send that ends when it has left.
         request: Option<u32>,
     },
     /// An eager message of a request, `sent` bytes of which have left.
     Eager {
-        /// The head of the whole.
-        head: Head,
+        /// How it is called.
+        msg: MsgHead,
         /// The send.
         request: u32,
         /// Bytes that have left.

@@ -14,12 +14,12 @@ mod tests;
 use super::log::Logging;
 use super::log::host::{Host, NoHost};
 use super::log::leaving::LoggedSend;
-use crate::frame::kind;
+use crate::frame::{Frame, kind};
 use crate::peer::Peer;
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
-use taffrail_fabric::{Fabric, Fault, Head, Refused, SendMemory, Sent};
+use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{Next, Numbers, Ticket};
 use taffrail_matching::Envelope;
@@ -146,11 +146,11 @@ pub trait Policy: Sized {
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
-        head: Head,
+        frame: &Frame,
         place: u64,
         most: usize,
     ) -> Option<usize> {
-        self.log_mut()?.send_rndv_data(fabric, to, head, place, most)
+        self.log_mut()?.send_rndv_data(fabric, to, frame, place, most)
     }
 
     /// Whether messages take events with them, so that memory of other ranks is reached by messages alone.

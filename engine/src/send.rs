@@ -1,15 +1,16 @@
 //! How a message leaves.
 
 use super::core::Core;
-use super::frame::{Frame, MsgHead, Rts, kind};
+use super::frame::{Frame, MsgHead, Rts};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
 use super::policy::tx::{Direct, send_numbered};
 use super::request::{Slot, Stage};
 use crate::Engine;
 use crate::policy::{OnLoss, Policy, Route};
+use crate::tx::transmit;
 use crate::{Dest, Error, Rank, Request, Status};
-use taffrail_fabric::{Fabric, Fault, Head, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
+use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;
@@ -48,7 +49,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !peer.is_clear_for(len, self.short, inline) {
             return Ok(false);
         }
-        self.send_direct(to, kind::EAGER, source).map(|head| head.is_some())
+        self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
     }
 
     /// Most bytes of a message that a slot of this peer takes.
@@ -62,42 +63,46 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn send_direct(
         &mut self,
         to: &Dest,
-        kind: u8,
+        frame: impl FnOnce(MsgHead) -> Frame,
         source: Source<'_>,
-    ) -> Result<Option<Head>, Error> {
+    ) -> Result<Option<MsgHead>, Error> {
         let Engine { fabric, core, .. } = self;
         let Core { policy, numbers, immediate, .. } = core;
-        match send_numbered(fabric, &mut Direct(policy), numbers, *immediate, to, kind, source) {
-            Ok(head) => Ok(head),
+        match send_numbered(fabric, &mut Direct(policy), numbers, *immediate, to, frame, source) {
+            Ok(msg) => Ok(msg),
             Err(refused) => self.not_now(to.rank, refused).map(|()| None),
         }
     }
 
-    /// Hands as much of an eager message of several fragments to the fabric as there is room for: its head,
+    /// Hands as much of an eager message of several fragments to the fabric as there is room for: how it is called,
     /// and how many bytes have left. `None`: none, or it leaves otherwise.
     #[inline(never)]
-    fn send_fragments(&mut self, to: &Dest, data: &[u8]) -> Result<Option<(Head, usize)>, Error> {
+    fn send_fragments(
+        &mut self,
+        to: &Dest,
+        data: &[u8],
+    ) -> Result<Option<(MsgHead, usize)>, Error> {
         let (fragment, most) = (self.sizes.fragment, self.sizes.eager_max);
         let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
         if data.len() <= fragment || !is_clear {
             return Ok(None);
         }
-        let whole = (data.len() as u64).to_le_bytes();
+        let len = data.len() as u64;
         let (first, rest) = data.split_at(fragment);
-        let source = Source::Parts(&[&whole, first]);
-        let Some(head) = self.send_direct(to, kind::EAGER_FIRST, source)? else {
+        let begin = |msg| Frame::EagerFirst { msg, len };
+        let Some(msg) = self.send_direct(to, begin, Source::Bytes(first))? else {
             return Ok(None);
         };
         // What finds no room waits in the queue, as does the rest for a peer that has failed.
         let mut sent = first.len();
         for fragment in rest.chunks(fragment) {
-            let frag = frag_head(head, sent);
-            if self.fabric.send(PeerId(to.rank), frag, Source::Bytes(fragment)).is_err() {
+            let frame = msg.fragment(sent);
+            if transmit(&mut self.fabric, to.rank, &frame, Source::Bytes(fragment)).is_err() {
                 break;
             }
             sent += fragment.len();
         }
-        Ok(Some((head, sent)))
+        Ok(Some((msg, sent)))
     }
 
     /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
@@ -181,8 +186,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let parts = parts.iter().map(|part| (part.as_ptr().cast_mut(), part.len()));
             slot.extra().parts = parts.collect();
         }
-        if let Some((head, sent)) = begun {
-            self.enqueue(to.rank, Waiting::free(Queued::Eager { head, request, sent }));
+        if let Some((msg, sent)) = begun {
+            self.enqueue(to.rank, Waiting::free(Queued::Eager { msg, request, sent }));
         } else if is_logged {
             slot.stage = Stage::RtsSent;
             let name = slot.name(request);
@@ -209,7 +214,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         // Data for which the word has no room.
         let data = to.data.get().filter(|_| word.is_none());
         let seq = self.core.number(&to);
-        let head = Head { kind: kind::EAGER, context, seq, tag: to.tag };
+        let msg = MsgHead { context, seq, tag: to.tag };
         let inline = self.inline(to.rank);
         let slot = self.core.requests.get(request);
         let len = slot.len;
@@ -219,23 +224,22 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             false => self.sizes.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
-            let rts = self.rts(to.rank, request, MsgHead::of(head), data);
+            let rts = self.rts(to.rank, request, msg, data);
             return self.enqueue(to.rank, Waiting::free(rts));
         }
         let name = slot.name(request);
         let whole = |frame: Frame, slot: &Slot, request| {
-            let mut body = frame.front().to_vec();
+            let mut body = Vec::with_capacity(len);
             gather(slot, 0, len, |part| body.extend_from_slice(part));
-            Queued::Small { head: frame.head(), body, request }
+            Queued::Small { frame, body, request }
         };
-        let msg = MsgHead::of(head);
         let queued = match data {
             _ if sync => {
                 slot.stage = Stage::RtsSent;
                 whole(Frame::EagerSync { msg, name }, slot, None)
             }
             Some(data) => whole(Frame::EagerData { msg, data }, slot, Some(request)),
-            None => Queued::Eager { head, request, sent: 0 },
+            None => Queued::Eager { msg, request, sent: 0 },
         };
         self.enqueue(to.rank, Waiting::free(queued));
     }
@@ -257,7 +261,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         slot.stage = Stage::RtsSent;
         let rts = Rts { name: slot.name(request), key };
         let frame = Frame::Rts { msg, data, len: len as u64, rts };
-        Queued::Small { head: frame.head(), body: frame.front().to_vec(), request: None }
+        Queued::Small { frame, body: Vec::new(), request: None }
     }
 
     /// The key of a message's memory: of a region, if it is in one of the pool's.
@@ -387,10 +391,4 @@ pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut
     if len == 0 {
         f(&[]);
     }
-}
-
-/// The head of the fragment of a message from byte `sent` on.
-#[inline]
-pub(crate) fn frag_head(head: Head, sent: usize) -> Head {
-    Frame::EagerFrag { context: head.context, seq: head.seq, offset: sent as u64 }.head()
 }

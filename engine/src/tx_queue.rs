@@ -1,37 +1,31 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
 use super::core::{Core, answers_not_taken};
-use super::frame::{Frame, MsgHead, kind};
+use super::frame::{Frame, kind};
 use super::peer::{Queued, Stream, Waiting};
 use super::request::Requests;
-use super::send::{bytes, frag_head, gather, source_of};
+use super::send::{bytes, gather, source_of};
 use crate::Engine;
 use crate::Rank;
 use crate::policy::Policy;
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source, Token, UserBytes};
+use crate::tx::transmit;
+use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Sent, Source, Token, UserBytes};
 use taffrail_logging::{Ticket, mutant};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
     pub(crate) fn post_frame(&mut self, to: Rank, frame: Frame, body: &[u8]) {
-        let (head, front) = (frame.head(), frame.front());
         if self.core.peers[to as usize].fault.is_some() {
             return;
         }
-        let ticket = self.ticket(to, head.kind);
+        let ticket = self.ticket(to, frame.kind());
         let peer = &mut self.core.peers[to as usize];
         if peer.is_away() && !(mutant!(AnswerToDeadGated) && !ticket.is_free()) {
             // Its next incarnation asks again.
             return;
         }
         if ticket.is_free() && peer.is_clear() {
-            let parts: [&[u8]; 2] = [&front, body];
-            let source = match (front.is_empty(), body.is_empty()) {
-                (true, _) => Source::Bytes(body),
-                (_, true) => Source::Bytes(&front),
-                _ => Source::Parts(&parts),
-            };
-            match self.fabric.send(PeerId(to), head, source) {
+            match transmit(&mut self.fabric, to, &frame, Source::Bytes(body)) {
                 Ok(_) if !mutant!(FrameSentTwice) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
@@ -39,28 +33,26 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         let peer = &mut self.core.peers[to as usize];
-        let body = [&front, body].concat();
         // If it waits for events that is not its peer's fault, and not to be timed.
         let waits_for_peer = ticket.is_free() && !peer.waits_for_events();
         if !waits_for_peer {
             peer.timed = None;
         }
-        let weight = if waits_for_peer { kind::weight(head.kind, body.len()) } else { 0 };
-        let frame = Queued::Small { head, body, request: None };
-        if head.kind != kind::THROTTLE {
+        let weight = if waits_for_peer { kind::weight(frame.kind(), body.len()) } else { 0 };
+        let queued = Queued::Small { frame, body: body.to_vec(), request: None };
+        if !matches!(frame, Frame::Throttle { .. }) {
             if !peer.takes_answer(weight) {
                 return self.core.protocol_error(to, answers_not_taken());
             }
-            return self.enqueue(to, Waiting { ticket, weight, frame });
+            return self.enqueue(to, Waiting { ticket, weight, frame: queued });
         }
         // A peer that sends too much hears of it at once, and the last THROTTLE counts.
         match peer.front() {
-            Some(Waiting { frame: Queued::Small { head: front, .. }, .. })
-                if front.kind == kind::THROTTLE =>
-            {
-                *front = head;
-            }
-            _ => peer.push_front(Waiting { ticket, weight, frame }),
+            Some(Waiting {
+                frame: Queued::Small { frame: front @ Frame::Throttle { .. }, .. },
+                ..
+            }) => *front = frame,
+            _ => peer.push_front(Waiting { ticket, weight, frame: queued }),
         }
         self.mark_backlog(to);
     }
@@ -165,12 +157,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let inline = self.inline(to);
         let peer = &mut self.core.peers[to as usize];
         let forced = peer.forces_rendezvous();
-        let (request, head) = match peer.front().map(|front| &front.frame) {
-            Some(&Queued::Eager { head, request, sent: 0 }) => {
+        let (request, msg) = match peer.front().map(|front| &front.frame) {
+            Some(&Queued::Eager { msg, request, sent: 0 }) => {
                 if !forced || self.core.requests.get(request).len <= inline {
                     return;
                 }
-                (request, head)
+                (request, msg)
             }
             Some(&Queued::Logged(leaving)) => {
                 match self.core.logged_rts(to, leaving, forced, inline) {
@@ -180,7 +172,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             _ => return,
         };
-        let rts = self.rts(to, request, MsgHead::of(head), None);
+        let rts = self.rts(to, request, msg, None);
         if let Some(front) = self.core.peers[to as usize].front() {
             front.frame = rts;
         }
@@ -201,25 +193,21 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 };
                 (result, leaving.is_sent(), None)
             }
-            Queued::Small { head, body, request } => {
-                (fabric.send(PeerId(to), *head, Source::Bytes(body)), true, *request)
+            Queued::Small { frame, body, request } => {
+                (transmit(fabric, to, frame, Source::Bytes(body)), true, *request)
             }
-            Queued::Eager { head, request, sent } => {
+            Queued::Eager { msg, request, sent } => {
                 let slot = core.requests.get(*request);
                 let now = (slot.len - *sent).min(sizes.fragment);
-                let whole = (slot.len as u64).to_le_bytes();
                 let over = *sent + now == slot.len;
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
-                let head = match *sent {
-                    0 if over => *head,
-                    0 => {
-                        parts.push(&whole);
-                        Head { kind: kind::EAGER_FIRST, ..*head }
-                    }
-                    _ => frag_head(*head, *sent),
+                let frame = match *sent {
+                    0 if over => Frame::Eager { msg: *msg },
+                    0 => Frame::EagerFirst { msg: *msg, len: slot.len as u64 },
+                    _ => msg.fragment(*sent),
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
-                let result = fabric.send(PeerId(to), head, source_of(&parts));
+                let result = transmit(fabric, to, &frame, source_of(&parts));
                 if result.is_ok() {
                     *sent += now;
                 }
@@ -247,15 +235,16 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.fabric.non_temporal(PeerId(to), non_temporal);
         let slot = core.requests.get(request);
         let now = (want - slot.moved).min(fragment);
-        let head = Frame::RndvData { to: waiting, offset: slot.moved as u64 }.head();
+        let frame = Frame::RndvData { to: waiting, offset: slot.moved as u64 };
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
         let sent = if let Some(place) = kept {
             let place = place + slot.moved as u64;
-            core.policy.send_rndv_data(&mut self.fabric, to, head, place, now)
+            core.policy.send_rndv_data(&mut self.fabric, to, &frame, place, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
-            self.fabric.send(PeerId(to), head, Source::Parts(&parts)).is_ok().then_some(now)
+            let sent = transmit(&mut self.fabric, to, &frame, Source::Parts(&parts));
+            sent.is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
             let at = unsafe { slot.at.add(slot.moved) };
@@ -267,7 +256,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // SAFETY: as above, and it is finished when the fabric has reported all fragments that it keeps.
                 Source::User(unsafe { UserBytes::new(at, now) }, Token(slot.name(request)))
             };
-            let sent = self.fabric.send(PeerId(to), head, source);
+            let sent = transmit(&mut self.fabric, to, &frame, source);
             if sent == Ok(Sent::Later) {
                 slot.extra().lent_fragments += 1;
             }

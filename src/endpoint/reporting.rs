@@ -200,7 +200,7 @@ impl<F: Transport> Endpoint<F> {
     /// How many messages and parts of such wait for room towards a rank; those that were
     /// [injected](Self::inject) are copies.
     pub fn waiting(&self, to: Rank) -> usize {
-        self.engine.core.peers.get(to as usize).map_or(0, |peer| peer.frames().len())
+        self.engine.core.peers.get(to as usize).map_or(0, |peer| peer.backlog_len())
     }
 
     /// Starts to receive a message that was [claimed](Self::claim).

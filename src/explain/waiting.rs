@@ -134,7 +134,7 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         let name = name(endpoint, rank);
         return Some(format!("{name} is stopped, by a signal or a debugger"));
     }
-    let queued = peer.frames().len() + peer.streams.len();
+    let queued = peer.backlog_len() + peer.streams.len();
     let count = counted(queued as u64, "message");
     let why = match peer.waits_at_gate() {
         true => "before the event logger has what the message depends on",

@@ -88,23 +88,23 @@ impl<P: Policy> Core<P> {
         if buffered <= most { Ok(()) } else { Err(too_much_buffered(buffered, most)) }
     }
 
-    /// A whole message behind a front of one word: its data, or the name of a send that waits for it to be matched.
-    pub(crate) fn eager_behind(
+    /// A whole message behind `skip` bytes that say its data, or the name of a send that waits for it to be matched.
+    pub(crate) fn eager(
         &mut self,
         from: u32,
         msg: MsgHead,
-        payload: &Payload<'_>,
+        (payload, skip): (&Payload<'_>, usize),
         (data, sync): (Option<u32>, Option<u64>),
     ) -> Result<(), Fault> {
-        let mut env = self.envelope(from, msg, payload.len() as u64 - 8);
+        let mut env = self.envelope(from, msg, (payload.len() - skip) as u64);
         env.data = data.map_or(env.data, Data::new);
         match self.arrive(&env)? {
             (_, Some(request)) => {
-                self.deliver(request, &env, payload, 8);
+                self.deliver(request, &env, payload, skip);
                 sync.into_iter().for_each(|name| self.acknowledge(from, name));
                 self.check_buffer_limit(from)
             }
-            (admit, None) => self.eager_unmatched(admit, &env, payload, 8, sync),
+            (admit, None) => self.eager_unmatched(admit, &env, payload, skip, sync),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Frames as bytes (`docs/wire.md`, section 5). Whatever a peer sends is either a frame or a fault.
 
 use super::Rts;
-use super::{Frame, MsgHead, kind};
+use super::{Frame, MsgHead, body, kind};
 use crate::error::broken;
 use crate::loan::Offer;
 use crate::memory::{KEYED, NoMemory, Place};
@@ -52,10 +52,11 @@ const OFFSET_LOW: u32 = 32;
 
 impl Frame {
     /// Its head, without its front.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn head(&self) -> Head {
         let named = |kind, name| Head { kind, tag: name, ..Head::default() };
         match *self {
+            Frame::Eager { msg } => msg.head(kind::EAGER),
             Frame::EagerSync { msg, .. } => msg.head(kind::EAGER_SYNC),
             Frame::EagerData { msg, .. } => msg.head(kind::EAGER_DATA),
             Frame::EagerFirst { msg, .. } => msg.head(kind::EAGER_FIRST),
@@ -91,6 +92,29 @@ impl Frame {
             Frame::Determinants => named(kind::DETERMINANTS, 0),
             Frame::FinalizeNak { name } => named(kind::FINALIZE_NAK, name),
         }
+    }
+
+    /// Its kind.
+    #[inline]
+    pub(crate) fn kind(&self) -> u8 {
+        self.head().kind
+    }
+
+    /// Whether it says anything in front of its body.
+    #[inline(always)]
+    pub(crate) fn has_front(&self) -> bool {
+        matches!(
+            self,
+            Frame::EagerSync { .. }
+                | Frame::EagerData { .. }
+                | Frame::EagerFirst { .. }
+                | Frame::Rts { .. }
+                | Frame::Cts { .. }
+                | Frame::Loan { .. }
+                | Frame::GetReq { .. }
+                | Frame::PutReq { .. }
+                | Frame::Atomic { .. }
+        )
     }
 
     /// What it says in front of its body.
@@ -134,6 +158,7 @@ impl Frame {
         let read = Reader { payload };
         let whole = |frame| Ok((frame, 0));
         match head.kind {
+            kind::EAGER => whole(Frame::Eager { msg }),
             kind::EAGER_SYNC => Ok((Frame::EagerSync { msg, name: read.word(0)? }, 8)),
             kind::EAGER_DATA => Ok((Frame::EagerData { msg, data: read.data()? }, 8)),
             kind::EAGER_FIRST => {
@@ -181,7 +206,7 @@ impl Frame {
                 whole(Frame::Restart)
             }
             kind::DETERMINANTS => {
-                read.check(len > 0 && len.is_multiple_of(40), "a multiple of 40")?;
+                read.check(body::holds_determinants(len), "a multiple of 40")?;
                 whole(Frame::Determinants)
             }
             _ => Frame::decode_bare(head).and_then(|frame| {
@@ -295,6 +320,7 @@ mod tests {
         let word = any::<u64>;
         let name = any::<u64>();
         prop_oneof![
+            msg.clone().prop_map(|msg| Frame::Eager { msg }),
             (msg.clone(), word()).prop_map(|(msg, name)| Frame::EagerSync { msg, name }),
             (msg.clone(), data).prop_map(|(msg, data)| Frame::EagerData { msg, data }),
             (msg.clone(), word()).prop_map(|(msg, len)| Frame::EagerFirst { msg, len }),
@@ -346,11 +372,12 @@ mod tests {
         #[test]
         fn frames_come_back(frame in frames(), body in prop::collection::vec(any::<u8>(), 1..64)) {
             let (head, front) = (frame.head(), frame.front());
+            prop_assert_eq!(frame.has_front(), !front.is_empty());
             let body = match head.kind {
                 kind::DETERMINANTS => vec![7; 40],
                 kind::RESTART => vec![7; 16],
-                kind::EAGER_SYNC | kind::EAGER_DATA | kind::EAGER_FIRST | kind::EAGER_FRAG
-                | kind::RNDV_DATA | kind::ACTIVE | kind::PUT_REQ | kind::ATOMIC => body,
+                kind::EAGER | kind::EAGER_SYNC | kind::EAGER_DATA | kind::EAGER_FIRST
+                | kind::EAGER_FRAG | kind::RNDV_DATA | kind::ACTIVE | kind::PUT_REQ | kind::ATOMIC => body,
                 _ => Vec::new(),
             };
             let bytes = [&front[..], &body].concat();

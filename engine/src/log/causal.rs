@@ -6,7 +6,7 @@ use super::events::Events;
 use super::host::{EventSink, Host, ReplayedEvents};
 use crate::Engine;
 use crate::core::{Core, broken};
-use crate::frame::{Frame, kind};
+use crate::frame::{Frame, body, kind};
 use crate::policy::Policy;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
@@ -159,7 +159,6 @@ impl<P: Policy> Core<P> {
                 kind::DETERMINANTS,
             ));
         };
-        let told = causal.received(from, &payload.to_vec());
-        told.map_err(|error| broken("DETERMINANTS", "those of a rank in their order", error))
+        body::read_determinants(causal, from, payload)
     }
 }

@@ -5,7 +5,7 @@ use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousL
 use super::nondeterminism::CoreParts;
 use super::{Logging, log_index};
 use crate::Engine;
-use crate::frame::Frame;
+use crate::frame::body;
 use crate::peer::Queued;
 use crate::policy::Policy;
 use crate::request::{ANY, Slot, Stage};
@@ -131,7 +131,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn send_committed(&mut self, rank: Rank, received: Received) {
         let incarnation = self.log().incarnation;
         let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
-        self.post_frame(rank, Frame::Restart, &restart.encode());
+        let (frame, body) = body::restart(&restart);
+        self.post_frame(rank, frame, &body);
     }
 
     /// # Errors

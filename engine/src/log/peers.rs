@@ -5,7 +5,7 @@ use super::host::Host;
 use super::nondeterminism::name;
 use crate::Engine;
 use crate::core::{Core, Deferred, Unexpected};
-use crate::frame::Frame;
+use crate::frame::{Frame, body};
 use crate::peer::Destination;
 use crate::policy::{OnLoss, Policy};
 use crate::request::Stage;
@@ -183,7 +183,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let received = Received { channels, missing };
         let restart = Restart { phase, incarnation: log.incarnation, received };
         self.repeat_committed(rank);
-        self.post_frame(rank, Frame::Restart, &restart.encode());
+        let (frame, body) = body::restart(&restart);
+        self.post_frame(rank, frame, &body);
     }
 
     /// Sends COMMITTED to a peer once more: one of the two was restarted, so that it may have been lost. It comes before

@@ -5,14 +5,13 @@ use super::host::Host;
 use super::nondeterminism::{CoreParts, name};
 use crate::core::delivery::put;
 use crate::core::{Core, Deferred, Unexpected, broken};
-use crate::frame::Rts;
-use crate::frame::kind;
+use crate::frame::{Rts, body, kind};
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
 use crate::request::Stage;
 use taffrail_fabric::{Fault, Payload};
-use taffrail_logging::{Admit, MsgId, Numbers, Reserved, Restart, mutant};
+use taffrail_logging::{Admit, MsgId, Numbers, Reserved, mutant};
 use taffrail_matching::{Envelope, MessageId};
 
 /// Turns between two in which a restarted rank takes messages in while its resend backlog is high. Peers resend faster
@@ -280,8 +279,7 @@ impl<P: Policy> Core<P> {
         if self.policy.log().is_none_or(|log| log.is_same_set(from)) {
             return Err(broken("kind", "no RESTART within a set", kind::RESTART));
         }
-        let restart = Restart::decode(&payload.to_vec())
-            .map_err(|error| broken("RESTART", "a restart message", error))?;
+        let restart = body::read_restart(payload)?;
         let is_believed = |log: &Logging<_>| log.inbound.believes(from, restart.incarnation);
         if !self.policy.log().is_some_and(is_believed) && !mutant!(OldIncarnationMet) {
             // Its sender is dead, or has not connected yet (*old-incarnations-die*).

@@ -6,13 +6,13 @@ use super::send::{needs_rts, send_range};
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
-use crate::frame::{Frame, MsgHead, kind};
+use crate::frame::{Frame, MsgHead};
 use crate::peer::{Queued, Waiting};
 use crate::policy::Policy;
 use crate::request::{Requests, Stage};
-use crate::send::frag_head;
+use crate::tx::transmit;
 use crate::{Error, Rank};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Sent, Source};
+use taffrail_fabric::{Fabric, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Received, Ticket, mutant};
 
 /// A message that is sent again and longer than this is announced: probably its receive is still to be
@@ -48,14 +48,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<P: Policy> Core<P> {
     /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
-    /// asked for it, or the send waits for it. The request that it is of, and its head.
+    /// asked for it, or the send waits for it. The request that it is of, and how it is called.
     pub(crate) fn logged_rts(
         &mut self,
         rank: Rank,
         leaving: LoggedSend,
         forced: bool,
         inline: usize,
-    ) -> Option<(u32, Head)> {
+    ) -> Option<(u32, MsgHead)> {
         let LoggedSend { context, seq, kept, sent: 0, again } = leaving else { return None };
         let log = self.policy.log()?;
         let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
@@ -69,7 +69,7 @@ impl<P: Policy> Core<P> {
             Some(send) => send as u32,
             None => self.detached(rank, &kept),
         };
-        Some((request, kept.head(context, seq, 0)))
+        Some((request, kept.msg(context, seq)))
     }
 
     /// A send of nobody, of a message in the log.
@@ -102,18 +102,15 @@ impl<H: Host> Logging<H> {
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = self.payload_log.range(kept.at, kept.len(), kept.len());
-            let msg = MsgHead::of(kept.head(context, seq, 0));
-            let frame = Frame::EagerSync { msg, name: send };
-            let head = frame.head();
-            let body = [&frame.front()[..], fabric.read(range.segment, range.at, kept.len())];
-            let body = body.concat();
-            let result = fabric.send(PeerId(rank), head, Source::Bytes(&body));
+            let frame = Frame::EagerSync { msg: kept.msg(context, seq), name: send };
+            let body = fabric.read(range.segment, range.at, kept.len()).to_vec();
+            let result = transmit(fabric, rank, &frame, Source::Bytes(&body));
             leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
             return result;
         }
         let left = kept.bytes() - sent;
         let range = self.payload_log.range(kept.at + sent as u64, left, fragment + kept.prefix());
-        let result = send_range(fabric, rank, kept.head(context, seq, sent), range);
+        let result = send_range(fabric, rank, &kept.frame(context, seq, sent), range);
         leaving.sent += if result.is_ok() { range.len } else { 0 };
         result
     }
@@ -124,30 +121,31 @@ impl<H: Host> Logging<H> {
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
-        head: Head,
+        frame: &Frame,
         place: u64,
         most: usize,
     ) -> Option<usize> {
         let back = self.payload_log.bring_back(fabric, place);
         back.unwrap_or_else(|error| lost::<H>(&error));
         let range = self.payload_log.range(place, most, most);
-        send_range(fabric, to, head, range).is_ok().then_some(range.len)
+        send_range(fabric, to, frame, range).is_ok().then_some(range.len)
     }
 }
 
 impl LogEntry {
-    /// The head of the fragment from byte `sent` on.
-    pub(crate) fn head(&self, context: u16, seq: u32, sent: usize) -> Head {
-        let kind = match (sent, self.prefix()) {
-            (0, 0) => kind::EAGER,
-            (0, _) => kind::EAGER_FIRST,
-            _ => {
-                let head =
-                    Head { kind: kind::EAGER_FRAG, context: self.word(context), seq, tag: 0 };
-                return frag_head(head, sent - self.prefix());
-            }
-        };
-        Head { kind, context: self.word(context), seq, tag: self.tag }
+    /// How it is called.
+    pub(crate) fn msg(&self, context: u16, seq: u32) -> MsgHead {
+        MsgHead { context: self.word(context), seq, tag: self.tag }
+    }
+
+    /// The frame that has its bytes from `sent` on.
+    pub(crate) fn frame(&self, context: u16, seq: u32, sent: usize) -> Frame {
+        let msg = self.msg(context, seq);
+        match (sent, self.prefix()) {
+            (0, 0) => Frame::Eager { msg },
+            (0, _) => Frame::EagerFirst { msg, len: self.len() as u64 },
+            (_, prefix) => msg.fragment(sent - prefix),
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use super::leaving::LoggedSend;
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
-use crate::frame::kind;
+use crate::frame::{Frame, MsgHead};
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
 use crate::send::source_of;
+use crate::tx::transmit;
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
-use taffrail_fabric::{Fabric, Head, LogRange, PeerId, Refused, SendMemory, Sent, Source};
+use taffrail_fabric::{Fabric, LogRange, PeerId, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
@@ -163,8 +164,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             for part in parts {
                 log.payload_log.write(fabric, part);
             }
-            let head = leaving.kept.head(to.context, seq, 0);
-            is_sent = at_once && fabric.send(PeerId(to.rank), head, source_of(parts)).is_ok();
+            let frame = leaving.kept.frame(to.context, seq, 0);
+            is_sent = at_once && transmit(fabric, to.rank, &frame, source_of(parts)).is_ok();
         } else if in_memory {
             // Of a long message the receiver has enough to copy while the next fragment is written.
             let step = if len > LONG_LOGGED { sizes.logged_fragment } else { sizes.fragment };
@@ -221,14 +222,13 @@ impl<H: Host> TxPolicy for Logging<H> {
         &mut self,
         memory: &mut impl SendMemory,
         to: &Dest,
-        head: Head,
+        msg: MsgHead,
         source: Source<'_>,
     ) {
         let Source::Bytes(data) = source else { return };
-        let mut kept = LogEntry::new(to.tag, data.len(), false, false, head.context ^ to.context);
+        let mut kept = LogEntry::new(to.tag, data.len(), false, false, msg.context ^ to.context);
         kept.at = self.payload_log.write_short(memory, data);
-        let Head { seq, .. } = head;
-        self.outbound.keep(to.rank, Entry { context: to.context, seq, payload: kept });
+        self.outbound.keep(to.rank, Entry { context: to.context, seq: msg.seq, payload: kept });
         if self.fills_page(to.rank) {
             // If there is no room, the next message says so.
             let _ = self.write_page(memory, to.rank);
@@ -251,12 +251,13 @@ impl<P: Policy> Core<P> {
         let Core { policy, peers, numbers, immediate, .. } = self;
         let Some(log) = policy.log_mut() else { return false };
         let inline = fabric.limits(PeerId(to.rank)).inline;
+        let eager = |msg| Frame::Eager { msg };
         matches!(source, Source::Bytes(_))
             && !log.fills_page(to.rank)
             && log.payload_log.has_room(len)
             && peers[to.rank as usize].is_clear_for(len, inline, inline)
             && matches!(
-                send_numbered(fabric, log, numbers, *immediate, to, kind::EAGER, source),
+                send_numbered(fabric, log, numbers, *immediate, to, eager, source),
                 Ok(Some(_))
             )
     }
@@ -289,8 +290,8 @@ impl<H: Host> Logging<H> {
             while goes_on && *sent < written {
                 let range =
                     self.payload_log.range(kept.at + *sent as u64, written - *sent, usize::MAX);
-                let head = kept.head(*context, *seq, *sent);
-                goes_on = send_range(fabric, to, head, range).is_ok();
+                let frame = kept.frame(*context, *seq, *sent);
+                goes_on = send_range(fabric, to, &frame, range).is_ok();
                 *sent += if goes_on { range.len } else { 0 };
             }
         }
@@ -308,11 +309,11 @@ pub(crate) fn needs_rts(forced: bool, len: usize, inline: usize) -> bool {
 pub(crate) fn send_range(
     fabric: &mut impl Fabric,
     rank: Rank,
-    head: Head,
+    frame: &Frame,
     range: LogRange,
 ) -> Result<Sent, Refused> {
     let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
-    fabric.send(PeerId(rank), head, source)
+    transmit(fabric, rank, frame, source)
 }
 
 /// Bytes gathered from several places, taken piece by piece.

@@ -6,11 +6,13 @@ use super::rx::RxPolicy;
 use super::*;
 use crate::call::{Operation, Outcome};
 use crate::core::Core;
+use crate::frame::MsgHead;
 use crate::tests::{engines_with, exchange_of, seed, trouble};
+use crate::tx::transmit;
 use std::collections::HashSet;
+use taffrail_fabric::Source;
 use taffrail_fabric::faulty::{Faulty, Unordered};
 use taffrail_fabric::loopback::mesh;
-use taffrail_fabric::{PeerId, Source};
 use taffrail_logging::{Admit, MsgId};
 
 /// Lengths of messages that come in one frame, or by an RTS. Fragments of one that comes unasked have to come in order.
@@ -87,8 +89,8 @@ fn messages_with_ids_come_once_in_any_order() {
     let sent = engines[0].core.policy.next;
     let here = engines[1].core.policy.here.clone();
     for seq in (0..sent).filter(|&seq| here.contains(&(0, seq))) {
-        let head = Head { kind: kind::EAGER, context: 3, seq, tag: seq.into() };
-        while engines[0].fabric.send(PeerId(1), head, Source::Bytes(b"again")).is_err() {
+        let frame = Frame::Eager { msg: MsgHead { context: 3, seq, tag: seq.into() } };
+        while transmit(&mut engines[0].fabric, 1, &frame, Source::Bytes(b"again")).is_err() {
             engines[1].progress();
         }
     }

@@ -4,9 +4,11 @@
 //! set under the [`Logging`](crate::log::Logging). [`send_numbered`] is compiled once for each.
 
 use super::Policy;
+use crate::frame::{Frame, MsgHead};
 use crate::immediate::Immediate;
+use crate::tx::transmit;
 use crate::{Dest, Rank};
-use taffrail_fabric::{Fabric, Head, PeerId, Refused, SendMemory, Source};
+use taffrail_fabric::{Fabric, Refused, SendMemory, Source};
 use taffrail_logging::{Next, Numbers};
 
 /// The sending half of a policy.
@@ -15,12 +17,12 @@ pub(crate) trait TxPolicy {
     fn next<'a>(&'a mut self, numbers: &'a mut Numbers, to: Rank, context: u16)
     -> Option<Next<'a>>;
 
-    /// Keeps a short message that has left under this head (*logged-before-visible*: there is room for it).
+    /// Keeps a short message that has left so (*logged-before-visible*: there is room for it).
     fn keep_sent(
         &mut self,
         memory: &mut impl SendMemory,
         to: &Dest,
-        head: Head,
+        msg: MsgHead,
         source: Source<'_>,
     );
 }
@@ -40,11 +42,11 @@ impl<P: Policy> TxPolicy for Direct<'_, P> {
     }
 
     #[inline(always)]
-    fn keep_sent(&mut self, _: &mut impl SendMemory, _: &Dest, _: Head, _: Source<'_>) {}
+    fn keep_sent(&mut self, _: &mut impl SendMemory, _: &Dest, _: MsgHead, _: Source<'_>) {}
 }
 
 /// Hands a whole message, or the first fragment of one, to the fabric under the next number of its channel, which
-/// is used up if it leaves. The head under which it left; `None` when it leaves otherwise.
+/// is used up if it leaves. How it is called; `None` when it leaves otherwise.
 #[inline(always)]
 pub(crate) fn send_numbered(
     fabric: &mut (impl Fabric + SendMemory),
@@ -52,14 +54,14 @@ pub(crate) fn send_numbered(
     numbers: &mut Numbers,
     immediate: Immediate,
     to: &Dest,
-    kind: u8,
+    frame: impl FnOnce(MsgHead) -> Frame,
     source: Source<'_>,
-) -> Result<Option<Head>, Refused> {
+) -> Result<Option<MsgHead>, Refused> {
     let Some(context) = immediate.word(to.context, to.data) else { return Ok(None) };
     let Some(next) = policy.next(numbers, to.rank, to.context) else { return Ok(None) };
-    let head = Head { kind, context, seq: next.peek(), tag: to.tag };
-    fabric.send(PeerId(to.rank), head, source)?;
+    let msg = MsgHead { context, seq: next.peek(), tag: to.tag };
+    transmit(fabric, to.rank, &frame(msg), source)?;
     next.commit();
-    policy.keep_sent(fabric, to, head, source);
-    Ok(Some(head))
+    policy.keep_sent(fabric, to, msg, source);
+    Ok(Some(msg))
 }
