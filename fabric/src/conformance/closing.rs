@@ -150,8 +150,8 @@ pub fn in_threads<B: Bench>(bench: &B) {
                         poll(&mut fabric, &mut seen);
                         deadline.check(format_args!("{me} is to leave"));
                     }
-                    for (gone, fault) in seen.failed {
-                        assert_eq!(fault, Fault::Closed, "{gone}");
+                    for (gone, fault) in &seen.failed {
+                        assert_eq!(*fault, Fault::Closed, "{gone}");
                     }
                 });
             }

@@ -4,7 +4,7 @@ use super::ram::Ram;
 use crate::{
     Body, Fabric, Fault, Head, Lease, LinkEvent, Payload, PeerId, Sink, Take, Token, UserBuf,
 };
-use std::mem::ManuallyDrop;
+use std::sync::{Mutex, PoisonError};
 
 /// Receive buffers that it keeps at a time.
 const KEPT_MAX: usize = 8;
@@ -12,6 +12,9 @@ const KEPT_MAX: usize = 8;
 const GUARD: usize = 16;
 /// Tokens of rests begin here.
 const RESTS: u64 = 1 << 62;
+
+/// Memory for rests that have not ended: a fabric that outlives its sink may still write there.
+static UNENDED: Mutex<Vec<Ram>> = Mutex::new(Vec::new());
 
 /// What a fabric handed to its sink and nobody has taken yet.
 pub(crate) struct Seen {
@@ -39,8 +42,7 @@ pub(crate) struct Rest {
     from: PeerId,
     head: Head,
     here: Vec<u8>,
-    /// Freed at the end of the rest, and never without one: the fabric may outlive what it has handed over.
-    into: ManuallyDrop<Ram>,
+    into: Ram,
     token: Token,
 }
 
@@ -70,6 +72,13 @@ impl Default for Seen {
             random: fastrand::Rng::with_seed(1),
             calls: 0,
         }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        let mut unended = UNENDED.lock().unwrap_or_else(PoisonError::into_inner);
+        unended.extend(self.rests.drain(..).map(|rest| rest.into));
     }
 }
 
@@ -113,7 +122,6 @@ impl Sink for Seen {
             return self.completed.push((token, result));
         };
         let Rest { from, head, mut here, into, token: Token(guard) } = self.rests.swap_remove(at);
-        let into = ManuallyDrop::into_inner(into);
         let mut rest = into.read();
         let room = rest.len() - GUARD;
         assert!(
@@ -163,7 +171,7 @@ impl Seen {
         };
         self.unwanted += left - room;
         self.last_rest += 1;
-        let into = ManuallyDrop::new(Ram::new(room + GUARD));
+        let into = Ram::new(room + GUARD);
         let token = Token(self.last_rest);
         into.write(0, &vec![token.0 as u8; room + GUARD]);
         // SAFETY: the memory stays until the rest has ended, or nobody polls any more.
