@@ -9,6 +9,7 @@ use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use std::time::Duration;
 use taffrail_fabric::{Fabric, PeerId, SendMemory};
+use taffrail_logging::mutant;
 
 /// Turns between two looks at the clock.
 const LOOK_EVERY: u32 = 64;
@@ -88,9 +89,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Deferred::Stream { request, want, to, non_temporal } => {
                     let slot = self.core.requests.get(request);
                     let peer = slot.peer;
+                    let waits = slot.is_lent() && !mutant!(FormerFragmentBelieved);
                     // Unless the peer has failed meanwhile.
-                    if slot.stage == Stage::Streaming {
-                        self.start_stream(peer, Stream { request, want, to, non_temporal });
+                    match slot.stage == Stage::Streaming {
+                        // How fragments end that a former link took says nothing of the new ones: those are first.
+                        true if waits => self.core.retry_deferred.push_back(action),
+                        true => {
+                            self.start_stream(peer, Stream { request, want, to, non_temporal });
+                        }
+                        false => {}
                     }
                 }
                 Deferred::Borrow { request, from, offer } => self.borrow(request, from, offer),

@@ -25,6 +25,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             // Its sender has died meanwhile, and sends it again.
             return;
         }
+        if slot.is_lent() {
+            // A get over a former link may still write: it ends first.
+            self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
+            return;
+        }
         let want = slot.status.len.min(slot.len);
         if let Some(fault) = self.core.peers[from as usize].fault.clone() {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
@@ -55,7 +60,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             // finished, and it is finished only when the fabric has reported the end.
             let into = unsafe { UserBuf::new(at, want) };
             match self.fabric.get(PeerId(from), &key, 0, into, token) {
-                Ok(()) => return,
+                Ok(()) => {
+                    self.core.requests.get(request).extra().lent = 1;
+                    return;
+                }
                 Err(Refused::Busy) => {
                     self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
                     return;
@@ -148,7 +156,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return;
         }
         let peer = slot.peer;
-        let source = slot.extra.as_mut().and_then(|e| e.source.take());
+        let mut source = None;
+        if let Some(extra) = &mut slot.extra {
+            source = extra.source.take();
+            let is_former = extra.is_of_former_link;
+            let is_back = extra.lent > 0 && extra.piece_returned(result.clone());
+            if is_back && is_former {
+                return self.former_get_ended(request, peer);
+            }
+        }
         let policy = &self.core.policy;
         match (slot.stage, result) {
             (_, Err(fault)) if policy.on_loss(peer, &fault) == OnLoss::Suspend => {}
@@ -173,6 +189,19 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             (Stage::OneSided, Err(fault)) => self.retry_one_sided(request, peer, fault),
             _ => {}
+        }
+    }
+
+    /// A get over a link that had ended writes no more: its receive ends if all of its message has come by another way
+    /// since, or if none will.
+    #[cold]
+    fn former_get_ended(&mut self, request: u32, peer: Rank) {
+        let slot = self.core.requests.get(request);
+        if slot.extra().ends_when_returned {
+            self.core.complete(request);
+        } else if self.core.peers[peer as usize].fault.is_some() {
+            let error = self.core.finished_error(peer);
+            self.core.fail(request, error);
         }
     }
 

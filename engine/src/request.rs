@@ -8,7 +8,8 @@ pub(crate) use completions::MAX_SERIAL;
 pub use table::Requests;
 
 use crate::{Error, Rank, Status};
-use taffrail_fabric::RemoteKey;
+use taffrail_fabric::{Fault, RemoteKey};
+use taffrail_logging::mutant;
 use taffrail_matching::PostId;
 
 /// Stands for "no particular rank".
@@ -88,10 +89,13 @@ pub struct Extra {
     pub(crate) error: Option<Error>,
     /// Several places instead of one.
     pub(crate) parts: Vec<(*mut u8, usize)>,
-    /// Pieces whose bytes the fabric still reads ([`Sent::Later`](taffrail_fabric::Sent::Later)).
-    pub(crate) lent_fragments: u32,
-    /// The last fragment has left, and the send ends when none is lent any more.
-    pub(crate) is_all_sent: bool,
+    /// Pieces of its memory that the fabric still reads ([`Sent::Later`](taffrail_fabric::Sent::Later)) or writes (a get
+    /// of an announced message).
+    pub(crate) lent: u32,
+    /// What is lent was lent to a link that has ended since: how that ends says nothing of the message.
+    pub(crate) is_of_former_link: bool,
+    /// Nothing is left to do, and the operation ends when nothing is lent any more.
+    pub(crate) ends_when_returned: bool,
     /// A fragment may not have arrived.
     pub(crate) is_lost: bool,
     /// Where in the log its bytes are, instead of in memory of the program.
@@ -114,7 +118,31 @@ pub struct Extra {
     pub(crate) part_of: Option<u32>,
 }
 
+impl Extra {
+    /// The link with the peer has ended: what is lent comes back from it, and the operation begins again.
+    pub(crate) fn link_ended(&mut self) {
+        self.is_of_former_link = self.lent > 0;
+        (self.ends_when_returned, self.is_lost) = (false, false);
+    }
+
+    /// The fabric gives one piece of memory back. Whether nothing is lent any more.
+    pub(crate) fn piece_returned(&mut self, result: Result<(), Fault>) -> bool {
+        self.lent = self.lent.saturating_sub(1);
+        // A peer that has closed in good order had received all that it had asked for.
+        let is_lost = result.is_err_and(|fault| fault != Fault::Closed);
+        self.is_lost |= is_lost && (!self.is_of_former_link || mutant!(FormerFragmentBelieved));
+        self.is_of_former_link &= self.lent > 0;
+        self.lent == 0
+    }
+}
+
 impl Slot {
+    /// Whether the fabric still reads or writes memory of it.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.lent > 0)
+    }
+
     /// How many bytes in fragments it wants in all. Of other operations, no more than it has.
     pub(crate) fn wanted(&self) -> usize {
         match self.stage {

@@ -258,7 +258,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             };
             let sent = transmit(&mut self.fabric, to, &frame, source);
             if sent == Ok(Sent::Later) {
-                slot.extra().lent_fragments += 1;
+                slot.extra().lent += 1;
             }
             sent.is_ok().then_some(now)
         };
@@ -274,11 +274,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl Requests {
-    /// All fragments of a send have left: it ends when the fabric keeps none of them.
+    /// A send is done, or all of its fragments have left: it ends when the fabric reads none of them.
     #[inline]
     pub(crate) fn all_sent(&mut self, index: u32) {
         match &mut self.get(index).extra {
-            Some(extra) if extra.lent_fragments > 0 => extra.is_all_sent = true,
+            Some(extra) if extra.lent > 0 => extra.ends_when_returned = true,
             _ => self.sent(index),
         }
     }

@@ -154,6 +154,10 @@ mutants! {
     LoanTakenBackEarly = "loan-taken-back-early",
     /// A send to a peer that is gone ends while the fabric still reads its memory.
     EndsWhileLent = "ends-while-lent",
+    /// A receive ends although a get over a former link still writes its memory.
+    EndsWhileWritten = "ends-while-written",
+    /// Fragments that a link had taken which has ended count as those that its next link takes.
+    FormerFragmentBelieved = "former-fragment-believed",
 
     // Calls.
     /// A receive whose message is in the log is posted as any other.

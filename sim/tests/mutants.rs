@@ -56,6 +56,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::StaleNamesKept,
     Mutant::FormerNameBelieved,
     Mutant::FormerTokenBelieved,
+    Mutant::EndsWhileWritten,
     Mutant::ThrottleKept,
     Mutant::LinkTakenForVerdict,
     Mutant::LoanTakenBackEarly,

@@ -316,9 +316,6 @@ impl<P: Policy> Core<P> {
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
-        if let Some(extra) = &mut slot.extra {
-            (extra.lent_fragments, extra.is_all_sent, extra.is_lost) = (0, false, false);
-        }
         let want = want as usize;
         self.deferred.push_back(Deferred::Stream { request, want, to, non_temporal });
         Ok(())
@@ -327,7 +324,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
         let Some((request, slot)) = self.request_by_name(from, name) else { return };
         match (slot.stage, fault) {
-            (Stage::RtsSent | Stage::AskedPut, None) => self.requests.sent(request),
+            (Stage::RtsSent | Stage::AskedPut, None) => self.requests.all_sent(request),
             (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
                 let error = Error::PeerFailed { rank: from, fault };
                 self.fail(request, error);

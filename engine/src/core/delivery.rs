@@ -8,6 +8,7 @@ use crate::receive::status;
 use crate::request::{Slot, Stage};
 use crate::{Error, Rank, Status};
 use taffrail_fabric::Payload;
+use taffrail_logging::mutant;
 use taffrail_matching::Envelope;
 
 impl<P: Policy> Core<P> {
@@ -90,6 +91,10 @@ impl<P: Policy> Core<P> {
     /// Ends a receive whose bytes are there.
     pub(crate) fn complete(&mut self, request: u32) {
         let slot = self.requests.get(request);
+        if slot.is_lent() && !mutant!(EndsWhileWritten) {
+            slot.extra().ends_when_returned = true;
+            return;
+        }
         let peer = &mut self.peers[slot.status.source as usize];
         if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
             let ns = (self.clock.now() - timed.since).as_nanos() as f64;

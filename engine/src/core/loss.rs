@@ -43,8 +43,7 @@ impl<P: Policy> Core<P> {
             // An operation whose memory the fabric still reads or writes ends when the fabric reports that it does not;
             // one that has not begun to read has an action that finds out.
             let slot = self.requests.get(request);
-            let is_lent = slot.extra.as_ref().is_some_and(|extra| extra.lent_fragments > 0);
-            if (!is_lent || mutant!(EndsWhileLent))
+            if (!slot.is_lent() || mutant!(EndsWhileLent))
                 && !matches!(slot.stage, Stage::Reading | Stage::OneSided)
             {
                 self.fail(request, error.clone());
@@ -57,17 +56,17 @@ impl<P: Policy> Core<P> {
     pub(crate) fn fragment_returned(&mut self, Token(name): Token, result: Result<(), Fault>) {
         let index = name as u32;
         let Some(slot) = self.requests.find(index) else { return };
-        let is_current = slot.generation == (name >> 32) as u32 && slot.stage == Stage::Streaming;
+        let is_send = matches!(slot.stage, Stage::Streaming | Stage::RtsSent);
+        if slot.generation != (name >> 32) as u32 || !is_send {
+            return;
+        }
         let peer = slot.peer;
-        let Some(extra) = slot.extra.as_mut().filter(|_| is_current) else { return };
-        extra.lent_fragments = extra.lent_fragments.saturating_sub(1);
-        // A peer that has closed in good order had received all that it had asked for.
-        extra.is_lost |= result.is_err_and(|fault| fault != Fault::Closed);
-        if extra.lent_fragments > 0 {
+        let Some(extra) = slot.extra.as_mut().filter(|extra| extra.lent > 0) else { return };
+        if !extra.piece_returned(result) {
             return;
         }
         let detached = extra.detached;
-        if extra.is_all_sent && !extra.is_lost {
+        if extra.ends_when_returned && !extra.is_lost {
             return self.requests.sent(index);
         }
         // While the link has not failed, its end is reported next, and fails the send.

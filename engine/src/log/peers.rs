@@ -61,6 +61,7 @@ impl<P: Policy> Core<P> {
                     (slot.stage, slot.moved) = (Stage::CtsSent, 0);
                     if let Some(extra) = &mut slot.extra {
                         extra.source = None;
+                        extra.link_ended();
                     }
                     if let Some(name) = slot.record.name(rank) {
                         lacking.push((name, Destination::Request(index)));
@@ -70,6 +71,9 @@ impl<P: Policy> Core<P> {
                     // The message is in the log, and is sent again with the name of this request if it is synchronous.
                     if !mutant!(SendNotBegunAgain) {
                         (slot.stage, slot.moved) = (Stage::RtsSent, 0);
+                    }
+                    if let Some(extra) = &mut slot.extra {
+                        extra.link_ended();
                     }
                     if slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                         detached.push(index);
@@ -123,10 +127,11 @@ impl<P: Policy> Core<P> {
     /// Drops deferred actions that the same poll has queued because of an incarnation that has died since
     /// (*old-incarnations-die*).
     fn drop_actions_of(&mut self, rank: Rank) {
-        let of_the_dead = |action: &Deferred| match action {
+        let mut of_the_dead = |action: &Deferred| match action {
             Deferred::Answer { to, .. } => *to == rank && !mutant!(StaleAnswersKept),
             Deferred::PeerState { from, .. } => *from == rank && !mutant!(OldIncarnationBelieved),
             Deferred::Connected { rank: peer } => *peer == rank,
+            Deferred::Stream { request, .. } => self.requests.get(*request).peer == rank,
             _ => false,
         };
         self.deferred.retain(|action| !of_the_dead(action));

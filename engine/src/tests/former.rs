@@ -129,7 +129,7 @@ fn a_send_ends_while_it_is_read() -> bool {
         let send = core.requests.start(Stage::Streaming, 1, [7_u8; 4].as_mut_ptr(), 4);
         let slot = core.requests.get(send);
         let name = slot.name(send);
-        (slot.extra().lent_fragments, slot.extra().is_all_sent) = (2, true);
+        (slot.extra().lent, slot.extra().ends_when_returned) = (2, true);
         core.fragment_returned(Token(name), Ok(()));
         core.peer_failed(1, fault.clone());
         if core.requests.get(send).stage.is_over() {
@@ -145,6 +145,56 @@ fn a_send_ends_while_it_is_read() -> bool {
 #[test]
 fn a_send_does_not_end_while_it_is_read() {
     assert!(!a_send_ends_while_it_is_read());
+}
+
+/// The link of a send has ended, and its next link is up, while the fabric still reads fragments for the former: whether the
+/// failure of those keeps the send, whose bytes have all left over the new link, from its end.
+fn a_former_fragment_is_believed() -> bool {
+    let engine = &mut engines(mesh(2))[0];
+    let mut sent = [7_u8; 4];
+    let send = engine.core.requests.start(Stage::RtsSent, 1, sent.as_mut_ptr(), 4);
+    let slot = engine.core.requests.get(send);
+    slot.status.len = 4;
+    slot.extra().lent = 2;
+    slot.extra().link_ended();
+    let name = slot.name(send);
+    engine.core.cts(1, name, (4, 0), false).unwrap();
+    engine.run_deferred();
+    for _ in 0..2 {
+        engine.core.fragment_returned(Token(name), Err(Fault::Lost("a test".into())));
+        engine.run_deferred();
+    }
+    (0..10).for_each(|_| _ = engine.progress());
+    !engine.core.requests.get(send).stage.is_over()
+}
+
+#[test]
+fn a_former_fragment_says_nothing_of_a_send() {
+    assert!(!a_former_fragment_is_believed());
+}
+
+/// All of a message has come over a new link while a get over the former one still writes: whether its receive ends.
+fn a_receive_ends_while_it_is_written() -> bool {
+    let engine = &mut engines(mesh(2))[0];
+    let mut into = [0_u8; 4];
+    let receive = engine.core.requests.start(Stage::CtsSent, 1, into.as_mut_ptr(), 4);
+    let slot = engine.core.requests.get(receive);
+    (slot.status.source, slot.status.len) = (1, 4);
+    slot.extra().lent = 1;
+    slot.extra().link_ended();
+    let name = slot.name(receive);
+    engine.core.complete(receive);
+    let early = engine.core.requests.get(receive).stage.is_over();
+    if !early {
+        engine.rendezvous_done(Token(name), Err(Fault::Died));
+        assert_eq!(engine.core.requests.finish(receive).unwrap().len, 4);
+    }
+    early
+}
+
+#[test]
+fn a_receive_does_not_end_while_it_is_written() {
+    assert!(!a_receive_ends_while_it_is_written());
 }
 
 /// A borrower has died, and a device on its behalf still reads its loan: whether the owner uses the block again
@@ -186,6 +236,16 @@ mod by_mutants {
     #[test]
     fn the_answer_to_a_former_send_is_believed() {
         assert!(with(Mutant::FormerNameBelieved, a_former_answer_is_believed));
+    }
+
+    #[test]
+    fn the_end_of_a_former_fragment_is_believed() {
+        assert!(with(Mutant::FormerFragmentBelieved, a_former_fragment_is_believed));
+    }
+
+    #[test]
+    fn a_receive_ends_too_early() {
+        assert!(with(Mutant::EndsWhileWritten, a_receive_ends_while_it_is_written));
     }
 
     #[test]
