@@ -8,7 +8,7 @@ mod tests;
 use crate::lease::Held;
 use crate::roster::Roster;
 use crate::wire::{End, Frame, Hello, Malformed, Program, Reach, RosterUpdate, WaveWords};
-use crate::{Incarnation, NodeId, RankIncarnation};
+use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -119,6 +119,8 @@ pub struct Job {
     pub nodes: u32,
     /// Ranks of the job.
     pub ranks: u32,
+    /// Its secret.
+    pub secret: Secret,
     /// Interfaces of listeners.
     pub network: String,
 }

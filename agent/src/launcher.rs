@@ -123,6 +123,8 @@ pub enum Action {
 pub enum Report {
     /// A node is up.
     NodeUp { node: NodeId, hello: Hello },
+    /// The connection with the agent of a node is lost: these ranks may live until its lease has expired.
+    NodeCut { node: NodeId, why: String, ranks: Vec<RankIncarnation> },
     /// A node has left in good order, or is given up: then these ranks were lost with it.
     NodeEnded { node: NodeId, why: String, lost: Vec<RankIncarnation>, refused: [u64; 5] },
     /// A rank was started.

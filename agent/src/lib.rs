@@ -48,6 +48,9 @@ pub const NODES_MAX: usize = 1024;
 /// Most ranks of a job.
 pub const RANKS_MAX: usize = 4096;
 
+/// Most values that one life of a rank may put.
+pub const VALUES_MAX: u32 = 4096;
+
 /// One life of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankIncarnation {

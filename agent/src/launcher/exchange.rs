@@ -1,11 +1,8 @@
 //! The start-up exchange over nodes: values that ranks put, their addresses, and barriers.
 
-use crate::RankIncarnation;
 use crate::wire::{Frame, Malformed};
+use crate::{RankIncarnation, VALUES_MAX};
 use std::collections::BTreeMap;
-
-/// Values that one rank may put.
-const VALUES_MAX: u32 = 4096;
 
 /// What the launcher keeps of the exchange, for nodes that come up late.
 #[derive(Debug)]

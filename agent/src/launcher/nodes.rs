@@ -97,6 +97,8 @@ impl Launcher {
             NodeState::Up => {
                 self.nodes[usize::from(node)].state = NodeState::Cut;
                 self.actions.push(Action::Close(node));
+                let ranks = self.placed_on(node);
+                self.report(Report::NodeCut { node, why: why.to_owned(), ranks });
                 if mutant!(EndedWhenBroken) {
                     self.node_ended(node, why);
                 }

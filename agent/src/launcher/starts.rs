@@ -98,6 +98,13 @@ impl Launcher {
         self.report(Report::Ended { life, end });
     }
 
+    /// The ranks that were started on a node, and have not ended.
+    pub(super) fn placed_on(&self, node: NodeId) -> Vec<RankIncarnation> {
+        let all = (0..).zip(&self.ranks);
+        let placed = all.filter(|(_, rank)| rank.phase == Phase::Placed { node });
+        placed.map(|(rank, of)| RankIncarnation { rank, incarnation: of.incarnation }).collect()
+    }
+
     /// The ranks of a node have ended with it; those that were to be started there will be elsewhere.
     pub(super) fn lose(&mut self, node: NodeId) -> Vec<RankIncarnation> {
         let mut lost = Vec::new();

@@ -74,7 +74,9 @@ fn a_killed_rank_starts_again_on_its_node() {
 fn a_lost_node_is_replaced_by_a_spare_when_its_lease_has_ended() {
     let mut launcher = running();
     let broken = at(&mut launcher, 2, Event::Broken { node: 0, why: "gone".into() });
-    assert_eq!(broken, [Action::Close(0)]);
+    let ranks = vec![life(0), life(1)];
+    let cut = Report::NodeCut { node: 0, why: "gone".into(), ranks };
+    assert_eq!(broken, [Action::Close(0), Action::Report(cut)]);
     // The last grant was at second 1; 10 s, a 64th of that, and 2 s.
     assert_eq!(launcher.due(), Some(Duration::from_micros(13_156_250)));
     let lost = at(&mut launcher, 14, Event::Tick);
@@ -106,7 +108,8 @@ fn an_agent_that_breaks_the_protocol_is_cut_off() {
         let mut launcher = running();
         let actions = from(&mut launcher, 0, frame.clone());
         assert_eq!(sent(&actions), [(0, "REVOKE")], "{frame:?}");
-        assert_eq!(actions[1..], [Action::Close(0)], "{frame:?}");
+        let cut = matches!(&actions[2], Action::Report(Report::NodeCut { node: 0, .. }));
+        assert!(actions[1] == Action::Close(0) && cut && actions.len() == 3, "{frame:?}");
         // It is left to its lease: nothing that it sends counts.
         assert_eq!(from(&mut launcher, 0, Frame::Goodbye { refused: [0; 5] }), []);
     }
