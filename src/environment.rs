@@ -129,6 +129,7 @@ pub const VARIABLES: &[Variable] = &[
         "TAFFRAIL_OVER",
         "The descriptor of the connection on which this rank waits for the end of all.",
     ),
+    job("TAFFRAIL_NODE", "In a job over nodes: its name and the number of this node."),
     job("TAFFRAIL_ROSTER", "In a job over nodes: the descriptor of the roster."),
     job("TAFFRAIL_SECRET", "In a job over nodes: the descriptor of the job's secret."),
     job("TAFFRAIL_NETWORK", "In a job over nodes: the interfaces that ranks may use. Unset: any."),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use taffrail_launch::{eventlog, info, mpi, mpirun, pages, print_usage, run, stack};
 
 #[derive(Parser)]
-#[command(name = "taffrail", version, about = "Starts and watches jobs on this machine")]
+#[command(name = "taffrail", version, about = "Starts and watches jobs, on this machine or on several")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -20,6 +20,9 @@ enum Command {
     Mpi(mpi::Args),
     /// Tells what this machine offers, and why what is missing is missing
     Info(info::Args),
+    /// Starts and watches the ranks of one node; started by `run --hosts`
+    #[command(hide = true)]
+    Agent,
     /// Keeps the events of ranks; started by whoever starts the ranks
     #[command(hide = true)]
     Eventlog(eventlog::Args),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Mpi(args) => mpi::mpi(args),
         Command::Info(args) => info::info(&args),
         Command::Eventlog(args) => eventlog::eventlog(&args),
+        Command::Agent => run::agent(),
         Command::Guard => run::guard(),
         Command::PmixRank { program, args } => run::pmix_rank(&program, &args),
         Command::Pages(args) => pages::pages(Cli::command(), &args),

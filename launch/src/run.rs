@@ -11,6 +11,7 @@ pub(crate) mod family;
 pub(crate) mod files;
 mod guard;
 mod heartbeat;
+mod job_name;
 mod kept_input;
 mod keyboard;
 mod left_behind;
@@ -18,6 +19,7 @@ mod life;
 mod line;
 mod logger;
 mod members;
+mod nodes;
 mod open_barrier;
 pub(crate) mod outlets;
 mod output;
@@ -47,6 +49,7 @@ pub(crate) use apps::App;
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
+pub use nodes::agent;
 pub use pmix::{pmix_rank, pmix_server};
 
 use crate::log::{self, Verbosity};
@@ -87,6 +90,8 @@ pub struct Args {
     environment: Vec<(&'static str, OsString)>,
     #[command(flatten)]
     verbosity: Verbosity,
+    #[command(flatten)]
+    nodes: nodes::NodeOptions,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     failures: failures::Options,
@@ -105,6 +110,7 @@ impl Args {
             apps: vec![App { ranks, program, args }],
             environment: Vec::new(),
             verbosity: Verbosity::default(),
+            nodes: nodes::NodeOptions::default(),
             failures: failures::Options::default(),
         }
     }
@@ -220,7 +226,12 @@ impl Args {
     /// Whether anything is asked for that no launcher but this one does.
     pub(crate) fn asks_for_our_launcher(&self) -> bool {
         let failures = self.failures != failures::Options::default();
-        failures || self.bind.is_some() || self.label || self.timeout.is_some() || self.pmix
+        failures
+            || self.nodes.is_over_nodes()
+            || self.bind.is_some()
+            || self.label
+            || self.timeout.is_some()
+            || self.pmix
     }
 }
 
@@ -260,11 +271,15 @@ fn start(args: Args) -> Result<u8, Failure> {
     let mut args = args.split()?;
     warn_of_unknown_variables();
     files::raise_limit();
+    args.nodes.check()?;
     args.pmix |= args.apps.iter().any(crate::mpi::is_open_mpi);
     if args.pmix {
         taffrail_pmix::check()
             .map_err(|e| Failure::new(format!("Open MPI starts through PMIx: {e}")))?;
         args.environment.extend(pmix::settings(args.ranks));
+    }
+    if args.nodes.is_over_nodes() {
+        return nodes::job(&args);
     }
     if args.failures.log() {
         addresses::settle();

@@ -2,27 +2,28 @@
 
 use super::guard::Guard;
 use super::heartbeat::Heartbeats;
-use super::keyboard::Keyboard;
+use super::keyboard::{self, Keyboard};
 use super::life::{Event, Life};
 use super::members::Members;
 use super::open_barrier::BarrierWatch;
 use super::outlets::{self, Outlets, To};
 use super::output::Output;
-use super::ranks::{self, Rank, RankEnv};
+use super::ranks::{self, Environment, Rank, RankEnv, Start, Streams};
 use super::recovery::Recovery;
 use super::server::Server;
 use super::signals::{self, Meaning, Signals};
-use super::{Args, Failure, cpus, in_words, left_behind, say};
+use super::{Args, Failure, cpus, in_words, job_name, left_behind, say};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use taffrail::words::counted;
 
 /// How long the output of a job that has failed waits for its reader, after its last rank has ended.
-const DELIVERY: Duration = Duration::from_secs(3);
+pub(super) const DELIVERY: Duration = Duration::from_secs(3);
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
@@ -32,8 +33,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
     })?;
-    let (name, digest) = identity()?;
-    let guard = Guard::start(&name, args.ranks)?;
+    let (name, digest) = job_name::draw()?;
+    let guard = Guard::start(&name, args.ranks, None)?;
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
@@ -82,7 +83,7 @@ pub(super) struct Job<'a> {
     pub(super) server: Server,
     pub(super) ranks: Vec<Rank>,
     pub(super) keyboard: Keyboard,
-    outlets: &'static Outlets,
+    pub(super) outlets: &'static Outlets,
     signals: Signals,
     /// What is decided about ranks.
     pub(super) life: Life,
@@ -133,7 +134,25 @@ impl Job<'_> {
             Some(cpu) => tracing::debug!("rank {number} is bound to CPU {cpu}"),
             None => tracing::debug!("rank {number} is not bound to a CPU"),
         }
-        let (rank, input) = Rank::start(self.args, number, cpu, env, &self.guard)?;
+        let args = self.args;
+        let piped = |to| (args.label || outlets::needs_help(to)).then(Stdio::piped);
+        let start = Start {
+            rank: number,
+            ranks: args.ranks,
+            // All ranks are on this machine.
+            local: (number, args.ranks as usize),
+            app: args.app_of(number).1,
+            pmix: args.pmix,
+            cpu,
+            from: Environment::Ours(&args.environment),
+            streams: Streams {
+                input: keyboard::stdin_of(number, args.failures.log()),
+                output: piped(To::Out),
+                error: piped(To::Err),
+            },
+            label: args.label.then_some(number),
+        };
+        let (rank, input) = Rank::start(start, env, &self.guard)?;
         if number == 0 {
             self.keyboard.connect(input);
         }
@@ -285,12 +304,7 @@ impl Job<'_> {
     }
 
     fn check_outlets(&mut self) -> Option<Event> {
-        let e = self.outlets.check().err()?;
-        let status = match e.kind() {
-            ErrorKind::BrokenPipe => ranks::low_byte(128 + Signal::PIPE.as_raw()),
-            _ => 1,
-        };
-        Some(Event::Trouble { status, why: format!("cannot pass on the output of ranks: {e}") })
+        trouble(self.outlets)
     }
 
     /// All ranks have ended. Their output waits for its reader; signals and the time limit are obeyed meanwhile, and
@@ -350,17 +364,6 @@ impl Job<'_> {
         let line = self.barrier.look(self.started.elapsed(), open, who);
         line.iter().for_each(|line| say(line));
     }
-
-    /// A rank has ended; a process it left behind may still hold its output open.
-    pub(super) fn finish_output(&mut self, number: usize) {
-        let Rank { out, err, .. } = &mut self.ranks[number];
-        self.outlets.push(To::Out, out.as_mut().map(Output::rest).unwrap_or_default());
-        self.outlets.push(To::Err, err.as_mut().map(Output::rest).unwrap_or_default());
-    }
-
-    pub(super) fn who(&self, rank: usize) -> String {
-        self.ranks[rank].name(rank)
-    }
 }
 
 impl Drop for Job<'_> {
@@ -375,7 +378,7 @@ impl Drop for Job<'_> {
         crate::mpi::remove_left_behind(&self.name, 0..self.ranks.len());
         let loggers = self.recovery.iter().flat_map(|recovery| recovery.logger.pids());
         let ours: Vec<Pid> = loggers.chain([self.guard.pid()]).collect();
-        left_behind::end(&self.name, &ours);
+        left_behind::end(&left_behind::mark(&self.name, None), &ours);
         // It keeps what is left in the rings, and ends by itself when it is dropped.
         if let Some(recovery) = &self.recovery {
             recovery.logger.forget(&self.guard);
@@ -383,11 +386,12 @@ impl Drop for Job<'_> {
     }
 }
 
-/// A name no other job has (programs make file names of it), and its digest.
-fn identity() -> Result<(String, u64), Failure> {
-    let mut bytes = [0u8; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Failure::new(format!("no random numbers (getrandom): {e}")))?;
-    let (pid, digest) = (rustix::process::getpid(), u64::from_ne_bytes(bytes));
-    Ok((format!("taffrail-{pid}-{digest:016x}"), digest))
+/// What follows if the output of ranks cannot be written.
+pub(super) fn trouble(outlets: &Outlets) -> Option<Event> {
+    let e = outlets.check().err()?;
+    let status = match e.kind() {
+        ErrorKind::BrokenPipe => ranks::low_byte(128 + Signal::PIPE.as_raw()),
+        _ => 1,
+    };
+    Some(Event::Trouble { status, why: format!("cannot pass on the output of ranks: {e}") })
 }

@@ -46,6 +46,13 @@ pub fn stdin_of(rank: usize, restarted: bool) -> Stdio {
     }
 }
 
+/// Whether this process may read the terminal that is its standard input: in the background it would be stopped.
+pub fn is_in_foreground() -> bool {
+    let own = family::group(rustix::process::getpid());
+    let stdin = rustix::stdio::stdin();
+    tcgetpgrp(stdin).is_ok_and(|group| own == Some(group.as_raw_pid()))
+}
+
 /// Of a file: where it is read next.
 fn position() -> Option<u64> {
     rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Current(0)).ok()
@@ -94,12 +101,7 @@ impl Keyboard {
     /// Standard input, when there is room for what it says; of a terminal, while we are in the foreground.
     pub fn source(&self) -> Option<BorrowedFd<'static>> {
         let wanted = self.to.is_some() && !self.ended && self.kept.is_passed();
-        let stdin = rustix::stdio::stdin();
-        let foreground = || {
-            let own = family::group(rustix::process::getpid());
-            tcgetpgrp(stdin).is_ok_and(|group| own == Some(group.as_raw_pid()))
-        };
-        (wanted && (!self.is_terminal || foreground())).then_some(stdin)
+        (wanted && (!self.is_terminal || is_in_foreground())).then_some(rustix::stdio::stdin())
     }
 
     /// Rank 0, when there is something for it.

@@ -27,8 +27,25 @@ enum Kin {
     Orphan,
 }
 
-/// Ends what the ranks of a job have left behind, but for the processes of the launcher itself.
-pub fn end(job: &str, ours: &[Pid]) {
+/// What the processes that were started for ranks of a job have in their environment, as `NAME=VALUE`. Those of an agent
+/// have its node, too: several nodes may be one machine.
+pub fn mark(job: &str, node: Option<u16>) -> String {
+    match node {
+        None => format!("TAFFRAIL_JOB={job}"),
+        Some(node) => format!("{NODE}={}", node_value(job, node)),
+    }
+}
+
+/// The variable of an agent's ranks.
+pub const NODE: &str = "TAFFRAIL_NODE";
+
+/// The value of that.
+pub fn node_value(job: &str, node: u16) -> String {
+    format!("{job}:{node}")
+}
+
+/// Ends what ranks that have this [`mark`] have left behind, but for the processes of the launcher itself.
+pub fn end(mark: &str, ours: &[Pid]) {
     let mut spared: BTreeSet<i32> = ours.iter().map(|pid| pid.as_raw_pid()).collect();
     let outputs = outputs();
     let until = Instant::now() + family::PATIENCE;
@@ -46,7 +63,7 @@ pub fn end(job: &str, ours: &[Pid]) {
         }
         for pid in left {
             let name = family::name(pid.as_raw_pid());
-            match kin(pid, job, &outputs) {
+            match kin(pid, mark, &outputs) {
                 Kin::Foreign => drop(spared.insert(pid.as_raw_pid())),
                 Kin::Daemon => {
                     spared.insert(pid.as_raw_pid());
@@ -73,10 +90,10 @@ pub fn end(job: &str, ours: &[Pid]) {
     }
 }
 
-/// Ends what the ranks of a job have left behind whose launcher is gone, wherever it is by now. `outputs` are the pipes
+/// Ends what ranks that have this [`mark`] have left behind whose launcher is gone, wherever it is by now. `outputs` are the pipes
 /// that the launcher read; of its own outputs this process has copies.
-pub fn end_everywhere(job: &str, outputs: &BTreeSet<OsString>, until: Instant) {
-    let is_left = |pid: &Pid| match kin(*pid, job, outputs) {
+pub fn end_everywhere(mark: &str, outputs: &BTreeSet<OsString>, until: Instant) {
+    let is_left = |pid: &Pid| match kin(*pid, mark, outputs) {
         Kin::Orphan => true,
         // The guard of a job in this job has to do the same.
         Kin::Server => family::name(pid.as_raw_pid()).as_bytes() != own_program::GUARD.to_bytes(),
@@ -122,8 +139,7 @@ fn kill(pid: Pid) -> Result<(), String> {
     }
 }
 
-fn kin(pid: Pid, job: &str, outputs: &BTreeSet<OsString>) -> Kin {
-    let mark = format!("TAFFRAIL_JOB={job}");
+fn kin(pid: Pid, mark: &str, outputs: &BTreeSet<OsString>) -> Kin {
     let environment = read(format!("/proc/{pid}/environ")).unwrap_or_default();
     if !environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
         return Kin::Foreign;

@@ -76,7 +76,7 @@ impl Members {
     }
 
     /// What the processes of a rank have said.
-    pub fn listen(&mut self, rank: usize) -> Vec<Event> {
+    fn listen(&mut self, rank: usize) -> Vec<Event> {
         let mut events = Vec::new();
         let mut buffer = [0; MESSAGE_MAX];
         while let Some(connection) = &self.connections[rank] {
@@ -87,6 +87,19 @@ impl Members {
                 Err(Errno::AGAIN) => break,
                 Err(_) => self.connections[rank] = None,
             }
+        }
+        events
+    }
+
+    /// The same, and those that have joined are watched but for the direct child, whose end is seen in any case.
+    pub fn hear(&mut self, rank: usize, child: i32) -> Vec<Event> {
+        let mut events = self.listen(rank);
+        let joined = events.iter().filter_map(|event| match event {
+            Event::Joined { pid, .. } if *pid != child => Some(*pid),
+            _ => None,
+        });
+        for pid in joined.collect::<Vec<_>>() {
+            events.extend(self.watch(rank, pid));
         }
         events
     }

@@ -6,24 +6,29 @@ use std::io::{ErrorKind, Read};
 const LINE_MAX: usize = 64 * 1024;
 
 /// Bytes that are read from a rank before others have their turn.
-const TURN: usize = 64 * 1024;
+pub const TURN: usize = 64 * 1024;
 
 /// One stream of one rank.
 pub struct Output<R> {
     from: R,
+    lines: Lines,
+    ended: bool,
+}
+
+/// What a stream says, as it is, or line by line with the number of its rank.
+pub struct Lines {
     /// The rank whose number stands before each line, if any does.
     label: Option<usize>,
     /// What came of the current line so far.
     line: Vec<u8>,
     /// A part of the current line was passed on already.
     continued: bool,
-    ended: bool,
 }
 
 impl<R: Read> Output<R> {
     /// `from` does not block.
     pub fn new(from: R, label: Option<usize>) -> Self {
-        Output { from, label, line: Vec::new(), continued: false, ended: false }
+        Output { from, lines: Lines::new(label), ended: false }
     }
 
     pub fn source(&self) -> Option<&R> {
@@ -36,7 +41,7 @@ impl<R: Read> Output<R> {
         let mut buffer = vec![0; TURN];
         match self.from.read(&mut buffer) {
             Ok(0) => self.finish(),
-            Ok(len) => self.labelled(&buffer[..len]),
+            Ok(len) => self.lines.take(&buffer[..len]),
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 Vec::new()
             }
@@ -47,6 +52,18 @@ impl<R: Read> Output<R> {
     /// Ends the stream, and returns what is left of an unfinished line.
     pub fn finish(&mut self) -> Vec<u8> {
         self.ended = true;
+        self.lines.finish()
+    }
+}
+
+impl Lines {
+    /// Of a stream that begins.
+    pub fn new(label: Option<usize>) -> Lines {
+        Lines { label, line: Vec::new(), continued: false }
+    }
+
+    /// The stream has ended: what is left of an unfinished line.
+    pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.line.is_empty() {
             self.end_line(&mut out, false);
@@ -54,10 +71,16 @@ impl<R: Read> Output<R> {
         out
     }
 
-    fn labelled(&mut self, bytes: &[u8]) -> Vec<u8> {
-        if self.label.is_none() {
-            return bytes.to_vec();
+    /// More has come: what is to be passed on.
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+        match self.label {
+            None => bytes.to_vec(),
+            Some(_) => self.whole(bytes),
         }
+    }
+
+    /// More has come: the lines that are whole now.
+    pub fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 1024);
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             let (mut text, whole) = match piece.strip_suffix(b"\n") {
@@ -90,10 +113,15 @@ impl<R: Read> Output<R> {
 }
 
 impl<R: Read + std::os::fd::AsFd> Output<R> {
+    /// Bytes that were written and that nobody has read.
+    pub fn waiting(&self) -> usize {
+        if self.ended { 0 } else { rustix::io::ioctl_fionread(&self.from).unwrap_or(0) as usize }
+    }
+
     /// The rank has ended: what it has written and nobody has read yet, and not what a process that it left behind
     /// still writes.
     pub fn rest(&mut self) -> Vec<u8> {
-        let mut left = rustix::io::ioctl_fionread(&self.from).unwrap_or(0) as usize;
+        let mut left = self.waiting();
         let mut out = Vec::new();
         while left > 0 && !self.ended {
             let more = self.pump();

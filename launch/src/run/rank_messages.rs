@@ -3,82 +3,101 @@
 use super::event_loop::Job;
 use super::family;
 use super::life::{By, Event};
-use super::line::Heard;
-use super::server::{Membership, ServerAction};
+use super::line::{Heard, Line};
+use super::outlets::To;
+use super::output::Output;
+use super::ranks::Rank;
+use super::server::{Membership, Server, ServerAction};
 use super::speaker::{self, Speech};
 use crate::log::note;
 
+/// What a rank has said on its PMI connection.
+pub enum Said {
+    /// The server wants this done.
+    Action(ServerAction),
+    /// The process of this number has joined or finalised.
+    Membership(Membership, i32),
+    /// It was another process than the one that takes part, and is refused.
+    Refused(String),
+    /// It is not PMI, and nothing more is heard.
+    Broken(String),
+}
+
+impl Membership {
+    /// The event that a process of a rank has said this by PMI.
+    pub fn event(self, rank: usize, pid: i32) -> Event {
+        let by = By::Pmi;
+        match self {
+            Membership::Joined => Event::Joined { rank, pid, by },
+            Membership::Finalised => Event::Finalised { rank, pid, by },
+        }
+    }
+}
+
+/// Hears what a rank says, and has the server answer.
+pub fn hear(line: &mut Option<Line>, server: &mut Server, rank: usize, who: &str) -> Vec<Said> {
+    let Some(connection) = line else { return Vec::new() };
+    connection.flush();
+    let (mut lines, mut said) = (Vec::new(), Vec::new());
+    let mut heard = connection.listen(&mut lines);
+    let pid = connection.sender();
+    for line in lines {
+        if let Speech::OfOther { is_new, answer } = connection.speaker.hear(pid, &line) {
+            // It may be gone already.
+            let _ = answer.map(|answer| connection.say(&answer));
+            let why = || Said::Refused(speaker::why(who, pid, &family::name(pid)));
+            said.extend(is_new.then(why));
+            continue;
+        }
+        match server.hear(rank, &line) {
+            Ok(actions) => said.extend(actions.into_iter().map(Said::Action)),
+            Err(e) => heard = Err(e),
+        }
+        said.extend(server.membership(rank).map(|membership| Said::Membership(membership, pid)));
+    }
+    match heard {
+        Ok(Heard::More) => {}
+        Ok(Heard::End) => *line = None,
+        Err(e) => {
+            *line = None;
+            said.push(Said::Broken(format!("{who} broke the start-up protocol: {e}")));
+        }
+    }
+    said
+}
+
 impl Job<'_> {
     pub(super) fn listen(&mut self, number: usize) -> Vec<Event> {
+        let who = self.who(number);
+        let said = hear(&mut self.ranks[number].line, &mut self.server, number, &who);
         let mut events = Vec::new();
-        let Some(line) = &mut self.ranks[number].line else { return events };
-        line.flush();
-        let mut lines = Vec::new();
-        let mut heard = line.listen(&mut lines);
-        let pid = line.sender();
-        for line in lines {
-            if self.refuses(number, pid, &line) {
-                continue;
-            }
-            match self.server.hear(number, &line) {
-                Ok(actions) => {
-                    let answers = actions.into_iter().flat_map(|action| self.act(number, action));
-                    events.extend(answers);
+        for said in said {
+            match said {
+                Said::Action(action) => events.extend(self.act(number, action)),
+                Said::Membership(membership, pid) => {
+                    events.extend(self.membership(number, membership, pid));
                 }
-                Err(e) => heard = Err(e),
-            }
-            events.extend(self.membership(number, pid));
-        }
-        match heard {
-            Ok(Heard::More) => {}
-            Ok(Heard::End) => self.ranks[number].line = None,
-            Err(e) => {
-                self.ranks[number].line = None;
-                let why = format!("{} broke the start-up protocol: {e}", self.who(number));
-                events.push(Event::Trouble { status: 1, why });
+                Said::Refused(why) => note(&why),
+                Said::Broken(why) => events.push(Event::Trouble { status: 1, why }),
             }
         }
         events
     }
 
-    /// Whether a line is of a process that is not the one that takes part as this rank. It is answered here.
-    fn refuses(&mut self, number: usize, pid: i32, line: &[u8]) -> bool {
-        let Some(connection) = &mut self.ranks[number].line else { return false };
-        let Speech::OfOther { is_new, answer } = connection.speaker.hear(pid, line) else {
-            return false;
+    /// A process has joined or finalised. A PMIx server does so for itself.
+    fn membership(&mut self, rank: usize, membership: Membership, pid: i32) -> Vec<Event> {
+        if self.args.pmix {
+            return Vec::new();
+        }
+        let gone = match membership {
+            Membership::Joined => self.watch_member(rank, pid),
+            Membership::Finalised => None,
         };
-        // It may be gone already.
-        let _ = answer.map(|answer| connection.say(&answer));
-        if is_new {
-            note(&speaker::why(&self.who(number), pid, &family::name(pid)));
-        }
-        true
-    }
-
-    /// Whether a process has joined or finalised with its last line. A PMIx server does so for itself.
-    fn membership(&mut self, rank: usize, pid: i32) -> Vec<Event> {
-        let by = By::Pmi;
-        match self.server.membership(rank) {
-            Some(_) | None if self.args.pmix => Vec::new(),
-            Some(Membership::Joined) => {
-                let gone = self.watch_member(rank, pid);
-                [Event::Joined { rank, pid, by }].into_iter().chain(gone).collect()
-            }
-            Some(Membership::Finalised) => vec![Event::Finalised { rank, pid, by }],
-            None => Vec::new(),
-        }
+        [membership.event(rank, pid)].into_iter().chain(gone).collect()
     }
 
     pub(super) fn listen_to_members(&mut self, rank: usize) -> Vec<Event> {
-        let mut events = self.members.listen(rank);
-        let joined = events.iter().filter_map(|event| match event {
-            Event::Joined { pid, .. } => Some(*pid),
-            _ => None,
-        });
-        for pid in joined.collect::<Vec<_>>() {
-            events.extend(self.watch_member(rank, pid));
-        }
-        events
+        self.members.hear(rank, self.ranks[rank].pid().as_raw_pid())
     }
 
     /// The end of a direct child is seen in any case.
@@ -97,17 +116,34 @@ impl Job<'_> {
                 Some(Event::Trouble { status: 1, why })
             }
             ServerAction::SpawnRefused => {
-                crate::log::note(&format!(
-                    "{} asks for further processes (MPI_Comm_spawn): taffrail run starts none, and refuses; \
-                     start all ranks at once, or use the launcher of the MPI (taffrail mpi)",
-                    self.who(from)
-                ));
+                note(&spawn_refused(&self.who(from)));
                 None
             }
+            // They are of servers of one node among several.
+            ServerAction::Put { .. } | ServerAction::Enter(_) => None,
             ServerAction::Abort { code, message } => {
                 Some(Event::Aborted { rank: from, code, text: message })
             }
             ServerAction::Stuck { waiting, gone } => Some(Event::Stuck { waiting, gone }),
         }
     }
+
+    /// A rank has ended; a process it left behind may still hold its output open.
+    pub(super) fn finish_output(&mut self, number: usize) {
+        let Rank { out, err, .. } = &mut self.ranks[number];
+        self.outlets.push(To::Out, out.as_mut().map(Output::rest).unwrap_or_default());
+        self.outlets.push(To::Err, err.as_mut().map(Output::rest).unwrap_or_default());
+    }
+
+    pub(super) fn who(&self, rank: usize) -> String {
+        self.ranks[rank].name(rank)
+    }
+}
+
+/// What is said of a rank that asks for further processes.
+pub fn spawn_refused(who: &str) -> String {
+    format!(
+        "{who} asks for further processes (MPI_Comm_spawn): taffrail run starts none, and refuses; start all ranks at \
+         once, or use the launcher of the MPI (taffrail mpi)"
+    )
 }

@@ -2,14 +2,15 @@
 
 use super::guard::Guard;
 use super::line::Line;
-use super::outlets::{self, To};
 use super::output::Output;
-use super::{App, Args, Failure, before_exec, family, in_words, keyboard, own_program, pmix};
+use super::{App, Failure, before_exec, family, in_words, own_program, pmix};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use taffrail::environment::{Use, VARIABLES};
 
@@ -23,11 +24,8 @@ pub struct Rank {
     pub err: Option<Output<ChildStderr>>,
 }
 
-/// What a launcher tells its ranks beside PMI-1: not for those of a launcher below it.
-fn of_job() -> impl Iterator<Item = &'static str> {
-    let of_ranks = VARIABLES.iter().filter(|variable| variable.of == Use::Job);
-    of_ranks.map(|variable| variable.name).chain(["TAFFRAIL_LOG_MEMORY"])
-}
+/// What launchers tell their ranks, beside the variables of ours.
+const OF_LAUNCHERS: [&str; 4] = ["PMI_PORT", "PMI_ID", "HYDI_CONTROL_FD", "TAFFRAIL_LOG_MEMORY"];
 
 /// What a process is given beside what all have.
 #[derive(Default)]
@@ -71,17 +69,48 @@ pub fn in_digits(descriptor: i32) -> String {
     format!("{descriptor:04}")
 }
 
+/// What is started as a rank, and how.
+pub struct Start<'a> {
+    pub rank: usize,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Its place among the ranks of this host, and how many those are.
+    pub local: (usize, usize),
+    pub app: &'a App,
+    /// Whether its program starts through PMIx.
+    pub pmix: bool,
+    pub cpu: Option<usize>,
+    pub from: Environment<'a>,
+    pub streams: Streams,
+    /// The rank whose number stands before each line of output, if any does.
+    pub label: Option<usize>,
+}
+
+/// What a rank finds in its environment beside what is its own.
+pub enum Environment<'a> {
+    /// What is in ours, and these.
+    Ours(&'a [(&'static str, OsString)]),
+    /// What a launcher on another host has said, and the working directory.
+    Sent { variables: &'a [(OsString, OsString)], directory: &'a Path },
+}
+
+/// Where the standard streams of a rank go.
+pub struct Streams {
+    pub input: Stdio,
+    /// Output and error are inherited, if they do not pass through this process.
+    pub output: Option<Stdio>,
+    pub error: Option<Stdio>,
+}
+
 impl Rank {
-    /// Starts rank `number`, on `cpu` if given. When this returns its program runs.
+    /// Starts a rank. When this returns its program runs. With it comes its standard input, if that is a pipe.
     pub fn start(
-        args: &Args,
-        number: usize,
-        cpu: Option<usize>,
+        start: Start<'_>,
         env: RankEnv,
         guard: &Guard,
     ) -> Result<(Rank, Option<ChildStdin>), Failure> {
-        let (_, app) = args.app_of(number);
-        let program = app.program.to_string_lossy();
+        let number = start.rank;
+        let program = start.app.program.to_string_lossy();
         let failed = |e: std::io::Error| {
             let (status, why) = before_exec::why(&e);
             Failure { status, why: format!("cannot start {program:?} as rank {number}: {why}") }
@@ -95,34 +124,26 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair().map_err(no_line)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
-        let mut command = command(args.pmix, app);
-        command
-            .env("PMI_FD", theirs.as_raw_fd().to_string())
-            .envs(identity(number, args.ranks))
-            .stdin(keyboard::stdin_of(number, args.failures.log()));
-        // A launcher that started us, if any, is not the one of the ranks.
-        for name in ["PMI_PORT", "PMI_ID", "HYDI_CONTROL_FD"].into_iter().chain(of_job()) {
-            command.env_remove(name);
-        }
-        let all = std::env::vars_os().map(|(name, _)| name);
-        for name in all.filter(|name| of_pmix(name.as_encoded_bytes())) {
-            command.env_remove(name);
-        }
+        let mut command = command(start.pmix, start.app);
+        command.stdin(start.streams.input);
+        start.from.apply(&mut command);
+        command.env("PMI_FD", theirs.as_raw_fd().to_string()).envs(identity(
+            number,
+            start.ranks,
+            start.local,
+        ));
         command.envs(env.variables);
-        command.envs(args.environment.iter().map(|(name, value)| (name, value)));
-        if args.label || outlets::needs_help(To::Out) {
-            command.stdout(Stdio::piped());
+        if let Environment::Ours(variables) = start.from {
+            command.envs(variables.iter().map(|(name, value)| (name, value)));
         }
-        if args.label || outlets::needs_help(To::Err) {
-            command.stderr(Stdio::piped());
-        }
+        start.streams.output.map(|output| command.stdout(output));
+        start.streams.error.map(|error| command.stderr(error));
         let mut inherited = env.inherited;
         inherited.push(theirs);
-        before_exec::prepare(&mut command, inherited, cpu, guard).map_err(no_line)?;
+        before_exec::prepare(&mut command, inherited, start.cpu, guard).map_err(no_line)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();
-        let label = args.label.then_some(number);
-        Ok((Rank::watched(process, label, ours).map_err(no_line)?, keyboard))
+        Ok((Rank::watched(process, start.label, ours).map_err(no_line)?, keyboard))
     }
 
     fn watched(
@@ -215,21 +236,52 @@ impl Rank {
     }
 }
 
+impl Environment<'_> {
+    /// Has a process find what is not its own rank's.
+    fn apply(&self, command: &mut Command) {
+        match self {
+            // A launcher that started us, if any, is not the one of the ranks.
+            Environment::Ours(_) => {
+                let all = std::env::vars_os().map(|(name, _)| name);
+                for name in all.filter(|name| is_of_launcher(name)) {
+                    command.env_remove(name);
+                }
+            }
+            Environment::Sent { variables, directory } => {
+                command.env_clear().current_dir(directory);
+                command.envs(variables.iter().map(|(name, value)| (name, value)));
+            }
+        }
+    }
+}
+
+/// Whether a variable is what a launcher tells its ranks: not for those of a launcher below it.
+pub fn is_of_launcher(name: &OsStr) -> bool {
+    let of_ranks = VARIABLES.iter().filter(|variable| variable.of == Use::Job);
+    let mut names = of_ranks.map(|variable| variable.name).chain(OF_LAUNCHERS);
+    of_pmix(name.as_encoded_bytes()) || names.any(|of_launcher| name == of_launcher)
+}
+
 /// Where programs find their rank and the number of ranks before they call MPI: under the names of PMI, of
-/// Open MPI's `mpirun`, and of MPICH's `mpiexec`. All ranks are on this machine.
-fn identity(rank: usize, ranks: u32) -> impl Iterator<Item = (&'static str, String)> {
-    let of_rank = [
-        "PMI_RANK",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_NODE_RANK",
-        "MPI_LOCALRANKID",
-    ];
-    let of_job =
-        ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+/// Open MPI's `mpirun`, and of MPICH's `mpiexec`.
+fn identity(
+    rank: usize,
+    ranks: u32,
+    (local_rank, local_ranks): (usize, usize),
+) -> impl Iterator<Item = (&'static str, String)> {
     let ranks = ranks as usize;
-    let (of_rank, of_job) = (of_rank.map(|name| (name, rank)), of_job.map(|name| (name, ranks)));
-    of_rank.into_iter().chain(of_job).map(|(name, value)| (name, value.to_string()))
+    let all = [
+        ("PMI_RANK", rank),
+        ("OMPI_COMM_WORLD_RANK", rank),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", local_rank),
+        ("OMPI_COMM_WORLD_NODE_RANK", local_rank),
+        ("MPI_LOCALRANKID", local_rank),
+        ("PMI_SIZE", ranks),
+        ("OMPI_COMM_WORLD_SIZE", ranks),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", local_ranks),
+        ("MPI_LOCALNRANKS", local_ranks),
+    ];
+    all.into_iter().map(|(name, value)| (name, value.to_string()))
 }
 
 /// The program, or what becomes it when it has a server.

@@ -5,6 +5,8 @@
 //! had asked for in vain it asks for in vain as often. Only the addresses of Taffrail's own programs
 //! change with each process: those are to be put again before anybody gets them.
 
+mod of_node;
+
 use super::open_barrier::OpenBarrier;
 use std::collections::HashMap;
 use taffrail::pmi::{self, Message, WireError};
@@ -13,6 +15,9 @@ use taffrail::pmi::{self, Message, WireError};
 const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;
 const VALLEN_MAX: usize = 1024;
+
+/// The key of the map of nodes.
+const MAPPING: &str = "PMI_process_mapping";
 
 /// The server of one job.
 pub struct Server {
@@ -23,6 +28,8 @@ pub struct Server {
     apps: Vec<usize>,
     /// Barriers that all ranks have entered.
     completed: u64,
+    /// Only ranks of this node are heard here: others put values and enter barriers elsewhere.
+    is_of_node: bool,
 }
 
 /// What was put.
@@ -44,6 +51,8 @@ struct Rank {
     to_miss: HashMap<String, u32>,
     /// The key that it has asked for, and that is to be put again first.
     wants: Option<String>,
+    /// Values that it has put, where they go to other nodes.
+    values: u32,
     /// What it has said of this with its last line.
     membership: Option<Membership>,
 }
@@ -77,6 +86,15 @@ pub enum ServerAction {
         /// What it says.
         message: Message,
     },
+    /// Of a server of one node: the rank has put a value, which the other nodes are to have.
+    Put {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Of a server of one node: the present process of the rank has entered this barrier, and waits for all others.
+    Enter(u64),
     /// The rank has asked for further processes, and got the answer that there are none.
     SpawnRefused,
     /// The rank wants the job to end.
@@ -102,13 +120,13 @@ impl Server {
         // From node 0 on, so many nodes with so many ranks each.
         let (nodes, each) = if apart { (ranks, 1) } else { (1, ranks) };
         let mapping = Value::Put { by: None, value: format!("(vector,(0,{nodes},{each}))") };
-        let store = HashMap::from([("PMI_process_mapping".to_owned(), mapping)]);
         Server {
             name,
-            store,
+            store: HashMap::from([(MAPPING.to_owned(), mapping)]),
             ranks: vec![Rank::default(); ranks],
             apps: vec![0; ranks],
             completed: 0,
+            is_of_node: false,
         }
     }
 
@@ -202,16 +220,31 @@ impl Server {
     }
 
     fn put(&mut self, rank: usize, message: &Message) -> Vec<ServerAction> {
-        if let Err(why) = self.try_put(rank, message) {
+        let is_one_more = self.is_of_node && self.ranks[rank].values == taffrail_agent::VALUES_MAX;
+        let put = match is_one_more {
+            true => Err("too_many_values"),
+            false => self.try_put(rank, message),
+        };
+        if let Err(why) = put {
             return vec![ServerAction::Say { to: rank, message: refused("put_result", why) }];
         }
         let done = Message::new("put_result").with("rc", 0).with("msg", "success");
         let mut actions = vec![ServerAction::Say { to: rank, message: done }];
-        actions.extend(self.answer_waiting(|server, key| match server.store.get(key) {
+        if let (true, Some(key), Some(value)) =
+            (self.is_of_node, message.get("key"), message.get("value"))
+        {
+            self.ranks[rank].values += 1;
+            actions.push(ServerAction::Put { key: key.to_owned(), value: value.to_owned() });
+        }
+        actions.extend(self.answer_put());
+        actions
+    }
+
+    fn answer_put(&mut self) -> Vec<ServerAction> {
+        self.answer_waiting(|server, key| match server.store.get(key) {
             Some(Value::Put { value, .. }) => Some(got(value)),
             _ => None,
-        }));
-        actions
+        })
     }
 
     fn try_put(&mut self, rank: usize, message: &Message) -> Result<(), &'static str> {
@@ -289,20 +322,24 @@ impl Server {
     }
 
     fn barrier(&mut self, rank: usize) -> Vec<ServerAction> {
-        let out = |to| ServerAction::Say { to, message: Message::new("barrier_out").with("rc", 0) };
         let Rank { state, entered, .. } = &mut self.ranks[rank];
         // Said twice, it is entered once.
-        *entered += u64::from(*state != State::InBarrier);
-        if *entered <= self.completed {
-            return vec![out(rank)];
+        let is_new = *state != State::InBarrier;
+        *entered += u64::from(is_new);
+        let entered = *entered;
+        if entered <= self.completed {
+            return vec![barrier_out(rank)];
         }
         *state = State::InBarrier;
+        if self.is_of_node {
+            return is_new.then_some(ServerAction::Enter(entered)).into_iter().collect();
+        }
         if self.ranks.iter().any(|r| r.state != State::InBarrier) {
             return self.stuck().into_iter().collect();
         }
         self.completed += 1;
         self.ranks.iter_mut().for_each(|r| r.state = State::Running);
-        (0..self.ranks.len()).map(out).collect()
+        (0..self.ranks.len()).map(barrier_out).collect()
     }
 
     /// The barrier that some ranks wait in, if any do.
@@ -313,6 +350,10 @@ impl Server {
     }
 
     fn stuck(&self) -> Option<ServerAction> {
+        // Over nodes the launcher sees all that wait.
+        if self.is_of_node {
+            return None;
+        }
         let first = |state| self.ranks.iter().position(|r| r.state == state);
         Some(ServerAction::Stuck { waiting: first(State::InBarrier)?, gone: first(State::Gone)? })
     }
@@ -331,6 +372,10 @@ impl Server {
 /// An answer to what is not done, and why.
 pub(super) fn refused(answer: &str, why: &str) -> Message {
     Message::new(answer).with("rc", -1).with("msg", why)
+}
+
+fn barrier_out(to: usize) -> ServerAction {
+    ServerAction::Say { to, message: Message::new("barrier_out").with("rc", 0) }
 }
 
 fn got(value: &str) -> Message {

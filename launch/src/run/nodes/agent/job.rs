@@ -1,0 +1,375 @@
+//! The job of an agent: its ranks, its guard, the roster that they see, and the exchange between them.
+
+use super::rank::NodeRank;
+use super::{Source, Watched};
+use crate::run::guard::{Guard, boot_time};
+use crate::run::left_behind;
+use crate::run::life;
+use crate::run::members::Members;
+use crate::run::nodes::{index, relay};
+use crate::run::outlets::To;
+use crate::run::output::TURN;
+use crate::run::rank_messages::{self, Said};
+use crate::run::ranks::Rank;
+use crate::run::server::{Server, ServerAction};
+use crate::run::{App, Failure, say};
+use rustix::event::PollFlags;
+use rustix::process::{Pid, Signal};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use taffrail_agent::agent::{self, Action, Event, State};
+use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
+use taffrail_agent::roster::{JobState, Writer, job_digest};
+use taffrail_agent::wire::{End, Frame, Level, Program, Reach, Stream};
+use taffrail_agent::{Agent, NodeId, RankIncarnation};
+use taffrail_tcp::Interface;
+
+/// How long the output of ranks waits for the launcher, once all are to end.
+const DELIVERY: Duration = Duration::from_secs(3);
+
+/// What WELCOME has said, and what was made of it.
+pub struct Job {
+    pub about: agent::Job,
+    pub roster: OwnedFd,
+    pub secret: OwnedFd,
+    writer: Writer<'static>,
+    /// The node of each rank, as the roster has it.
+    pub nodes: Vec<NodeId>,
+    pub programs: BTreeMap<u32, Defined>,
+    server: Server,
+    pub members: Members,
+    pub guard: Guard,
+    /// The deadline that the guard has.
+    deadline: Duration,
+    ranks: BTreeMap<usize, NodeRank>,
+    /// Those that are over. What they have left behind is known by the outputs that it holds.
+    over: Vec<Rank>,
+    /// Bytes of output that may be read in this turn.
+    room: usize,
+    /// Output that the launcher has not taken by then is lost.
+    delivery: Option<Instant>,
+}
+
+/// A program of the job.
+pub struct Defined {
+    pub app: App,
+    pub variables: Vec<(OsString, OsString)>,
+    pub directory: PathBuf,
+}
+
+impl Job {
+    /// Makes what the job needs, and says what is wrong with this node, if anything is.
+    pub fn new(about: agent::Job) -> Result<(Job, Vec<Event>), Failure> {
+        let failed = |e: MemoryError| Failure::new(format!("no memory for the roster: {e}"));
+        let ranks = about.ranks as usize;
+        let (memory, roster) = RosterMemory::create(ranks).map_err(failed)?;
+        // For as long as the process lives: ranks have it, too.
+        let memory: &'static RosterMemory = Box::leak(Box::new(memory));
+        let digest = job_digest(&about.name);
+        let writer = Writer::create(memory.words(), ranks, digest, (about.node, about.nodes));
+        let job = Job {
+            roster,
+            secret: create_secret(&about.secret).map_err(failed)?,
+            writer: writer.map_err(|e| Failure::new(e.to_string()))?,
+            nodes: vec![0; ranks],
+            programs: BTreeMap::new(),
+            server: Server::of_node(ranks, about.name.clone()),
+            members: Members::new(about.ranks),
+            guard: Guard::start(&about.name, about.ranks, Some(about.node))?,
+            deadline: Duration::MAX,
+            ranks: BTreeMap::new(),
+            over: Vec::new(),
+            room: 0,
+            delivery: None,
+            about,
+        };
+        let fault = job.network_fault().map(|why| Event::Say(Frame::Failed { status: 1, why }));
+        Ok((job, fault.into_iter().collect()))
+    }
+
+    /// Why ranks of this node cannot be reached by others.
+    fn network_fault(&self) -> Option<String> {
+        let network = &self.about.network;
+        if network.is_empty() {
+            return None;
+        }
+        let interface = network.parse::<Interface>().map_err(|e| e.to_string());
+        interface.and_then(|interface| interface.address().map_err(|e| e.to_string())).err()
+    }
+
+    /// Does what the state machine says. What comes of it.
+    pub fn carry_out(&mut self, action: Action) -> Vec<Event> {
+        match action {
+            Action::Arm(deadline) => {
+                self.deadline = deadline;
+                self.guard.arm(deadline);
+            }
+            Action::Publish(update) => {
+                for change in &update.changes {
+                    self.nodes[index(change.life)] = change.node;
+                }
+                self.writer.publish(update.epoch, &update.changes);
+            }
+            Action::PublishAddress(life, address) => self.writer.publish_address(life, &address),
+            Action::PublishWave(rank, words) => self.writer.publish_wave(rank, &words),
+            Action::Value(life, key, value) => {
+                let answers = self.server.put_elsewhere(index(life), key, value);
+                return self.answer(answers);
+            }
+            Action::Complete(barriers) => {
+                let answers = self.server.complete(barriers);
+                return self.answer(answers);
+            }
+            Action::Define(program) => {
+                self.programs.insert(program.app, Defined::new(program));
+            }
+            Action::Spawn { life, app, .. } => return vec![self.spawn(life, app)],
+            Action::Kill(life) => {
+                self.ranks.get(&index(life)).iter().for_each(|rank| rank.kill());
+            }
+            Action::KillAll => {
+                self.delivery.get_or_insert(Instant::now() + DELIVERY);
+                self.ranks.values().for_each(NodeRank::kill);
+            }
+            Action::Signal(signal, reach) => self.signal(signal, reach),
+            Action::Input(life, bytes) => {
+                let rank = self.ranks.get_mut(&index(life));
+                return rank.and_then(|rank| rank.push_input(bytes)).into_iter().collect();
+            }
+            Action::Release => {
+                self.writer.publish_job(JobState::Released);
+                self.members.release();
+            }
+            // They are of the process.
+            Action::Send(_) | Action::Set(_) | Action::Report(_) | Action::Exit(_) => {}
+        }
+        Vec::new()
+    }
+
+    fn spawn(&mut self, life: RankIncarnation, app: u32) -> Event {
+        let number = index(life);
+        self.server.set_nodes(&self.nodes);
+        self.server.set_app(number, app as usize);
+        match NodeRank::start(self, life, app) {
+            Ok(rank) => {
+                let pid = rank.pid();
+                self.ranks.insert(number, rank);
+                Event::Started { life, pid: pid.as_raw_pid().unsigned_abs() }
+            }
+            Err(Failure { status, why }) => {
+                Event::Ended { life, end: End::NotStarted(status.into(), why) }
+            }
+        }
+    }
+
+    fn signal(&mut self, number: i32, reach: Reach) {
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        if reach == Reach::Groups && signal != Signal::CONT {
+            self.writer.publish_job(JobState::Ending);
+        }
+        for rank in self.ranks.values() {
+            match reach {
+                Reach::Groups => rank.process.signal(signal),
+                Reach::Everything => rank.process.signal_all(signal),
+            }
+        }
+    }
+
+    pub fn watch<'a>(&'a self, state: &Agent, watched: &mut Watched<'a>) {
+        watched.push((Source::Guard, self.guard.connection(), PollFlags::IN));
+        let has_room = state.output_room() as usize >= TURN;
+        self.ranks.iter().for_each(|(number, rank)| rank.watch(*number, has_room, watched));
+        let members = self.members.connections();
+        watched.extend(members.map(|(rank, fd)| (Source::Members(rank), fd, PollFlags::IN)));
+        let gone = self.members.watched();
+        watched.extend(gone.map(|(rank, pid, fd)| (Source::Member(rank, pid), fd, PollFlags::IN)));
+    }
+
+    /// When something is to be done if nothing happens before.
+    pub fn due(&self) -> Option<Instant> {
+        self.delivery.filter(|_| self.ranks.values().any(NodeRank::has_ended))
+    }
+
+    /// A turn begins.
+    pub fn begin(&mut self, state: &Agent) {
+        self.room = state.output_room() as usize;
+    }
+
+    /// What a rank has written, if the launcher takes it.
+    fn read(&mut self, number: usize, to: To) -> Option<Event> {
+        let rank = self.ranks.get_mut(&number).filter(|_| self.room >= TURN)?;
+        let (life, bytes) = (rank.life, rank.read(to));
+        rank.was_read(to, bytes.len());
+        self.room -= bytes.len();
+        let stream = if to == To::Out { Stream::Output } else { Stream::Error };
+        (!bytes.is_empty()).then_some(Event::Say(Frame::Output { life, stream, bytes }))
+    }
+
+    /// Something has become ready.
+    pub fn handle(&mut self, source: Source, events: &mut Vec<Event>) {
+        match source {
+            Source::Guard => events.extend(self.check_guard()),
+            Source::Line(number) => events.extend(self.listen(number)),
+            Source::Output(number, to) => events.extend(self.read(number, to)),
+            Source::Input(number) => {
+                let rank = self.ranks.get_mut(&number);
+                events.extend(rank.and_then(NodeRank::write_input));
+            }
+            Source::Members(number) => {
+                let child = self.ranks.get(&number).map_or(0, |rank| rank.pid().as_raw_pid());
+                let said = self.members.hear(number, child);
+                events.extend(said.into_iter().filter_map(|said| self.member(number, said)));
+            }
+            Source::Member(number, pid) => {
+                let gone = self.members.gone(number, pid);
+                events.extend(self.member(number, gone));
+            }
+            Source::Signals | Source::Channel => {}
+        }
+    }
+
+    /// What a process of a rank reports, for the launcher.
+    fn member(&self, number: usize, event: life::Event) -> Option<Event> {
+        let life = self.ranks.get(&number)?.life;
+        relay::to_frame(life, event).map(Event::Say)
+    }
+
+    fn listen(&mut self, number: usize) -> Vec<Event> {
+        let Some(rank) = self.ranks.get_mut(&number) else { return Vec::new() };
+        let (life, pid) = (rank.life, rank.pid().as_raw_pid());
+        let who = rank.process.name(number);
+        let said = rank_messages::hear(&mut rank.process.line, &mut self.server, number, &who);
+        let mut events = Vec::new();
+        for said in said {
+            match said {
+                Said::Action(action) => events.extend(self.act(life, &who, action)),
+                Said::Membership(membership, of) => {
+                    let event = membership.event(number, of);
+                    events.extend(self.member(number, event));
+                    let gone = (of != pid).then(|| self.members.watch(number, of)).flatten();
+                    events.extend(gone.and_then(|gone| self.member(number, gone)));
+                }
+                Said::Refused(text) => {
+                    events.push(Event::Say(Frame::Note { level: Level::Note, text }));
+                }
+                Said::Broken(why) => events.push(Event::Say(Frame::Failed { status: 1, why })),
+            }
+        }
+        events
+    }
+
+    /// Does what the PMI server says. What the launcher is to know of it.
+    fn act(&mut self, life: RankIncarnation, who: &str, action: ServerAction) -> Option<Event> {
+        let frame = match action {
+            ServerAction::Say { to, message } => {
+                let line = self.ranks.get_mut(&to)?.process.line.as_mut()?;
+                let why = line.say(&message).err()?;
+                let why = format!("cannot answer rank {to}: {why}");
+                Frame::Failed { status: 1, why }
+            }
+            ServerAction::Put { key, value } => Frame::Put { life, key, value },
+            ServerAction::Enter(barrier) => Frame::Enter { life, barrier },
+            ServerAction::SpawnRefused => {
+                Frame::Note { level: Level::Note, text: rank_messages::spawn_refused(who) }
+            }
+            ServerAction::Abort { code, message } => {
+                let aborted = life::Event::Aborted { rank: index(life), code, text: message };
+                return self.member(index(life), aborted);
+            }
+            // Of a server of one node there is none.
+            ServerAction::Stuck { .. } => return None,
+        };
+        Some(Event::Say(frame))
+    }
+
+    fn answer(&mut self, answers: Vec<ServerAction>) -> Vec<Event> {
+        let nobody = RankIncarnation::default();
+        answers.into_iter().filter_map(|action| self.act(nobody, "", action)).collect()
+    }
+
+    /// The guard has ended: at the deadline by itself, else somebody has killed it, and there is another one.
+    fn check_guard(&mut self) -> Option<Event> {
+        let is_late = boot_time() >= self.deadline;
+        let groups: Vec<Pid> = self.ranks.values().map(NodeRank::pid).collect();
+        match !is_late && self.guard.replace_if_dead(groups.into_iter()).is_ok() {
+            true => {
+                self.guard.arm(self.deadline);
+                None
+            }
+            false => Some(Event::GuardFired),
+        }
+    }
+
+    /// Ranks that have ended are reaped.
+    pub fn reap(&mut self, events: &mut Vec<Event>) {
+        let all = self.ranks.iter().filter(|(_, rank)| rank.process.has_ended());
+        let ended: Vec<usize> = all.map(|(number, _)| *number).collect();
+        for number in ended {
+            // What it said before it ended is heard first.
+            events.extend(self.listen(number));
+            self.handle(Source::Members(number), events);
+            if let Some(rank) = self.ranks.get_mut(&number) {
+                rank.reap(&self.guard);
+            }
+            self.members.forget(number);
+        }
+    }
+
+    /// Ranks whose processes have ended are over when the launcher has taken their output.
+    pub fn drain(&mut self, state: &Agent, events: &mut Vec<Event>) {
+        let is_late = self.delivery.is_some_and(|at| Instant::now() >= at);
+        let is_lost = state.state() >= State::Leaving;
+        let ended: Vec<usize> =
+            self.ranks.iter().filter(|(_, rank)| rank.has_ended()).map(|(rank, _)| *rank).collect();
+        for number in ended {
+            let unread = |job: &Job| job.ranks.get(&number).and_then(NodeRank::unread);
+            while let Some(to) = unread(self).filter(|_| self.room >= TURN && !is_lost) {
+                events.extend(self.read(number, to));
+            }
+            if unread(self).is_some() && !is_late && !is_lost {
+                continue;
+            }
+            let Some(rank) = self.ranks.remove(&number) else { continue };
+            events.extend(rank.end().map(|end| Event::Ended { life: rank.life, end }));
+            self.over.push(rank.process);
+            let answers = self.server.gone(number);
+            events.extend(self.answer(answers));
+        }
+    }
+
+    /// No process of the job is left on this node after this.
+    pub fn end_left_behind(&self) {
+        let mark = left_behind::mark(&self.about.name, Some(self.about.node));
+        left_behind::end(&mark, &[self.guard.pid()]);
+        crate::mpi::remove_left_behind(&self.about.name, 0..self.about.ranks as usize);
+    }
+}
+
+impl Defined {
+    fn new(program: Program) -> Defined {
+        let mut words = program.arguments.into_iter().map(OsString::from_vec);
+        let first = words.next().unwrap_or_default();
+        let app = App { ranks: 0, program: first, args: words.collect() };
+        let os = |(name, value)| (OsString::from_vec(name), OsString::from_vec(value));
+        let variables = program.environment.into_iter().map(os).collect();
+        Defined { app, variables, directory: OsString::from_vec(program.directory).into() }
+    }
+}
+
+impl Drop for Job {
+    /// However the agent ends, nobody of the job is left on its node.
+    fn drop(&mut self) {
+        for rank in self.ranks.values_mut() {
+            rank.kill();
+            rank.reap(&self.guard);
+        }
+        if !self.ranks.is_empty() {
+            say("ranks of this node were killed, since their agent has ended");
+        }
+        self.end_left_behind();
+    }
+}

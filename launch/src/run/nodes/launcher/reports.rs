@@ -1,0 +1,130 @@
+//! What happens on nodes, for the state machine of ranks and for people.
+
+use super::Job;
+use crate::run::life::{self, Event};
+use crate::run::nodes::{index, relay};
+use crate::run::outlets::To;
+use crate::run::say;
+use taffrail::words::{numbered, spans};
+use taffrail_agent::launcher::Report;
+use taffrail_agent::wire::{End, Level, Stream};
+use taffrail_agent::{NodeId, RankIncarnation};
+
+/// The status of a job that ends because a node is lost: as if its ranks were killed.
+const LOST: u8 = 128 + 9;
+
+/// What listeners count, in this order.
+const REFUSALS: [&str; 5] = ["wrong secret", "garbage", "truncated", "oversized", "half-open"];
+
+impl Job<'_> {
+    /// What a report means for ranks.
+    pub(super) fn reported(&mut self, report: Report) -> Vec<Event> {
+        match report {
+            Report::NodeUp { node, hello } => {
+                let name = &self.names[usize::from(node)];
+                let (program, host, cpus) = (hello.program, hello.host, hello.cpus);
+                tracing::debug!("node {name} is up: {program} on {host} with {cpus} processors");
+            }
+            Report::NodeCut { node, why, ranks } => return self.lost(node, &why, &ranks),
+            Report::NodeEnded { node, why, lost, refused } => {
+                self.say_refused(node, refused);
+                return self.lost(node, &why, &lost);
+            }
+            Report::Started { life, pid, .. } => {
+                let pid = i32::try_from(pid).unwrap_or(0);
+                return vec![Event::Started { rank: index(life), pid }];
+            }
+            Report::Ended { life, end } => return self.ended(life, end),
+            Report::Member { life, member } => return vec![relay::to_event(life, member)],
+            Report::Output { life, node, stream, bytes } => self.output(life, node, stream, &bytes),
+            Report::InputTaken { bytes, .. } => self.input.taken(bytes),
+            Report::Stuck { waiting, gone } => {
+                return vec![Event::Stuck { waiting: waiting as usize, gone: gone as usize }];
+            }
+            Report::Note { node, level, text } => {
+                let line = format!("node {}: {text}", self.names[usize::from(node)]);
+                match level {
+                    Level::Error => say(&line),
+                    Level::Note => crate::log::note(&line),
+                    Level::Debug => tracing::debug!("{line}"),
+                }
+            }
+            Report::Failed { status, why } => {
+                return vec![Event::Trouble { status: low_byte(status as i32), why }];
+            }
+            Report::Done => self.done = true,
+        }
+        Vec::new()
+    }
+
+    fn output(&mut self, life: RankIncarnation, node: NodeId, stream: Stream, bytes: &[u8]) {
+        let [out, err] = &mut self.lines[index(life)];
+        match stream {
+            Stream::Output => self.outlets.push(To::Out, out.take(bytes)),
+            Stream::Error => self.outlets.push(To::Err, err.take(bytes)),
+        }
+        self.owed[usize::from(node)] += bytes.len() as u32;
+    }
+
+    /// A rank writes no more.
+    pub(super) fn finish_lines(&mut self, rank: usize) {
+        let [out, err] = &mut self.lines[rank];
+        self.outlets.push(To::Out, out.finish());
+        self.outlets.push(To::Err, err.finish());
+    }
+
+    fn ended(&mut self, life: RankIncarnation, end: End) -> Vec<Event> {
+        let rank = index(life);
+        let node = self.placed[rank].take();
+        self.finish_lines(rank);
+        let ended = |end| Event::Ended { rank, end };
+        match end {
+            End::Exited(status) => vec![ended(life::End::Exited(status))],
+            End::Signal(signal) => vec![ended(life::End::Signal(signal))],
+            End::NotStarted(status, why) => {
+                let node = node.map_or("?", |node| &self.names[usize::from(node)]);
+                let why = format!("node {node}: {why}");
+                let status = low_byte(status);
+                let trouble = Event::Trouble { status, why };
+                vec![trouble, ended(life::End::Exited(status.into()))]
+            }
+        }
+    }
+
+    /// A node is lost. Without a log its ranks cannot be started elsewhere: the job ends.
+    fn lost(&mut self, node: NodeId, why: &str, ranks: &[RankIncarnation]) -> Vec<Event> {
+        let ranks: Vec<usize> = ranks.iter().map(|life| index(*life)).collect();
+        let lost: Vec<usize> =
+            ranks.into_iter().filter(|rank| self.placed[*rank].is_some()).collect();
+        if lost.is_empty() {
+            return Vec::new();
+        }
+        for &rank in &lost {
+            self.placed[rank] = None;
+            self.finish_lines(rank);
+        }
+        let name = &self.names[usize::from(node)];
+        let numbers: Vec<u32> = lost.iter().map(|rank| *rank as u32).collect();
+        let ranks = match lost.len() {
+            1 => numbered("rank", &numbers),
+            _ => format!("ranks {}", spans(lost.iter().copied())),
+        };
+        let why = format!("node {name} lost ({why}): {ranks}");
+        let ended = |rank| Event::Ended { rank, end: life::End::Signal(libc::SIGKILL) };
+        let trouble = Event::Trouble { status: LOST, why };
+        [trouble].into_iter().chain(lost.into_iter().map(ended)).collect()
+    }
+
+    fn say_refused(&self, node: NodeId, refused: [u64; 5]) {
+        let counts = refused.into_iter().zip(REFUSALS).filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, why)| format!("{count} {why}")).collect();
+        if !counts.is_empty() {
+            let name = &self.names[usize::from(node)];
+            crate::log::note(&format!("node {name} refused connections: {}", counts.join(", ")));
+        }
+    }
+}
+
+fn low_byte(status: i32) -> u8 {
+    crate::run::ranks::low_byte(status)
+}

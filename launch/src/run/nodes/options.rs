@@ -1,0 +1,184 @@
+//! Where a job over nodes runs, and how its hosts are reached.
+
+use crate::run::{Args, Bind, Failure};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use taffrail::units::parse_duration;
+use taffrail_agent::hosts::Hosts;
+use taffrail_agent::lease::Terms;
+use taffrail_tcp::Interface;
+
+/// How long hosts have to come up. For so many, since not more are connected with at a time.
+const START: Duration = Duration::from_secs(30);
+pub const AT_ONCE: usize = 32;
+
+/// The shortest lease: below it a machine that is busy loses its agents.
+const LEASE_MIN: Duration = Duration::from_millis(500);
+const LEASE_MAX: Duration = Duration::from_secs(3600);
+
+/// Where ranks run, if not on this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Nodes")]
+pub struct NodeOptions {
+    /// Run on these hosts, each with so many ranks at most: a:2,b:2 (1 without a number). Ranks fill them in this order
+    #[arg(long, value_name = "LIST", conflicts_with = "hostfile")]
+    hosts: Option<Hosts>,
+    /// The same from a file with one host a line, as for mpirun (`a slots=2`) or mpiexec (`a:2`)
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+    /// Start more ranks than the hosts have slots
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Between nodes use only the interface of this name, or those of this network: eth0, 10.0.0.0/8
+    #[arg(long, value_name = "CIDR|IFACE")]
+    network: Option<Interface>,
+    /// Start agents through this command, in which {host} stands for the host, and not through ssh:
+    /// 'ip netns exec {host}'
+    #[arg(long, value_name = "COMMAND")]
+    rsh_agent: Option<String>,
+    /// The path of taffrail on the hosts [default: that of this program]
+    #[arg(long, value_name = "PATH")]
+    launch_agent: Option<OsString>,
+    /// How long a host has to come up [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    start_timeout: Option<Duration>,
+    /// A node ends its ranks when it has not heard from this launcher for so long [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    lease: Option<Duration>,
+}
+
+/// What follows from the options.
+pub struct Plan {
+    pub hosts: Hosts,
+    pub oversubscribe: bool,
+    pub network: String,
+    /// The words of the command that reaches a host, if it is not ssh.
+    pub rsh_agent: Option<Vec<String>>,
+    pub launch_agent: OsString,
+    pub start_timeout: Duration,
+    pub terms: Terms,
+}
+
+impl NodeOptions {
+    /// Whether the job runs on hosts that were named.
+    pub fn is_over_nodes(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some()
+    }
+
+    /// # Errors
+    /// An option is without effect.
+    pub fn check(&self) -> Result<(), Failure> {
+        let other =
+            NodeOptions { hosts: None, hostfile: None, ..self.clone() } != NodeOptions::default();
+        match other && !self.is_over_nodes() {
+            true => Err(usage(
+                "--oversubscribe, --network, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts \
+                 or --hostfile",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// What follows for this job.
+    ///
+    /// # Errors
+    /// What cannot be, or is not there over nodes yet.
+    pub fn plan(&self, args: &Args) -> Result<Plan, Failure> {
+        let missing = [
+            ("--logging", args.failures.log()),
+            ("--heartbeat", args.failures.heartbeat().is_some()),
+            ("--bind core", args.bind == Some(Bind::Core)),
+            ("Open MPI (--pmix)", args.pmix),
+        ];
+        if let Some((what, _)) = missing.iter().find(|(_, asked)| *asked) {
+            return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
+        }
+        let hosts = self.hosts()?;
+        let rsh_agent = self.rsh_agent.as_deref().map(words).transpose()?;
+        let launch_agent = match &self.launch_agent {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()
+                .map_err(|e| Failure::new(format!("the path of this program is not known: {e}")))?
+                .into(),
+        };
+        let lease = self.lease.unwrap_or(Terms::default().lease);
+        if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
+            return Err(usage("--lease: expected 500ms to 1h"));
+        }
+        let turns = hosts.0.len().div_ceil(AT_ONCE) as u32;
+        Ok(Plan {
+            hosts,
+            oversubscribe: self.oversubscribe,
+            network: self.network.as_ref().map(Interface::to_string).unwrap_or_default(),
+            rsh_agent,
+            launch_agent,
+            start_timeout: self.start_timeout.unwrap_or(START) * turns,
+            terms: Terms { lease, ..Terms::default() },
+        })
+    }
+
+    fn hosts(&self) -> Result<Hosts, Failure> {
+        let Some(path) = &self.hostfile else { return Ok(self.hosts.clone().unwrap_or_default()) };
+        let of_file = |why: String| usage(&format!("--hostfile {}: {why}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| of_file(e.to_string()))?;
+        Hosts::from_file(&text).map_err(|e| of_file(e.to_string()))
+    }
+}
+
+fn usage(why: &str) -> Failure {
+    Failure { status: 2, why: why.to_owned() }
+}
+
+fn words(command: &str) -> Result<Vec<String>, Failure> {
+    let words = shlex::split(command).filter(|words| !words.is_empty());
+    words.ok_or_else(|| usage(&format!("--rsh-agent: expected a command, got {command:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let words = ["run", "-n", "4"].into_iter().chain(line.split(' ')).chain(["--", "true"]);
+        let args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
+        args.nodes.check().map_err(|failure| failure.why)?;
+        args.nodes.plan(&args).map_err(|failure| failure.why)
+    }
+
+    #[test]
+    fn hosts_and_how_they_are_reached() {
+        let both = plan("--hosts a:2,b:2 --network 10.0.0.0/8 --lease 2s").unwrap();
+        assert_eq!(both.hosts.to_string(), "a:2, b:2");
+        assert_eq!((both.network.as_str(), both.rsh_agent), ("10.0.0.0/8", None));
+        assert_eq!((both.terms.lease, both.start_timeout), (Duration::from_secs(2), START));
+        let many: Vec<String> = (0..33).map(|host| format!("h{host}")).collect();
+        assert_eq!(plan(&format!("--hosts {}", many.join(","))).unwrap().start_timeout, 2 * START);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (line, why) in [
+            ("--oversubscribe", "need --hosts"),
+            ("--network eth0", "need --hosts"),
+            ("--hosts a --logging pessimistic", "--logging does not go with --hosts"),
+            ("--hosts a --heartbeat 5", "--heartbeat does not go"),
+            ("--hosts a --bind core", "--bind core does not go"),
+            ("--hosts a --network 10.0.0.0/99", "is no network"),
+            ("--hosts a --lease 1ms", "--lease: expected 500ms to 1h"),
+            ("--hosts a:0", "expected a number of slots"),
+            ("--hosts a --hostfile f", "cannot be used with"),
+            ("--hostfile /no/such/file", "--hostfile /no/such/file: No such file"),
+        ] {
+            let error = plan(line).err().expect(line);
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}

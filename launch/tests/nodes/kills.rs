@@ -1,0 +1,128 @@
+//! `kill -9` and `kill -STOP` of everything that a job over nodes has: nothing is left behind.
+
+use super::*;
+
+/// Ranks that each have a child, and one of them in a session of its own.
+const FAMILY: &str = "sleep 300 & setsid sleep 300 & wait";
+
+fn started(job: &Job, ranks: usize) -> Child {
+    let child = job.command().spawn().unwrap();
+    assert!(soon(|| job.running("sleep").len() == 2 * ranks), "{:?}", job.processes());
+    child
+}
+
+#[test]
+fn a_rank() {
+    let job = Job::on("a:2,b:2").script(4, FAMILY);
+    let child = started(&job, 4);
+    job.running("bash")[2].signal("KILL");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(ended.err.contains("killed by signal 9 (SIGKILL)"), "{}", ended.err);
+}
+
+#[test]
+fn an_agent() {
+    let job = Job::on("a:2,b:2").script(4, FAMILY);
+    let child = started(&job, 4);
+    job.agent("b").signal("KILL");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    let why = "taffrail: node b lost (the connection has ended): ranks 2-3\n";
+    assert!(ended.err.starts_with(why), "{}", ended.err);
+    assert!(ended.took < Duration::from_secs(10), "{:?}", ended.took);
+}
+
+#[test]
+fn an_agent_by_a_signal_that_it_sees() {
+    let job = Job::on("a,b").script(2, FAMILY);
+    let child = started(&job, 2);
+    job.agent("b").signal("TERM");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(ended.err.contains("node b lost (its agent has left): rank 1"), "{}", ended.err);
+    assert!(
+        ended.err.contains("b: the launcher is gone: the agent got signal 15"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn the_launcher() {
+    let job = Job::on("a:2,b:2").script(4, FAMILY);
+    let mut child = started(&job, 4);
+    let killed = Instant::now();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    job.assert_nothing_left("after the launcher was killed");
+    assert!(
+        killed.elapsed() < Duration::from_secs(8),
+        "before the lease ends: {:?}",
+        killed.elapsed()
+    );
+}
+
+/// Neither end can say anything: the guard of the stopped agent ends the ranks when the lease ends. The agents have
+/// sessions of their own; the kernel would let a stopped one continue when the launcher ends.
+#[test]
+fn the_launcher_while_an_agent_is_stopped() {
+    let apart = "setsid --wait env TAFFRAIL_TEST_PART={host}";
+    let job = Job::through(apart, "a,b").with(&["--lease", "1s"]).script(2, FAMILY);
+    let mut child = started(&job, 2);
+    job.agent("b").signal("STOP");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(soon(|| job.running("sleep").len() == 2), "agent a has ended its rank");
+    job.assert_nothing_left("after the launcher was killed and an agent stopped");
+}
+
+#[test]
+fn an_agent_that_stands_still_loses_its_node() {
+    let job = Job::on("a,b").with(&["--lease", "1s"]).script(2, FAMILY);
+    let child = started(&job, 2);
+    job.agent("b").signal("STOP");
+    assert!(
+        soon(|| job.running("sleep").len() == 2),
+        "the guard of b has ended the rank of b alone"
+    );
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(
+        ended.err.contains("node b lost (") && ended.err.contains("): rank 1\n"),
+        "{}",
+        ended.err
+    );
+}
+
+/// The launcher grants nothing while it is stopped: agents end their ranks in time, and the launcher finds that out.
+#[test]
+fn a_launcher_that_stands_still_loses_its_nodes() {
+    let job = Job::on("a,b").with(&["--lease", "1s"]).script(2, FAMILY);
+    let child = started(&job, 2);
+    let launcher = Process { pid: child.id() };
+    launcher.signal("STOP");
+    assert!(soon(|| job.running("sleep").is_empty()), "{:?}", job.processes());
+    launcher.signal("CONT");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(ended.err.contains("the lease of this node has ended"), "{}", ended.err);
+    assert!(ended.err.contains("lost (its agent has left)"), "{}", ended.err);
+}
+
+#[test]
+fn a_guard_is_replaced() {
+    let job = Job::on("a,b").script(2, "sleep 1.5; echo $PMI_RANK");
+    let child = job.command().spawn().unwrap();
+    assert!(soon(|| job.running("sleep").len() == 2));
+    let guards = job.processes().into_iter().filter(|process| process.words().ends_with(" guard"));
+    guards.for_each(|guard| guard.signal("KILL"));
+    let ended = job.end(child, Instant::now());
+    assert_eq!((ended.status, ended.sorted()), (0, vec!["0", "1"]), "{}", ended.err);
+}
+
+#[test]
+fn many_leases_are_renewed_in_a_job_that_takes_long() {
+    let job = Job::on("a,b").with(&["--lease", "500ms"]).script(2, "sleep 2; echo $PMI_RANK").run();
+    assert_eq!((job.status, job.sorted()), (0, vec!["0", "1"]), "{}", job.err);
+}

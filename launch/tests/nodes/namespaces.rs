@@ -1,0 +1,99 @@
+//! Nodes that have a network of their own: namespaces, with a bridge between them.
+
+use super::ranks::{own_program, said};
+use super::*;
+
+/// Three namespaces t0 to t2 with the addresses 10.78.X.1 to 3, and one with the bridge. They end with this.
+struct Nodes {
+    id: String,
+    third: u32,
+}
+
+fn ip(words: &str) -> bool {
+    let done = Command::new("ip").args(words.split(' ')).output();
+    done.is_ok_and(|output| output.status.success())
+}
+
+impl Nodes {
+    /// Nothing where that is not permitted, which is said.
+    fn new() -> Option<Nodes> {
+        let id = format!("tf{}", std::process::id() % 100_000);
+        let nodes = Nodes { third: std::process::id() % 250, id };
+        match nodes.set_up() {
+            true => Some(nodes),
+            false => {
+                eprintln!(
+                    "skipped: network namespaces are not permitted here, or ip(8) is missing"
+                );
+                None
+            }
+        }
+    }
+
+    fn set_up(&self) -> bool {
+        let (id, third) = (&self.id, self.third);
+        let bridge = [
+            format!("netns add {id}s"),
+            format!("-n {id}s link add name sw0 type bridge"),
+            format!("-n {id}s link set dev sw0 up"),
+        ];
+        let node = |number: u32| {
+            [
+                format!("netns add {id}n{number}"),
+                format!("-n {id}n{number} link add eth0 type veth peer name p{number} netns {id}s"),
+                format!("-n {id}s link set p{number} master sw0 up"),
+                format!("-n {id}n{number} addr add 10.78.{third}.{}/24 dev eth0", number + 1),
+                format!("-n {id}n{number} link set eth0 up"),
+                format!("-n {id}n{number} link set lo up"),
+            ]
+        };
+        let nodes = (0..3).flat_map(node);
+        bridge.into_iter().chain(nodes).all(|words| ip(&words))
+    }
+
+    fn hosts(&self) -> String {
+        format!("{0}n0:2,{0}n1:1,{0}n2:1", self.id)
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for name in ["s", "n0", "n1", "n2"] {
+            ip(&format!("netns del {}{name}", self.id));
+        }
+    }
+}
+
+const NETNS: &str = "ip netns exec {host}";
+
+#[test]
+fn ranks_are_in_the_networks_of_their_nodes() {
+    let Some(nodes) = Nodes::new() else { return };
+    let network = format!("10.78.{}.0/24", nodes.third);
+    let program = own_program();
+    let words: Vec<&str> = program.iter().map(String::as_str).collect();
+    let job = Job::through(NETNS, &nodes.hosts()).with(&["--network", &network, "-n", "4"]);
+    let ended = job.with(&words).run();
+    assert_eq!((ended.status, said(&ended).len()), (0, 4), "{}{}", ended.out, ended.err);
+    let last = format!("rank 3 node 2 of [0, 0, 1, 2], near [3], network Some({network:?})");
+    assert_eq!(said(&ended)[3], last);
+
+    let address = "ip -4 -o addr show dev eth0 | grep -o '10[.0-9]*/' ";
+    let ended = Job::through(NETNS, &nodes.hosts()).with(&["--label"]).script(4, address).run();
+    let third = nodes.third;
+    let expected = [(0, 1), (1, 1), (2, 2), (3, 3)]
+        .map(|(rank, host)| format!("[{rank}] 10.78.{third}.{host}/"));
+    assert_eq!((ended.status, ended.sorted()), (0, expected.iter().map(String::as_str).collect()));
+
+    let job = Job::through(NETNS, &nodes.hosts()).with(&["--network", "eth7", "-n", "4", "true"]);
+    let ended = job.run();
+    let why = format!("node {}n0: no address of this host fits eth7; there are ", nodes.id);
+    assert!(ended.status == 1 && ended.err.contains(&why), "{}", ended.err);
+
+    let job = Job::through(NETNS, &nodes.hosts()).script(4, "sleep 300 & wait");
+    let mut child = job.command().spawn().unwrap();
+    assert!(soon(|| job.running("sleep").len() == 4));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    job.assert_nothing_left("in namespaces, after the launcher was killed");
+}
