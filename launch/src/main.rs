@@ -6,7 +6,11 @@ use std::process::ExitCode;
 use taffrail_launch::{eventlog, info, mpi, mpirun, pages, print_usage, run, stack};
 
 #[derive(Parser)]
-#[command(name = "taffrail", version, about = "Starts and watches jobs, on this machine or on several")]
+#[command(
+    name = "taffrail",
+    version,
+    about = "Starts and watches jobs, on this machine or on several"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
