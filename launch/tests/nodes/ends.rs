@@ -13,10 +13,12 @@ fn one_rank_that_fails_ends_the_job_with_its_status() {
 
 #[test]
 fn ranks_that_do_not_end_when_asked_are_killed() {
-    let script = "trap '' TERM; [ $PMI_RANK = 0 ] && exit 3; while :; do sleep 1; done";
+    let script =
+        "trap '' TERM; [ $PMI_RANK = 0 ] && sleep 0.5 && exit 3; while :; do sleep 1; done";
     let job = Job::on("a,b").script(2, script).run();
     assert_eq!(job.status, 3, "{}", job.err);
-    assert!(job.took < Duration::from_secs(20), "{:?}", job.took);
+    let expected = Duration::from_millis(2500)..Duration::from_secs(20);
+    assert!(expected.contains(&job.took), "{:?}", job.took);
 }
 
 #[test]
@@ -98,4 +100,31 @@ fn a_rank_that_waits_in_a_barrier_for_one_that_has_ended_is_named() {
         "{}",
         job.err
     );
+}
+
+/// More is written than is under way at a time, and nobody reads it.
+#[test]
+fn a_job_that_fails_does_not_wait_for_its_reader() {
+    let script = "[ $PMI_RANK = 1 ] && sleep 1 && exit 3; yes $PMI_RANK";
+    let job = Job::on("a:2,b:2").script(4, script);
+    let mut child = job.command().spawn().unwrap();
+    let started = Instant::now();
+    let reader = child.stdout.take().unwrap();
+    let ended = job.end(child, started);
+    drop(reader);
+    assert_eq!(ended.status, 3, "{}", ended.err);
+    assert!(ended.err.contains("exited with status 3"), "{}", ended.err);
+    assert!(ended.err.contains("nobody reads the output of rank"), "{}", ended.err);
+    assert!(ended.took < Duration::from_secs(20), "{:?}", ended.took);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let job = Job::on("a:2,b:2").script(4, "yes $PMI_RANK");
+    let mut child = job.command().spawn().unwrap();
+    assert!(soon(|| job.running("yes").len() == 4));
+    drop(child.stdout.take());
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 141, "{}", ended.err);
+    assert!(ended.err.contains("cannot pass on the output of ranks: Broken pipe"), "{}", ended.err);
 }

@@ -15,12 +15,13 @@ use crate::run::server::{Server, ServerAction};
 use crate::run::{App, Failure, say};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use taffrail::words::counted;
 use taffrail_agent::agent::{self, Action, Event, State};
 use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
 use taffrail_agent::roster::{JobState, Writer, job_digest};
@@ -46,6 +47,8 @@ pub struct Job {
     /// The deadline that the guard has.
     deadline: Duration,
     ranks: BTreeMap<usize, NodeRank>,
+    /// All that were started here.
+    started: BTreeSet<usize>,
     /// Those that are over. What they have left behind is known by the outputs that it holds.
     over: Vec<Rank>,
     /// Bytes of output that may be read in this turn.
@@ -82,6 +85,7 @@ impl Job {
             guard: Guard::start(&about.name, about.ranks, Some(about.node))?,
             deadline: Duration::MAX,
             ranks: BTreeMap::new(),
+            started: BTreeSet::new(),
             over: Vec::new(),
             room: 0,
             delivery: None,
@@ -157,6 +161,7 @@ impl Job {
         match NodeRank::start(self, life, app) {
             Ok(rank) => {
                 let pid = rank.pid();
+                self.started.insert(number);
                 self.ranks.insert(number, rank);
                 Event::Started { life, pid: pid.as_raw_pid().unsigned_abs() }
             }
@@ -334,6 +339,13 @@ impl Job {
                 continue;
             }
             let Some(rank) = self.ranks.remove(&number) else { continue };
+            let lost = rank.unread_bytes();
+            if lost > 0 {
+                let who = rank.process.name(number);
+                let bytes = counted(lost, "byte");
+                let text = format!("nobody reads the output of {who}; lost: the last {bytes}");
+                events.push(Event::Say(Frame::Note { level: Level::Error, text }));
+            }
             events.extend(rank.end().map(|end| Event::Ended { life: rank.life, end }));
             self.over.push(rank.process);
             let answers = self.server.gone(number);
@@ -345,7 +357,7 @@ impl Job {
     pub fn end_left_behind(&self) {
         let mark = left_behind::mark(&self.about.name, Some(self.about.node));
         left_behind::end(&mark, &[self.guard.pid()]);
-        crate::mpi::remove_left_behind(&self.about.name, 0..self.about.ranks as usize);
+        crate::mpi::remove_left_behind(&self.about.name, self.started.iter().copied());
     }
 }
 

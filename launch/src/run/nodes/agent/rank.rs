@@ -180,6 +180,11 @@ impl NodeRank {
             .find_map(|(to, left)| (left > 0).then_some(to))
     }
 
+    /// How much that is.
+    pub fn unread_bytes(&self) -> usize {
+        self.ended.as_ref().map_or(0, |ended| ended.out + ended.err)
+    }
+
     /// Of that, so much was read; nothing: there is no more.
     pub fn was_read(&mut self, to: To, bytes: usize) {
         let Some(ended) = &mut self.ended else { return };
