@@ -6,6 +6,7 @@ mod ends;
 mod kills;
 mod namespaces;
 mod ranks;
+mod sshd;
 mod starts;
 
 use std::process::{Child, Command, Output, Stdio};
