@@ -274,7 +274,7 @@ impl<F: Transport> Endpoint<F> {
         let _ = self.engine.fabric.fd();
         // It is readable when a peer has died as well, which no other call is sure to look at.
         self.engine.check() == 0
-            && self.engine.peers_with_backlog.is_empty()
+            && !self.engine.tx.has_backlog()
             && self.engine.fabric.arm() == Arming::Armed
     }
 
@@ -302,7 +302,7 @@ impl<F: Transport> Endpoint<F> {
 
     /// Refuses a buffer of another endpoint, whose regions are not ours.
     fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
-        if buffer.is_of(&self.engine.back) {
+        if self.engine.lending.owns(&buffer) {
             return Ok(());
         }
         let block = buffer.block();

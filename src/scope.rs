@@ -22,7 +22,7 @@ pub(crate) fn run<'env, F: Transport, R>(
     endpoint: &mut Endpoint<F>,
     f: impl FnOnce(&mut Scope<'_, 'env, F>) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let mark = Arc::as_ptr(&endpoint.engine.back);
+    let mark = endpoint.engine.lending.mark();
     let mut scope = Scope { endpoint, mark, started: Vec::new(), buffers: PhantomData };
     let result = f(&mut scope);
     let left = scope.finish(result.is_err());
@@ -123,7 +123,7 @@ impl<'env, F: Transport> Scope<'_, 'env, F> {
 
     /// Ends what was started and not waited for. Receives are cancelled if `f` has failed.
     fn finish(&mut self, failed: bool) -> Result<(), Error> {
-        if !self.started.is_empty() && self.mark != Arc::as_ptr(&self.endpoint.engine.back) {
+        if !self.started.is_empty() && self.mark != self.endpoint.engine.lending.mark() {
             // The buffers are in use by an endpoint that is out of reach.
             crate::explain::say(
                 "the endpoint of a scope was replaced while operations were under way",

@@ -64,7 +64,7 @@ impl<F: Transport> Endpoint<F> {
         if idle.turns == begin {
             (self.asleep, self.patience) = (Instant::now(), LONG);
         }
-        if !self.engine.peers_with_backlog.is_empty() || self.engine.core.policy.is_behind() {
+        if self.engine.tx.has_backlog() || self.engine.core.policy.is_behind() {
             // Room towards a peer comes without a bell, and so do room for events and what opens the gate.
             std::thread::yield_now();
             if idle.turns < begin + LOOK_EVERY {

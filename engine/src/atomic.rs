@@ -5,6 +5,7 @@ use super::core::broken;
 use super::frame::Frame;
 use super::memory::{Access, Place};
 use super::request::Stage;
+use super::rma::Serving;
 use crate::Engine;
 use crate::arithmetic::{Atomic, AtomicOp};
 use crate::policy::Policy;
@@ -38,13 +39,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let len = atomic.len();
         let place = (name, address);
         let needed = access(&atomic, !fetched.is_null());
-        let own = (rank == self.rank()).then(|| self.named_memory(place, len as u64, needed));
+        let own = (rank == self.rank()).then(|| self.rma.named(place, len as u64, needed));
         let own = own.transpose().map_err(|why| why.error(place))?;
         let request = self.core.requests.start(Stage::Done, rank, fetched, len);
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
         if let Some(at) = own {
-            // SAFETY: `named_memory` has found the range in exposed memory.
+            // SAFETY: `named` has found the range in exposed memory.
             let old = unsafe { change(at, &atomic, operands) };
             if !fetched.is_null() {
                 // SAFETY: the caller's promise.
@@ -56,10 +57,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         slot.stage = if fetch == 0 { Stage::AskedPut } else { Stage::AskedGet };
         let place = Place { region: name, keyed: true, offset: address };
         let (name, what) = (slot.name(request), atomic.word() | fetch);
-        self.post_frame(rank, Frame::Atomic { name, place, what }, operands);
+        self.tx().post_frame(rank, Frame::Atomic { name, place, what }, operands);
         Ok(request)
     }
+}
 
+impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
     /// Does an operation on our memory for a peer.
     pub(crate) fn serve_atomic(
         &mut self,
@@ -72,22 +75,20 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let known = Atomic::from_word(what & !FETCH);
         let Some(atomic) = known.filter(|known| operands.len() == known.operand_bytes()) else {
             let expected = "an operation that there is, and its operands";
-            return self.core.protocol_error(from, broken("atomic operation", expected, what));
+            return self.tx.core.protocol_error(from, broken("atomic operation", expected, what));
         };
         let needed = access(&atomic, what & FETCH != 0);
-        let at = match self.named_memory((place.region, place.offset), atomic.len() as u64, needed)
-        {
+        let at = match self.rma.named((place.region, place.offset), atomic.len() as u64, needed) {
             Ok(at) => at,
-            Err(why) => return self.post_frame(from, Frame::NakKey { name, why }, &[]),
+            Err(why) => return self.tx.post_frame(from, Frame::NakKey { name, why }, &[]),
         };
-        // SAFETY: `named_memory` has found the range in exposed memory, whose owner has agreed that
+        // SAFETY: `named` has found the range in exposed memory, whose owner has agreed that
         // peers write to it.
         let old = unsafe { change(at, &atomic, operands) };
         if what & FETCH != 0 {
-            self.post_frame(from, Frame::RndvData { to: name, offset: 0 }, &old);
+            self.tx.post_frame(from, Frame::RndvData { to: name, offset: 0 }, &old);
         } else {
-            self.core.acknowledge(from, name);
-            self.run_deferred();
+            self.tx.post_frame(from, Frame::Ack { name }, &[]);
         }
     }
 }

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Claimed {
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The handle of a claimed message.
     pub fn claimed(&self, id: MessageId, envelope: &Envelope) -> Claimed {
-        Claimed { id: Some(id), status: status(envelope), back: self.back.clone() }
+        Claimed { id: Some(id), status: status(envelope), back: self.lending.queue() }
     }
 
     /// Starts to receive a claimed message.
@@ -88,7 +88,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.fabric.in_child() {
             return Err(Error::UsedAfterFork);
         }
-        assert!(Arc::ptr_eq(&claimed.back, &self.back), "claimed at another endpoint");
+        assert!(self.lending.is_queue(&claimed.back), "claimed at another endpoint");
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Unexpected::Loan(offer) => {
                 self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
-                self.give_back(env.source, offer.loan);
+                self.tx().give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.
             found @ Unexpected::Stored { .. } => {

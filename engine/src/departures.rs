@@ -32,7 +32,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             || requests.under_way().any(|(_, slot)| slot.peer == rank)
             || requests.over().any(|(_, slot)| slot.peer == rank || slot.status.source == rank)
             || requests.under_way().any(|(_, slot)| slot.has_landed_of(rank))
-            || self.loans.values().any(|(to, _)| *to == rank)
+            || self.lending.has_lent_to(rank)
     }
 
     /// Gives the number of a peer that is gone, and has left nothing, to whoever comes next.

@@ -69,7 +69,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let under_way = core.requests.under_way().filter(|(_, slot)| goes_on(slot));
         let mut peers = under_way
             .map(|(_, slot)| slot.peer)
-            .chain(self.peers_with_backlog.iter().copied())
+            .chain(self.tx.backlog())
             .chain((0..self.size()).filter(|&peer| !self.is_flushed(peer)));
         !peers.any(is_awaited) && (core.deferred.is_empty() || !is_early)
     }

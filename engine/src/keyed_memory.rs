@@ -2,7 +2,7 @@
 //! were told: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
-use super::memory::{Access, MemoryName, NoMemory, Place, Way};
+use super::memory::{Access, MemoryName, Place, Way};
 use super::request::Stage;
 use crate::Engine;
 use crate::Exposed;
@@ -37,49 +37,31 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ) -> Result<u32, Error> {
         self.check_access(rank)?;
         let is_own = rank == self.rank() && len > 0;
-        let own = is_own.then(|| self.named_memory((name, address), len as u64, way.access()));
+        let own = is_own.then(|| self.rma.named((name, address), len as u64, way.access()));
         let own = own.transpose().map_err(|why| why.error((name, address)))?;
         let request = self.core.requests.start(Stage::OneSided, rank, at, len);
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
         if own.is_none() && len > 0 {
             let place = Place { region: name, keyed: true, offset: address };
-            self.ask_target(way, rank, request, place);
+            self.tx().ask_target(way, rank, request, place);
             return Ok(request);
         }
         slot.stage = Stage::Done;
         if let Some(own) = own {
             let (from, to) = if way == Way::Get { (own, at) } else { (at, own) };
-            // SAFETY: the caller's promise; `named_memory` has found the range in exposed memory. The
+            // SAFETY: the caller's promise; `named` has found the range in exposed memory. The
             // two may overlap.
             unsafe { std::ptr::copy(from, to, len) };
         }
         Ok(request)
     }
 
-    /// Memory of ours with this name, if there is such and it allows this.
-    pub fn named_memory(
-        &self,
-        (name, address): (u64, u64),
-        len: u64,
-        needed: Access,
-    ) -> Result<*mut u8, NoMemory> {
-        let named = self.keyed_memory.get(&name).ok_or(NoMemory::Unknown)?;
-        let offset = address.checked_sub(named.start).ok_or(NoMemory::Unknown)?;
-        let end = offset.checked_add(len).filter(|&end| len > 0 && end <= named.len as u64);
-        end.ok_or(NoMemory::Unknown)?;
-        if !named.access.covers(needed) {
-            return Err(NoMemory::NoAccess);
-        }
-        // SAFETY: the offset lies inside the exposed range.
-        Ok(unsafe { named.at.0.add(offset as usize) })
-    }
-
     /// Ends that memory has a name.
     pub fn forget_named(&mut self, name: u64) -> bool {
-        let is_known = self.keyed_memory.remove(&name).is_some();
+        let is_known = self.rma.forget(name);
         if is_known {
-            self.end_answers(MemoryName::Key(name));
+            self.tx().end_answers(MemoryName::Key(name));
         }
         is_known
     }

@@ -1,6 +1,6 @@
 //! The engine: protocols over a fabric, one in each file.
 //!
-//! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx_queue`] when; up: [`core`] matches
+//! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx`] when; up: [`core`] matches
 //! what arrives, and [`rendezvous`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
@@ -22,6 +22,7 @@ mod finalize;
 mod frame;
 mod immediate;
 pub mod keyed_memory;
+pub mod lending;
 pub mod loan;
 pub mod log;
 pub mod memory;
@@ -38,10 +39,10 @@ mod rendezvous;
 pub mod rendezvous_path;
 mod reply_delay;
 pub mod request;
+pub mod rma;
 mod send;
 mod sink;
-mod tx;
-mod tx_queue;
+pub mod tx;
 mod unexpected;
 pub mod unposted_recv;
 pub mod view;
@@ -55,6 +56,7 @@ pub use clock::Clock;
 pub use error::Error;
 pub use frame::kind;
 pub use names::{Data, Dest, Pattern, Rank, Request, Status};
+pub use rma::Exposed;
 pub use send::bytes;
 
 /// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
@@ -64,16 +66,13 @@ pub const CONTEXTS: u16 = 0xc000;
 
 use core::Core;
 use immediate::Immediate;
-use keyed_memory::KeyedMemory;
-use loan::{Return, ReturnQueue};
+use lending::Lending;
 use policy::Policy;
-use pool::{Block, Pool};
 use rendezvous_path::RndvPath;
-use rustc_hash::FxHashMap;
-use std::collections::HashMap;
-use std::sync::Arc;
+use rma::Rma;
 use std::time::Instant;
 use taffrail_fabric::{Fabric, SendMemory};
+use tx::TxState;
 
 /// Sizes and choices of an engine.
 #[derive(Clone, Copy, Debug)]
@@ -101,39 +100,20 @@ pub struct Engine<F, P> {
     pub fabric: F,
     /// What a poll of the fabric works on.
     pub core: Core<P>,
-    /// Ranks that frames or fragments wait to be sent to.
-    pub peers_with_backlog: Vec<Rank>,
-    /// Bytes of long messages sent without asking since the last poll for that reason.
-    pub(crate) bytes_since_poll: usize,
-    /// What is on its way back from views and buffers that were dropped.
-    pub back: Arc<ReturnQueue>,
-    /// Empty: the memory in which `back` collects next.
-    pub(crate) returns: Vec<Return>,
-    pub(crate) pool: Pool,
-    /// Our loans that are out: to whom, and what.
-    pub(crate) loans: FxHashMap<u64, (Rank, Block)>,
-    pub(crate) last_loan: u64,
+    /// What sending keeps.
+    pub tx: TxState,
+    /// Loans and buffers.
+    pub lending: Lending,
+    /// Memory that peers reach.
+    pub rma: Rma,
     /// Receives to nowhere, of discarded messages that are still arriving.
     pub(crate) discarding: Vec<u32>,
-    /// Memory that peers may reach by [`RemoteMemory`](one_sided::RemoteMemory).
-    pub registered: HashMap<u32, (Exposed, usize)>,
-    /// Memory that peers may reach by a name.
-    pub keyed_memory: FxHashMap<u64, KeyedMemory>,
     /// Sizes and choices, as they were given.
     pub sizes: Sizes,
-    /// Messages of up to this many bytes leave whole, without asking.
-    pub(crate) short: usize,
     /// Progress calls so far, and when the peers were looked at last.
     pub turns: u32,
     pub(crate) checked: Instant,
 }
-
-/// The address of registered memory.
-#[derive(Clone, Copy)]
-pub struct Exposed(pub *mut u8);
-
-// SAFETY: whoever registers memory vouches for it, for any thread that has the engine.
-unsafe impl Send for Exposed {}
 
 // SAFETY: raw pointers in requests belong to whoever started them and vouches for their memory, in
 // whatever thread the engine then is; everything else is owned.
@@ -144,17 +124,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
         Engine {
             core: Core::new(policy, size, sizes.unexpected, clock),
-            peers_with_backlog: Vec::new(),
-            bytes_since_poll: 0,
-            back: Arc::new(ReturnQueue::default()),
-            returns: Vec::new(),
-            pool: Pool::default(),
-            loans: FxHashMap::default(),
-            last_loan: 0,
+            tx: TxState::new(&sizes),
+            lending: Lending::default(),
+            rma: Rma::default(),
             discarding: Vec::new(),
-            registered: HashMap::new(),
-            keyed_memory: FxHashMap::default(),
-            short: sizes.fragment.min(sizes.eager_max),
             sizes,
             turns: 0,
             checked: clock.now(),
@@ -177,7 +150,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Forgets what is left to do and to send: a fuzz target plays the peers, and takes nothing in.
     #[cfg(fuzzing)]
     pub fn forget_pending(&mut self) {
-        self.peers_with_backlog.clear();
+        self.tx.clear();
         self.core.deferred.clear();
     }
 

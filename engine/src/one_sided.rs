@@ -9,11 +9,12 @@ use super::loan::Buffer;
 use super::memory::{MemoryName, NoMemory, Place, Target, Way};
 use super::peer::Stream;
 use super::request::{Extra, Stage};
+use super::rma::Serving;
+use super::tx::Tx;
 use crate::Engine;
 use crate::policy::{OnLoss, Policy};
 use crate::{Dest, Error, Rank, Status};
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use taffrail_fabric::{
     Fabric, Fault, MemoryError, PeerId, Refused, RegionId, RemoteKey, SendMemory, Token, UserBuf,
     UserBytes,
@@ -101,7 +102,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let (block, len) = (buffer.block(), buffer.len());
         let memory = self.remote(to, block.region, block.offset, len)?;
         // Where the fabric cannot do it, this rank does.
-        self.pool.let_reach(block, len);
+        self.lending.let_reach(buffer);
         Ok(memory)
     }
 
@@ -152,7 +153,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Err(_) => {
                 self.core.requests.get(request).extra().source = None;
-                self.ask_for(target, rank, request);
+                self.tx().ask_for(target, rank, request);
             }
         }
         Ok(request)
@@ -164,14 +165,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
         match target.filter(|_| matches!(fault, Fault::Os { .. })) {
             Some(target) if self.core.peers[rank as usize].fault.is_none() => {
-                self.ask_for(target, rank, request);
+                self.tx().ask_for(target, rank, request);
             }
             _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
         }
-    }
-
-    fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
-        self.ask_target(way, rank, request, Place { region, keyed: false, offset: start });
     }
 
     /// Refuses what cannot be done, or not be logged.
@@ -192,6 +189,23 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(())
     }
 
+    /// Ends a registration.
+    pub fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
+        let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
+        if !self.rma.unregister(region) {
+            return Err(unknown.into());
+        }
+        self.fabric.deregister(region)?;
+        self.tx().end_answers(MemoryName::Region(region.0.into()));
+        Ok(())
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
+    fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
+        self.ask_target(way, rank, request, Place { region, keyed: false, offset: start });
+    }
+
     /// Lets the target do it, in its memory there.
     pub(crate) fn ask_target(&mut self, way: Way, to: Rank, request: u32, place: Place) {
         let slot = self.core.requests.get(request);
@@ -210,9 +224,30 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
+    /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
+    pub(crate) fn end_answers(&mut self, name: MemoryName) {
+        for peer in 0..self.core.peers.len() as Rank {
+            let Core { peers, requests, .. } = &mut *self.core;
+            let streams = std::mem::take(&mut peers[peer as usize].streams).into_iter();
+            let (ended, others): (VecDeque<_>, VecDeque<_>) = streams.partition(|stream| {
+                let extra = requests.get(stream.request).extra.as_ref();
+                extra.is_some_and(|extra| extra.reads == Some(name))
+            });
+            peers[peer as usize].streams = others;
+            for stream in ended {
+                self.core.requests.get(stream.request).stage = Stage::Done;
+                let _ = self.core.requests.finish(stream.request);
+                let nak = Frame::NakKey { name: stream.to, why: NoMemory::Unknown };
+                self.post_frame(peer, nak, &[]);
+            }
+        }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
     /// Does a get, put or atomic operation on our memory for a peer.
     pub(crate) fn serve(&mut self, from: Rank, frame: Frame, body: &[u8]) {
-        if self.core.peers[from as usize].fault.is_some() {
+        if self.tx.core.peers[from as usize].fault.is_some() {
             return;
         }
         match frame {
@@ -226,81 +261,31 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     fn serve_get(&mut self, from: Rank, to: u64, place: Place, len: u64) {
-        let at = match self.find_memory(place, len, Way::Get) {
+        let at = match self.rma.find(self.tx.lending, place, len, Way::Get) {
             Ok(at) => at,
-            Err(why) => return self.post_frame(from, Frame::NakKey { name: to, why }, &[]),
+            Err(why) => return self.tx.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        if self.core.peers[from as usize].streams.len() >= MAX_ANSWERS {
-            return self.core.protocol_error(from, answers_not_taken());
+        if self.tx.core.peers[from as usize].streams.len() >= MAX_ANSWERS {
+            return self.tx.core.protocol_error(from, answers_not_taken());
         }
         let reads = Some(MemoryName::of(place));
         let want = len as usize;
-        let request = self.core.requests.start(Stage::Streaming, from, at, want);
-        self.core.requests.get(request).extra =
+        let request = self.tx.core.requests.start(Stage::Streaming, from, at, want);
+        self.tx.core.requests.get(request).extra =
             Some(Box::new(Extra { detached: true, reads, ..Extra::default() }));
-        self.start_stream(from, Stream { request, want, to, non_temporal: false });
+        self.tx.start_stream(from, Stream { request, want, to, non_temporal: false });
     }
 
     fn serve_put(&mut self, from: Rank, name: u64, place: Place, data: &[u8], last: bool) {
-        let at = match self.find_memory(place, data.len() as u64, Way::Put) {
+        let at = match self.rma.find(self.tx.lending, place, data.len() as u64, Way::Put) {
             Ok(at) => at,
-            Err(why) => return self.post_frame(from, Frame::NakKey { name, why }, &[]),
+            Err(why) => return self.tx.post_frame(from, Frame::NakKey { name, why }, &[]),
         };
         // SAFETY: the range lies inside registered or named memory, whose owner has agreed that peers
         // write to it.
         unsafe { taffrail_fabric::copy(data.as_ptr(), at, data.len()) };
         if last {
-            self.core.acknowledge(from, name);
-            self.run_deferred();
-        }
-    }
-
-    /// Memory of ours that a peer means, if it may be accessed so.
-    fn find_memory(&self, place: Place, len: u64, way: Way) -> Result<*mut u8, NoMemory> {
-        let Place { region, keyed, offset } = place;
-        match keyed {
-            true => self.named_memory((region, offset), len, way.access()),
-            false => self.own_memory(region, offset, len).ok_or(NoMemory::Unknown),
-        }
-    }
-
-    /// Registered memory of ours, or that of a buffer, if peers may access it.
-    fn own_memory(&self, region: u64, offset: u64, len: u64) -> Option<*mut u8> {
-        let region = u32::try_from(region).ok()?;
-        let Some(&(at, whole)) = self.registered.get(&region) else {
-            let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-            return self.pool.reached(region, offset, len).map(NonNull::as_ptr);
-        };
-        let end = offset.checked_add(len)?;
-        // SAFETY: the offset lies inside the registered range.
-        (len > 0 && end <= whole as u64).then(|| unsafe { at.0.add(offset as usize) })
-    }
-
-    /// Ends a registration.
-    pub fn unregister(&mut self, region: RegionId) -> Result<(), Error> {
-        let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
-        self.registered.remove(&region.0).ok_or(unknown)?;
-        self.fabric.deregister(region)?;
-        self.end_answers(MemoryName::Region(region.0.into()));
-        Ok(())
-    }
-
-    /// Answers that still read what peers call by this name end early. Others of the same bytes go on.
-    pub(crate) fn end_answers(&mut self, name: MemoryName) {
-        for peer in 0..self.size() {
-            let Core { peers, requests, .. } = &mut self.core;
-            let streams = std::mem::take(&mut peers[peer as usize].streams).into_iter();
-            let (ended, others): (VecDeque<_>, VecDeque<_>) = streams.partition(|stream| {
-                let extra = requests.get(stream.request).extra.as_ref();
-                extra.is_some_and(|extra| extra.reads == Some(name))
-            });
-            peers[peer as usize].streams = others;
-            for stream in ended {
-                self.core.requests.get(stream.request).stage = Stage::Done;
-                let _ = self.core.requests.finish(stream.request);
-                let nak = Frame::NakKey { name: stream.to, why: NoMemory::Unknown };
-                self.post_frame(peer, nak, &[]);
-            }
+            self.tx.post_frame(from, Frame::Ack { name }, &[]);
         }
     }
 }

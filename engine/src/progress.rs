@@ -41,11 +41,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !self.core.deferred.is_empty() {
             self.run_deferred();
         }
-        if !self.peers_with_backlog.is_empty() {
-            events += self.flush();
+        if self.tx.has_backlog() {
+            events += self.tx().flush();
         }
         // What comes back to peers can wait until there is time.
-        if self.back.any() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
+        if self.lending.has_returns() && (events == 0 || self.turns.is_multiple_of(LOOK_EVERY)) {
             self.drain_returns();
         }
         self.turns = self.turns.wrapping_add(1);
@@ -82,7 +82,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn run_deferred(&mut self) {
         while let Some(action) = self.core.deferred.pop_front() {
             match action {
-                Deferred::Answer { to, frame } => self.post_frame(to, frame, &[]),
+                Deferred::Answer { to, frame } => self.tx().post_frame(to, frame, &[]),
                 Deferred::Fetch { request, from, rts } => {
                     self.start_rendezvous(request, from, rts);
                 }
@@ -95,15 +95,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                         // How fragments end that a former link took says nothing of the new ones: those are first.
                         true if waits => self.core.retry_deferred.push_back(action),
                         true => {
-                            self.start_stream(peer, Stream { request, want, to, non_temporal });
+                            self.tx()
+                                .start_stream(peer, Stream { request, want, to, non_temporal });
                         }
                         false => {}
                     }
                 }
-                Deferred::Borrow { request, from, offer } => self.borrow(request, from, offer),
+                Deferred::Borrow { request, from, offer } => self.tx().borrow(request, from, offer),
                 Deferred::Read { token, result } => self.rendezvous_done(token, result),
-                Deferred::OneSided { from, frame, body } => self.serve(from, frame, &body),
-                Deferred::Returned { loan, from } => self.returned(loan, from),
+                Deferred::OneSided { from, frame, body } => {
+                    self.serving().serve(from, frame, &body)
+                }
+                Deferred::Returned { loan, from } => self.lending.returned(loan, from),
                 Deferred::Failed { rank } => self.after_peer_failed(rank),
                 Deferred::Connected { rank } => self.peer_connected(rank),
                 Deferred::Advance { request } => self.continue_multi(request),
@@ -116,7 +119,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Ends what the core could not end by itself when `rank` failed.
     fn after_peer_failed(&mut self, rank: u32) {
-        self.peers_with_backlog.retain(|&r| r != rank);
+        self.tx.forget(rank);
         // A failure found above the fabric has to be reported to the fabric.
         let fault = self.core.peers[rank as usize].fault.clone();
         if let Some(fault) = fault {

@@ -2,13 +2,11 @@
 //!
 //! The receiver decides, by cost; what the fabric denies, or fails at, goes in fragments.
 
-use super::core::{Deferred, Unexpected};
+use super::core::Deferred;
 use super::frame::{Frame, Rts};
-use super::loan::{Borrowed, Buffer, Offer, Return};
 use super::peer::Timed;
 use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};
 use super::request::Stage;
-use super::view::ViewBuffer;
 use crate::Engine;
 use crate::policy::{OnLoss, Policy};
 use crate::{Error, Rank};
@@ -145,7 +143,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             extra.source = None;
         }
         let to = slot.name(request);
-        self.post_frame(from, Frame::Cts { name, non_temporal, len: want as u64, to }, &[]);
+        self.tx().post_frame(from, Frame::Cts { name, non_temporal, len: want as u64, to }, &[]);
     }
 
     /// A read or write by the fabric ended.
@@ -202,107 +200,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         } else if self.core.peers[peer as usize].fault.is_some() {
             let error = self.core.finished_error(peer);
             self.core.fail(request, error);
-        }
-    }
-
-    /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
-    pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
-        let len = self.core.requests.get(request).status.len;
-        let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
-            Ok(mapped) => mapped,
-            Err(denied) => {
-                self.give_back(from, offer.loan);
-                let fault = self.core.peers[from as usize].fault.clone();
-                let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
-                return self.core.fail(request, Error::PeerFailed { rank: from, fault });
-            }
-        };
-        let back = self.back.clone();
-        let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
-        let slot = self.core.requests.get(request);
-        if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
-            *view = ViewBuffer::Borrowed(borrowed);
-            (slot.at, slot.len) = (at.as_ptr(), len);
-            return self.core.complete(request);
-        }
-        self.core.deliver_private(request, borrowed.bytes());
-    }
-
-    /// A buffer of at least `len` bytes that peers can map.
-    pub fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
-        if self.back.any() {
-            self.drain_returns();
-        }
-        let block = self.pool.take(&mut self.fabric, len)?;
-        Ok(Buffer::new(block, len, self.back.clone()))
-    }
-
-    /// Brings back what was dropped since the last look.
-    #[cold]
-    pub(crate) fn drain_returns(&mut self) {
-        let mut things = std::mem::take(&mut self.returns);
-        self.back.take(&mut things);
-        for thing in things.drain(..) {
-            match thing {
-                Return::Block(block) => self.pool.put(block),
-                Return::Loan { owner, loan } => self.give_back(owner, loan),
-                Return::Message(id) => self.discard_claimed(id),
-            }
-        }
-        self.returns = things;
-    }
-
-    pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
-        self.post_frame(owner, Frame::LoanReturn { loan }, &[]);
-    }
-
-    /// Gives back what was lent to this endpoint and is not looked at, since it closes.
-    pub fn give_all_back(&mut self) {
-        self.drain_returns();
-        let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
-        let lent: Vec<(Rank, u64)> = waiting
-            .filter_map(|(_, env, found)| match found {
-                Unexpected::Loan(offer) => Some((env.source, offer.loan)),
-                _ => None,
-            })
-            .collect();
-        for (owner, loan) in lent {
-            self.give_back(owner, loan);
-        }
-    }
-
-    /// Takes back what was lent to ranks that are gone, as soon as nobody there looks at it.
-    pub(crate) fn reclaim_loans(&mut self) {
-        if self.loans.is_empty() || self.core.last_finished.is_none() {
-            return;
-        }
-        let gone = |rank: &Rank| self.core.peers[*rank as usize].fault.is_some();
-        let mut borrowers: Vec<Rank> =
-            self.loans.values().map(|&(to, _)| to).filter(gone).collect();
-        borrowers.sort_unstable();
-        borrowers.dedup();
-        for rank in borrowers {
-            let is_drained =
-                self.fabric.drained(PeerId(rank), self.fabric.incarnation(PeerId(rank)));
-            if is_drained || mutant!(LoanTakenBackEarly) {
-                self.take_back(rank);
-            }
-        }
-    }
-
-    /// Takes back all that was lent to a rank.
-    pub(crate) fn take_back(&mut self, rank: Rank) {
-        let pool = &mut self.pool;
-        let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
-        lent.for_each(|(_, (_, block))| pool.put(block));
-    }
-
-    /// A loan of ours has come back.
-    pub(crate) fn returned(&mut self, loan: u64, from: Rank) {
-        if self.loans.get(&loan).is_some_and(|(to, _)| *to == from)
-            && let Some((_, block)) = self.loans.remove(&loan)
-        {
-            self.pool.put(block);
         }
     }
 }

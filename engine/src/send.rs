@@ -1,7 +1,7 @@
 //! How a message leaves.
 
 use super::core::Core;
-use super::frame::{Frame, MsgHead, Rts};
+use super::frame::{Frame, MsgHead};
 use super::loan::{Buffer, Offer};
 use super::peer::{Queued, Waiting};
 use super::policy::tx::{Direct, send_numbered};
@@ -10,10 +10,7 @@ use crate::Engine;
 use crate::policy::{OnLoss, Policy, Route};
 use crate::tx::transmit;
 use crate::{Dest, Error, Rank, Request, Status};
-use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source, UserBytes};
-
-/// Bytes sent without asking between two polls.
-const POLL_EVERY_BYTES: usize = 1 << 20;
+use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Checks that a message may go to `to`.
@@ -46,7 +43,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         self.poll_if_due(to, len)?;
         let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
-        if !peer.is_clear_for(len, self.short, inline) {
+        if !peer.is_clear_for(len, self.tx.short(), inline) {
             return Ok(false);
         }
         self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
@@ -109,9 +106,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub(crate) fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
         if len > self.inline(to.rank) {
-            self.bytes_since_poll += len;
-            if self.bytes_since_poll > POLL_EVERY_BYTES {
-                self.bytes_since_poll = 0;
+            if self.tx.is_poll_due(len) {
                 self.progress();
                 // Its failure may be what was heard, and what is started after that nobody ends.
                 return self.check_dest(to);
@@ -187,7 +182,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             slot.extra().parts = parts.collect();
         }
         if let Some((msg, sent)) = begun {
-            self.enqueue(to.rank, Waiting::free(Queued::Eager { msg, request, sent }));
+            self.tx().enqueue(to.rank, Waiting::free(Queued::Eager { msg, request, sent }));
         } else if is_logged {
             slot.stage = Stage::RtsSent;
             let name = slot.name(request);
@@ -195,7 +190,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 self.core.fail(request, error);
             }
         } else {
-            self.queue_send(request, to, sync);
+            self.tx().queue_send(request, to, sync);
         }
         Ok(request)
     }
@@ -204,81 +199,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     fn sent(&mut self, to: &Dest, len: usize) -> u32 {
         self.core.requests.start_sent(sent_status(to, len))
-    }
-
-    /// Gives a message its number and its protocol, and puts it in the queue.
-    #[inline(never)]
-    fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
-        let word = self.core.immediate.word(to.context, to.data);
-        let context = word.unwrap_or(to.context);
-        // Data for which the word has no room.
-        let data = to.data.get().filter(|_| word.is_none());
-        let seq = self.core.number(&to);
-        let msg = MsgHead { context, seq, tag: to.tag };
-        let inline = self.inline(to.rank);
-        let slot = self.core.requests.get(request);
-        let len = slot.len;
-        let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
-            true => inline - 8,
-            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.fragment - 8),
-            false => self.sizes.eager_max,
-        };
-        if len > eager_max || sync && data.is_some() {
-            let rts = self.rts(to.rank, request, msg, data);
-            return self.enqueue(to.rank, Waiting::free(rts));
-        }
-        let name = slot.name(request);
-        let whole = |frame: Frame, slot: &Slot, request| {
-            let mut body = Vec::with_capacity(len);
-            gather(slot, 0, len, |part| body.extend_from_slice(part));
-            Queued::Small { frame, body, request }
-        };
-        let queued = match data {
-            _ if sync => {
-                slot.stage = Stage::RtsSent;
-                whole(Frame::EagerSync { msg, name }, slot, None)
-            }
-            Some(data) => whole(Frame::EagerData { msg, data }, slot, Some(request)),
-            None => Queued::Eager { msg, request, sent: 0 },
-        };
-        self.enqueue(to.rank, Waiting::free(queued));
-    }
-
-    /// The RTS of a message, with data in front if the word of its context has no room for them.
-    pub(crate) fn rts(
-        &mut self,
-        to: Rank,
-        request: u32,
-        msg: MsgHead,
-        data: Option<u32>,
-    ) -> Queued {
-        let slot = self.core.requests.get(request);
-        let (len, at) = (slot.len, slot.at);
-        // What is logged comes out of the log, as long as its sender lives.
-        let logged = self.core.policy.route(to) == Route::Logged;
-        let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
-        let slot = self.core.requests.get(request);
-        slot.stage = Stage::RtsSent;
-        let rts = Rts { name: slot.name(request), key };
-        let frame = Frame::Rts { msg, data, len: len as u64, rts };
-        Queued::Small { frame, body: Vec::new(), request: None }
-    }
-
-    /// The key of a message's memory: of a region, if it is in one of the pool's.
-    fn key_for(
-        &mut self,
-        to: Rank,
-        at: *const u8,
-        len: usize,
-    ) -> Option<taffrail_fabric::RemoteKey> {
-        if let Some((region, offset)) = self.pool.find(at, len)
-            && let Ok(key) = self.fabric.key(PeerId(to), region, offset)
-        {
-            return Some(key);
-        }
-        // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
-        let bytes = unsafe { UserBytes::new(at, len) };
-        self.fabric.bare_key(PeerId(to), bytes)
     }
 
     /// Sends a buffer away.
@@ -298,12 +218,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(());
         };
         let (block, len) = buffer.into_parts();
-        self.last_loan += 1;
-        let loan = self.last_loan;
-        self.loans.insert(loan, (to.rank, block));
+        let loan = self.lending.lend(to.rank, block);
         let seq = self.core.number(&to);
         let (msg, offer) = (MsgHead { context, seq, tag: to.tag }, Offer { loan, key });
-        self.post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
+        self.tx().post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
         Ok(())
     }
 
@@ -326,7 +244,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         slot.status = sent_status(&to, len);
         slot.extra().detached = true;
         slot.extra().buffer = Some(buffer);
-        self.queue_send(request, to, false);
+        self.tx().queue_send(request, to, false);
     }
 
     /// The handle of a request.
@@ -337,7 +255,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<P: Policy> Core<P> {
     /// The number of a message that is certain to leave.
-    fn number(&mut self, to: &Dest) -> u32 {
+    pub(crate) fn number(&mut self, to: &Dest) -> u32 {
         self.policy.number(&mut self.numbers, to.rank, to.context).commit()
     }
 }

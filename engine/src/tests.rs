@@ -283,7 +283,7 @@ fn a_rank_finalises_when_the_fabric_has_sent_everything() {
         sent += 1;
     }
     engines[0].begin_to_finalize();
-    assert!(engines[0].peers_with_backlog.is_empty() && !engines[0].is_finalized());
+    assert!(!engines[0].tx.has_backlog() && !engines[0].is_finalized());
     let mut turns = 0;
     while !engines[0].is_finalized() {
         engines.iter_mut().for_each(|engine| _ = engine.progress());

@@ -1,48 +1,97 @@
-//! The one way out: every frame leaves through [`transmit`].
+//! The sending side: [`TxState`] is what it keeps beside the queues of the peers, [`Tx`] what its functions work on.
+//! Frames wait in [`queue`], and every one leaves through [`transmit`].
 
-use crate::Rank;
-use crate::frame::Frame;
-use taffrail_fabric::{Fabric, PeerId, Refused, Sent, Source};
+mod queue;
+mod transmit;
 
-/// Hands a frame with its body to the fabric. The front is written here, but for a message of the log, which has it in
-/// front of its bytes.
+pub(crate) use transmit::transmit;
+
+use crate::core::Core;
+use crate::lending::Lending;
+use crate::{Engine, Rank, Sizes};
+
+/// Bytes sent without asking between two polls.
+const POLL_EVERY_BYTES: usize = 1 << 20;
+
+/// What sending keeps beside the queues of the peers.
 ///
-/// # Errors
-/// [`Refused`] when there is no room now, or the peer cannot be reached: nothing was sent.
-#[inline(always)]
-pub(crate) fn transmit(
-    fabric: &mut impl Fabric,
-    to: Rank,
-    frame: &Frame,
-    body: Source<'_>,
-) -> Result<Sent, Refused> {
-    if frame.has_front() {
-        return transmit_front(fabric, to, frame, body);
-    }
-    fabric.send(PeerId(to), frame.head(), body)
+/// *Invariant:* between two calls every peer in whose queue a frame or a stream waits is in the backlog, once.
+pub struct TxState {
+    /// Ranks that frames or fragments wait to be sent to.
+    backlog: Vec<Rank>,
+    /// Bytes of long messages sent without asking since the last poll for that reason.
+    bytes_since_poll: usize,
+    /// Messages of up to this many bytes leave whole, without asking.
+    short: usize,
 }
 
-/// As [`transmit`], of a frame that has a front.
-#[inline(never)]
-fn transmit_front(
-    fabric: &mut impl Fabric,
-    to: Rank,
-    frame: &Frame,
-    body: Source<'_>,
-) -> Result<Sent, Refused> {
-    let front = frame.front();
-    let (two, all): ([&[u8]; 2], Vec<&[u8]>);
-    let source = match body {
-        Source::Bytes([]) => Source::Bytes(&front),
-        Source::Bytes(bytes) => {
-            two = [&front, bytes];
-            Source::Parts(&two)
+impl TxState {
+    pub(crate) fn new(sizes: &Sizes) -> Self {
+        let short = sizes.fragment.min(sizes.eager_max);
+        TxState { backlog: Vec::new(), bytes_since_poll: 0, short }
+    }
+
+    /// Whether frames or fragments wait to be sent to any peer.
+    #[inline(always)]
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The peers that frames or fragments wait to be sent to.
+    pub(crate) fn backlog(&self) -> impl Iterator<Item = Rank> {
+        self.backlog.iter().copied()
+    }
+
+    /// Frames or fragments wait to be sent to a peer.
+    pub(crate) fn mark_backlog(&mut self, to: Rank) {
+        if !self.backlog.contains(&to) {
+            self.backlog.push(to);
         }
-        Source::Parts(parts) => {
-            all = std::iter::once(&front[..]).chain(parts.iter().copied()).collect();
-            Source::Parts(&all)
+    }
+
+    /// Nothing waits to be sent to a peer any more.
+    pub(crate) fn forget(&mut self, rank: Rank) {
+        self.backlog.retain(|&other| other != rank);
+    }
+
+    /// Most bytes of a message that leaves whole, without asking.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> usize {
+        self.short
+    }
+
+    /// A long message is sent without asking. Whether a poll is due for that reason.
+    #[inline]
+    pub(crate) fn is_poll_due(&mut self, len: usize) -> bool {
+        self.bytes_since_poll += len;
+        let is_due = self.bytes_since_poll > POLL_EVERY_BYTES;
+        if is_due {
+            self.bytes_since_poll = 0;
         }
-        Source::Log(_) | Source::User(..) => body,
-    };
-    fabric.send(PeerId(to), frame.head(), source)
+        is_due
+    }
+
+    /// Forgets what waits.
+    #[cfg(fuzzing)]
+    pub(crate) fn clear(&mut self) {
+        self.backlog.clear();
+    }
+}
+
+/// What sending works on: a view of the engine. Windows, loans that are out and the turn of the engine are not in it.
+pub(crate) struct Tx<'a, F, P> {
+    pub(crate) fabric: &'a mut F,
+    pub(crate) core: &'a mut Core<P>,
+    pub(crate) state: &'a mut TxState,
+    pub(crate) lending: &'a Lending,
+    pub(crate) sizes: &'a Sizes,
+}
+
+impl<F, P> Engine<F, P> {
+    /// The view for sending.
+    #[inline(always)]
+    pub(crate) fn tx(&mut self) -> Tx<'_, F, P> {
+        let Engine { fabric, core, tx: state, lending, sizes, .. } = self;
+        Tx { fabric, core, state, lending, sizes }
+    }
 }

@@ -21,7 +21,7 @@ impl<F: Transport> Endpoint<F> {
         // SAFETY: the caller's promise.
         let buf = unsafe { UserBuf::new(at, len) };
         let region = self.engine.fabric.register(Memory::host(buf))?;
-        self.engine.registered.insert(region.0, (Exposed(at), len));
+        self.engine.rma.register(region, Exposed(at), len);
         Ok(region)
     }
 
@@ -41,7 +41,7 @@ impl<F: Transport> Endpoint<F> {
     pub fn remote_memory(&mut self, to: Rank, region: RegionId) -> Result<RemoteMemory, Error> {
         self.check_process()?;
         let unknown = taffrail_fabric::MemoryError::Unknown { region: region.0, offset: 0 };
-        let (_, len) = *self.engine.registered.get(&region.0).ok_or(unknown)?;
+        let len = self.engine.rma.registered_len(region).ok_or(unknown)?;
         self.engine.remote(to, region, 0, len)
     }
 
@@ -182,7 +182,7 @@ impl<F: Transport> Endpoint<F> {
         access: Access,
     ) -> Result<(), Error> {
         self.conceal(name)?;
-        self.engine.keyed_memory.insert(name, KeyedMemory { at: Exposed(at), len, start, access });
+        self.engine.rma.expose(name, KeyedMemory { at: Exposed(at), len, start, access });
         Ok(())
     }
 
@@ -198,8 +198,8 @@ impl<F: Transport> Endpoint<F> {
     /// Whether memory that we have [exposed](Self::expose) by this name is there, but does not allow this in so
     /// many bytes from `address` on.
     pub fn refuses(&self, name: u64, address: u64, len: u64, access: Access) -> bool {
-        let is_known = len > 0 && self.engine.keyed_memory.contains_key(&name);
-        is_known && self.engine.named_memory((name, address), len, access).is_err()
+        let is_known = len > 0 && self.engine.rma.has(name);
+        is_known && self.engine.rma.named((name, address), len, access).is_err()
     }
 
     /// Starts to read memory that a peer has [exposed](Self::expose) by this name, from `address` on.

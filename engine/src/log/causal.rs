@@ -8,6 +8,7 @@ use crate::Engine;
 use crate::core::{Core, broken};
 use crate::frame::{Frame, body, kind};
 use crate::policy::Policy;
+use crate::tx::Tx;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
 use taffrail_logging::causal::{Counters, DETERMINANT};
@@ -100,7 +101,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             && let Some(causal) = &mut log.causal
         {
             causal.count_message();
-            self.send_determinants(to);
+            self.tx().send_determinants(to);
         }
     }
 
@@ -114,7 +115,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !log.is_causal() || is_held || mutant!(DeterminantsBehind) {
             return false;
         }
-        self.send_determinants(to.rank);
+        self.tx().send_determinants(to.rank);
         let Engine { fabric, core, .. } = self;
         let is_sent = core.send_short(fabric, to, source, len);
         if let (true, Some(causal)) = (is_sent, &mut core.parts().log.causal) {
@@ -122,7 +123,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         is_sent
     }
+}
 
+impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
     pub(crate) fn send_determinants(&mut self, to: Rank) {
         if self.core.peers[to as usize].is_away() {

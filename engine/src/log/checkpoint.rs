@@ -132,7 +132,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let incarnation = self.log().incarnation;
         let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
         let (frame, body) = body::restart(&restart);
-        self.post_frame(rank, frame, &body);
+        self.tx().post_frame(rank, frame, &body);
     }
 
     /// # Errors
@@ -164,7 +164,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             None if !self.has_all_of_itself() => {
                 Some("a message of this rank to itself is not received".to_owned())
             }
-            None if !self.loans.is_empty() => Some("a loan is out".to_owned()),
+            None if self.lending.is_any_out() => Some("a loan is out".to_owned()),
             None => None,
         };
         what.map_or(Ok(()), |what| Err(Error::Pending { what }))

@@ -189,7 +189,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let restart = Restart { phase, incarnation: log.incarnation, received };
         self.repeat_committed(rank);
         let (frame, body) = body::restart(&restart);
-        self.post_frame(rank, frame, &body);
+        self.tx().post_frame(rank, frame, &body);
     }
 
     /// Sends COMMITTED to a peer once more: one of the two was restarted, so that it may have been lost. It comes before
@@ -233,7 +233,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(log) = self.core.policy.log() else { return };
         let is_held = !log.is_same_set(rank) && !log.outbound.is_ready(rank);
         if self.core.finalizing.is_some() && (!is_held || mutant!(FinalizeBeforeHeld)) {
-            self.post_frame(rank, Frame::Finalize, &[]);
+            self.tx().post_frame(rank, Frame::Finalize, &[]);
         }
     }
 
@@ -279,7 +279,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// than closing the endpoint waits.
     fn have_all_left(&self) -> bool {
         let log = self.core.policy.log();
-        self.peers_with_backlog.is_empty()
+        !self.tx.has_backlog()
             && log.is_none_or(|log| self.core.all_finished(log.me))
             && (0..self.size()).all(|rank| self.is_flushed(rank))
     }

@@ -22,7 +22,7 @@ const EAGER_AGAIN: usize = 256 << 10;
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
     pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
-        self.send_determinants(rank);
+        self.tx().send_determinants(rank);
         self.core.ask_again(rank, &mut has);
         let Some(log) = self.core.policy.log_mut() else { return };
         let ticket =
@@ -41,8 +41,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 frame,
             });
         }
-        self.mark_backlog(rank);
-        self.flush_peer(rank);
+        self.tx.mark_backlog(rank);
+        self.tx().flush_peer(rank);
     }
 }
 

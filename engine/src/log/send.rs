@@ -198,7 +198,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         if let Some(ticket) = ticket {
             let frame = Queued::Logged(leaving);
-            self.enqueue(to, Waiting { ticket, weight: 0, frame });
+            self.tx().enqueue(to, Waiting { ticket, weight: 0, frame });
         }
         if mutant!(DeterminantsBehind) {
             self.precede_message(to);

@@ -314,7 +314,7 @@ fn something_passes_an_event() -> bool {
         // SAFETY: the bytes are constant.
         unsafe { engine.start_send(dest, b"ahoy".as_ptr(), 4, false).unwrap() };
     }
-    engine.post_frame(1, crate::frame::Frame::LoanReturn { loan: 1 }, &[]);
+    engine.tx().post_frame(1, crate::frame::Frame::LoanReturn { loan: 1 }, &[]);
     peers[1].send(PeerId(0), Head { tag: 8, ..head }, Source::Bytes(b"ahoy")).unwrap();
     for _ in 0..3 {
         engine.progress();

@@ -35,7 +35,7 @@ fn a_former_end_is_believed() -> bool {
     // SAFETY: the memory outlives the engines' use of it.
     let memory = Memory::host(unsafe { UserBuf::new(there.as_mut_ptr(), 8) });
     let region = engines[1].fabric.register(memory).unwrap();
-    engines[1].registered.insert(region.0, (Exposed(there.as_mut_ptr()), 8));
+    engines[1].rma.register(region, Exposed(there.as_mut_ptr()), 8);
     let key = engines[1].remote(0, region, 0, 8).unwrap();
     let mut get = |engine: &mut Plain<Loopback>| {
         // SAFETY: as above.

@@ -111,7 +111,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 // SAFETY: the window stays as long as the engine.
                 let memory = Memory::host(unsafe { UserBuf::new(at, len) });
                 let region = self.engine.fabric.register(memory)?;
-                self.engine.registered.insert(region.0, (Exposed(at), len));
+                self.engine.rma.register(region, Exposed(at), len);
                 Window::Registered(region, bytes)
             }
             false => {
@@ -122,7 +122,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
         };
         let at = Exposed(window.bytes().0);
         let named = KeyedMemory { at, len, start: START, access: Access::Both };
-        self.engine.keyed_memory.insert(NAME, named);
+        self.engine.rma.expose(NAME, named);
         self.window = Some(window);
         Ok(Outcome::Done)
     }

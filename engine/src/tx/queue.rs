@@ -1,18 +1,19 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
-use super::core::{Core, answers_not_taken};
-use super::frame::{Frame, kind};
-use super::peer::{Queued, Stream, Waiting};
-use super::request::Requests;
-use super::send::{bytes, gather, source_of};
-use crate::Engine;
-use crate::Rank;
-use crate::policy::Policy;
-use crate::tx::transmit;
-use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Sent, Source, Token, UserBytes};
+use super::{Tx, transmit};
+use crate::core::{Core, answers_not_taken};
+use crate::frame::{Frame, MsgHead, Rts, kind};
+use crate::peer::{Queued, Stream, Waiting};
+use crate::policy::{Policy, Route};
+use crate::request::{Requests, Slot, Stage};
+use crate::send::{bytes, gather, source_of};
+use crate::{Dest, Rank};
+use taffrail_fabric::{
+    Fabric, PeerId, Refused, RemoteKey, SendMemory, Sent, Source, Token, UserBytes,
+};
 use taffrail_logging::{Ticket, mutant};
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     /// Sends a message that is complete in itself, now or when there is room.
     pub(crate) fn post_frame(&mut self, to: Rank, frame: Frame, body: &[u8]) {
         if self.core.peers[to as usize].fault.is_some() {
@@ -25,7 +26,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return;
         }
         if ticket.is_free() && peer.is_clear() {
-            match transmit(&mut self.fabric, to, &frame, Source::Bytes(body)) {
+            match transmit(self.fabric, to, &frame, Source::Bytes(body)) {
                 Ok(_) if !mutant!(FrameSentTwice) => return,
                 // The fabric reports the end of the peer by itself.
                 Err(Refused::Failed(_)) => return,
@@ -54,7 +55,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }) => *front = frame,
             _ => peer.push_front(Waiting { ticket, weight, frame: queued }),
         }
-        self.mark_backlog(to);
+        self.state.mark_backlog(to);
     }
 
     /// The events that a control frame has to wait for. Determinants that must be known before it leave first.
@@ -62,7 +63,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !kind::frees(kind) {
             return Ticket::default();
         }
-        let Core { policy, peers, .. } = &mut self.core;
+        let Core { policy, peers, .. } = &mut *self.core;
         let ticket = policy.ticket(peers, to);
         if policy.piggybacks() {
             self.send_determinants(to);
@@ -73,21 +74,83 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Puts a frame into a peer's queue, and sends what there is room for.
     pub(crate) fn enqueue(&mut self, to: Rank, waiting: Waiting) {
         self.core.peers[to as usize].push(waiting);
-        self.mark_backlog(to);
+        self.state.mark_backlog(to);
         self.flush_peer(to);
     }
 
-    /// Frames or fragments wait to be sent to a peer.
-    pub(crate) fn mark_backlog(&mut self, to: Rank) {
-        if !self.peers_with_backlog.contains(&to) {
-            self.peers_with_backlog.push(to);
+    /// Gives a message its number and its protocol, and puts it in the queue.
+    #[inline(never)]
+    pub(crate) fn queue_send(&mut self, request: u32, to: Dest, sync: bool) {
+        let word = self.core.immediate.word(to.context, to.data);
+        let context = word.unwrap_or(to.context);
+        // Data for which the word has no room.
+        let data = to.data.get().filter(|_| word.is_none());
+        let seq = self.core.number(&to);
+        let msg = MsgHead { context, seq, tag: to.tag };
+        let inline = self.inline(to.rank);
+        let slot = self.core.requests.get(request);
+        let len = slot.len;
+        let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
+            true => inline - 8,
+            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.fragment - 8),
+            false => self.sizes.eager_max,
+        };
+        if len > eager_max || sync && data.is_some() {
+            let rts = self.rts(to.rank, request, msg, data);
+            return self.enqueue(to.rank, Waiting::free(rts));
         }
+        let name = slot.name(request);
+        let whole = |frame: Frame, slot: &Slot, request| {
+            let mut body = Vec::with_capacity(len);
+            gather(slot, 0, len, |part| body.extend_from_slice(part));
+            Queued::Small { frame, body, request }
+        };
+        let queued = match data {
+            _ if sync => {
+                slot.stage = Stage::RtsSent;
+                whole(Frame::EagerSync { msg, name }, slot, None)
+            }
+            Some(data) => whole(Frame::EagerData { msg, data }, slot, Some(request)),
+            None => Queued::Eager { msg, request, sent: 0 },
+        };
+        self.enqueue(to.rank, Waiting::free(queued));
+    }
+
+    /// The RTS of a message, with data in front if the word of its context has no room for them.
+    fn rts(&mut self, to: Rank, request: u32, msg: MsgHead, data: Option<u32>) -> Queued {
+        let slot = self.core.requests.get(request);
+        let (len, at) = (slot.len, slot.at);
+        // What is logged comes out of the log, as long as its sender lives.
+        let logged = self.core.policy.route(to) == Route::Logged;
+        let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
+        let slot = self.core.requests.get(request);
+        slot.stage = Stage::RtsSent;
+        let rts = Rts { name: slot.name(request), key };
+        let frame = Frame::Rts { msg, data, len: len as u64, rts };
+        Queued::Small { frame, body: Vec::new(), request: None }
+    }
+
+    /// The key of a message's memory: of a region, if it is in one of the pool's.
+    fn key_for(&mut self, to: Rank, at: *const u8, len: usize) -> Option<RemoteKey> {
+        if let Some((region, offset)) = self.lending.find(at, len)
+            && let Ok(key) = self.fabric.key(PeerId(to), region, offset)
+        {
+            return Some(key);
+        }
+        // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
+        let bytes = unsafe { UserBytes::new(at, len) };
+        self.fabric.bare_key(PeerId(to), bytes)
+    }
+
+    /// Most bytes of a message that a slot of this peer takes.
+    fn inline(&self, to: Rank) -> usize {
+        self.fabric.limits(PeerId(to)).inline
     }
 
     /// Begins to send the fragments of a message.
     pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
         self.core.peers[to as usize].streams.push_back(stream);
-        self.mark_backlog(to);
+        self.state.mark_backlog(to);
         self.flush_peer(to);
     }
 
@@ -95,12 +158,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub(crate) fn flush(&mut self) -> usize {
         let mut left = 0;
         let mut k = 0;
-        while k < self.peers_with_backlog.len() {
-            let to = self.peers_with_backlog[k];
+        while let Some(&to) = self.state.backlog.get(k) {
             left += self.flush_peer(to);
             let peer = &self.core.peers[to as usize];
             if !peer.has_backlog() && peer.streams.is_empty() {
-                self.peers_with_backlog.swap_remove(k);
+                self.state.backlog.swap_remove(k);
             } else {
                 k += 1;
             }
@@ -135,7 +197,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Asks the gate for the frame at the front of a peer's queue: whether the frame may leave.
     fn passes_gate(&mut self, to: Rank) -> bool {
-        let Engine { fabric, core: Core { policy, peers, .. }, .. } = self;
+        let Tx { fabric, core: Core { policy, peers, .. }, .. } = self;
         let peer = &mut peers[to as usize];
         loop {
             let Some(front) = peer.front() else { return true };
@@ -146,7 +208,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // An open gate stays open: the rest of a long message does not ask again.
                 front.ticket = Ticket::default();
             }
-            if !policy.open_page(fabric, peer) {
+            if !policy.open_page(*fabric, peer) {
                 return true;
             }
         }
@@ -180,21 +242,21 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends the front of a peer's queue, or its next fragment. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
-        let Engine { fabric, core, sizes, .. } = self;
+        let Tx { fabric, core, sizes, .. } = self;
         let Some(front) = core.peers[to as usize].front() else { return false };
         let (result, over, request) = match &mut front.frame {
             // The gate has opened it.
             Queued::Page(_) => return false,
             Queued::Logged(leaving) => {
                 let Core { policy, requests, .. } = core;
-                let Some(result) = policy.send_more(fabric, requests, to, leaving, sizes.fragment)
+                let Some(result) = policy.send_more(*fabric, requests, to, leaving, sizes.fragment)
                 else {
                     return false;
                 };
                 (result, leaving.is_sent(), None)
             }
             Queued::Small { frame, body, request } => {
-                (transmit(fabric, to, frame, Source::Bytes(body)), true, *request)
+                (transmit(*fabric, to, frame, Source::Bytes(body)), true, *request)
             }
             Queued::Eager { msg, request, sent } => {
                 let slot = core.requests.get(*request);
@@ -207,7 +269,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     _ => msg.fragment(*sent),
                 };
                 gather(slot, *sent, now, |part| parts.push(part));
-                let result = transmit(fabric, to, &frame, source_of(&parts));
+                let result = transmit(*fabric, to, &frame, source_of(&parts));
                 if result.is_ok() {
                     *sent += now;
                 }
@@ -227,7 +289,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends the next fragment of a peer's first stream. `false` when there is no room.
     fn send_rndv_data(&mut self, to: Rank) -> bool {
         let fragment = self.sizes.rndv_fragment;
-        let core = &mut self.core;
+        let core = &mut *self.core;
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to: waiting, non_temporal }) = front else {
             return false;
@@ -239,11 +301,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let kept = slot.extra.as_ref().and_then(|extra| extra.kept);
         let sent = if let Some(place) = kept {
             let place = place + slot.moved as u64;
-            core.policy.send_rndv_data(&mut self.fabric, to, &frame, place, now)
+            core.policy.send_rndv_data(self.fabric, to, &frame, place, now)
         } else if slot.at.is_null() {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
             gather(slot, slot.moved, now, |part| parts.push(part));
-            let sent = transmit(&mut self.fabric, to, &frame, Source::Parts(&parts));
+            let sent = transmit(self.fabric, to, &frame, Source::Parts(&parts));
             sent.is_ok().then_some(now)
         } else {
             // SAFETY: whoever started the send vouches for its memory until it is finished.
@@ -256,7 +318,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 // SAFETY: as above, and it is finished when the fabric has reported all fragments that it keeps.
                 Source::User(unsafe { UserBytes::new(at, now) }, Token(slot.name(request)))
             };
-            let sent = transmit(&mut self.fabric, to, &frame, source);
+            let sent = transmit(self.fabric, to, &frame, source);
             if sent == Ok(Sent::Later) {
                 slot.extra().lent += 1;
             }

@@ -1,0 +1,216 @@
+//! Loans and buffers: memory of this rank that peers read in place, and what is on its way back.
+
+use crate::core::Unexpected;
+use crate::frame::Frame;
+use crate::loan::{Borrowed, Buffer, Offer, Return, ReturnQueue};
+use crate::peer::Peer;
+use crate::policy::Policy;
+use crate::pool::{Block, Pool};
+use crate::tx::Tx;
+use crate::view::ViewBuffer;
+use crate::{Engine, Error, Rank};
+use rustc_hash::FxHashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use taffrail_fabric::{Fabric, Fault, MemoryError, PeerId, RegionId, SendMemory};
+use taffrail_logging::mutant;
+
+/// The memory of this rank that is lent, and the way back.
+///
+/// *Invariant:* a block of the pool has one owner: the pool, a [`Buffer`] of the program, a loan that is out, or the queue of
+/// what comes back. The number of a loan is given once.
+#[derive(Default)]
+pub struct Lending {
+    /// What is on its way back from views and buffers that were dropped.
+    back: Arc<ReturnQueue>,
+    /// Empty: the memory in which `back` collects next.
+    returns: Vec<Return>,
+    pool: Pool,
+    /// Our loans that are out: to whom, and what.
+    loans: FxHashMap<u64, (Rank, Block)>,
+    last_loan: u64,
+}
+
+impl Lending {
+    /// Where views, buffers and claimed messages are put when they are dropped.
+    pub(crate) fn queue(&self) -> Arc<ReturnQueue> {
+        self.back.clone()
+    }
+
+    /// Whether something goes back there.
+    pub(crate) fn is_queue(&self, back: &Arc<ReturnQueue>) -> bool {
+        Arc::ptr_eq(&self.back, back)
+    }
+
+    /// What no other engine has.
+    pub fn mark(&self) -> *const ReturnQueue {
+        Arc::as_ptr(&self.back)
+    }
+
+    /// Whether a buffer is of this engine.
+    pub fn owns(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.back)
+    }
+
+    /// Whether something may have come back.
+    #[inline(always)]
+    pub(crate) fn has_returns(&self) -> bool {
+        self.back.any()
+    }
+
+    /// What has come back: blocks are in the pool again, the others are the caller's, who
+    /// [gives the list back](Self::keep_list).
+    fn take_returns(&mut self) -> Vec<Return> {
+        let mut things = std::mem::take(&mut self.returns);
+        self.back.take(&mut things);
+        for thing in things.extract_if(.., |thing| matches!(thing, Return::Block(_))) {
+            if let Return::Block(block) = thing {
+                self.pool.put(block);
+            }
+        }
+        things
+    }
+
+    /// The memory of a list that is empty is used again.
+    fn keep_list(&mut self, empty: Vec<Return>) {
+        self.returns = empty;
+    }
+
+    /// A buffer of at least `len` bytes that peers can map.
+    fn buffer(&mut self, fabric: &mut impl Fabric, len: usize) -> Result<Buffer, MemoryError> {
+        let block = self.pool.take(fabric, len)?;
+        Ok(Buffer::new(block, len, self.back.clone()))
+    }
+
+    /// Peers may access a buffer until it is back.
+    pub(crate) fn let_reach(&mut self, buffer: &Buffer) {
+        self.pool.let_reach(buffer.block(), buffer.len());
+    }
+
+    /// Where the bytes of a region are, if they are of a buffer that peers may access.
+    pub(crate) fn reached(&self, region: u32, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        self.pool.reached(region, offset, len)
+    }
+
+    /// The region, and the place in it, of memory of the pool.
+    pub(crate) fn find(&self, at: *const u8, len: usize) -> Option<(RegionId, usize)> {
+        self.pool.find(at, len)
+    }
+
+    /// Lends a block to a rank: the number of the loan.
+    pub(crate) fn lend(&mut self, to: Rank, block: Block) -> u64 {
+        self.last_loan += 1;
+        self.loans.insert(self.last_loan, (to, block));
+        self.last_loan
+    }
+
+    /// Whether any loan of ours is out.
+    pub(crate) fn is_any_out(&self) -> bool {
+        !self.loans.is_empty()
+    }
+
+    /// Whether any loan of ours is out to this rank.
+    pub(crate) fn has_lent_to(&self, rank: Rank) -> bool {
+        self.loans.values().any(|(to, _)| *to == rank)
+    }
+
+    /// A loan of ours has come back from a rank.
+    pub(crate) fn returned(&mut self, loan: u64, from: Rank) {
+        if self.loans.get(&loan).is_some_and(|(to, _)| *to == from)
+            && let Some((_, block)) = self.loans.remove(&loan)
+        {
+            self.pool.put(block);
+        }
+    }
+
+    /// Takes back what was lent to ranks that are gone, as soon as nobody there reads it (*drained-before-reuse*).
+    pub(crate) fn reclaim(&mut self, fabric: &impl Fabric, peers: &[Peer]) {
+        let gone = |rank: &Rank| peers[*rank as usize].fault.is_some();
+        let mut borrowers: Vec<Rank> =
+            self.loans.values().map(|&(to, _)| to).filter(gone).collect();
+        borrowers.sort_unstable();
+        borrowers.dedup();
+        for rank in borrowers {
+            let is_drained = fabric.drained(PeerId(rank), fabric.incarnation(PeerId(rank)));
+            if is_drained || mutant!(LoanTakenBackEarly) {
+                let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
+                lent.for_each(|(_, (_, block))| self.pool.put(block));
+            }
+        }
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
+    /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
+    pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
+        let len = self.core.requests.get(request).status.len;
+        let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
+            Ok(mapped) => mapped,
+            Err(denied) => {
+                self.give_back(from, offer.loan);
+                let fault = self.core.peers[from as usize].fault.clone();
+                let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
+                return self.core.fail(request, Error::PeerFailed { rank: from, fault });
+            }
+        };
+        let back = self.lending.queue();
+        let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
+        let slot = self.core.requests.get(request);
+        if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
+            *view = ViewBuffer::Borrowed(borrowed);
+            (slot.at, slot.len) = (at.as_ptr(), len);
+            return self.core.complete(request);
+        }
+        self.core.deliver_private(request, borrowed.bytes());
+    }
+
+    pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
+        self.post_frame(owner, Frame::LoanReturn { loan }, &[]);
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// A buffer of at least `len` bytes that peers can map.
+    pub fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
+        if self.lending.has_returns() {
+            self.drain_returns();
+        }
+        Ok(self.lending.buffer(&mut self.fabric, len)?)
+    }
+
+    /// Brings back what was dropped since the last look.
+    #[cold]
+    pub(crate) fn drain_returns(&mut self) {
+        let mut things = self.lending.take_returns();
+        for thing in things.drain(..) {
+            match thing {
+                Return::Block(_) => {}
+                Return::Loan { owner, loan } => self.tx().give_back(owner, loan),
+                Return::Message(id) => self.discard_claimed(id),
+            }
+        }
+        self.lending.keep_list(things);
+    }
+
+    /// Gives back what was lent to this endpoint and is not looked at, since it closes.
+    pub fn give_all_back(&mut self) {
+        self.drain_returns();
+        let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
+        let lent: Vec<(Rank, u64)> = waiting
+            .filter_map(|(_, env, found)| match found {
+                Unexpected::Loan(offer) => Some((env.source, offer.loan)),
+                _ => None,
+            })
+            .collect();
+        for (owner, loan) in lent {
+            self.tx().give_back(owner, loan);
+        }
+    }
+
+    /// Takes back what was lent to ranks that are gone, as soon as nobody there reads it.
+    pub(crate) fn reclaim_loans(&mut self) {
+        if self.lending.is_any_out() && self.core.last_finished.is_some() {
+            self.lending.reclaim(&self.fabric, &self.core.peers);
+        }
+    }
+}
