@@ -3,7 +3,6 @@
 use crate::engine::loan::ReturnQueue;
 use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status, Transport};
 use std::marker::PhantomData;
-use std::sync::Arc;
 use taffrail_shm::ShmFabric;
 
 /// Where non-blocking operations on buffers borrowed for `'env` are started; see

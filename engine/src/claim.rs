@@ -116,7 +116,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         match found {
             Unexpected::Rts(rts) => {
                 self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
-                self.core.acknowledge(env.source, rts.name);
+                self.core.deferred.acknowledge(env.source, rts.name);
             }
             Unexpected::Loan(offer) => {
                 self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;

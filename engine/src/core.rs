@@ -4,6 +4,7 @@
 //! again (an answer, a read of the sender's memory) becomes a [`Deferred`], which runs after the poll.
 
 mod arrivals;
+pub(crate) mod deferred;
 pub(crate) mod delivery;
 mod loss;
 mod rest;
@@ -11,8 +12,9 @@ pub(crate) mod state;
 
 pub(crate) use crate::error::broken;
 pub(crate) use crate::peer::MAX_ANSWERS;
+pub(crate) use crate::unexpected::MESSAGE_OVERHEAD;
+pub(crate) use deferred::Deferred;
 pub use state::{Active, Core, Departures, Unexpected};
-pub(crate) use state::{Deferred, MESSAGE_OVERHEAD};
 
 use super::frame::{Frame, MsgHead};
 use super::policy::Policy;
@@ -66,12 +68,12 @@ impl<P: Policy> Core<P> {
             }
             Frame::Active { handler, header } => self.active(from, handler, header, payload),
             Frame::LoanReturn { loan } => {
-                self.deferred.push_back(Deferred::Returned { loan, from });
+                self.deferred.push(Deferred::Returned { loan, from });
                 Ok(())
             }
             Frame::GetReq { .. } | Frame::PutReq { .. } | Frame::Atomic { .. } => {
                 let body = payload.to_vec().split_off(skip);
-                self.deferred.push_back(Deferred::OneSided { from, frame, body });
+                self.deferred.push(Deferred::OneSided { from, frame, body });
                 Ok(())
             }
             Frame::Throttle { on } => {
@@ -127,7 +129,7 @@ impl<P: Policy> Core<P> {
         if state::is_rest(token) {
             return self.end_message::<R>(token, result);
         }
-        self.deferred.push_back(Deferred::Read { token, result });
+        self.deferred.push(Deferred::Read { token, result });
     }
 
     pub(crate) fn link(&mut self, peer: PeerId, event: LinkEvent) {

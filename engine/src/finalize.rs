@@ -89,14 +89,14 @@ impl<P: Policy> Core<P> {
     #[inline]
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {
-            self.deferred.push_back(Deferred::Answer { to, frame: Frame::FinalizeNak { name } });
+            self.deferred.push(Deferred::Answer { to, frame: Frame::FinalizeNak { name } });
         }
     }
 
     /// A message of ours whose receiver finalises: it will not be received.
     pub(crate) fn unreceived(&mut self, from: u32, name: u64) {
         let error = self.finished_error(from);
-        match self.request_by_name(from, name) {
+        match self.requests.by_name(from, name) {
             Some((request, slot)) if slot.stage == Stage::RtsSent => {
                 match slot.extra.as_ref().is_some_and(|extra| extra.detached) {
                     true => self.requests.sent(request),

@@ -80,7 +80,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Does what the last poll has left to do.
     #[inline(never)]
     pub(crate) fn run_deferred(&mut self) {
-        while let Some(action) = self.core.deferred.pop_front() {
+        while let Some(action) = self.core.deferred.pop() {
             match action {
                 Deferred::Answer { to, frame } => self.tx().post_frame(to, frame, &[]),
                 Deferred::Fetch { request, from, rts } => {
@@ -93,7 +93,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     // Unless the peer has failed meanwhile.
                     match slot.stage == Stage::Streaming {
                         // How fragments end that a former link took says nothing of the new ones: those are first.
-                        true if waits => self.core.retry_deferred.push_back(action),
+                        true if waits => self.core.deferred.retry(action),
                         true => {
                             self.tx()
                                 .start_stream(peer, Stream { request, want, to, non_temporal });
@@ -114,7 +114,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
         }
         // What there was no room for is for the next turn.
-        self.core.deferred.append(&mut self.core.retry_deferred);
+        self.core.deferred.end_turn();
     }
 
     /// Ends what the core could not end by itself when `rank` failed.
@@ -128,7 +128,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         // A process that has ended reads nothing any more, once the fabric says so. One that has only closed its
         // endpoint may keep its views, and what it has not returned is reclaimed when it drops them.
         self.reclaim_loans();
-        for request in self.core.detached_of(rank) {
+        for request in self.core.requests.detached_of(rank) {
             let _ = self.core.requests.finish(request);
         }
         if self.core.policy.ends_any_source_at_once() {
@@ -144,7 +144,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return;
         };
         if self.core.all_finished(self.rank()) {
-            for request in self.core.any_source_receives() {
+            for request in self.core.requests.any_source_receives() {
                 self.core.cancel_post(request);
                 let error = self.core.finished_error(rank);
                 self.core.fail(request, error);

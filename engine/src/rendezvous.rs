@@ -25,7 +25,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         if slot.is_lent() {
             // A get over a former link may still write: it ends first.
-            self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
+            self.core.deferred.retry(Deferred::Fetch { request, from, rts });
             return;
         }
         let want = slot.status.len.min(slot.len);
@@ -33,7 +33,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
         }
         if want == 0 {
-            self.core.acknowledge(from, rts.name);
+            self.core.deferred.acknowledge(from, rts.name);
             return self.core.complete(request);
         }
         if from == self.fabric.me().0 {
@@ -63,7 +63,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     return;
                 }
                 Err(Refused::Busy) => {
-                    self.core.retry_deferred.push_back(Deferred::Fetch { request, from, rts });
+                    self.core.deferred.retry(Deferred::Fetch { request, from, rts });
                     return;
                 }
                 Err(Refused::Failed(fault)) => {
@@ -168,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             (_, Err(fault)) if policy.on_loss(peer, &fault) == OnLoss::Suspend => {}
             (Stage::Reading, Ok(())) => {
                 if let Some((_, name)) = source {
-                    self.core.acknowledge(peer, name);
+                    self.core.deferred.acknowledge(peer, name);
                 }
                 self.core.complete(request);
             }

@@ -105,12 +105,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
     #[inline]
     pub(crate) fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
-        if len > self.inline(to.rank) {
-            if self.tx.is_poll_due(len) {
-                self.progress();
-                // Its failure may be what was heard, and what is started after that nobody ends.
-                return self.check_dest(to);
-            }
+        if len > self.inline(to.rank) && self.tx.is_poll_due(len) {
+            self.progress();
+            // Its failure may be what was heard, and what is started after that nobody ends.
+            return self.check_dest(to);
         }
         Ok(())
     }

@@ -1,19 +1,66 @@
 //! The bytes of messages that arrived before their receives.
 
-use taffrail_fabric::Payload;
+use crate::error::broken;
+use crate::peer::Peer;
+use taffrail_fabric::{Fault, Payload};
 use taffrail_logging::mutant;
 
 /// Entries above this many bytes give their memory back when released.
 const KEEP: usize = 64 * 1024;
 
-/// Buffers, reused.
-#[derive(Default)]
+/// What a message that waits costs beside its bytes.
+pub(crate) const MESSAGE_OVERHEAD: usize = 128;
+/// Bytes that a peer may still send after THROTTLE: more than rings and outboxes hold.
+const GRACE: usize = 64 << 20;
+
+/// Buffers, reused, and how much of them a peer may have.
+///
+/// *Invariant:* an entry belongs to one message that waits, or is free.
 pub(crate) struct UnexpectedBuffers {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
+    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
+    limit: usize,
+    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
+    bytes_max: usize,
 }
 
 impl UnexpectedBuffers {
+    pub(crate) fn new(limit: usize) -> Self {
+        let bytes_max = limit.saturating_mul(4).saturating_add(GRACE);
+        UnexpectedBuffers { entries: Vec::new(), free: Vec::new(), limit, bytes_max }
+    }
+
+    /// A message of a peer is buffered. Whether the peer is to be sent THROTTLE for that.
+    pub(crate) fn buffered(&self, peer: &mut Peer, len: usize) -> bool {
+        peer.unexpected_bytes += len;
+        peer.buffered_bytes += len + MESSAGE_OVERHEAD;
+        let is_new = peer.unexpected_bytes > self.limit && !peer.throttled;
+        peer.throttled |= is_new;
+        is_new
+    }
+
+    /// A message of a peer that was buffered is received. Whether the peer need not announce any more.
+    pub(crate) fn received(&self, peer: &mut Peer, len: usize) -> bool {
+        peer.unexpected_bytes -= len;
+        peer.buffered_bytes -= len;
+        let ends = peer.throttled && peer.unexpected_bytes <= self.limit / 2;
+        peer.throttled &= !ends;
+        ends
+    }
+
+    /// A peer that sends what nobody receives, though it was asked to announce it, must not take all memory.
+    ///
+    /// # Errors
+    /// When it has.
+    #[inline]
+    pub(crate) fn check(&self, peer: &Peer) -> Result<(), Fault> {
+        match peer.buffered_bytes <= self.bytes_max {
+            true => Ok(()),
+            false => Err(too_much_buffered(peer.buffered_bytes, self.bytes_max)),
+        }
+    }
+
     /// Takes in a payload from byte `skip` on, the beginning of `whole` bytes.
     pub(crate) fn put(&mut self, payload: &Payload<'_>, skip: usize, whole: usize) -> u32 {
         let entry = self.free.pop().unwrap_or_else(|| {
@@ -67,4 +114,13 @@ fn extend(bytes: &mut Vec<u8>, payload: &Payload<'_>, skip: usize) {
         payload.copy_part(skip, bytes.as_mut_ptr().add(have), more);
         bytes.set_len(have + more);
     }
+}
+
+#[cold]
+fn too_much_buffered(buffered: usize, most: usize) -> Fault {
+    let expected = format!(
+        "at most {most} bytes that no receive takes; if the program means this, raise \
+         TAFFRAIL_UNEXPECTED"
+    );
+    broken("unexpected messages", expected, buffered)
 }

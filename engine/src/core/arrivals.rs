@@ -13,7 +13,7 @@ use crate::receive::status;
 use crate::request::{Slot, Stage};
 use crate::{Data, Error, Rank};
 use taffrail_fabric::{Fault, Payload};
-use taffrail_logging::{Admit, mutant};
+use taffrail_logging::Admit;
 use taffrail_matching::{Arrival, Envelope};
 
 impl<P: Policy> Core<P> {
@@ -63,13 +63,9 @@ impl<P: Policy> Core<P> {
     ) -> u32 {
         let entry = self.unexpected.put(payload, skip, env.len as usize);
         self.store_unmatched(admit, env, Unexpected::Stored { entry, sync });
-        let limit = self.unexpected_limit;
         let peer = &mut self.peers[env.source as usize];
-        peer.unexpected_bytes += env.len as usize;
-        peer.buffered_bytes += env.len as usize + MESSAGE_OVERHEAD;
-        if peer.unexpected_bytes > limit && !peer.throttled {
-            peer.throttled = true;
-            self.throttle(env.source, true);
+        if self.unexpected.buffered(peer, env.len as usize) {
+            self.deferred.throttle(env.source, true);
         }
         entry
     }
@@ -80,12 +76,10 @@ impl<P: Policy> Core<P> {
         self.peers[env.source as usize].buffered_bytes += MESSAGE_OVERHEAD;
     }
 
-    /// A peer that goes on sending what nobody receives, though it was asked to announce it, must
-    /// not take all memory.
+    /// Whether a peer has not taken too much of our memory.
     #[inline]
     pub(crate) fn check_buffer_limit(&self, from: u32) -> Result<(), Fault> {
-        let (buffered, most) = (self.peers[from as usize].buffered_bytes, self.buffered_bytes_max);
-        if buffered <= most { Ok(()) } else { Err(too_much_buffered(buffered, most)) }
+        self.unexpected.check(&self.peers[from as usize])
     }
 
     /// A whole message behind `skip` bytes that say its data, or the name of a send that waits for it to be matched.
@@ -101,7 +95,7 @@ impl<P: Policy> Core<P> {
         match self.arrive(&env)? {
             (_, Some(request)) => {
                 self.deliver(request, &env, payload, skip);
-                sync.into_iter().for_each(|name| self.acknowledge(from, name));
+                sync.into_iter().for_each(|name| self.deferred.acknowledge(from, name));
                 self.check_buffer_limit(from)
             }
             (admit, None) => self.eager_unmatched(admit, &env, payload, skip, sync),
@@ -261,16 +255,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn lent(&mut self, request: u32, from: Rank, offer: Offer) {
         // More may match a multi-receive before the loan is taken.
         let request = self.part(request);
-        self.deferred.push_back(Deferred::Borrow { request, from, offer });
-    }
-
-    /// The operation of ours that a peer means, if it is still the same one and has to do with it.
-    pub(crate) fn request_by_name(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
-        let index = name as u32;
-        let slot = self.requests.find(index)?;
-        let is_current = slot.generation == (name >> 32) as u32 || mutant!(FormerNameBelieved);
-        let same = is_current && slot.peer == from;
-        (same && !slot.stage.is_over() && slot.stage != Stage::Free).then_some((index, slot))
+        self.deferred.push(Deferred::Borrow { request, from, offer });
     }
 
     /// Bytes of what an operation of ours waits for. They may come in any order (*no-order-leans*).
@@ -282,7 +267,7 @@ impl<P: Policy> Core<P> {
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         // Otherwise it is of an operation that has failed meanwhile.
-        if let Some((request, slot)) = self.request_by_name(from, to) {
+        if let Some((request, slot)) = self.requests.by_name(from, to) {
             let at = check_range(slot, offset, payload.len())?;
             put_fragment(slot, at, payload);
             slot.moved += payload.len();
@@ -310,19 +295,19 @@ impl<P: Policy> Core<P> {
         (want, to): (u64, u64),
         non_temporal: bool,
     ) -> Result<(), Fault> {
-        let Some((request, slot)) = self.request_by_name(from, name) else { return Ok(()) };
+        let Some((request, slot)) = self.requests.by_name(from, name) else { return Ok(()) };
         if slot.stage != Stage::RtsSent || want > slot.status.len as u64 {
             return Err(broken("CTS", format!("at most {} bytes, once", slot.status.len), want));
         }
         slot.stage = Stage::Streaming;
         slot.moved = 0;
         let want = want as usize;
-        self.deferred.push_back(Deferred::Stream { request, want, to, non_temporal });
+        self.deferred.push(Deferred::Stream { request, want, to, non_temporal });
         Ok(())
     }
 
     pub(crate) fn finished(&mut self, from: u32, name: u64, fault: Option<Fault>) {
-        let Some((request, slot)) = self.request_by_name(from, name) else { return };
+        let Some((request, slot)) = self.requests.by_name(from, name) else { return };
         match (slot.stage, fault) {
             (Stage::RtsSent | Stage::AskedPut, None) => self.requests.all_sent(request),
             (Stage::AskedGet | Stage::AskedPut, Some(fault)) => {
@@ -346,13 +331,4 @@ pub(crate) fn check_range(slot: &Slot, offset: u64, len: usize) -> Result<usize,
     }
     let expected = format!("within {want} bytes, {} of which are missing", want - slot.moved);
     Err(broken("RNDV_DATA", expected, format!("{len} from {offset} on")))
-}
-
-#[cold]
-fn too_much_buffered(buffered: usize, most: usize) -> Fault {
-    let expected = format!(
-        "at most {most} bytes that no receive takes; if the program means this, raise \
-         TAFFRAIL_UNEXPECTED"
-    );
-    broken("unexpected messages", expected, buffered)
 }

@@ -1,7 +1,7 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
 use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected, broken};
-use crate::frame::{Frame, Rts};
+use crate::frame::Rts;
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::receive::status;
@@ -66,14 +66,10 @@ impl<P: Policy> Core<P> {
         self.part(request)
     }
 
-    pub(crate) fn is_multi(&mut self, request: u32) -> bool {
-        self.requests.get(request).extra.as_ref().is_some_and(|e| e.multi.is_some())
-    }
-
     /// The request that receives the message a receive has matched: of a multi-receive one of its
     /// own, so that the next message may come.
     pub(crate) fn part(&mut self, request: u32) -> u32 {
-        if self.is_multi(request) {
+        if self.requests.is_multi(request) {
             crate::multi_recv::allocate_part(self, request)
         } else {
             request
@@ -124,7 +120,7 @@ impl<P: Policy> Core<P> {
 
     /// Ends an operation with an error; a part of a multi-receive tells its whole.
     pub(crate) fn fail(&mut self, request: u32, error: Error) {
-        if self.is_multi(request) {
+        if self.requests.is_multi(request) {
             return crate::multi_recv::end(self, request, error);
         }
         self.requests.fail(request, error);
@@ -151,7 +147,7 @@ impl<P: Policy> Core<P> {
             Unexpected::Loan(offer) => self.lent(request, env.source, offer),
             Unexpected::Stored { entry, sync } => {
                 if let Some(name) = sync {
-                    self.acknowledge(env.source, name);
+                    self.deferred.acknowledge(env.source, name);
                 }
                 self.receive_stored(request, env, entry);
             }
@@ -167,11 +163,8 @@ impl<P: Policy> Core<P> {
         put(slot, 0, &payload, 0, have.min(slot.len));
         slot.moved = have;
         let peer = &mut self.peers[env.source as usize];
-        peer.unexpected_bytes -= env.len as usize;
-        peer.buffered_bytes -= env.len as usize;
-        if peer.throttled && peer.unexpected_bytes <= self.unexpected_limit / 2 {
-            peer.throttled = false;
-            self.throttle(env.source, false);
+        if self.unexpected.received(peer, env.len as usize) {
+            self.deferred.throttle(env.source, false);
         }
         self.unexpected.release(entry);
         let peer = &mut self.peers[env.source as usize];
@@ -199,15 +192,7 @@ impl<P: Policy> Core<P> {
             self.requests.get(request).stage = Stage::CtsSent;
             return;
         }
-        self.deferred.push_back(Deferred::Fetch { request, from, rts });
-    }
-
-    pub(crate) fn acknowledge(&mut self, to: Rank, name: u64) {
-        self.deferred.push_back(Deferred::Answer { to, frame: Frame::Ack { name } });
-    }
-
-    pub(crate) fn throttle(&mut self, rank: Rank, on: bool) {
-        self.deferred.push_back(Deferred::Answer { to: rank, frame: Frame::Throttle { on } });
+        self.deferred.push(Deferred::Fetch { request, from, rts });
     }
 
     /// Receives `want` bytes of a message to ourselves: those of our own send with this name. What the
@@ -215,7 +200,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn copy_own(&mut self, request: u32, name: u64, want: usize) {
         let rank = self.requests.get(request).peer;
         let send =
-            self.request_by_name(rank, name).filter(|(_, slot)| slot.stage == Stage::RtsSent);
+            self.requests.by_name(rank, name).filter(|(_, slot)| slot.stage == Stage::RtsSent);
         let Some((send, slot)) = send.filter(|(_, slot)| slot.len >= want) else {
             let fault = broken("rts", "a send under way", name);
             return self.fail(request, Error::PeerFailed { rank, fault });

@@ -3,7 +3,7 @@
 use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected};
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::{OnLoss, Policy};
-use crate::request::{ANY, Slot, Stage};
+use crate::request::{Slot, Stage};
 use crate::{Error, Rank};
 use taffrail_fabric::{Fault, Token};
 use taffrail_logging::mutant;
@@ -49,7 +49,7 @@ impl<P: Policy> Core<P> {
                 self.fail(request, error.clone());
             }
         }
-        self.deferred.push_back(Deferred::Failed { rank });
+        self.deferred.push(Deferred::Failed { rank });
     }
 
     /// The fabric does not read a fragment of a send any more. With the last one the send ends.
@@ -92,13 +92,6 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// The answers under way to a rank that nobody here waits for.
-    pub(crate) fn detached_of(&mut self, rank: u32) -> Vec<u32> {
-        let theirs =
-            |slot: &Slot| slot.peer == rank && slot.extra.as_ref().is_some_and(|e| e.detached);
-        self.requests.over().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
-    }
-
     /// Whether every rank but `me` sends nothing any more.
     pub(crate) fn all_finished(&self, me: Rank) -> bool {
         (0..).zip(&self.peers).all(|(rank, peer)| rank == me || peer.is_finished)
@@ -108,13 +101,6 @@ impl<P: Policy> Core<P> {
     pub(crate) fn finished_error(&self, rank: Rank) -> Error {
         let fault = self.peers[rank as usize].fault.clone();
         Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
-    }
-
-    /// The receives from any source that no message has matched.
-    pub(crate) fn any_source_receives(&self) -> Vec<u32> {
-        let open =
-            |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY && slot.post.is_some();
-        self.requests.under_way().filter(|(_, slot)| open(slot)).map(|(i, _)| i).collect()
     }
 
     /// Takes a receive out of the queue.

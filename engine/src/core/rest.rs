@@ -111,13 +111,13 @@ impl<P: Policy> Core<P> {
         left: usize,
     ) -> Result<Take, Fault> {
         let (to, offset) = rndv_data(head);
-        let Some((_, slot)) = self.request_by_name(from, to) else { return Ok(Take::Done) };
+        let Some((_, slot)) = self.requests.by_name(from, to) else { return Ok(Take::Done) };
         let at = check_range(slot, offset, here.len() + left)? + here.len();
         if !here.is_empty() {
             self.rndv_data(from, to, offset, here)?;
         }
         let of = Of::RndvData { to, offset: at as u64 };
-        let Some((_, slot)) = self.request_by_name(from, to) else { return Ok(Take::Done) };
+        let Some((_, slot)) = self.requests.by_name(from, to) else { return Ok(Take::Done) };
         match memory(slot, at, left) {
             Some(into) => Ok(self.await_rest(from, Rest::Direct { of, len: left }, into)),
             None => Ok(self.await_buffered(from, of, left)),
@@ -158,7 +158,7 @@ impl<P: Policy> Core<P> {
 
     /// Bytes of an announced message are where they belong.
     fn moved_rndv_data(&mut self, from: u32, to: u64, len: usize) {
-        let Some((request, slot)) = self.request_by_name(from, to) else { return };
+        let Some((request, slot)) = self.requests.by_name(from, to) else { return };
         slot.moved += len;
         self.end_fragments(request);
     }

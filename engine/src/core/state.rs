@@ -1,8 +1,9 @@
 //! The state that a poll works on.
 
+use super::deferred::DeferredActions;
 use crate::Rank;
 use crate::clock::Clock;
-use crate::frame::{Frame, Rts};
+use crate::frame::Rts;
 use crate::immediate::Immediate;
 use crate::peer::Peer;
 use crate::request::{ANY, Requests, Stage};
@@ -10,8 +11,8 @@ use crate::unexpected::UnexpectedBuffers;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
-use taffrail_fabric::{ByLink, Fault, Head, Token};
-use taffrail_logging::{Numbers, Restart};
+use taffrail_fabric::{ByLink, Head, Token};
+use taffrail_logging::Numbers;
 use taffrail_matching::Matcher;
 
 /// A message that arrived before its receive was posted.
@@ -38,32 +39,6 @@ impl Unexpected {
             Unexpected::Loan(_) => None,
         }
     }
-}
-
-/// Something to be done after the poll.
-pub(crate) enum Deferred {
-    /// Send a frame without a body.
-    Answer { to: Rank, frame: Frame },
-    /// Begin to move an announced message that `request` has matched.
-    Fetch { request: u32, from: Rank, rts: Rts },
-    /// Begin to send the fragments of an announced message.
-    Stream { request: u32, want: usize, to: u64, non_temporal: bool },
-    /// Take a loan that `request` has matched.
-    Borrow { request: u32, from: Rank, offer: crate::loan::Offer },
-    /// A read by the fabric ended.
-    Read { token: Token, result: Result<(), Fault> },
-    /// Answer a peer's get or put that the fabric cannot do.
-    OneSided { from: Rank, frame: Frame, body: Vec<u8> },
-    /// A view or a loaned buffer comes back.
-    Returned { loan: u64, from: Rank },
-    /// A peer is gone.
-    Failed { rank: Rank },
-    /// A peer that had died is there again.
-    Connected { rank: Rank },
-    /// A multi-receive of a replay has got a message.
-    Advance { request: u32 },
-    /// A peer says what it has of us.
-    PeerState { from: Rank, restart: Restart },
 }
 
 /// An active message whose handler is to be called.
@@ -117,9 +92,7 @@ pub struct Core<P> {
     pub peers: Vec<Peer>,
     pub(crate) unexpected: UnexpectedBuffers,
     pub(super) rests: Rests,
-    pub(crate) deferred: VecDeque<Deferred>,
-    /// Actions that there was no room for.
-    pub(crate) retry_deferred: VecDeque<Deferred>,
+    pub(crate) deferred: DeferredActions,
     /// Active messages whose handlers are to run.
     pub active: VecDeque<Active>,
     /// How contexts carry immediate data.
@@ -139,16 +112,7 @@ pub struct Core<P> {
     pub(crate) expects_newcomers: bool,
     /// Since when this rank receives only what its posted receives match ([`crate::finalize`]).
     pub(crate) finalizing: Option<Instant>,
-    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
-    pub(crate) unexpected_limit: usize,
-    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
-    pub(super) buffered_bytes_max: usize,
 }
-
-/// What a message that waits costs beside its bytes.
-pub(crate) const MESSAGE_OVERHEAD: usize = 128;
-/// Bytes that a peer may still send after THROTTLE: more than rings and outboxes hold.
-const GRACE: usize = 64 << 20;
 
 /// The ranks that have departed, and the request that reports them.
 #[derive(Default)]
@@ -185,10 +149,9 @@ impl<P> Core<P> {
             matcher: Matcher::new(),
             requests: Requests::default(),
             peers: (0..size).map(|_| Peer::default()).collect(),
-            unexpected: UnexpectedBuffers::default(),
+            unexpected: UnexpectedBuffers::new(unexpected_limit),
             rests: Rests::default(),
-            deferred: VecDeque::new(),
-            retry_deferred: VecDeque::new(),
+            deferred: DeferredActions::default(),
             active: VecDeque::new(),
             immediate: Immediate::default(),
             policy,
@@ -199,8 +162,6 @@ impl<P> Core<P> {
             last_finished: None,
             expects_newcomers: false,
             finalizing: None,
-            unexpected_limit,
-            buffered_bytes_max: unexpected_limit.saturating_mul(4).saturating_add(GRACE),
         }
     }
 }

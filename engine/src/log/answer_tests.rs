@@ -74,7 +74,7 @@ fn a_stale_answer_is_sent() -> bool {
     let mut mesh = mesh(3);
     let peer = mesh.remove(2);
     let mut engine = engine(mesh.remove(0));
-    engine.core.acknowledge(2, 1);
+    engine.core.deferred.acknowledge(2, 1);
     answers_to_the_next(&mut engine, peer, |_| {}, |_| {}) > 0
 }
 
@@ -90,7 +90,7 @@ fn an_answer_waits_for_the_next() -> bool {
     let mut engine = gated_engine(mesh.remove(0));
     let acknowledge = |engine: &mut Rank0| {
         find_nothing(engine);
-        engine.core.acknowledge(2, 1);
+        engine.core.deferred.acknowledge(2, 1);
         engine.run_deferred();
         let log = engine.core.policy.log_mut().unwrap();
         log.events.sink.stable_at_once = true;

@@ -91,7 +91,7 @@ impl<P: Policy> Core<P> {
             log.inbound.began(name);
             log.partial.insert(name, destination);
         }
-        self.drop_actions_of(rank);
+        self.deferred.drop_of(&mut self.requests, rank);
         for index in detached {
             self.requests.fail(index, Error::PeerFailed { rank, fault: Fault::Died });
             let _ = self.requests.finish(index);
@@ -124,20 +124,6 @@ impl<P: Policy> Core<P> {
         lacking
     }
 
-    /// Drops deferred actions that the same poll has queued because of an incarnation that has died since
-    /// (*old-incarnations-die*).
-    fn drop_actions_of(&mut self, rank: Rank) {
-        let mut of_the_dead = |action: &Deferred| match action {
-            Deferred::Answer { to, .. } => *to == rank && !mutant!(StaleAnswersKept),
-            Deferred::PeerState { from, .. } => *from == rank && !mutant!(OldIncarnationBelieved),
-            Deferred::Connected { rank: peer } => *peer == rank,
-            Deferred::Stream { request, .. } => self.requests.get(*request).peer == rank,
-            _ => false,
-        };
-        self.deferred.retain(|action| !of_the_dead(action));
-        self.retry_deferred.retain(|action| !of_the_dead(action));
-    }
-
     /// A peer has connected: a new incarnation, or the same one after its link was lost.
     pub(crate) fn peer_restarted(&mut self, rank: Rank, incarnation: u32) {
         if let Some(log) = self.policy.log_mut() {
@@ -152,7 +138,7 @@ impl<P: Policy> Core<P> {
                 peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
             peer.set_away(false);
             log.forget_known_determinants(rank);
-            self.deferred.push_back(Deferred::Connected { rank });
+            self.deferred.push(Deferred::Connected { rank });
         }
     }
 }

@@ -213,7 +213,7 @@ impl<P: Policy> Core<P> {
                 self.refuse(env.source, send);
             }
             Some(_) => {}
-            None => self.acknowledge(env.source, send),
+            None => self.deferred.acknowledge(env.source, send),
         }
     }
 
@@ -229,7 +229,7 @@ impl<P: Policy> Core<P> {
         rts: Rts,
     ) -> Result<Option<u32>, Fault> {
         if admit == Admit::Duplicate {
-            self.acknowledge(env.source, rts.name);
+            self.deferred.acknowledge(env.source, rts.name);
             return Ok(None);
         }
 
@@ -268,7 +268,7 @@ impl<P: Policy> Core<P> {
                 Ok(None)
             }
             Destination::Nowhere => {
-                self.acknowledge(env.source, rts.name);
+                self.deferred.acknowledge(env.source, rts.name);
                 Ok(None)
             }
         }
@@ -286,7 +286,7 @@ impl<P: Policy> Core<P> {
             tracing::warn!(from, restart.incarnation, "not the incarnation that has connected");
             return Ok(());
         }
-        self.deferred.push_back(Deferred::PeerState { from, restart });
+        self.deferred.push(Deferred::PeerState { from, restart });
         Ok(())
     }
 

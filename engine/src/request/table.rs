@@ -1,10 +1,11 @@
 //! The table of all operations: slots that are taken, found and given back.
 
-use super::{Slot, Stage};
+use super::{ANY, Slot, Stage};
 use crate::recv_record::RecvRecord;
 use crate::{Error, Rank, Request, Status};
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
+use taffrail_logging::mutant;
 
 /// All operations of an endpoint.
 #[derive(Default)]
@@ -102,6 +103,34 @@ impl Requests {
     /// The slot with this index, if there is one, for numbers that a peer has sent.
     pub(crate) fn find(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.get_mut(index as usize)
+    }
+
+    /// The operation of ours that a peer means, if it is still the same one and has to do with it.
+    pub(crate) fn by_name(&mut self, from: u32, name: u64) -> Option<(u32, &mut Slot)> {
+        let index = name as u32;
+        let slot = self.find(index)?;
+        let is_current = slot.generation == (name >> 32) as u32 || mutant!(FormerNameBelieved);
+        let same = is_current && slot.peer == from;
+        (same && !slot.stage.is_over() && slot.stage != Stage::Free).then_some((index, slot))
+    }
+
+    /// Whether this is a multi-receive.
+    pub(crate) fn is_multi(&mut self, request: u32) -> bool {
+        self.get(request).extra.as_ref().is_some_and(|e| e.multi.is_some())
+    }
+
+    /// The answers under way to a rank that nobody here waits for.
+    pub(crate) fn detached_of(&mut self, rank: u32) -> Vec<u32> {
+        let theirs =
+            |slot: &Slot| slot.peer == rank && slot.extra.as_ref().is_some_and(|e| e.detached);
+        self.over().filter(|(_, slot)| theirs(slot)).map(|(index, _)| index).collect()
+    }
+
+    /// The receives from any source that no message has matched.
+    pub(crate) fn any_source_receives(&self) -> Vec<u32> {
+        let open =
+            |slot: &Slot| slot.stage == Stage::Posted && slot.peer == ANY && slot.post.is_some();
+        self.under_way().filter(|(_, slot)| open(slot)).map(|(i, _)| i).collect()
     }
 
     /// The handle of a slot.
