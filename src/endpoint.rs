@@ -302,7 +302,7 @@ impl<F: Transport> Endpoint<F> {
 
     /// Refuses a buffer of another endpoint, whose regions are not ours.
     fn check_own(&self, buffer: &Buffer) -> Result<(), Error> {
-        if self.engine.lending.owns(&buffer) {
+        if self.engine.lending.owns(buffer) {
             return Ok(());
         }
         let block = buffer.block();

@@ -5,6 +5,7 @@
 
 pub(crate) mod body;
 mod codec;
+mod front;
 pub mod kind;
 
 pub(crate) use codec::rndv_data;

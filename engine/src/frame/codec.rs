@@ -1,51 +1,12 @@
 //! Frames as bytes (`docs/wire.md`, section 5). Whatever a peer sends is either a frame or a fault.
 
 use super::Rts;
+use super::front::Front;
 use super::{Frame, MsgHead, body, kind};
 use crate::error::broken;
 use crate::loan::Offer;
 use crate::memory::{KEYED, NoMemory, Place};
-use std::ops::Deref;
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
-
-/// What a frame says in front of its body: little-endian words, and a key at the end.
-pub(crate) struct Front {
-    bytes: [u8; Front::MAX],
-    len: usize,
-}
-
-impl Front {
-    /// Three words and a key.
-    const MAX: usize = 24 + RemoteKey::MAX;
-
-    #[inline]
-    fn empty() -> Self {
-        Front { bytes: [0; Front::MAX], len: 0 }
-    }
-
-    fn word(self, word: u64) -> Self {
-        self.push(&word.to_le_bytes())
-    }
-
-    fn key(self, key: Option<&RemoteKey>) -> Self {
-        self.push(key.map_or(&[], |key| key.as_bytes()))
-    }
-
-    fn push(mut self, bytes: &[u8]) -> Self {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-        self
-    }
-}
-
-impl Deref for Front {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 /// The bits of an offset that the number of a head has room for, below those of its context.
 const OFFSET_LOW: u32 = 32;
