@@ -5,7 +5,7 @@
 
 pub mod memory;
 
-use crate::roster::{Reader, RosterError, job_digest};
+use crate::roster::{ADDRESS_MAX, Reader, RosterError, job_digest};
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use memory::{Inherited, MemoryError, RosterMemory};
 
@@ -17,13 +17,21 @@ pub mod variable {
     pub const SECRET: &str = "TAFFRAIL_SECRET";
     /// Which interfaces listeners may use; not set for any.
     pub const NETWORK: &str = "TAFFRAIL_NETWORK";
+    /// The descriptor of the connection with the agent, on which the processes of a rank report.
+    pub const AGENT: &str = "TAFFRAIL_OVER";
     /// How often this rank was started before.
     pub const INCARNATION: &str = "TAFFRAIL_INCARNATION";
 }
 
+/// What a packet with an address begins with, among those that a rank sends to its agent (`docs/spec/rank-life.md`,
+/// section 3).
+pub const ADDRESS: u8 = b'n';
+
 /// A rank's view of its job over nodes.
 #[derive(Debug)]
 pub struct Client {
+    /// Where it sends packets to its agent.
+    agent: Inherited,
     life: RankIncarnation,
     memory: RosterMemory,
     job: u64,
@@ -74,7 +82,7 @@ impl Client {
         let rank = number("PMI_RANK", text("PMI_RANK"))?;
         let before = look(variable::INCARNATION);
         let incarnation = before.map_or(Ok(0), |text| number(variable::INCARNATION, text))?;
-        let memory = RosterMemory::open(&descriptor(variable::ROSTER, roster)?)
+        let memory = RosterMemory::open(&descriptor(variable::ROSTER, roster)?.keep())
             .map_err(|why| ClientError::Memory { name: variable::ROSTER, why })?;
         let job = job_digest(&text("TAFFRAIL_JOB"));
         let ranks = Reader::open(memory.words(), job)?.ranks();
@@ -82,10 +90,12 @@ impl Client {
             let (name, expected) = ("PMI_RANK", "below the number of ranks in the roster");
             return Err(ClientError::Variable { name, expected, got: rank.to_string() });
         }
-        let secret = memory::read_secret(&descriptor(variable::SECRET, text(variable::SECRET))?)
-            .map_err(|why| ClientError::Memory { name: variable::SECRET, why })?;
+        let secret =
+            memory::read_secret(&descriptor(variable::SECRET, text(variable::SECRET))?.keep())
+                .map_err(|why| ClientError::Memory { name: variable::SECRET, why })?;
+        let agent = descriptor(variable::AGENT, text(variable::AGENT))?;
         let life = RankIncarnation { rank, incarnation: Incarnation(incarnation) };
-        Ok(Some(Client { life, memory, job, secret, network: look(variable::NETWORK) }))
+        Ok(Some(Client { agent, life, memory, job, secret, network: look(variable::NETWORK) }))
     }
 
     /// This process's rank and incarnation.
@@ -117,6 +127,24 @@ impl Client {
     pub fn local_ranks(&self) -> Result<Vec<u32>, RosterError> {
         let node = self.roster()?.node();
         Ok((0..).zip(self.nodes()?).filter(|(_, of)| *of == node).map(|(rank, _)| rank).collect())
+    }
+
+    /// Publishes where this incarnation can be reached, once: 1 to [`ADDRESS_MAX`] bytes, which the rosters of all nodes
+    /// have soon after.
+    ///
+    /// # Errors
+    /// The address is empty or too long, or the agent is gone.
+    pub fn publish_address(&self, address: &[u8]) -> Result<(), ClientError> {
+        let why = match address.len() {
+            1..=ADDRESS_MAX => match self.agent.send(&[&[ADDRESS], address].concat()) {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            },
+            got => {
+                MemoryError::Length { expected: "an address of 1 to 112 bytes", got: got as u64 }
+            }
+        };
+        Err(ClientError::Memory { name: variable::AGENT, why })
     }
 
     /// The secret of the job, which every connection between nodes is to prove.

@@ -7,6 +7,7 @@ use crate::{RANKS_MAX, Secret};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::SendFlags;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -46,7 +47,7 @@ const LENGTH: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 pub struct Inherited(BorrowedFd<'static>);
 
 impl Inherited {
-    /// The descriptor of this number, if it is open. Programs that this process starts do not get it.
+    /// The descriptor of this number, if it is open.
     pub fn new(number: i32) -> Option<Inherited> {
         if number < 0 {
             return None;
@@ -54,8 +55,20 @@ impl Inherited {
         // SAFETY: the number is not -1. Nothing here closes the descriptor; if it is not open, or another file by
         // now, the calls on it fail or the checks of what it names do.
         let file = unsafe { BorrowedFd::borrow_raw(number) };
-        rustix::io::fcntl_setfd(file, FdFlags::CLOEXEC).ok()?;
+        rustix::io::fcntl_getfd(file).ok()?;
         Some(Inherited(file))
+    }
+
+    /// Keeps it from programs that this process starts.
+    pub fn keep(self) -> Inherited {
+        let _ = rustix::io::fcntl_setfd(self.0, FdFlags::CLOEXEC);
+        self
+    }
+
+    /// Sends a packet.
+    pub(super) fn send(&self, packet: &[u8]) -> Result<(), MemoryError> {
+        let sent = rustix::net::send(self.0, packet, SendFlags::NOSIGNAL);
+        sent.map(drop).map_err(os("send"))
     }
 }
 

@@ -3,11 +3,14 @@ use super::*;
 use crate::roster::{Change, RankState, Writer};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 
 struct Job {
     memory: RosterMemory,
     roster: OwnedFd,
     secret: OwnedFd,
+    agent: UnixDatagram,
+    rank: UnixDatagram,
 }
 
 const NAME: &str = "taffrail-1-ab";
@@ -15,7 +18,8 @@ const NAME: &str = "taffrail-1-ab";
 fn job(ranks: usize) -> Job {
     let (memory, roster) = RosterMemory::create(ranks).unwrap();
     let secret = create_secret(&Secret([7; 32])).unwrap();
-    Job { memory, roster, secret }
+    let (agent, rank) = UnixDatagram::pair().unwrap();
+    Job { memory, roster, secret, agent, rank }
 }
 
 fn environment(job: &Job) -> HashMap<&'static str, String> {
@@ -24,6 +28,7 @@ fn environment(job: &Job) -> HashMap<&'static str, String> {
         ("PMI_RANK", "2".to_owned()),
         ("TAFFRAIL_ROSTER", format!("{:04}", job.roster.as_raw_fd())),
         ("TAFFRAIL_SECRET", format!("{:04}", job.secret.as_raw_fd())),
+        ("TAFFRAIL_OVER", job.rank.as_raw_fd().to_string()),
         ("TAFFRAIL_NETWORK", "10.0.0.0/8".to_owned()),
     ])
 }
@@ -73,6 +78,7 @@ fn what_no_agent_has_given_is_refused_by_name() {
         ("TAFFRAIL_ROSTER", "999999", "TAFFRAIL_ROSTER: expected an open descriptor above 2"),
         ("TAFFRAIL_ROSTER", &null, "TAFFRAIL_ROSTER: expected a sealed memfd"),
         ("TAFFRAIL_SECRET", &null, "TAFFRAIL_SECRET: expected a sealed memfd"),
+        ("TAFFRAIL_OVER", "", "TAFFRAIL_OVER: expected an open descriptor above 2, got \"\""),
         ("TAFFRAIL_JOB", "another", "roster, job: expected"),
     ] {
         let mut environment = environment(&job);
@@ -95,4 +101,20 @@ fn ranks_cannot_write_the_roster_nor_the_secret() {
     if let Ok(again) = std::fs::OpenOptions::new().write(true).open(path) {
         assert!(rustix::io::pwrite(&again, &[1; 8], 0).is_err(), "sealed against new writers");
     }
+}
+
+#[test]
+fn an_address_goes_to_the_agent_in_a_packet() {
+    let job = job(4);
+    Writer::create(job.memory.words(), 4, job_digest(NAME), (1, 3)).unwrap();
+    let client = client(&environment(&job)).unwrap().unwrap();
+    client.publish_address(b"10.0.0.3:4").unwrap();
+    let mut packet = [0; 200];
+    let len = job.agent.recv(&mut packet).unwrap();
+    assert_eq!(packet[..len], *b"n10.0.0.3:4");
+    let error = client.publish_address(&[1; 113]).unwrap_err().to_string();
+    assert!(error.contains("an address of 1 to 112 bytes, got 113"), "{error}");
+    assert!(client.publish_address(b"").is_err());
+    drop(job.agent);
+    assert!(client.publish_address(b"x").is_err());
 }

@@ -10,9 +10,11 @@ use rustix::net::{
     SocketType,
 };
 use rustix::process::{Pid, PidfdFlags};
+use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use taffrail_agent::client::ADDRESS;
 
 /// The variable with the descriptor of the connection.
 const NAME: &str = "TAFFRAIL_OVER";
@@ -26,6 +28,8 @@ pub struct Members {
     connections: Vec<Option<OwnedFd>>,
     /// Members that are no direct children.
     watched: Vec<Member>,
+    /// The last address that each rank has said, until it is taken.
+    addresses: BTreeMap<usize, Vec<u8>>,
 }
 
 struct Member {
@@ -37,7 +41,8 @@ struct Member {
 impl Members {
     /// No connection yet for any of this number of ranks.
     pub fn new(ranks: u32) -> Members {
-        Members { connections: (0..ranks).map(|_| None).collect(), watched: Vec::new() }
+        let connections = (0..ranks).map(|_| None).collect();
+        Members { connections, watched: Vec::new(), addresses: BTreeMap::new() }
     }
 
     /// Gives the next life of a rank a connection. Those of the life before are no members any more.
@@ -82,6 +87,9 @@ impl Members {
         while let Some(connection) = &self.connections[rank] {
             match receive(connection.as_fd(), &mut buffer) {
                 Ok((0, _)) => self.connections[rank] = None,
+                Ok((len, _)) if buffer[..len].starts_with(&[ADDRESS]) => {
+                    self.addresses.insert(rank, buffer[1..len].to_vec());
+                }
                 Ok((len, pid)) => events.extend(event(rank, pid, &buffer[..len])),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -89,6 +97,11 @@ impl Members {
             }
         }
         events
+    }
+
+    /// Where ranks can be reached, as they have said since this was asked last.
+    pub fn take_addresses(&mut self) -> BTreeMap<usize, Vec<u8>> {
+        std::mem::take(&mut self.addresses)
     }
 
     /// The same, and those that have joined are watched but for the direct child, whose end is seen in any case.

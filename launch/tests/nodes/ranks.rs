@@ -23,6 +23,12 @@ fn a_rank() {
     assert!(!secret.starts_with("00000000"), "it is drawn");
     let words: Vec<String> = std::env::vars_os().map(|(_, value)| format!("{value:?}")).collect();
     assert!(!words.concat().contains(&secret), "it is not in the environment");
+    client.publish_address(format!("at {}", job.rank()).as_bytes()).unwrap();
+    let roster = client.roster().unwrap();
+    for rank in 0..job.size() {
+        assert!(soon(|| roster.address(rank).unwrap().is_some()), "address of {rank}");
+        assert_eq!(roster.address(rank).unwrap().unwrap(), format!("at {rank}").as_bytes());
+    }
     job.barrier().unwrap();
     assert_eq!(client.life().rank, job.rank());
     let line = format!(

@@ -88,7 +88,8 @@ impl Drop for Sshd {
 #[test]
 fn jobs_run_end_and_are_lost_through_ssh() {
     let Some(sshd) = Sshd::start() else { return };
-    let script = "read line; echo $PMI_RANK:$line; [ $PMI_RANK = 3 ] && sleep 1 && exit 5; sleep 30";
+    let script =
+        "read line; echo $PMI_RANK:$line; [ $PMI_RANK = 3 ] && sleep 1 && exit 5; sleep 30";
     let job = sshd.job().script(4, script);
     let mut child = job.command().stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"ahoy\n").unwrap();

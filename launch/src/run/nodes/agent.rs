@@ -1,6 +1,7 @@
 //! `taffrail agent`: starts and watches the ranks of one node, as the launcher says on its standard input.
 
 mod job;
+mod program;
 mod rank;
 
 use super::channel::Channel;

@@ -1,5 +1,6 @@
 //! The job of an agent: its ranks, its guard, the roster that they see, and the exchange between them.
 
+use super::program::Defined;
 use super::rank::NodeRank;
 use super::{Source, Watched};
 use crate::run::guard::{Guard, boot_time};
@@ -12,20 +13,17 @@ use crate::run::output::TURN;
 use crate::run::rank_messages::{self, Said};
 use crate::run::ranks::Rank;
 use crate::run::server::{Server, ServerAction};
-use crate::run::{App, Failure, say};
+use crate::run::{Failure, say};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use taffrail::words::counted;
 use taffrail_agent::agent::{self, Action, Event, State};
 use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
-use taffrail_agent::roster::{JobState, Writer, job_digest};
-use taffrail_agent::wire::{End, Frame, Level, Program, Reach, Stream};
+use taffrail_agent::roster::{ADDRESS_MAX, JobState, Writer, job_digest};
+use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
 use taffrail_agent::{Agent, NodeId, RankIncarnation};
 use taffrail_tcp::Interface;
 
@@ -55,13 +53,6 @@ pub struct Job {
     room: usize,
     /// Output that the launcher has not taken by then is lost.
     delivery: Option<Instant>,
-}
-
-/// A program of the job.
-pub struct Defined {
-    pub app: App,
-    pub variables: Vec<(OsString, OsString)>,
-    pub directory: PathBuf,
 }
 
 impl Job {
@@ -228,6 +219,7 @@ impl Job {
                 let child = self.ranks.get(&number).map_or(0, |rank| rank.pid().as_raw_pid());
                 let said = self.members.hear(number, child);
                 events.extend(said.into_iter().filter_map(|said| self.member(number, said)));
+                events.extend(self.addresses());
             }
             Source::Member(number, pid) => {
                 let gone = self.members.gone(number, pid);
@@ -241,6 +233,19 @@ impl Job {
     fn member(&self, number: usize, event: life::Event) -> Option<Event> {
         let life = self.ranks.get(&number)?.life;
         relay::to_frame(life, event).map(Event::Say)
+    }
+
+    /// Where ranks can be reached, for all rosters.
+    fn addresses(&mut self) -> Vec<Event> {
+        let said = self.members.take_addresses();
+        let right = said.into_iter().filter(|(_, of)| (1..=ADDRESS_MAX).contains(&of.len()));
+        let frame = |(number, address)| {
+            let rank = self.ranks.get_mut(&number)?;
+            // Readers of a roster count on it that there is one for each incarnation.
+            let is_first = !std::mem::replace(&mut rank.has_address, true);
+            is_first.then_some(Event::Say(Frame::Address { life: rank.life, address }))
+        };
+        right.filter_map(frame).collect()
     }
 
     fn listen(&mut self, number: usize) -> Vec<Event> {
@@ -358,17 +363,6 @@ impl Job {
         let mark = left_behind::mark(&self.about.name, Some(self.about.node));
         left_behind::end(&mark, &[self.guard.pid()]);
         crate::mpi::remove_left_behind(&self.about.name, self.started.iter().copied());
-    }
-}
-
-impl Defined {
-    fn new(program: Program) -> Defined {
-        let mut words = program.arguments.into_iter().map(OsString::from_vec);
-        let first = words.next().unwrap_or_default();
-        let app = App { ranks: 0, program: first, args: words.collect() };
-        let os = |(name, value)| (OsString::from_vec(name), OsString::from_vec(value));
-        let variables = program.environment.into_iter().map(os).collect();
-        Defined { app, variables, directory: OsString::from_vec(program.directory).into() }
     }
 }
 

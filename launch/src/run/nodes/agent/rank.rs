@@ -22,6 +22,8 @@ use taffrail_agent::wire::{End, Frame};
 pub struct NodeRank {
     pub life: RankIncarnation,
     pub process: Rank,
+    /// It has said where it can be reached.
+    pub has_address: bool,
     input: Input,
     ended: Option<Ended>,
 }
@@ -83,7 +85,8 @@ impl NodeRank {
         };
         let (process, to) = Rank::start(start, env, &job.guard)?;
         to.as_ref().map(|to| rustix::io::ioctl_fionbio(to, true));
-        Ok(NodeRank { life, process, input: Input { to, ..Input::default() }, ended: None })
+        let input = Input { to, ..Input::default() };
+        Ok(NodeRank { life, process, has_address: false, input, ended: None })
     }
 
     pub fn pid(&self) -> Pid {
