@@ -159,18 +159,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(request)
     }
 
-    /// A get or put that the fabric has failed at is done by its target, unless the memory is not there.
-    pub(crate) fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
-        let slot = self.core.requests.get(request);
-        let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
-        match target.filter(|_| matches!(fault, Fault::Os { .. })) {
-            Some(target) if self.core.peers[rank as usize].fault.is_none() => {
-                self.tx().ask_for(target, rank, request);
-            }
-            _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
-        }
-    }
-
     /// Refuses what cannot be done, or not be logged.
     pub(crate) fn check_access(&mut self, rank: Rank) -> Result<(), Error> {
         self.check_dest(&Dest::new(rank, 0))?;
@@ -202,6 +190,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
+    /// A get or put that the fabric has failed at is done by its target, unless the memory is not there.
+    pub(crate) fn retry_one_sided(&mut self, request: u32, rank: Rank, fault: Fault) {
+        let slot = self.core.requests.get(request);
+        let target = slot.extra.as_mut().and_then(|extra| extra.target.take());
+        match target.filter(|_| matches!(fault, Fault::Os { .. })) {
+            Some(target) if self.core.peers[rank as usize].fault.is_none() => {
+                self.ask_for(target, rank, request);
+            }
+            _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
+        }
+    }
+
     fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
         self.ask_target(way, rank, request, Place { region, keyed: false, offset: start });
     }

@@ -84,7 +84,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             match action {
                 Deferred::Answer { to, frame } => self.tx().post_frame(to, frame, &[]),
                 Deferred::Fetch { request, from, rts } => {
-                    self.start_rendezvous(request, from, rts);
+                    self.tx().start_rendezvous(request, from, rts);
                 }
                 Deferred::Stream { request, want, to, non_temporal } => {
                     let slot = self.core.requests.get(request);
@@ -102,7 +102,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     }
                 }
                 Deferred::Borrow { request, from, offer } => self.tx().borrow(request, from, offer),
-                Deferred::Read { token, result } => self.rendezvous_done(token, result),
+                Deferred::Read { token, result } => self.tx().rendezvous_done(token, result),
                 Deferred::OneSided { from, frame, body } => {
                     self.serving().serve(from, frame, &body)
                 }

@@ -7,6 +7,7 @@ use super::frame::{Frame, Rts};
 use super::peer::Timed;
 use super::rendezvous_path::{RNDV_PATHS, RndvPath, RndvPaths};
 use super::request::Stage;
+use super::tx::Tx;
 use crate::Engine;
 use crate::policy::{OnLoss, Policy};
 use crate::{Error, Rank};
@@ -15,7 +16,7 @@ use taffrail_fabric::{
 };
 use taffrail_logging::mutant;
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     /// Begins to move the message that `request` has matched.
     pub(crate) fn start_rendezvous(&mut self, request: u32, from: Rank, rts: Rts) {
         let slot = self.core.requests.get(request);
@@ -91,40 +92,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if let Some(way) = self.sizes.way.filter(|&way| way != RndvPath::Get || read.is_some()) {
             return way;
         }
-        let expected = self.costs_of_paths(from, read.ok_or(()), len).map(Result::ok);
+        let expected = costs_of_paths(self.fabric, from, read.ok_or(()), len).map(Result::ok);
         self.core.peers[from as usize].rndv_paths(mapped).choose(len, expected)
-    }
-
-    /// Whether the kernel lets this rank read plain memory of another; the reason if not.
-    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
-        self.fabric.get_cost(PeerId(rank), Reach::Kernel).map(drop)
-    }
-
-    /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
-    /// nanoseconds, in the order of [`RNDV_PATHS`]; or why it cannot be taken.
-    pub fn first_path(
-        &self,
-        from: Rank,
-        reach: Reach,
-        len: usize,
-    ) -> (RndvPath, [Result<f64, Denied>; RNDV_PATHS.len()]) {
-        let read = self.fabric.get_cost(PeerId(from), reach);
-        let costs = self.costs_of_paths(from, read, len);
-        let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
-        let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
-        (forced.unwrap_or_else(|| RndvPaths::default().choose(len, expected)), costs)
-    }
-
-    fn costs_of_paths<E>(
-        &self,
-        from: Rank,
-        read: Result<Cost, E>,
-        len: usize,
-    ) -> [Result<f64, E>; RNDV_PATHS.len()] {
-        let fragments = self.fabric.send_cost(PeerId(from)).of(len);
-        let non_temporal = self.fabric.non_temporal_cost(PeerId(from));
-        let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
-        [read.map(|cost| cost.of(len)), Ok(fragments), Ok(streaming)]
     }
 
     fn ask_for_fragments(
@@ -143,7 +112,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             extra.source = None;
         }
         let to = slot.name(request);
-        self.tx().post_frame(from, Frame::Cts { name, non_temporal, len: want as u64, to }, &[]);
+        self.post_frame(from, Frame::Cts { name, non_temporal, len: want as u64, to }, &[]);
     }
 
     /// A read or write by the fabric ended.
@@ -202,4 +171,39 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.core.fail(request, error);
         }
     }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// Whether the kernel lets this rank read plain memory of another; the reason if not.
+    pub fn reads_memory_of(&self, rank: Rank) -> Result<(), Denied> {
+        self.fabric.get_cost(PeerId(rank), Reach::Kernel).map(drop)
+    }
+
+    /// The way that the first message of `len` bytes that are reached so takes, and what each way is thought to cost, in
+    /// nanoseconds, in the order of [`RNDV_PATHS`]; or why it cannot be taken.
+    pub fn first_path(
+        &self,
+        from: Rank,
+        reach: Reach,
+        len: usize,
+    ) -> (RndvPath, [Result<f64, Denied>; RNDV_PATHS.len()]) {
+        let read = self.fabric.get_cost(PeerId(from), reach);
+        let costs = costs_of_paths(&self.fabric, from, read, len);
+        let forced = self.sizes.way.filter(|&way| costs[way as usize].is_ok());
+        let expected = costs.each_ref().map(|cost| cost.as_ref().ok().copied());
+        (forced.unwrap_or_else(|| RndvPaths::default().choose(len, expected)), costs)
+    }
+}
+
+/// What each way is thought to cost for `len` bytes, if reading them costs `read`, in the order of [`RNDV_PATHS`].
+fn costs_of_paths<E>(
+    fabric: &impl Fabric,
+    from: Rank,
+    read: Result<Cost, E>,
+    len: usize,
+) -> [Result<f64, E>; RNDV_PATHS.len()] {
+    let fragments = fabric.send_cost(PeerId(from)).of(len);
+    let non_temporal = fabric.non_temporal_cost(PeerId(from));
+    let streaming = non_temporal.map_or(f64::INFINITY, |cost| cost.of(len));
+    [read.map(|cost| cost.of(len)), Ok(fragments), Ok(streaming)]
 }

@@ -45,7 +45,7 @@ fn a_former_end_is_believed() -> bool {
     let former = end(&mut engines, first);
     let second = get(&mut engines[0]);
     assert_eq!(first, second, "it has the place of the first");
-    engines[0].rendezvous_done(Token(former), Ok(()));
+    engines[0].tx().rendezvous_done(Token(former), Ok(()));
     let is_believed = engines[0].core.requests.get(second).stage.is_over();
     if !is_believed {
         end(&mut engines, second);
@@ -186,7 +186,7 @@ fn a_receive_ends_while_it_is_written() -> bool {
     engine.core.complete(receive);
     let early = engine.core.requests.get(receive).stage.is_over();
     if !early {
-        engine.rendezvous_done(Token(name), Err(Fault::Died));
+        engine.tx().rendezvous_done(Token(name), Err(Fault::Died));
         assert_eq!(engine.core.requests.finish(receive).unwrap().len, 4);
     }
     early
