@@ -36,7 +36,7 @@ pub(crate) enum Deferred {
 
 /// The actions that a poll has left to do, in the order in which they came.
 ///
-/// *Invariant:* an action that there was no room for runs behind all others, and not twice in one turn.
+/// *Invariant:* an action that there was no room for runs behind the others, the next time that actions are run.
 #[derive(Default)]
 pub(crate) struct DeferredActions {
     now: VecDeque<Deferred>,
@@ -77,12 +77,12 @@ impl DeferredActions {
         self.now.pop_front()
     }
 
-    /// There was no room for an action: it is tried again in the next turn.
+    /// There was no room for an action: it is tried again the next time that actions are run.
     pub(crate) fn retry(&mut self, action: Deferred) {
         self.retry.push_back(action);
     }
 
-    /// All that could be done is done.
+    /// All that could be done is done: what there was no room for is left.
     pub(crate) fn end_turn(&mut self) {
         self.now.append(&mut self.retry);
     }
