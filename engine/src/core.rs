@@ -19,7 +19,7 @@ pub use state::{Active, Core, Departures, Unexpected};
 use super::frame::{Frame, MsgHead};
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
-use taffrail_fabric::{Fault, Head, Life, LinkEvent, Membership, Payload, PeerId, Token};
+use taffrail_fabric::{Fault, Head, LinkEvent, Payload, PeerId, Token};
 use taffrail_logging::mutant;
 use taffrail_matching::Envelope;
 
@@ -132,17 +132,15 @@ impl<P: Policy> Core<P> {
         self.deferred.push(Deferred::Read { token, result });
     }
 
+    /// The link with a peer has changed.
     pub(crate) fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        let life = self.membership.link(peer, &event);
-        match (life, event) {
-            (Some(Life::Restarted(incarnation)), _) => self.peer_restarted(peer.0, incarnation.0),
-            (Some(Life::Dead), _) => self.peer_lost(peer.0, Fault::Died),
-            (_, LinkEvent::Broken(_)) if mutant!(LinkTakenForVerdict) => {
+        match event {
+            LinkEvent::Up(incarnation) => self.peer_restarted(peer.0, incarnation.0),
+            LinkEvent::Broken(_) if mutant!(LinkTakenForVerdict) => {
                 self.peer_lost(peer.0, Fault::Died);
             }
-            (_, LinkEvent::Broken(why)) => self.peer_lost(peer.0, why),
-            (_, LinkEvent::Closed) => self.peer_failed(peer.0, Fault::Closed),
-            (_, LinkEvent::Up(_)) => {}
+            LinkEvent::Broken(why) => self.peer_lost(peer.0, why),
+            LinkEvent::Closed => self.peer_failed(peer.0, Fault::Closed),
         }
     }
 }

@@ -45,6 +45,7 @@ mod sink;
 pub mod tx;
 mod unexpected;
 pub mod unposted_recv;
+mod verdict;
 pub mod view;
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn check(&mut self) -> usize {
         self.checked = self.core.clock.now();
         let events = by_policy!(self.core.policy, self.check_by());
+        self.poll_membership();
         self.run_deferred();
         self.report_departure();
         self.reclaim_loans();

@@ -129,7 +129,8 @@ pub trait Fabric {
         let Lease(_) = lease;
     }
 
-    /// The incarnation of a peer that the link connects with, or has connected with last. The default is for
+    /// The incarnation of a peer that the link connects with, or has connected with last, whether that was reported or
+    /// not. The default is for
     /// fabrics whose peers never restart.
     fn incarnation(&self, peer: PeerId) -> Incarnation {
         let _ = peer;

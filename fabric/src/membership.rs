@@ -1,6 +1,6 @@
 //! Who of the job lives: the one source of verdicts (*one-verdict*).
 
-use crate::{Fault, LinkEvent, PeerId};
+use crate::PeerId;
 
 /// Which start of a rank: 0 at first, one more with every restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,39 +9,29 @@ pub struct Incarnation(pub u32);
 /// A verdict on a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Its process has ended, and has not finished.
-    Dead,
-    /// It runs again, as this incarnation.
+    /// The process of this incarnation has ended, and has not finished. Of later incarnations it says nothing.
+    Dead(Incarnation),
+    /// It runs again, as this incarnation: all earlier ones are dead.
     Restarted(Incarnation),
     /// It has closed its endpoint in good order.
     Finished,
 }
 
 /// Says who is dead, was restarted or has finished. A fabric only reports links: a link may break between two living
-/// processes, and a node that is cut off is not dead.
-pub trait Membership {
-    /// The fabric reports this of the link with a peer. The verdict, if that is enough for one.
-    fn link(&mut self, peer: PeerId, event: &LinkEvent) -> Option<Life>;
-
-    /// Hands over the verdicts since the last call.
-    fn poll(&mut self, verdict: impl FnMut(PeerId, Life));
+/// processes, and a node that is cut off is not dead. Only [`Fault::Died`](crate::Fault::Died) says more: the kernel that
+/// both processes share has seen the end of one.
+///
+/// It is asked a few hundred times a second, so that it is no type parameter of the engine.
+pub trait Membership: Send {
+    /// Hands over the verdicts since the last call, those on one peer in the order in which they were given.
+    fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life));
 }
 
-/// Membership within one node, where a link is a connection of two processes that the kernel closes with either: it
-/// breaks with [`Fault::Died`] only when the peer's process has ended, and comes up only with a new one.
+/// Membership within one node, where links say all: a link is a connection of two processes that the kernel closes with
+/// either, and comes up only with a new one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByLink;
 
 impl Membership for ByLink {
-    #[inline]
-    fn link(&mut self, _: PeerId, event: &LinkEvent) -> Option<Life> {
-        match event {
-            LinkEvent::Up(incarnation) => Some(Life::Restarted(*incarnation)),
-            LinkEvent::Closed => Some(Life::Finished),
-            LinkEvent::Broken(Fault::Died) => Some(Life::Dead),
-            LinkEvent::Broken(_) => None,
-        }
-    }
-
-    fn poll(&mut self, _: impl FnMut(PeerId, Life)) {}
+    fn poll(&mut self, _: &mut dyn FnMut(PeerId, Life)) {}
 }

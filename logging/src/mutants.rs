@@ -154,6 +154,10 @@ mutants! {
     LoanTakenBackEarly = "loan-taken-back-early",
     /// A send to a peer that is gone ends while the fabric still reads its memory.
     EndsWhileLent = "ends-while-lent",
+    /// A verdict on an incarnation counts as one on its successor, which has connected already (*one-verdict*).
+    OldVerdictBelieved = "old-verdict-believed",
+    /// What comes over the link with a process that is dead is taken in (*old-incarnations-die*).
+    DeadStillHeard = "dead-still-heard",
     /// A receive ends although a get over a former link still writes its memory.
     EndsWhileWritten = "ends-while-written",
     /// Fragments that a link had taken which has ended count as those that its next link takes.

@@ -51,6 +51,8 @@ pub struct Case {
     pub checkpoints: u32,
     /// What fails, at which step, and its number.
     pub faults: Vec<(usize, usize, Fault)>,
+    /// Whether a roster says who lives, in its own time. Otherwise the links do.
+    pub roster: bool,
     /// What is wrong on purpose.
     pub broken: Option<Broken>,
 }
@@ -119,6 +121,7 @@ impl Case {
             causal,
             checkpoints,
             faults,
+            roster: seed & 2 != 0,
             broken,
         };
         if plan.logged { case } else { case.unlogged() }
@@ -230,6 +233,9 @@ impl fmt::Display for Case {
         }
         if !self.logged {
             write!(f, ", not logged")?;
+        }
+        if self.roster {
+            write!(f, ", a roster says who lives")?;
         }
         if self.checkpoints > 0 {
             write!(f, ", {} checkpoints at the most", self.checkpoints)?;

@@ -12,6 +12,8 @@ impl<P: Policy> Core<P> {
     /// The link with a peer has ended.
     pub(crate) fn peer_lost(&mut self, rank: u32, why: Fault) {
         match self.policy.on_loss(rank, &why) {
+            // It waits already: its link had been lost before it died.
+            OnLoss::Suspend if self.peers[rank as usize].is_away() => {}
             OnLoss::Suspend => self.peer_suspended(rank),
             OnLoss::Fail => self.peer_failed(rank, why),
         }

@@ -11,7 +11,7 @@ use crate::unexpected::UnexpectedBuffers;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
-use taffrail_fabric::{ByLink, Head, Token};
+use taffrail_fabric::{ByLink, Head, Membership, Token};
 use taffrail_logging::Numbers;
 use taffrail_matching::Matcher;
 
@@ -102,8 +102,8 @@ pub struct Core<P> {
     pub(crate) clock: Clock,
     /// The numbers of all messages.
     pub(crate) numbers: Numbers,
-    /// Who lives, by what the links say.
-    pub(super) membership: ByLink,
+    /// Who lives.
+    pub(crate) membership: Box<dyn Membership>,
     /// Peers that are gone, where their numbers are given to others.
     pub departures: Departures,
     /// The rank that fell silent last.
@@ -157,7 +157,7 @@ impl<P> Core<P> {
             policy,
             clock,
             numbers: Numbers::new(size),
-            membership: ByLink,
+            membership: Box::new(ByLink),
             departures: Departures::default(),
             last_finished: None,
             expects_newcomers: false,

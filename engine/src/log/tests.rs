@@ -1,6 +1,7 @@
 //! The log over a host of vectors: what a disk, a logger or the process before may do wrong.
 
 mod pages;
+mod verdicts;
 
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig};

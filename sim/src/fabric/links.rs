@@ -3,6 +3,7 @@
 use super::Mutant;
 use super::coverage::Situation;
 use super::messages::lost_link;
+use super::roster::Verdicts;
 use super::state::{Link, Net, State, What};
 use taffrail_fabric::{Fault, Incarnation, Life, LinkEvent, PeerId};
 
@@ -32,7 +33,8 @@ impl Net {
             self.move_behind_end(rank, peer);
         }
         if self.has(Mutant::VerdictByLink) && self.lives(peer) {
-            self.processes[rank].verdicts.push_back((PeerId(peer as u32), Life::Dead));
+            let of = Incarnation(self.processes[peer].incarnation);
+            self.processes[rank].verdicts.push((PeerId(peer as u32), Life::Dead(of)));
         }
     }
 
@@ -88,6 +90,16 @@ impl Net {
         }
     }
 
+    /// The incarnation of a peer that the link connects with, or has connected with last: also before that is reported.
+    pub(super) fn linked_incarnation(&self, rank: usize, peer: usize) -> Incarnation {
+        let mut ready = self.processes[rank].ready.iter().rev().filter(|one| one.peer == peer);
+        let unreported = ready.find_map(|one| match one.what {
+            What::Link(LinkEvent::Up(incarnation)) => Some(incarnation),
+            _ => None,
+        });
+        unreported.unwrap_or(Incarnation(self.end(rank, peer).incarnation))
+    }
+
     /// The sink is told of a link.
     pub(super) fn reported(&mut self, rank: usize, peer: usize, event: &LinkEvent) {
         let ready = &mut self.processes[rank].ready.iter();
@@ -106,11 +118,12 @@ impl Net {
 
     /// A process ends its link with a peer.
     pub(super) fn disconnect(&mut self, rank: usize, peer: usize, why: Fault) {
+        let of = self.linked_incarnation(rank, peer);
         let end = self.end_mut(rank, peer);
-        if end.is_cut {
+        if end.cut == Some(of) {
             return;
         }
-        (end.is_cut, end.ended) = (true, None);
+        (end.cut, end.ended) = (Some(of), None);
         let (was_up, is_reported) = (end.is_up(), end.is_reported);
         self.say(|| format!("disconnect {rank} {peer}"));
         self.processes[rank].ready.retain(|ready| {
@@ -142,7 +155,8 @@ impl Net {
             true => Fault::Died,
             false => lost_link(),
         };
-        self.end_process(rank, State::Dead, Life::Dead, &fault);
+        let of = Incarnation(self.processes[rank].incarnation);
+        self.end_process(rank, State::Dead, Life::Dead(of), &fault);
         let regions = &mut self.processes[rank].regions;
         match lingers {
             true => regions.values_mut().for_each(|region| region.span = region.span.copied()),
@@ -177,7 +191,7 @@ impl Net {
         self.sends.retain(|_, send| send.from != rank);
         let process = &mut self.processes[rank];
         process.ready.clear();
-        process.verdicts.clear();
+        process.verdicts = Verdicts::default();
         self.lives[rank].push(life);
         for peer in (0..self.count()).filter(|&peer| peer != rank) {
             let is_alive = self.lives(peer);
@@ -201,9 +215,8 @@ impl Net {
         self.lives[rank].push(Life::Restarted(incarnation));
         self.processes[rank].heard[rank] += 1;
         for peer in 0..self.count() {
-            self.end_mut(peer, rank).is_cut = false;
             let end = self.end_mut(rank, peer);
-            (end.is_cut, end.ended, end.incarnation) = (false, None, 0);
+            (end.cut, end.ended, end.incarnation) = (None, None, 0);
             end.is_reported = peer == rank;
             end.link = match peer == rank {
                 true => Link::Up,
@@ -221,7 +234,7 @@ impl Net {
         }
         let place = if newest { count - 1 } else { heard };
         let life = self.lives[of][place];
-        if life == Life::Dead {
+        if matches!(life, Life::Dead(_)) {
             let end = self.end(to, of);
             if end.is_up() && end.ended.is_some() {
                 self.reach(Situation::VerdictFirst);
@@ -230,6 +243,6 @@ impl Net {
             }
         }
         self.processes[to].heard[of] = place + 1;
-        self.processes[to].verdicts.push_back((PeerId(of as u32), life));
+        self.processes[to].verdicts.push((PeerId(of as u32), life));
     }
 }

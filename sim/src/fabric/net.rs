@@ -32,7 +32,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
 
     /// What a process hears of the lives of others, as [`open`](Self::open).
     pub fn roster(&self, rank: usize) -> SimRoster {
-        SimRoster::new(self.0.clone(), rank)
+        SimRoster::new(self.0.borrow().processes[rank].verdicts.clone())
     }
 
     /// All that can happen next, in an order that the state of the network decides.

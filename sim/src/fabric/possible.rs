@@ -2,7 +2,7 @@
 
 use super::state::{Link, Net, State};
 use super::{Amount, Mutant, Step};
-use taffrail_fabric::Fault;
+use taffrail_fabric::{Fault, Incarnation};
 
 const AMOUNTS: [Amount; 3] = [Amount::Head, Amount::Part, Amount::All];
 
@@ -129,7 +129,9 @@ impl Net {
     fn allows_connect(&self, a: usize, b: usize) -> bool {
         [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
             let end = self.end(rank, peer);
-            self.lives(rank) && matches!(end.link, Link::Down(_)) && !end.is_cut
+            self.lives(rank)
+                && matches!(end.link, Link::Down(_))
+                && end.cut != Some(Incarnation(self.processes[peer].incarnation))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::coverage::{Coverage, Situation};
 use super::ram::{Pages, Span};
+use super::roster::Verdicts;
 use super::watch::Watch;
 use super::{Mutant, Settings};
 use std::cell::RefCell;
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use taffrail_fabric::{Fault, Head, Incarnation, Life, LinkEvent, PeerId, Token};
+use taffrail_fabric::{Fault, Head, Incarnation, Life, LinkEvent, Token};
 
 pub(super) struct Net {
     pub(super) settings: Settings,
@@ -84,7 +85,7 @@ pub(super) struct Process {
     /// Memory that peers reach. Names are never used again.
     pub(super) regions: BTreeMap<u32, Region>,
     /// Verdicts that the roster has not handed over.
-    pub(super) verdicts: VecDeque<(PeerId, Life)>,
+    pub(super) verdicts: Verdicts,
     /// How many verdicts on each process it has heard.
     pub(super) heard: Vec<usize>,
 }
@@ -112,7 +113,7 @@ pub(super) struct End {
     /// Why the link has ended, which the process has not noticed yet.
     pub(super) ended: Option<Fault>,
     /// The process will have no more to do with this incarnation.
-    pub(super) is_cut: bool,
+    pub(super) cut: Option<Incarnation>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,20 +223,15 @@ pub(super) struct Region {
 
 impl Net {
     pub(super) fn new(processes: usize, settings: Settings, kinds: Kinds) -> Net {
-        let end = || End {
-            link: Link::Up,
-            is_reported: true,
-            incarnation: 0,
-            ended: None,
-            is_cut: false,
-        };
+        let end =
+            || End { link: Link::Up, is_reported: true, incarnation: 0, ended: None, cut: None };
         let process = || Process {
             incarnation: 0,
             state: State::Lives,
             ready: VecDeque::new(),
             rests: BTreeMap::new(),
             regions: BTreeMap::new(),
-            verdicts: VecDeque::new(),
+            verdicts: Verdicts::default(),
             heard: vec![0; processes],
         };
         Net {

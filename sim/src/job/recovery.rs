@@ -74,6 +74,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let log = case.logged.then(|| Box::new(log));
         let clock = Clock::new(now);
         let mut engine = Engine::new(fabric, log, case.ranks, sizes(&case.habits), clock);
+        if case.roster {
+            engine.set_membership(Box::new(self.net.roster(me)));
+        }
         engine.resume().or_else(|error| failed(rank, &error))?;
         // A fabric says of links that are made later that they are there, and that begins the exchange.
         if incarnation == 0 {

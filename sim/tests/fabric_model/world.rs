@@ -126,7 +126,10 @@ impl<const O: bool, const S: bool, const L: bool> World<O, S, L> {
                 let of = [a, b].map(|rank| self.net.incarnation(rank));
                 self.ledger.borrow_mut().connected(a, b, of);
             }
-            Step::Kill { rank, .. } => self.ended(rank, Life::Dead),
+            Step::Kill { rank, .. } => {
+                let of = Incarnation(self.net.incarnation(rank));
+                self.ended(rank, Life::Dead(of));
+            }
             Step::Restart(rank) => self.restarted(rank),
             _ => {}
         }
@@ -192,7 +195,7 @@ impl<const O: bool, const S: bool, const L: bool> World<O, S, L> {
         let Some(Process { fabric, roster, witness, .. }) = &mut self.processes[rank] else {
             return 0;
         };
-        roster.poll(|peer, life| witness.verdict(peer, life));
+        roster.poll(&mut |peer, life| witness.verdict(peer, life));
         fabric.poll(witness)
     }
 

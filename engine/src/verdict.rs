@@ -1,0 +1,46 @@
+//! Verdicts on peers: what [`Membership`] says, whatever their links do (*one-verdict*).
+
+use crate::policy::Policy;
+use crate::{Engine, Rank};
+use taffrail_fabric::{Fabric, Fault, Incarnation, Life, Membership, PeerId, SendMemory};
+use taffrail_logging::mutant;
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// From now on this says who lives, in place of the links.
+    pub fn set_membership(&mut self, membership: Box<dyn Membership>) {
+        self.core.membership = membership;
+    }
+
+    /// Does what follows from the verdicts since the last look.
+    pub(crate) fn poll_membership(&mut self) {
+        let mut verdicts = Vec::new();
+        self.core.membership.poll(&mut |peer, life| verdicts.push((peer.0, life)));
+        for (rank, life) in verdicts {
+            self.verdict(rank, life);
+        }
+    }
+
+    fn verdict(&mut self, rank: Rank, life: Life) {
+        let peer = &self.core.peers[rank as usize];
+        if peer.fault.is_some() {
+            return;
+        }
+        let linked = self.fabric.incarnation(PeerId(rank));
+        match life {
+            // A later incarnation may have connected before the death of the former was known here; that is reported next.
+            Life::Dead(of) if of >= linked || mutant!(OldVerdictBelieved) => self.peer_died(rank),
+            Life::Restarted(as_this) if as_this > linked => self.peer_died(rank),
+            Life::Finished if peer.is_away() => self.core.peer_failed(rank, Fault::Closed),
+            Life::Dead(Incarnation(_)) | Life::Restarted(_) | Life::Finished => {}
+        }
+    }
+
+    /// The process that a link connects with is dead: nothing of it is taken in any more, though the link may be up
+    /// (*old-incarnations-die*).
+    fn peer_died(&mut self, rank: Rank) {
+        if !mutant!(DeadStillHeard) {
+            self.fabric.disconnect(PeerId(rank), Fault::Died);
+        }
+        self.core.peer_lost(rank, Fault::Died);
+    }
+}
