@@ -5,8 +5,8 @@ pub(crate) mod operation;
 
 pub use operation::{Ended, Operation, Outcome, Over};
 
-use super::log::nondeterminism::diverged;
 use super::policy::calls::{Calls, Decision};
+use super::policy::protocol::{Protocol, Replays};
 use super::receive::posting;
 use super::request::Stage;
 use crate::Engine;
@@ -115,7 +115,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    fn advance_by<C: Calls<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
+    fn advance_by<C: Protocol<P>>(&mut self, call: &mut Call<'_>) -> Poll<Result<Outcome, Error>> {
         let Call { operation, decided } = call;
         let decision = match decided.take() {
             Some(decision) => decision,
@@ -148,7 +148,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// A step of an operation that finds what there is.
-    fn find<C: Calls<P>>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
+    fn find<C: Protocol<P>>(&mut self, operation: &Operation<'_>) -> Poll<Result<Outcome, Error>> {
         let outcome = match *operation {
             Operation::Test(requests) => {
                 let mut ended = self.first_completed(requests, false)?;
@@ -184,11 +184,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     false => return Pending,
                 }
             }
-            Operation::Checkpoint(state) => match self.is_all_stable() {
-                true => self.write_checkpoint(state).map(|()| Outcome::Done)?,
+            Operation::Checkpoint(state) => match C::checkpoint(self, state)? {
+                true => Outcome::Done,
                 false => return Pending,
             },
-            Operation::Leave => match self.have_all_left_for_good() {
+            Operation::Leave => match C::have_all_left(self) {
                 true => Outcome::Done,
                 false => return Pending,
             },
@@ -247,10 +247,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Some((_, envelope)) => Outcome::Seen(envelope),
                 None => return Pending,
             },
-            (Operation::Claim(_), Answer::Claimed(name)) => match self.core.reserved_claim(name) {
-                Some((id, envelope)) => Outcome::Claimed(id, envelope),
-                None => return Pending,
-            },
+            (Operation::Claim(_), Answer::Claimed(name)) => {
+                match by_policy!(self.core.policy, reserved_claim(&mut self.core, name)) {
+                    Some((id, envelope)) => Outcome::Claimed(id, envelope),
+                    None => return Pending,
+                }
+            }
             (operation, other) => return Ready(Err(diverged(other, operation.name()))),
         };
         Ready(Ok(outcome))
@@ -290,7 +292,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(never)]
     fn polled_in_vain(&mut self, idle: bool) {
         if self.core.policy.waits(0) && idle && self.turns.is_multiple_of(PREPARE_EVERY) {
-            self.prepare_log();
+            self.core.policy.prepare(&mut self.fabric);
         }
     }
 
@@ -298,7 +300,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     pub fn waits(&mut self, turns: u32) {
         if self.core.policy.waits(turns) && turns.is_multiple_of(PREPARE_EVERY) {
-            self.prepare_log();
+            self.core.policy.prepare(&mut self.fabric);
         }
     }
 
@@ -317,6 +319,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         Ok(None)
     }
+}
+
+/// The error of a program that does not do again what it did.
+fn diverged(answer: Answer, call: &'static str) -> Error {
+    Error::Diverged { call, log: answer.to_string() }
 }
 
 #[cfg(test)]

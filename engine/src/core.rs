@@ -3,12 +3,14 @@
 //! A message is matched as it comes off the fabric, before its payload is touched. An action that needs the fabric
 //! again (an answer, a read of the sender's memory) becomes a [`Deferred`], which runs after the poll.
 
+mod again;
 mod arrivals;
 pub(crate) mod deferred;
 pub(crate) mod delivery;
 mod loss;
 mod rest;
 pub(crate) mod state;
+mod suspension;
 
 pub(crate) use crate::error::broken;
 pub(crate) use crate::peer::MAX_ANSWERS;
@@ -17,8 +19,9 @@ pub(crate) use deferred::Deferred;
 pub use state::{Active, Core, Departures, Unexpected};
 
 use super::frame::{Frame, MsgHead};
-use super::policy::Policy;
+use super::policy::protocol::Recovery;
 use super::policy::rx::RxPolicy;
+use super::policy::{Policy, by_policy};
 use taffrail_fabric::{Fault, Head, LinkEvent, Payload, PeerId, Token};
 use taffrail_logging::mutant;
 use taffrail_matching::Envelope;
@@ -80,12 +83,14 @@ impl<P: Policy> Core<P> {
                 self.peers[from as usize].force_rendezvous(on);
                 Ok(())
             }
-            Frame::Restart => self.restart(from, payload),
+            Frame::Restart => by_policy!(self.policy, restart_received(self, from, payload)),
             Frame::Finalize => {
                 self.finalize_received(from);
                 Ok(())
             }
-            Frame::Determinants => self.determinants(from, payload),
+            Frame::Determinants => {
+                by_policy!(self.policy, determinants_received(self, from, payload))
+            }
             Frame::FinalizeNak { name } => {
                 self.unreceived(from, name);
                 Ok(())

@@ -34,6 +34,7 @@ pub mod policy;
 mod pool;
 mod progress;
 pub mod receive;
+mod recovery;
 mod recv_record;
 mod rendezvous;
 pub mod rendezvous_path;

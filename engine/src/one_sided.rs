@@ -12,7 +12,7 @@ use super::request::{Extra, Stage};
 use super::rma::Serving;
 use super::tx::Tx;
 use crate::Engine;
-use crate::policy::{OnLoss, Policy};
+use crate::policy::{OnLoss, Policy, Route};
 use crate::{Dest, Error, Rank, Status};
 use std::collections::VecDeque;
 use taffrail_fabric::{
@@ -168,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 "send messages",
             )?;
         }
-        if self.is_inter_set(rank) {
+        if self.begin_send(rank) == Route::Logged {
             self.core.policy.check_repeatable(
                 "access to the memory of a rank of another set",
                 "send messages",

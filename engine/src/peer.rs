@@ -268,7 +268,7 @@ impl PartialMessage {
 
 /// Where the fragments go.
 #[derive(Clone, Copy)]
-pub(crate) enum Destination {
+pub enum Destination {
     /// To the receive that matched.
     Request(u32),
     /// To the store, since none did.

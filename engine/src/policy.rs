@@ -1,28 +1,29 @@
-//! What a message-logging policy decides: [`tx`] of messages that leave, [`rx`] of messages that arrive, [`calls`] of
-//! calls whose outcome the program does not determine, and [`Policy`] of all the rest.
+//! What a message-logging policy decides: [`Policy`] of what one message, receive or call needs, [`rx`] of messages that
+//! arrive, [`calls`] of calls whose outcome the program does not determine, and [`protocol`] of all that works on the
+//! whole engine: messages that are kept, peers that are restarted, replays, checkpoints, the end of the program.
 //!
-//! Whether messages are logged is asked here and in [`log`](super::log), and nowhere else: the engine asks for a
-//! decision, each by its name. What is not logged has [`NoLogging`], for which every answer is a constant.
+//! The engine asks for a decision or an action, each by its name. It never asks whether messages are logged, and cannot
+//! reach a log. What is not logged has [`NoLogging`], for which every answer is a constant.
 
 pub mod calls;
+pub mod protocol;
 pub mod rx;
 pub mod tx;
 
 #[cfg(test)]
 mod tests;
 
-use super::log::Logging;
-use super::log::host::{Host, NoHost};
 use super::log::leaving::LoggedSend;
 use crate::frame::{Frame, kind};
-use crate::peer::Peer;
+use crate::peer::{Destination, Peer};
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
-use crate::{EAGER_LIMIT, EAGER_LOGGED, Error, Pattern, Rank};
+use crate::{EAGER_LIMIT, Error, Pattern, Rank};
+use protocol::Protocol;
 use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::{Next, Numbers, Ticket};
-use taffrail_matching::Envelope;
+use taffrail_logging::{MsgId, Next, Numbers, Ticket};
+use taffrail_matching::MessageId;
 
 /// The policy of a job that is not logged.
 #[derive(Default)]
@@ -33,7 +34,7 @@ pub struct NoLogging;
 pub enum Route {
     /// From the memory of the program.
     Direct,
-    /// It is kept first, and leaves from the payload log.
+    /// The policy keeps it first, and it leaves from there.
     Logged,
 }
 
@@ -46,7 +47,8 @@ pub enum OnLoss {
     Suspend,
 }
 
-/// Does one of two things, each compiled for itself: `$method` by the policy that decides in this job.
+/// Does one of two things, each compiled for itself, by the part of the policy `P` that decides in this job: a method
+/// that is generic over it, or a function of its own.
 macro_rules! by_policy {
     ($policy:expr, $this:ident . $method:ident ( $($argument:expr),* )) => {
         match $policy.is_second() {
@@ -54,45 +56,37 @@ macro_rules! by_policy {
             true => $this.$method::<P::Second>($($argument),*),
         }
     };
+    ($policy:expr, $function:ident ( $($argument:expr),* )) => {
+        match $policy.is_second() {
+            false => P::First::$function($($argument),*),
+            true => P::Second::$function($($argument),*),
+        }
+    };
 }
 pub(crate) use by_policy;
 
 /// What a message-logging protocol decides. The defaults are those of a job that is not logged.
 pub trait Policy: Sized {
-    /// The outside of the log.
-    type Host: Host;
-    /// What decides of arrivals and calls.
-    type First: rx::RxPolicy<Self> + calls::Calls<Self>;
-    /// What decides of them instead, where a job says so when it starts.
-    type Second: rx::RxPolicy<Self> + calls::Calls<Self>;
+    /// What decides of arrivals and calls, and acts on the engine.
+    type First: Protocol<Self>;
+    /// What does so instead, where a job says so when it starts.
+    type Second: Protocol<Self>;
 
     /// Whether [`Second`](Self::Second) decides.
     fn is_second(&self) -> bool;
 
-    /// The log, if messages are logged. For this file and [`log`](super::log) alone.
-    #[inline(always)]
-    fn log(&self) -> Option<&Logging<Self::Host>> {
-        None
-    }
-
-    /// The same, to be changed.
-    #[inline(always)]
-    fn log_mut(&mut self) -> Option<&mut Logging<Self::Host>> {
-        None
-    }
-
     // Messages that leave.
 
     /// How what is sent to a rank leaves.
-    #[inline]
-    fn route(&self, to: Rank) -> Route {
-        self.log().map_or(Route::Direct, |log| log.route(to))
+    #[inline(always)]
+    fn route(&self, _to: Rank) -> Route {
+        Route::Direct
     }
 
     /// Whether events wait for room: nothing may leave or be taken in now (*nothing-passes-an-event*).
     #[inline(always)]
     fn is_behind(&self) -> bool {
-        self.log().is_some_and(|log| log.is_behind())
+        false
     }
 
     /// The number of the next message on a channel.
@@ -105,65 +99,66 @@ pub trait Policy: Sized {
     /// to give the same answer.
     #[inline(always)]
     fn may_find_no_room(&self) -> bool {
-        self.log().is_none()
+        true
     }
 
     /// The events that a frame to a rank has to wait for, on which its program goes on (*every-frame-that-frees*).
-    #[inline]
-    fn ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
-        self.log_mut().map_or_else(Ticket::default, |log| log.ticket(peers, to))
+    #[inline(always)]
+    fn ticket(&mut self, _peers: &mut [Peer], _to: Rank) -> Ticket {
+        Ticket::default()
     }
 
     /// Whether what waits for these events may leave.
-    #[inline]
-    fn is_open(&mut self, ticket: &Ticket) -> bool {
-        self.log_mut().is_none_or(|log| log.is_open(ticket))
+    #[inline(always)]
+    fn is_open(&mut self, _ticket: &Ticket) -> bool {
+        true
     }
 
-    /// Puts the messages of the page of the log at the front of a peer's queue in its place: they have passed the gate
-    /// with it. `false` when no page is there.
-    #[inline]
-    fn open_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
-        self.log_mut().is_some_and(|log| log.open_page(memory, peer))
+    /// Puts kept messages in the place of their page at the front of a peer's queue: they have passed the gate with it.
+    /// `false` when no page is there.
+    #[inline(always)]
+    fn open_page(&mut self, _memory: &impl SendMemory, _peer: &mut Peer) -> bool {
+        false
     }
 
-    /// Sends more of a message of the log; `None` if there is none.
-    #[inline]
+    /// Sends more of a message that was kept; `None` if there is none.
+    #[inline(always)]
     fn send_more(
         &mut self,
-        fabric: &mut (impl Fabric + SendMemory),
-        requests: &Requests,
-        to: Rank,
-        leaving: &mut LoggedSend,
-        fragment: usize,
+        _fabric: &mut (impl Fabric + SendMemory),
+        _requests: &Requests,
+        _to: Rank,
+        _leaving: &mut LoggedSend,
+        _fragment: usize,
     ) -> Option<Result<Sent, Refused>> {
-        Some(self.log_mut()?.send_more(fabric, requests, to, leaving, fragment))
+        None
     }
 
-    /// Sends up to `most` bytes of an announced message from this place of the log: how many, if there was room.
-    #[inline]
+    /// Sends up to `most` bytes of an announced message from the place where it was kept: how many, if there was room.
+    #[inline(always)]
     fn send_rndv_data(
         &mut self,
-        fabric: &mut (impl Fabric + SendMemory),
-        to: Rank,
-        frame: &Frame,
-        place: u64,
-        most: usize,
+        _fabric: &mut (impl Fabric + SendMemory),
+        _to: Rank,
+        _frame: &Frame,
+        _place: u64,
+        _most: usize,
     ) -> Option<usize> {
-        self.log_mut()?.send_rndv_data(fabric, to, frame, place, most)
+        None
     }
 
     /// Whether messages take events with them, so that memory of other ranks is reached by messages alone.
-    #[inline]
+    #[inline(always)]
     fn piggybacks(&self) -> bool {
-        self.log().is_some_and(Logging::is_causal)
+        false
     }
 
     // Peers.
 
     /// What becomes of what is under way with a peer whose link has ended for this reason.
-    fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
-        self.log().map_or(OnLoss::Fail, |log| log.on_loss(peer, why))
+    #[inline(always)]
+    fn on_loss(&self, _peer: Rank, _why: &Fault) -> OnLoss {
+        OnLoss::Fail
     }
 
     // Messages that arrive.
@@ -171,166 +166,140 @@ pub trait Policy: Sized {
     /// Whether frames of this kind belong to the protocol.
     #[inline(always)]
     fn takes_kind(&self, kind: u8) -> bool {
-        !kind::is_of_the_log(kind) || self.log().is_some()
+        !kind::is_of_the_log(kind)
     }
 
     /// Most bytes of a message that comes unasked.
-    #[inline]
+    #[inline(always)]
     fn eager_limit(&self) -> usize {
-        if self.log().is_some() { EAGER_LOGGED } else { EAGER_LIMIT }
+        EAGER_LIMIT
     }
 
     /// Whether what the program did is being repeated: messages are not simply matched as they come.
-    #[inline]
+    #[inline(always)]
     fn is_replaying(&self) -> bool {
-        self.log().is_some_and(|log| log.replaying)
+        false
     }
 
     /// A receive is posted: its record begins. Whether the replay is to be asked about it.
-    #[inline]
-    fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
-        self.log_mut().is_some_and(|log| log.posted(record, from))
+    #[inline(always)]
+    fn posted(&mut self, _record: &mut RecvRecord, _from: &Pattern) -> bool {
+        false
     }
 
     /// As [`posted`](Self::posted), of a multi-receive.
-    #[inline]
-    fn posted_multi(&mut self, record: &mut RecvRecord) -> bool {
-        self.log_mut().is_some_and(|log| log.posted_multi(record))
+    #[inline(always)]
+    fn posted_multi(&mut self, _record: &mut RecvRecord) -> bool {
+        false
     }
 
     /// Whether a blocking receive may stay unposted until its message comes: no replay has anything to say of it, and
     /// no handler posts another one meanwhile, so that receives keep their numbers.
     #[inline(always)]
-    fn leaves_unposted(&self, has_handlers: bool) -> bool {
-        self.log().is_none_or(|log| log.incarnation == 0 && !has_handlers)
+    fn leaves_unposted(&self, _has_handlers: bool) -> bool {
+        true
     }
 
     /// Whether a multi-receive reports its messages in the order in which they were matched: the order in which they
     /// are whole is not determined.
-    #[inline]
+    #[inline(always)]
     fn reports_in_order(&self) -> bool {
-        self.log().is_some()
+        false
     }
 
-    /// The rest of a message whose sender died goes to this request.
-    #[inline]
-    fn redirect(&mut self, envelope: &Envelope, request: u32) {
-        if let Some(log) = self.log_mut() {
-            log.redirect(envelope, request);
-        }
+    /// A message is here that was [reserved](taffrail_logging::Admit::Reserved).
+    #[inline(always)]
+    fn reserved(&mut self, _message: MsgId, _id: MessageId) {}
+
+    /// Where the bytes of a message belong of which a part is here, and whose sender has been restarted: it is sent
+    /// again ([`Recovery::suspended`](protocol::Recovery::suspended)).
+    #[inline(always)]
+    fn partial(&mut self, _message: MsgId) -> Option<&mut Destination> {
+        None
     }
+
+    /// The same, of a message that is coming again now: once.
+    #[inline(always)]
+    fn take_partial(&mut self, _message: MsgId) -> Option<Destination> {
+        None
+    }
+
+    /// All bytes are here of a message of which a part was here when its sender died.
+    #[inline(always)]
+    fn is_whole(&mut self, _message: MsgId) {}
 
     // Calls.
 
     /// Whether a test of an operation finds what there is, so that nobody has to be asked.
     #[inline(always)]
     fn tests_are_free(&self) -> bool {
-        self.log().is_none()
+        true
     }
 
     /// Whether receives from any source end as soon as nobody is left to send. Otherwise while the program waits: until
     /// then it may send itself something, and which comes first would not be determined.
     #[inline(always)]
     fn ends_any_source_at_once(&self) -> bool {
-        self.log().is_none()
+        true
     }
 
     /// Refuses a call whose outcome cannot be repeated.
-    #[inline]
-    fn check_repeatable(&self, what: &'static str, remedy: &'static str) -> Result<(), Error> {
-        match self.log() {
-            None => Ok(()),
-            Some(_) => Err(Error::NotLogged { what, remedy }),
-        }
+    #[inline(always)]
+    fn check_repeatable(&self, _what: &'static str, _remedy: &'static str) -> Result<(), Error> {
+        Ok(())
     }
 
     /// A wait has had `turns` empty turns in a row; with 0, a completion poll was empty. Whether the policy can use the
     /// time.
-    #[inline]
-    fn waits(&mut self, turns: u32) -> bool {
-        self.log_mut().is_some_and(|log| log.waits(turns))
+    #[inline(always)]
+    fn waits(&mut self, _turns: u32) -> bool {
+        false
     }
+
+    /// There is time: prepares memory for what will be kept.
+    #[inline(always)]
+    fn prepare(&self, _memory: &mut impl SendMemory) {}
 
     /// Whether an endpoint that finalises waits for its peers' answers without end: nobody answers for the logged
     /// messages of ranks that are gone for good.
-    #[inline]
+    #[inline(always)]
     fn waits_for_receivers(&self) -> bool {
-        self.log().is_none()
+        true
     }
 
     // Reports.
 
     /// The correlated set of a rank, if there are sets.
-    fn set(&self, rank: Rank) -> Option<u32> {
-        self.log().map(|log| log.set(rank))
+    #[inline(always)]
+    fn set(&self, _rank: Rank) -> Option<u32> {
+        None
     }
 
     /// What a wait has to do with the policy.
+    #[inline(always)]
     fn waiting(&self) -> Vec<String> {
-        self.log().map_or_else(Vec::new, Logging::waiting)
+        Vec::new()
     }
 
     /// What was created and sent with messages, where messages take events with them.
+    #[inline(always)]
     fn counters(&self) -> Option<Counters> {
-        self.log().and_then(Logging::counters)
+        None
     }
 
     /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
+    #[inline(always)]
     fn take_restored(&mut self) -> Option<Vec<u8>> {
-        self.log_mut().and_then(Logging::take_restored)
+        None
     }
 }
 
 impl Policy for NoLogging {
-    type Host = NoHost;
     type First = NoLogging;
     type Second = NoLogging;
 
     #[inline(always)]
     fn is_second(&self) -> bool {
         false
-    }
-}
-
-/// Whether messages are logged is known when a job starts.
-impl<H: Host> Policy for Option<Box<Logging<H>>> {
-    type Host = H;
-    type First = NoLogging;
-    type Second = Logging<H>;
-
-    #[inline(always)]
-    fn is_second(&self) -> bool {
-        self.is_some()
-    }
-
-    #[inline(always)]
-    fn log(&self) -> Option<&Logging<Self::Host>> {
-        self.as_deref()
-    }
-
-    #[inline(always)]
-    fn log_mut(&mut self) -> Option<&mut Logging<Self::Host>> {
-        self.as_deref_mut()
-    }
-}
-
-impl<H: Host> Policy for Logging<H> {
-    type Host = H;
-    type First = Logging<H>;
-    type Second = Logging<H>;
-
-    #[inline(always)]
-    fn is_second(&self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn log(&self) -> Option<&Logging<Self::Host>> {
-        Some(self)
-    }
-
-    #[inline(always)]
-    fn log_mut(&mut self) -> Option<&mut Logging<Self::Host>> {
-        Some(self)
     }
 }

@@ -5,6 +5,7 @@ use super::core::Deferred;
 use super::peer::Stream;
 use super::request::Stage;
 use super::sink::Rx;
+use crate::policy::protocol::{Recovery, Replays};
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use std::time::Duration;
@@ -109,9 +110,15 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 }
                 Deferred::Returned { loan, from } => self.lending.returned(loan, from),
                 Deferred::Failed { rank } => self.after_peer_failed(rank),
-                Deferred::Connected { rank } => self.peer_connected(rank),
-                Deferred::Advance { request } => self.continue_multi(request),
-                Deferred::PeerState { from, restart } => self.peer_state_received(from, restart),
+                Deferred::Connected { rank } => {
+                    by_policy!(self.core.policy, reconnected(self, rank));
+                }
+                Deferred::Advance { request } => {
+                    by_policy!(self.core.policy, continue_multi(self, request));
+                }
+                Deferred::PeerState { from, restart } => {
+                    by_policy!(self.core.policy, peer_state_received(self, from, restart));
+                }
             }
         }
         // What there was no room for is for the next turn.

@@ -1,11 +1,12 @@
 //! How a receive is posted, and how messages are looked for without one.
 
 use super::core::Core;
-use super::log::nondeterminism::name;
 use super::multi::Multi;
+use super::recv_record::name;
 use super::request::{ANY, Stage};
 use super::view::ViewBuffer;
 use crate::Engine;
+use crate::policy::protocol::Replays;
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use crate::{Error, Pattern, Request, Status};
@@ -52,7 +53,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline]
     fn post(&mut self, request: u32, from: &Pattern) {
         let record = &mut self.core.requests.get(request).record;
-        if self.core.policy.posted(record, from) && self.post_replayed(request) {
+        if self.core.policy.posted(record, from)
+            && by_policy!(self.core.policy, replay_post(self, request))
+        {
             return;
         }
         match self.core.post(posting(from), request) {
@@ -129,7 +132,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let in_order = self.core.policy.reports_in_order();
         self.core.requests.get(request).extra().multi = Some(Multi::new(least, in_order));
         let record = &mut self.core.requests.get(request).record;
-        if self.core.policy.posted_multi(record) && self.replay_multi(request, &from) {
+        if self.core.policy.posted_multi(record)
+            && by_policy!(self.core.policy, replay_multi(self, request, &from))
+        {
             return Ok(request);
         }
         self.post_multi(request, &from);

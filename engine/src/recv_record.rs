@@ -2,6 +2,13 @@
 
 use crate::Rank;
 use taffrail_logging::MsgId;
+use taffrail_matching::Envelope;
+
+/// The name of a message.
+#[inline]
+pub(crate) fn name(envelope: &Envelope) -> MsgId {
+    MsgId { source: envelope.source, context: envelope.context, seq: envelope.seq }
+}
 
 /// Of a receive, where messages are logged; stands with its request, whose lines are at hand when a
 /// message is delivered.

@@ -7,7 +7,8 @@ use super::peer::{Queued, Waiting};
 use super::policy::tx::{Direct, send_numbered};
 use super::request::{Slot, Stage};
 use crate::Engine;
-use crate::policy::{OnLoss, Policy, Route};
+use crate::policy::protocol::Sends;
+use crate::policy::{OnLoss, Policy, Route, by_policy};
 use crate::tx::transmit;
 use crate::{Dest, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source};
@@ -39,7 +40,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
         self.check_dest(to)?;
         if self.begin_send(to.rank) == Route::Logged {
-            return self.send_logged(to, source, len).map(|()| true);
+            return by_policy!(self.core.policy, keep(self, to, source, len)).map(|()| true);
         }
         self.poll_if_due(to, len)?;
         let (peer, inline) = (&self.core.peers[to.rank as usize], self.inline(to.rank));
@@ -47,6 +48,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(false);
         }
         self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
+    }
+
+    /// How a message that is about to be sent leaves.
+    #[inline(always)]
+    pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
+        by_policy!(self.core.policy, begin_send(self, to))
     }
 
     /// Most bytes of a message that a slot of this peer takes.
@@ -162,7 +169,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let (mut begun, mut is_logged) = (None, false);
         if sync {
             self.check_dest(&to)?;
-            is_logged = self.is_inter_set(to.rank);
+            is_logged = self.begin_send(to.rank) == Route::Logged;
         } else if self.send_now(&to, source, len)? {
             return Ok(self.sent(&to, len));
         } else if let Source::Bytes(bytes) = source {
@@ -184,7 +191,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         } else if is_logged {
             slot.stage = Stage::RtsSent;
             let name = slot.name(request);
-            if let Err(error) = self.keep_and_send(&to, source, len, Some(name)) {
+            let policy = &self.core.policy;
+            let kept = by_policy!(policy, keep_whole(self, &to, source, len, Some(name)));
+            if let Err(error) = kept {
                 self.core.fail(request, error);
             }
         } else {
@@ -202,9 +211,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a buffer away.
     pub fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
         self.check_dest(&to)?;
-        if self.is_inter_set(to.rank) {
+        if self.begin_send(to.rank) == Route::Logged {
             // The log has it from now on, and the buffer is free again.
-            return self.keep_and_send(&to, Source::Bytes(&buffer), buffer.len(), None);
+            let (source, len) = (Source::Bytes(&buffer), buffer.len());
+            return by_policy!(self.core.policy, keep_whole(self, &to, source, len, None));
         }
         let block = buffer.block();
         let key = self.region_key(to.rank, block.region, block.offset)?;

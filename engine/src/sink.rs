@@ -2,9 +2,9 @@
 
 use super::core::Core;
 use super::frame::{MsgHead, kind};
-use super::log::nondeterminism::name;
 use super::policy::Policy;
 use super::policy::rx::RxPolicy;
+use super::recv_record::name;
 use super::unposted_recv::UnpostedRecv;
 use std::marker::PhantomData;
 use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};

@@ -80,7 +80,7 @@ impl TxState {
 
 /// What sending works on, and what moves a message that was announced: a view of the engine. Memory that peers reach and
 /// the turn of the engine are not in it, and loans are only looked at.
-pub(crate) struct Tx<'a, F, P> {
+pub struct Tx<'a, F, P> {
     pub(crate) fabric: &'a mut F,
     pub(crate) core: &'a mut Core<P>,
     pub(crate) state: &'a mut TxState,

@@ -7,10 +7,10 @@
 
 use super::core::Core;
 use super::frame::{MsgHead, kind};
-use super::log::nondeterminism::name;
 use super::policy::rx::RxPolicy;
 use super::policy::{Policy, by_policy};
 use super::receive::posting;
+use super::recv_record::name;
 use super::request::{ANY, Stage};
 use super::sink::Rx;
 use crate::Engine;

@@ -5,11 +5,11 @@ use super::{Core, MESSAGE_OVERHEAD, Unexpected, broken};
 use crate::core::Deferred;
 use crate::frame::{MsgHead, Rts, kind};
 use crate::loan::Offer;
-use crate::log::nondeterminism::name;
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use crate::receive::status;
+use crate::recv_record::name;
 use crate::request::{Slot, Stage};
 use crate::{Data, Error, Rank};
 use taffrail_fabric::{Fault, Payload};
@@ -43,7 +43,7 @@ impl<P: Policy> Core<P> {
                 }
                 Arrival::Unmatched => None,
             },
-            Admit::Reserved(whom) => self.take_reserved(whom, name(env)),
+            Admit::Reserved(whom) => R::take_reserved(self, whom, name(env)),
             Admit::Refill | Admit::Duplicate => None,
             Admit::OutOfOrder { expected } => return Err(broken("seq", expected, env.seq)),
         };

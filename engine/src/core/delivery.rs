@@ -5,6 +5,7 @@ use crate::frame::Rts;
 use crate::peer::Destination;
 use crate::policy::Policy;
 use crate::receive::status;
+use crate::recv_record::name;
 use crate::request::{Slot, Stage};
 use crate::{Error, Rank, Status};
 use taffrail_fabric::Payload;
@@ -172,7 +173,11 @@ impl<P: Policy> Core<P> {
             match peer.partial.as_mut().filter(|partial| partial.is_into(entry)) {
                 Some(partial) => partial.destination = Destination::Request(request),
                 // Its sender has died, and sends it again.
-                None => self.policy.redirect(&env, request),
+                None => {
+                    if let Some(destination) = self.policy.partial(name(&env)) {
+                        *destination = Destination::Request(request);
+                    }
+                }
             }
             self.requests.get(request).stage = Stage::Arriving;
             self.requests.get(request).peer = env.source;

@@ -6,7 +6,6 @@ use super::tests::{came_to, engine, engine_with, parts, report};
 use super::*;
 use crate::call::{Call, Operation};
 use crate::frame::{Frame, MsgHead};
-use crate::policy::Policy;
 use crate::{Data, Dest, Engine, Pattern};
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Fabric, PeerId, Source};
@@ -92,7 +91,7 @@ fn an_answer_waits_for_the_next() -> bool {
         find_nothing(engine);
         engine.core.deferred.acknowledge(2, 1);
         engine.run_deferred();
-        let log = engine.core.policy.log_mut().unwrap();
+        let log = &mut engine.core.policy;
         log.events.sink.stable_at_once = true;
     };
     answers_to_the_next(&mut engine, peer, acknowledge, |_| {}) > 0
@@ -117,7 +116,7 @@ fn an_rts_passes_the_gate() -> bool {
     engine.progress();
     let mut peer = [peer];
     let passes = came_to(&mut peer)[0] > 0;
-    engine.core.policy.log_mut().unwrap().events.sink.stable_at_once = true;
+    engine.core.policy.events.sink.stable_at_once = true;
     engine.progress();
     assert!(passes || came_to(&mut peer)[0] == 1, "it leaves when the event is stable");
     passes

@@ -2,12 +2,13 @@
 //! depend on and that are not known to be stable (*determinant-before-effect*).
 
 use super::Logging;
+use super::decisions::Logged;
 use super::events::Events;
 use super::host::{EventSink, Host, ReplayedEvents};
+use super::nondeterminism::CoreParts;
 use crate::Engine;
-use crate::core::{Core, broken};
-use crate::frame::{Frame, body, kind};
-use crate::policy::Policy;
+use crate::frame::{Frame, body};
+use crate::policy::protocol::unexpected_determinants;
 use crate::tx::Tx;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
@@ -87,16 +88,16 @@ impl<H: Host> Logging<H> {
     }
 
     /// What was created and sent, in causal logging.
-    pub fn counters(&self) -> Option<Counters> {
+    pub(super) fn causal_counters(&self) -> Option<Counters> {
         self.causal.as_deref().map(Causal::counters)
     }
 }
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// A message is about to be sent to a peer, or to be queued for it.
     #[inline(never)]
-    pub(crate) fn precede_message(&mut self, to: Rank) {
-        let Some(log) = self.core.policy.log_mut() else { return };
+    pub(super) fn precede_message(&mut self, to: Rank) {
+        let log = self.core.log();
         if to != log.me
             && let Some(causal) = &mut log.causal
         {
@@ -108,60 +109,49 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a short message to a rank of another set at once, behind what must go before it. `false` when
     /// something stands in its way, or nothing must go before messages.
     #[inline(never)]
-    pub(crate) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
-        let Some(log) = self.core.policy.log() else { return false };
-        let is_held =
-            self.core.peers[to.rank as usize].is_held() || !log.outbound.is_ready(to.rank);
+    pub(super) fn send_short_behind(&mut self, to: &Dest, source: Source<'_>, len: usize) -> bool {
+        let CoreParts { log, peers, .. } = self.core.parts();
+        let is_held = peers[to.rank as usize].is_held() || !log.outbound.is_ready(to.rank);
         if !log.is_causal() || is_held || mutant!(DeterminantsBehind) {
             return false;
         }
         self.tx().send_determinants(to.rank);
         let Engine { fabric, core, .. } = self;
         let is_sent = core.send_short(fabric, to, source, len);
-        if let (true, Some(causal)) = (is_sent, &mut core.parts().log.causal) {
+        if let (true, Some(causal)) = (is_sent, &mut core.log().causal) {
             causal.count_message();
         }
         is_sent
     }
 }
 
-impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
+impl<F: Fabric + SendMemory, P: Logged> Tx<'_, F, P> {
     /// Sends, or queues, what a peer must know before anything that is sent to it from now on.
-    pub(crate) fn send_determinants(&mut self, to: Rank) {
+    pub(super) fn send_determinants(&mut self, to: Rank) {
         if self.core.peers[to as usize].is_away() {
             // It is sent all of them when it is back, before anything that depends on them.
             return;
         }
         let most = self.sizes.fragment.max(DETERMINANT);
-        let Some(log) = self.core.policy.log_mut() else { return };
-        let mut bytes = std::mem::take(&mut log.frame);
-        while let Some(log) = self.core.policy.log_mut()
-            && log.determinants_for(to, most, &mut bytes)
-        {
+        let mut bytes = std::mem::take(&mut self.core.log().frame);
+        while self.core.log().determinants_for(to, most, &mut bytes) {
             self.post_frame(to, Frame::Determinants, &bytes);
         }
-        self.core
-            .policy
-            .log_mut()
-            .into_iter()
-            .for_each(|log| log.frame = std::mem::take(&mut bytes));
+        self.core.log().frame = bytes;
     }
 }
 
-impl<P: Policy> Core<P> {
+impl<H: Host> Logging<H> {
     /// Determinants have come.
     ///
     /// # Errors
     /// When no peer that keeps the protocol sends these.
-    pub(crate) fn determinants(&mut self, from: Rank, payload: &Payload<'_>) -> Result<(), Fault> {
-        let causal = self.policy.log_mut().and_then(|log| log.causal.as_mut());
-        let Some(causal) = causal else {
-            return Err(broken(
-                "kind",
-                "1..=17 or 19, since logging is not causal",
-                kind::DETERMINANTS,
-            ));
-        };
+    pub(super) fn receive_determinants(
+        &mut self,
+        from: Rank,
+        payload: &Payload<'_>,
+    ) -> Result<(), Fault> {
+        let Some(causal) = &mut self.causal else { return Err(unexpected_determinants()) };
         body::read_determinants(causal, from, payload)
     }
 }

@@ -1,13 +1,15 @@
 //! Checkpoints: taken, gone on from, and what others drop because of them (`docs/logging.md`, section 14;
 //! MPICH-V2, section 4.6).
 
+use super::decisions::Logged;
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
 use super::nondeterminism::CoreParts;
 use super::{Logging, log_index};
 use crate::Engine;
+use crate::core::Core;
 use crate::frame::body;
 use crate::peer::Queued;
-use crate::policy::Policy;
+use crate::policy::protocol::Checkpoints;
 use crate::request::{ANY, Slot, Stage};
 use crate::{Error, Rank};
 use std::collections::BTreeSet;
@@ -24,14 +26,9 @@ use taffrail_logging::{
 const MAX_MISSING: usize = 8192;
 
 impl<H: Host> Logging<H> {
-    /// What this rank goes on from, if it goes on from a checkpoint: once.
-    pub fn take_restored(&mut self) -> Option<Vec<u8>> {
-        self.restored.take()
-    }
-
     /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
     /// `inline` bytes are short ones, and longer ones leave in fragments.
-    pub(crate) fn take_over(
+    pub(super) fn take_over(
         &mut self,
         memory: &mut impl SendMemory,
         rank: Rank,
@@ -62,10 +59,10 @@ impl<H: Host> Logging<H> {
     }
 }
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Begins to take a checkpoint. `false` when none is taken: nothing is logged, or this rank is replayed.
-    pub fn begin_checkpoint(&mut self) -> Result<bool, Error> {
-        let Some(log) = self.core.policy.log_mut() else { return Ok(false) };
+impl<P: Logged> Checkpoints<P> for Logging<P::Host> {
+    /// `false` while this rank is replayed.
+    fn begin_checkpoint<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> Result<bool, Error> {
+        let log = engine.core.log();
         // A process that resumes from this checkpoint has polled no completion.
         if !mutant!(DrainedAcrossCheckpoint) {
             log.poll_state.forget_drained();
@@ -81,31 +78,51 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(false);
         }
         // What this rank has sent to itself is here then, or waits for a turn of its own.
-        self.progress();
-        self.check_nothing_is_under_way()?;
-        self.collect_what_waits();
+        engine.progress();
+        engine.check_nothing_is_under_way()?;
+        engine.collect_what_waits();
         if !mutant!(PollsAcrossCheckpoint) {
-            let CoreParts { log, peers, .. } = self.core.parts();
+            let CoreParts { log, peers, .. } = engine.core.parts();
             log.before_send(peers);
         }
         Ok(true)
     }
 
-    /// Whether all events of this rank are stable: whoever goes on from a checkpoint writes its next event
-    /// behind them.
-    pub(crate) fn is_all_stable(&self) -> bool {
-        let log = self.core.policy.log();
-        log.is_none_or(|log| log.events.are_all_stable() || mutant!(CheckpointBeforeStable))
+    /// Not before all events of this rank are stable: whoever goes on from a checkpoint writes its next event behind them.
+    fn checkpoint<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
+        state: &[IoSlice<'_>],
+    ) -> Result<bool, Error> {
+        let log = engine.core.log();
+        let is_stable = log.events.are_all_stable() || mutant!(CheckpointBeforeStable);
+        if is_stable {
+            engine.write_checkpoint(state)?;
+        }
+        Ok(is_stable)
     }
 
-    /// Writes a checkpoint that was begun, when all events are stable.
+    fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> Result<(), Error> {
+        let CoreParts { log, requests, .. } = engine.core.parts();
+        let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
+        let posts = if mutant!(PostsNotRestored) { 0 } else { position.posts };
+        log.recorder = Recorder::going_on(log.replay.clock(), posts);
+        requests.count_from(if mutant!(SerialNotRestored) { 0 } else { position.serial });
+        for (rank, side) in (0..).zip(position.sides) {
+            engine.resume_side(rank, side, &previous)?;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
+    /// Writes a checkpoint that was begun.
     #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
-    pub(crate) fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
+    fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
         if mutant!(ToldBeforeCommitted) {
             self.send_committed_to_all(position.sides.clone());
         }
-        let log = self.log();
+        let log = self.core.log();
         let incarnation = log.incarnation;
         let store = log.checkpoints.as_mut().expect("it was begun");
         let number = store.save(incarnation, &position.encode(), state);
@@ -115,10 +132,41 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(())
     }
 
+    /// Goes on from where the process before was with a peer.
+    fn resume_side(
+        &mut self,
+        rank: Rank,
+        side: PeerPosition,
+        previous: &<P::Host as Host>::Previous,
+    ) -> Result<(), Error> {
+        let Received { channels, missing } = side.received;
+        let CoreParts { log, numbers, .. } = self.core.parts();
+        if !log.is_same_set(rank) {
+            // The process before may have ended between its checkpoint and COMMITTED.
+            let received = Received { channels: channels.clone(), missing: missing.clone() };
+            log.links[rank as usize].own_checkpoint = Some(received);
+        }
+        for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
+            numbers.of_mut(rank).expected.set(context, seq);
+        }
+        for (context, seq) in missing.into_iter().filter(|_| !mutant!(UnreceivedNotRestored)) {
+            log.inbound.lies_ahead(MsgId { source: rank, context, seq });
+        }
+        for (context, seq) in side.next.into_iter().filter(|_| !mutant!(SentNotRestored)) {
+            numbers.of_mut(rank).sent.set(context, seq);
+        }
+        if rank == log.me {
+            return Ok(());
+        }
+        let Engine { fabric, core, sizes, .. } = self;
+        let inline = fabric.limits(fabric.me()).inline;
+        core.log().take_over(fabric, rank, &side.log, previous, (inline, sizes.fragment))
+    }
+
     /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
     fn send_committed_to_all(&mut self, sides: Vec<PeerPosition>) {
         for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
-            let log = self.log();
+            let log = self.core.log();
             if log.is_same_set(rank) {
                 continue;
             }
@@ -128,8 +176,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     /// Sends COMMITTED.
-    pub(crate) fn send_committed(&mut self, rank: Rank, received: Received) {
-        let incarnation = self.log().incarnation;
+    pub(super) fn send_committed(&mut self, rank: Rank, received: Received) {
+        let incarnation = self.core.log().incarnation;
         let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
         let (frame, body) = body::restart(&restart);
         self.tx().post_frame(rank, frame, &body);
@@ -180,24 +228,24 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Where this rank is.
     fn position(&mut self) -> Result<Position, Error> {
-        let log = self.log();
+        let log = self.core.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
         let serial = self.core.requests.serial();
         let sides = (0..self.size()).map(|rank| self.side(rank)).collect::<Result<_, _>>()?;
         Ok(Position { clock, posts, serial, sides })
     }
 
-    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
-    fn side(&self, rank: Rank) -> Result<PeerPosition, Error> {
-        let log = self.core.policy.log().expect("only called when messages are logged");
-        let PeerNumbers { sent, expected } = self.core.numbers.of(rank);
+    fn side(&mut self, rank: Rank) -> Result<PeerPosition, Error> {
+        let Core { policy, numbers, matcher, .. } = &mut self.core;
+        let log = policy.logging();
+        let PeerNumbers { sent, expected } = numbers.of(rank);
         let channels: Vec<(u16, u32)> = expected.all().collect();
         let next = sent.all().collect();
         if rank == log.me {
             let received = Received { channels, missing: Vec::new() };
             return Ok(PeerPosition { received, next, log: Vec::new() });
         }
-        let unreceived = self.core.matcher.unexpected_from(rank);
+        let unreceived = matcher.unexpected_from(rank);
         let unreceived = unreceived.filter(|_| !mutant!(UnreceivedIsCovered));
         let unreceived = unreceived.map(|(_, envelope, _)| (envelope.context, envelope.seq));
         // Some of it may still lie ahead of the checkpoint that this process went on from.
@@ -211,58 +259,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(PeerPosition { received: Received { channels, missing }, next, log: log.table(rank) })
     }
 
-    /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with
-    /// the others.
-    ///
-    /// # Errors
-    /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it
-    /// does not fit.
-    pub fn resume(&mut self) -> Result<(), Error> {
-        let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
-        let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
-        let posts = if mutant!(PostsNotRestored) { 0 } else { position.posts };
-        log.recorder = Recorder::going_on(log.replay.clock(), posts);
-        let serial = if mutant!(SerialNotRestored) { 0 } else { position.serial };
-        self.core.requests.count_from(serial);
-        for (rank, side) in (0..).zip(position.sides) {
-            let Received { channels, missing } = side.received;
-            let Some(log) = self.core.policy.log_mut() else { return Ok(()) };
-            if !log.is_same_set(rank) {
-                // The process before may have ended between its checkpoint and COMMITTED.
-                let received = Received { channels: channels.clone(), missing: missing.clone() };
-                log.links[rank as usize].own_checkpoint = Some(received);
-            }
-            for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
-                self.core.numbers.of_mut(rank).expected.set(context, seq);
-            }
-            for (context, seq) in missing.into_iter().filter(|_| !mutant!(UnreceivedNotRestored)) {
-                log.inbound.lies_ahead(MsgId { source: rank, context, seq });
-            }
-            for (context, seq) in side.next.into_iter().filter(|_| !mutant!(SentNotRestored)) {
-                self.core.numbers.of_mut(rank).sent.set(context, seq);
-            }
-            if rank == log.me {
-                continue;
-            }
-            let Engine { fabric, core, sizes, .. } = self;
-            let Some(log) = core.policy.log_mut() else { return Ok(()) };
-            let inline = fabric.limits(fabric.me()).inline;
-            log.take_over(fabric, rank, &side.log, &previous, (inline, sizes.fragment))?;
-        }
-        Ok(())
-    }
-
     /// Drops what could not be dropped when COMMITTED came.
     fn collect_what_waits(&mut self) {
         for rank in 0..self.size() {
-            if let Some(committed) = self.log().links[rank as usize].committed.take() {
+            if let Some(committed) = self.core.log().links[rank as usize].committed.take() {
                 self.collect(rank, committed);
             }
         }
     }
 
     /// A peer has a checkpoint, and will not ask again for what that covers.
-    pub(crate) fn collect(&mut self, rank: Rank, committed: Received) {
+    pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
         let peer = &self.core.peers[rank as usize];
         let waits = peer.frames().any(|frame| !matches!(frame, Queued::Small { .. }));
         // What is on its way is read from where it is.
@@ -270,13 +277,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             slot.peer == rank && slot.extra.as_ref().is_some_and(|extra| extra.kept.is_some())
         };
         // What a replay sends again is logged again, and then it is covered as well.
-        let is_replaying = self.log().replaying;
+        let is_replaying = self.core.log().replaying;
         if waits || is_replaying || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
-            self.log().links[rank as usize].committed = Some(committed);
+            self.core.log().links[rank as usize].committed = Some(committed);
             return;
         }
         let Engine { fabric, core, .. } = self;
-        let Some(log) = core.policy.log_mut() else { return };
+        let log = core.policy.logging();
         let sent = core.numbers.of(rank).sent.all();
         let committed = match mutant!(CollectsAll) {
             true => Received { channels: sent.collect(), missing: vec![] },

@@ -12,7 +12,7 @@ use taffrail_logging::{Ticket, mutant};
 
 impl<H: Host> Logging<H> {
     /// The events that a control frame to a peer has to wait for: none within the set, and none in causal logging.
-    pub(crate) fn ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
+    pub(super) fn control_ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
         // The frame lets the program of the peer continue, as a message does.
         if !mutant!(PollsBeforeAnswerNotLogged) {
             self.before_send(peers);
@@ -21,10 +21,5 @@ impl<H: Host> Logging<H> {
             true => Ticket::default(),
             false => self.events.ticket(),
         }
-    }
-
-    /// Whether what waits for these events may leave.
-    pub(crate) fn is_open(&mut self, ticket: &Ticket) -> bool {
-        self.events.is_open(ticket)
     }
 }

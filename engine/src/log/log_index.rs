@@ -81,7 +81,7 @@ impl<H: Host> Logging<H> {
     }
 
     /// Puts the messages of the page at the front of a peer's queue in its place. `false` when no page is there.
-    pub(crate) fn open_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
+    pub(super) fn replace_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
         let Some(Waiting { frame: Queued::Page(page), .. }) = peer.front() else { return false };
         let leaving = self.read_page(memory, page);
         let leaving = leaving.unwrap_or_else(|error| super::resend::lost::<H>(&error));

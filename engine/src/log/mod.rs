@@ -4,6 +4,8 @@
 //! The state machines are those of `taffrail-logging`; here they are put together with the matcher,
 //! the requests and the fabric. From the top:
 //!
+//! - [`decisions`]: what the engine asks ([`Policy`](crate::policy::Policy)); the parts of
+//!   [`protocol`](crate::policy::protocol) stand where they belong below;
 //! - [`nondeterminism`]: what the program asks, and what chance decides of it;
 //! - [`completion_poll`]: the same of polls for operations that are over;
 //! - [`multi_replay`]: multi-receives that are replayed;
@@ -22,6 +24,7 @@ mod answer_tests;
 mod causal;
 mod checkpoint;
 mod completion_poll;
+mod decisions;
 mod events;
 mod gate;
 pub mod host;
@@ -30,7 +33,8 @@ mod log_index;
 mod long_message;
 mod multi_replay;
 mod multi_state;
-pub(crate) mod nondeterminism;
+mod nondeterminism;
+mod optional;
 mod payload_log;
 mod peers;
 mod poll_state;
@@ -49,7 +53,6 @@ mod tests;
 pub(crate) use payload_log::LogEntry;
 
 use super::peer::{Destination, Peer};
-use super::policy::Route;
 use crate::{Error, Rank};
 use events::Events;
 use host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
@@ -70,9 +73,9 @@ use taffrail_matching::MessageId;
 #[repr(C, align(64))]
 pub struct Logging<H: Host> {
     /// There is something left of the replay.
-    pub(crate) replaying: bool,
+    replaying: bool,
     /// Completion-queue state after the last poll.
-    pub(crate) poll_state: PollState,
+    poll_state: PollState,
     recheck: Recheck,
     all_events: bool,
     /// What leaves waits for no events, and takes none with it.
@@ -82,7 +85,7 @@ pub struct Logging<H: Host> {
     /// This rank was started again, and more was sent to it again than it needs now.
     resend_backlog_high: bool,
     me: Rank,
-    pub(crate) incarnation: u32,
+    incarnation: u32,
     recorder: Recorder,
     /// What the replay has answered to the poll that waits now.
     pending_answer: Option<Answer>,
@@ -94,7 +97,7 @@ pub struct Logging<H: Host> {
     links: Vec<Link>,
     replay: Replay<H::Replayed>,
     outbound: Outbound<LogEntry>,
-    pub(crate) inbound: Inbound,
+    inbound: Inbound,
     /// Room for the bytes of some of the events in [`causal`](Self::causal).
     frame: Vec<u8>,
     payload_log: PayloadLog<H::Spill>,
@@ -200,22 +203,6 @@ impl<H: Host> Logging<H> {
         self.is_one_set || self.links[rank as usize].same_set
     }
 
-    /// The set of a rank.
-    pub fn set(&self, rank: Rank) -> u32 {
-        self.sets[rank as usize]
-    }
-
-    /// A wait has had `turns` empty turns in a row: there is time to prepare the event that ends it.
-    #[inline]
-    pub(crate) fn waits(&mut self, turns: u32) -> bool {
-        // The message that is waited for has not come yet, however many others have.
-        self.resend_backlog_high = false;
-        if turns == 1 {
-            self.prepare_event(0);
-        }
-        true
-    }
-
     /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who
     /// has something to answer has not.
     #[inline]
@@ -234,12 +221,6 @@ impl<H: Host> Logging<H> {
         }
     }
 
-    /// Whether events wait for room in the ring.
-    #[inline(always)]
-    pub(crate) fn is_behind(&self) -> bool {
-        self.events.is_behind()
-    }
-
     /// Writes the events that wait, as far as there is room. Whether none waits any more.
     pub(crate) fn catch_up(&mut self, peers: &mut [Peer]) -> bool {
         let none_waits = self.events.catch_up();
@@ -249,14 +230,8 @@ impl<H: Host> Logging<H> {
         none_waits
     }
 
-    /// How what is sent to a rank leaves.
-    #[inline]
-    pub(crate) fn route(&self, to: Rank) -> Route {
-        if self.is_same_set(to) { Route::Direct } else { Route::Logged }
-    }
-
     /// What logging has to do with a wait.
-    pub fn waiting(&self) -> Vec<String> {
+    fn wait_reasons(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.replaying {
             let (all, left) = (self.replay.clock(), self.replay.events_left());

@@ -2,24 +2,21 @@
 //! the recorded one.
 
 use super::Logging;
+use super::decisions::Logged;
 use super::host::Host;
+use super::multi_replay::MultiStep;
 use crate::Engine;
 use crate::call::operation::{Operation, Outcome};
 use crate::core::Core;
 use crate::peer::Peer;
-use crate::policy::Policy;
 use crate::policy::calls::{Calls, Decision};
-use crate::recv_record::{BY_CHANCE, CANCELLED, LOGGED, MULTI, POSTED, RecvRecord};
+use crate::policy::protocol::Replays;
+use crate::recv_record::{CANCELLED, LOGGED, MULTI, POSTED, RecvRecord, name};
 use crate::request::{Requests, Slot, Stage};
-use crate::{Error, Pattern, Rank, Request};
+use crate::{Pattern, Rank, Request};
 use taffrail_fabric::{Fabric, SendMemory};
 use taffrail_logging::{Answer, MsgId, Numbers, RecvOutcome, mutant};
 use taffrail_matching::{Envelope, MessageId};
-
-#[inline]
-pub(crate) fn name(envelope: &Envelope) -> MsgId {
-    MsgId { source: envelope.source, context: envelope.context, seq: envelope.seq }
-}
 
 /// The parts of the core that the log works on.
 pub(crate) struct CoreParts<'a, H: Host> {
@@ -40,15 +37,6 @@ enum PostDecision {
 }
 
 impl<H: Host> Logging<H> {
-    /// A receive is posted: its record begins. Whether the replay is to be asked about it.
-    #[inline]
-    pub(crate) fn posted(&mut self, record: &mut RecvRecord, from: &Pattern) -> bool {
-        record.post = self.recorder.post();
-        let by_chance = from.source.is_none() || self.all_events;
-        record.flags = if by_chance { POSTED | BY_CHANCE } else { POSTED };
-        self.replaying
-    }
-
     /// A receive has got a message without being posted, by chance if it did not name its source.
     #[inline(always)]
     pub(crate) fn record_direct(&mut self, peers: &mut [Peer], from_any: bool, message: MsgId) {
@@ -184,7 +172,7 @@ impl<H: Host> Logging<H> {
     }
 }
 
-impl<P: Policy> Calls<P> for Logging<P::Host> {
+impl<P: Logged> Calls<P> for Logging<P::Host> {
     const POLLS_END_ANY_SOURCE: bool = true;
     const USES_EMPTY_POLLS: bool = true;
 
@@ -195,7 +183,7 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
             _ if mutant!(NoCallsBeforeAllIsHere) && !log.inbound.is_complete() => Decision::Later,
             // While events wait, a poll makes no progress.
             Operation::PollCompletion(turns) => log.ask_poll(turns, requests),
-            _ if log.is_behind() && !log.catch_up(peers) => Decision::Later,
+            _ if log.events.is_behind() && !log.catch_up(peers) => Decision::Later,
             Operation::Cancel(request) => log.ask_cancel(request, requests),
             Operation::Test(_) | Operation::WaitAny(_) => log.next_answer(),
             Operation::Probe(_) | Operation::Claim(_) => match log.next_answer() {
@@ -230,34 +218,52 @@ impl<P: Policy> Calls<P> for Logging<P::Host> {
     }
 }
 
-/// The error of a program that does not do again what it did.
-pub(crate) fn diverged(answer: Answer, call: &'static str) -> Error {
-    Error::Diverged { call, log: answer.to_string() }
-}
-
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    #[inline]
-    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
-    pub(crate) fn log(&mut self) -> &mut Logging<P::Host> {
-        self.core.policy.log_mut().expect("only called when messages are logged")
-    }
-
-    /// Posts a receive that the replay may know of. `false`: it does not.
+impl<P: Logged> Replays<P> for Logging<P::Host> {
     #[inline(never)]
-    pub(crate) fn post_replayed(&mut self, request: u32) -> bool {
-        let (Some(log), requests) = (self.core.policy.log_mut(), &mut self.core.requests) else {
-            return false;
-        };
+    fn replay_post<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, request: u32) -> bool {
+        let CoreParts { log, requests, .. } = engine.core.parts();
         match log.decide_post(request, &mut requests.get(request).record) {
             PostDecision::Free => return false,
             PostDecision::Waits => {}
-            PostDecision::Has(id) => self.receive_reserved(request, id),
+            PostDecision::Has(id) => engine.receive_reserved(request, id),
         }
         true
     }
 
+    fn replay_multi<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
+        request: u32,
+        from: &Pattern,
+    ) -> bool {
+        let CoreParts { log, requests, .. } = engine.core.parts();
+        if !log.replay_multi(request, requests.get(request).record.post, from) {
+            return false;
+        }
+        Self::continue_multi(engine, request);
+        true
+    }
+
+    fn continue_multi<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, request: u32) {
+        loop {
+            let CoreParts { log, requests, .. } = engine.core.parts();
+            match log.next_of_multi(request, &mut requests.get(request).record) {
+                MultiStep::Waits => return,
+                MultiStep::IsFree(from) => return engine.post_multi(request, &from),
+                MultiStep::Has(id) => engine.receive_reserved(request, id),
+            }
+        }
+    }
+
+    fn reserved_claim(core: &mut Core<P>, message: MsgId) -> Option<(MessageId, Envelope)> {
+        let found = core.waiting_message(message)?;
+        core.log().reserved.remove(&message);
+        Some(found)
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Receives a message that was kept for this receive.
-    pub(crate) fn receive_reserved(&mut self, request: u32, id: MessageId) {
+    fn receive_reserved(&mut self, request: u32, id: MessageId) {
         if let Some((env, found)) = self.core.matcher.take_message(id) {
             self.core.receive_unexpected(request, env, found);
             self.run_deferred();
@@ -265,34 +271,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 }
 
-impl<P: Policy> Core<P> {
-    /// The parts of the core that the log works on, apart.
-    #[expect(clippy::expect_used, reason = "called only where messages are logged")]
+impl<P: Logged> Core<P> {
+    /// The log.
     #[inline(always)]
-    pub(crate) fn parts(&mut self) -> CoreParts<'_, P::Host> {
+    pub(super) fn log(&mut self) -> &mut Logging<P::Host> {
+        self.policy.logging()
+    }
+
+    /// The parts of the core that the log works on, apart.
+    #[inline(always)]
+    pub(super) fn parts(&mut self) -> CoreParts<'_, P::Host> {
         let Core { policy, requests, peers, numbers, .. } = self;
-        let log = policy.log_mut().expect("only called when messages are logged");
-        CoreParts { log, requests, peers, numbers }
-    }
-
-    /// A message that was claimed is being received.
-    pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
-        self.requests.get(request).record.set_name(envelope.context, envelope.seq);
-    }
-
-    /// A message that the replay gives to a claim, when it is here.
-    pub(crate) fn reserved_claim(&mut self, name: MsgId) -> Option<(MessageId, Envelope)> {
-        let found = self.waiting_message(name)?;
-        self.policy.log_mut()?.reserved.remove(&name);
-        Some(found)
-    }
-
-    /// A message that no receive has got, and its handle.
-    pub(crate) fn waiting_message(&self, name: MsgId) -> Option<(MessageId, Envelope)> {
-        let mut all = self.matcher.unexpected_from(name.source).chain(self.matcher.claimed());
-        let this = |(id, envelope, _): (MessageId, &Envelope, _)| {
-            (super::nondeterminism::name(envelope) == name).then_some((id, *envelope))
-        };
-        all.find_map(this)
+        CoreParts { log: policy.logging(), requests, peers, numbers }
     }
 }

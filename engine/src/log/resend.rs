@@ -1,14 +1,15 @@
 //! Messages that leave from the log: behind others, at the gate, or again for a peer that has started again.
 
+use super::decisions::Logged;
 use super::host::Host;
 use super::leaving::LoggedSend;
+use super::nondeterminism::CoreParts;
 use super::send::{needs_rts, send_range};
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
 use crate::frame::{Frame, MsgHead};
 use crate::peer::{Queued, Waiting};
-use crate::policy::Policy;
 use crate::request::{Requests, Stage};
 use crate::tx::transmit;
 use crate::{Error, Rank};
@@ -19,12 +20,12 @@ use taffrail_logging::{Received, Ticket, mutant};
 /// posted, and it would be copied twice.
 const EAGER_AGAIN: usize = 256 << 10;
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// A peer outside of the set has said what it has: sends it what it lacks of the log.
-    pub(crate) fn send_again(&mut self, rank: Rank, mut has: Received) {
+    pub(super) fn send_again(&mut self, rank: Rank, mut has: Received) {
         self.tx().send_determinants(rank);
         self.core.ask_again(rank, &mut has);
-        let Some(log) = self.core.policy.log_mut() else { return };
+        let CoreParts { log, peers, .. } = self.core.parts();
         let ticket =
             if mutant!(SentAgainUngated) { Ticket::default() } else { log.events.ticket() };
         // What it lacks may have been held when it was sent, and depend on events that are not stable
@@ -35,21 +36,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let lacking = lacking.map(|entry| Queued::Logged(LoggedSend::new(entry)));
         let frames = pages.into_iter().map(Queued::Page).chain(lacking);
         for frame in frames.filter(|_| !mutant!(HeldIsForgotten)) {
-            self.core.peers[rank as usize].push(Waiting {
-                ticket: ticket.clone(),
-                weight: 0,
-                frame,
-            });
+            peers[rank as usize].push(Waiting { ticket: ticket.clone(), weight: 0, frame });
         }
         self.tx.mark_backlog(rank);
         self.tx().flush_peer(rank);
     }
 }
 
-impl<P: Policy> Core<P> {
+impl<P: Logged> Core<P> {
     /// The RTS of a message of the log that is at the front of a peer's queue, if that is the way: the peer has
     /// asked for it, or the send waits for it. The request that it is of, and how it is called.
-    pub(crate) fn logged_rts(
+    pub(super) fn logged_rts(
         &mut self,
         rank: Rank,
         leaving: LoggedSend,
@@ -57,8 +54,8 @@ impl<P: Policy> Core<P> {
         inline: usize,
     ) -> Option<(u32, MsgHead)> {
         let LoggedSend { context, seq, kept, sent: 0, again } = leaving else { return None };
-        let log = self.policy.log()?;
-        let waits = log.waiting_send(&self.requests, (rank, context, seq), &kept);
+        let CoreParts { log, requests, .. } = self.parts();
+        let waits = log.waiting_send(requests, (rank, context, seq), &kept);
         let len = kept.len();
         let is_sent = match waits {
             None => !(needs_rts(forced, len, inline) || again && len > EAGER_AGAIN),
@@ -87,7 +84,7 @@ impl<P: Policy> Core<P> {
 
 impl<H: Host> Logging<H> {
     /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
-    pub(crate) fn send_more(
+    pub(super) fn send_entry(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         requests: &Requests,
@@ -117,7 +114,7 @@ impl<H: Host> Logging<H> {
 
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
     /// room.
-    pub(crate) fn send_rndv_data(
+    pub(super) fn send_place(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: Rank,
@@ -134,12 +131,12 @@ impl<H: Host> Logging<H> {
 
 impl LogEntry {
     /// How it is called.
-    pub(crate) fn msg(&self, context: u16, seq: u32) -> MsgHead {
+    pub(super) fn msg(&self, context: u16, seq: u32) -> MsgHead {
         MsgHead { context: self.word(context), seq, tag: self.tag }
     }
 
     /// The frame that has its bytes from `sent` on.
-    pub(crate) fn frame(&self, context: u16, seq: u32, sent: usize) -> Frame {
+    pub(super) fn frame(&self, context: u16, seq: u32, sent: usize) -> Frame {
         let msg = self.msg(context, seq);
         match (sent, self.prefix()) {
             (0, 0) => Frame::Eager { msg },
@@ -151,6 +148,6 @@ impl LogEntry {
 
 /// What is logged cannot be had: nobody who needs it can go on. This process ends, and is started again.
 #[cold]
-pub(crate) fn lost<H: Host>(error: &Error) -> ! {
+pub(super) fn lost<H: Host>(error: &Error) -> ! {
     H::end_process(&format!("a message of the log cannot be sent again: {error}"))
 }

@@ -19,7 +19,7 @@ fn resumed() -> (Rank0, Vec<Loopback>) {
     let mut peers = mesh(3);
     let mut engine = engine(peers.remove(0));
     engine.core.numbers.of_mut(2).expected.set(0, 1);
-    engine.log().inbound.lies_ahead(MsgId { source: 2, context: 0, seq: 0 });
+    engine.core.log().inbound.lies_ahead(MsgId { source: 2, context: 0, seq: 0 });
     (engine, peers)
 }
 
@@ -60,7 +60,7 @@ fn a_wait_waits_for_it() -> bool {
     engine.progress();
     let requests = [engine.handle(request)];
     let waited = engine.advance(&mut Call::new(Operation::WaitAny(&requests)));
-    assert!(engine.log().inbound.is_to_come(MsgId { source: 2, context: 0, seq: 0 }));
+    assert!(engine.core.log().inbound.is_to_come(MsgId { source: 2, context: 0, seq: 0 }));
     waited.is_pending()
 }
 
@@ -82,7 +82,7 @@ fn counts_after_a_checkpoint() -> bool {
     assert!(engine.core.requests.take_next().is_some());
     assert!(engine.begin_checkpoint().unwrap());
     assert!(matches!(engine.poll_at_once(1), Ok(Over::Nothing)));
-    engine.log().recorder.has_polled()
+    engine.core.log().recorder.has_polled()
 }
 
 #[test]

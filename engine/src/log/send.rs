@@ -1,16 +1,19 @@
 //! Sending: a message to another set is logged first, and sent from the log.
 
+use super::decisions::Logged;
 use super::host::Host;
 use super::leaving::LoggedSend;
+use super::nondeterminism::CoreParts;
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;
 use crate::frame::{Frame, MsgHead};
 use crate::peer::{Peer, Queued, Waiting};
+use crate::policy::protocol::Sends;
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
 use crate::send::source_of;
-use crate::tx::transmit;
+use crate::tx::{Tx, transmit};
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
 use taffrail_fabric::{Fabric, LogRange, PeerId, Refused, SendMemory, Sent, Source};
@@ -19,7 +22,7 @@ use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 impl<H: Host> Logging<H> {
     /// A message is about to be sent.
     #[inline(always)]
-    pub(crate) fn before_send(&mut self, peers: &mut [Peer]) {
+    pub(super) fn before_send(&mut self, peers: &mut [Peer]) {
         if self.recorder.has_polled() {
             self.write_polls(peers);
         }
@@ -35,7 +38,7 @@ impl<H: Host> Logging<H> {
 
 /// Whether a message leaves now. A synchronous one needs an ACK, also from a receiver that has it.
 #[inline(always)]
-pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
+pub(super) fn leaves(sending: Sending, is_sync: bool) -> bool {
     match sending {
         Sending::Transmit => true,
         Sending::Suppress if mutant!(SynchronousSuppressed) => false,
@@ -44,51 +47,61 @@ pub(crate) fn leaves(sending: Sending, is_sync: bool) -> bool {
     }
 }
 
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Prepares memory for the payload log, in a wait.
-    #[inline(never)]
-    pub(crate) fn prepare_log(&mut self) {
-        if let Some(log) = self.core.policy.log() {
-            log.payload_log.prepare_in_advance(&mut self.fabric);
-        }
-    }
-
-    /// How a message that is about to be sent leaves. Empty polls since the last event are recorded before.
+impl<P: Logged> Sends<P> for Logging<P::Host> {
+    /// Empty polls since the last event are recorded before.
     #[inline(always)]
-    pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
-        let Core { policy, peers, .. } = &mut self.core;
-        let Some(log) = policy.log_mut() else { return Route::Direct };
+    fn begin_send<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, to: Rank) -> Route {
+        let CoreParts { log, peers, .. } = engine.core.parts();
         if !mutant!(NothingNotLogged) {
             log.before_send(peers);
         }
         let route = log.route(to);
         if route != Route::Logged && log.is_causal() {
-            self.precede_message(to);
+            engine.precede_message(to);
         }
         route
     }
 
-    /// Whether a message that is about to be sent goes to another set.
-    #[inline(always)]
-    pub(crate) fn is_inter_set(&mut self, to: Rank) -> bool {
-        self.begin_send(to) == Route::Logged
-    }
-
-    /// Sends a message to a rank of another set, at once or out of the log.
     #[inline(never)]
-    pub(crate) fn send_logged(
-        &mut self,
+    fn keep<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
         to: &Dest,
         source: Source<'_>,
         len: usize,
     ) -> Result<(), Error> {
-        let Engine { fabric, core, .. } = self;
-        if core.parts().log.departs_freely && core.send_short(fabric, to, source, len) {
+        let Engine { fabric, core, .. } = engine;
+        if core.log().departs_freely && core.send_short(fabric, to, source, len) {
             return Ok(());
         }
-        self.send_out_of_log(to, source, len)
+        engine.send_out_of_log(to, source, len)
     }
 
+    fn keep_whole<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
+        to: &Dest,
+        source: Source<'_>,
+        len: usize,
+        sync: Option<u64>,
+    ) -> Result<(), Error> {
+        engine.keep_and_send(to, source, len, sync)
+    }
+
+    fn kept_rts(
+        core: &mut Core<P>,
+        to: Rank,
+        kept: LoggedSend,
+        forced: bool,
+        inline: usize,
+    ) -> Option<(u32, MsgHead)> {
+        core.logged_rts(to, kept, forced, inline)
+    }
+
+    fn precede_frame<F: Fabric + SendMemory>(tx: &mut Tx<'_, F, P>, to: Rank) {
+        tx.send_determinants(to);
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     #[inline(never)]
     fn send_out_of_log(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
         if self.send_short_behind(to, source, len) {
@@ -106,7 +119,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// # Errors
     /// [`Error::Memory`] when there is no room in the log.
-    pub(crate) fn keep_and_send(
+    pub(super) fn keep_and_send(
         &mut self,
         to: &Dest,
         source: Source<'_>,
@@ -123,7 +136,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             _ => return Ok(()),
         };
         let Engine { fabric, core, sizes, .. } = self;
-        let Some(log) = core.policy.log_mut() else { return Ok(()) };
+        let log = core.policy.logging();
         let inline = fabric.limits(PeerId(to.rank)).inline;
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
@@ -148,7 +161,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             self.precede_message(to.rank);
         }
         let Engine { fabric, core, sizes, .. } = self;
-        let Some(log) = core.policy.log_mut() else { return Ok(()) };
+        let log = core.policy.logging();
         let peer = &core.peers[to.rank as usize];
         let escapes = mutant!(RtsUngated) && needs_rts(peer.forces_rendezvous(), len, inline);
         let ticket = if escapes { Ticket::default() } else { log.events.ticket() };
@@ -183,18 +196,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// A message is in the log. With a ticket it is to leave, or the rest of it.
     #[inline]
-    pub(crate) fn is_logged(
+    pub(super) fn is_logged(
         &mut self,
         to: Rank,
         leaving: LoggedSend,
         sync: Option<u64>,
         ticket: Option<Ticket>,
     ) {
-        let Some(log) = self.core.policy.log_mut() else { return };
+        let CoreParts { log, requests, .. } = self.core.parts();
         let LoggedSend { context, seq, kept, .. } = leaving;
         log.outbound.keep(to, Entry { context, seq, payload: kept });
         if let Some(send) = sync {
-            log.note_sync(&self.core.requests, (to, context, seq), send);
+            log.note_sync(requests, (to, context, seq), send);
         }
         if let Some(ticket) = ticket {
             let frame = Queued::Logged(leaving);
@@ -236,12 +249,12 @@ impl<H: Host> TxPolicy for Logging<H> {
     }
 }
 
-impl<P: Policy> Core<P> {
+impl<P: Logged> Core<P> {
     /// Sends a short message at once, and logs it while it is on its way (*logged-before-visible*: that
     /// there is room for it is made sure before, and the log ends with its process). `false` when
     /// something stands in its way.
     #[inline(always)]
-    pub(crate) fn send_short(
+    pub(super) fn send_short(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
         to: &Dest,
@@ -249,7 +262,7 @@ impl<P: Policy> Core<P> {
         len: usize,
     ) -> bool {
         let Core { policy, peers, numbers, immediate, .. } = self;
-        let Some(log) = policy.log_mut() else { return false };
+        let log = policy.logging();
         let inline = fabric.limits(PeerId(to.rank)).inline;
         let eager = |msg| Frame::Eager { msg };
         matches!(source, Source::Bytes(_))
@@ -302,11 +315,11 @@ impl<H: Host> Logging<H> {
 /// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
 /// a peer takes before it has been matched.
 #[inline]
-pub(crate) fn needs_rts(forced: bool, len: usize, inline: usize) -> bool {
+pub(super) fn needs_rts(forced: bool, len: usize, inline: usize) -> bool {
     (forced && len > inline) || len > EAGER_LOGGED
 }
 
-pub(crate) fn send_range(
+pub(super) fn send_range(
     fabric: &mut impl Fabric,
     rank: Rank,
     frame: &Frame,
@@ -325,7 +338,7 @@ pub(crate) struct Gather<'a> {
 
 impl Gather<'_> {
     /// Shows the next `len` bytes.
-    pub(crate) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
+    pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
         let mut left = len;
         while left > 0 {
             let part = &self.parts[0][self.at..];

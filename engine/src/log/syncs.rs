@@ -1,17 +1,18 @@
 //! Synchronous messages to other sets: their sends wait until the receiver says that they are matched, and that may be
 //! lost with a connection or with a process.
 
+use super::decisions::Logged;
 use super::host::Host;
+use super::nondeterminism::CoreParts;
 use super::{LogEntry, Logging};
 use crate::Rank;
 use crate::core::Core;
-use crate::policy::Policy;
 use crate::request::Requests;
 use taffrail_logging::{Received, mutant};
 
 impl<H: Host> Logging<H> {
     /// Notes the request of a synchronous message, and forgets those that are over.
-    pub(crate) fn note_sync(&mut self, requests: &Requests, message: (Rank, u16, u32), send: u64) {
+    pub(super) fn note_sync(&mut self, requests: &Requests, message: (Rank, u16, u32), send: u64) {
         if self.syncs.len() == self.syncs.capacity() {
             self.syncs.retain(|_, send| requests.waits(*send));
         }
@@ -19,7 +20,7 @@ impl<H: Host> Logging<H> {
     }
 
     /// The request of a synchronous message, if it still waits for its receiver.
-    pub(crate) fn waiting_send(
+    pub(super) fn waiting_send(
         &self,
         requests: &Requests,
         message: (Rank, u16, u32),
@@ -33,17 +34,18 @@ impl<H: Host> Logging<H> {
     }
 }
 
-impl<P: Policy> Core<P> {
+impl<P: Logged> Core<P> {
     /// The messages to a peer whose sends wait, and these.
-    fn unanswered(&self, to: Rank) -> Vec<((u16, u32), u64)> {
-        let syncs = self.policy.log().into_iter().flat_map(|log| &log.syncs);
-        let waiting = syncs.filter(|((rank, ..), send)| *rank == to && self.requests.waits(**send));
+    fn unanswered(&mut self, to: Rank) -> Vec<((u16, u32), u64)> {
+        let CoreParts { log, requests, .. } = self.parts();
+        let waiting =
+            log.syncs.iter().filter(|((rank, ..), send)| *rank == to && requests.waits(**send));
         waiting.map(|(&(_, context, seq), &send)| ((context, seq), send)).collect()
     }
 
     /// A peer has said what it has. Messages whose sends still wait are taken to be missing, and sent again: the
     /// peer answers to those that it has, too. Its answer may have been at the gate when it died.
-    pub(crate) fn ask_again(&self, rank: Rank, has: &mut Received) {
+    pub(super) fn ask_again(&mut self, rank: Rank, has: &mut Received) {
         if !mutant!(NotAskedAgain) {
             has.missing.extend(self.unanswered(rank).into_iter().map(|(message, _)| message));
         }
@@ -51,7 +53,7 @@ impl<P: Policy> Core<P> {
 
     /// A committed checkpoint of a peer covers these messages: they were received, and the peer's next
     /// incarnation will not ask for them.
-    pub(crate) fn received_for_good(&mut self, rank: Rank, committed: &Received) {
+    pub(super) fn received_for_good(&mut self, rank: Rank, committed: &Received) {
         for ((context, seq), send) in self.unanswered(rank) {
             if committed.covers(context, seq) && !mutant!(CommitDoesNotAnswer) {
                 self.finished(rank, send, None);

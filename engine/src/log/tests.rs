@@ -8,6 +8,7 @@ use super::host::{LogParts, LoggingConfig};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
+use crate::policy::protocol::Recovery;
 use crate::{Data, Dest, Engine, Pattern, Sizes};
 use std::task::Poll;
 use taffrail_fabric::loopback::{Loopback, mesh};
@@ -167,11 +168,11 @@ fn leave_after_a_second_death() -> bool {
     report(&mut engine, 1);
     engine.core.peer_suspended(2);
     engine.run_deferred();
-    let leave = engine.log().outbound.is_ready(2);
+    let leave = engine.core.log().outbound.is_ready(2);
     engine.core.peer_restarted(2, 2);
     report(&mut engine, 2);
     engine.run_deferred();
-    assert!(engine.log().outbound.is_ready(2));
+    assert!(engine.core.log().outbound.is_ready(2));
     leave
 }
 
@@ -200,7 +201,7 @@ pub(super) fn engine_with(
 pub(super) fn report(engine: &mut Engine<Loopback, Logging<Vectors>>, incarnation: u32) {
     let restart =
         Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
-    engine.core.restart(2, &Payload::of(&restart.encode())).unwrap();
+    Logging::restart_received(&mut engine.core, 2, &Payload::of(&restart.encode())).unwrap();
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn former_is_believed() -> (bool, bool) {
     engine.core.peer_restarted(2, 2);
     report(&mut engine, 1);
     engine.run_deferred();
-    let reports = engine.log().outbound.is_ready(2);
+    let reports = engine.core.log().outbound.is_ready(2);
     engine.core.peer_suspended(2);
     engine.core.peer_restarted(2, 1);
     (reports, !engine.core.peers[2].is_away())
@@ -298,7 +299,7 @@ fn probe(engine: &mut Engine<Loopback, Logging<Vectors>>) -> Poll<Result<Outcome
 fn something_passes_an_event() -> bool {
     let mut peers = mesh(3);
     let mut engine = engine(peers.remove(0));
-    engine.log().events.sink.capacity = 2;
+    engine.core.log().events.sink.capacity = 2;
     let head = Head { kind: crate::frame::kind::EAGER, tag: 7, ..Head::default() };
     peers[0].send(PeerId(0), head, Source::Bytes(b"ahoy")).unwrap();
     engine.progress();
@@ -308,7 +309,7 @@ fn something_passes_an_event() -> bool {
             "the event that has no room is that of the last of these"
         );
     }
-    assert_eq!(engine.log().events.written(), 3);
+    assert_eq!(engine.core.log().events.written(), 3);
     let mut passes = probe(&mut engine).is_ready();
     for to in [1, 2] {
         let dest = Dest { rank: to, context: 0, tag: 1, data: Data::NONE };
@@ -322,9 +323,9 @@ fn something_passes_an_event() -> bool {
     }
     passes |= came_to(&mut peers) != [0, 0];
     passes |= engine.core.matcher.unexpected().count() > 1;
-    let written = engine.log().events.written();
+    let written = engine.core.log().events.written();
     // The logger takes what there is.
-    engine.log().events.sink.taken = 2;
+    engine.core.log().events.sink.taken = 2;
     engine.progress();
     engine.progress();
     if !passes {

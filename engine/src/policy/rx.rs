@@ -2,7 +2,7 @@
 
 use super::{NoLogging, Policy};
 use crate::core::state::Core;
-use taffrail_logging::{Admit, MsgId};
+use taffrail_logging::{Admit, MsgId, Reserved};
 
 /// The receiving half of a message-logging policy.
 pub trait RxPolicy<P: Policy> {
@@ -30,6 +30,12 @@ pub trait RxPolicy<P: Policy> {
     fn admit_next(core: &mut Core<P>, message: MsgId) -> bool;
     /// Judges a message that is not simply to be matched.
     fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit;
+    /// A message has come that is reserved for a receive or claim. Returns the receive, if it is posted.
+    #[inline(always)]
+    fn take_reserved(_: &mut Core<P>, _whom: Reserved, _message: MsgId) -> Option<u32> {
+        None
+    }
+
     /// A posted receive has matched a message.
     fn matched(core: &mut Core<P>, request: u32, message: MsgId);
     /// A receive that was not posted has got a message.

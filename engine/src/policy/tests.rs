@@ -2,6 +2,7 @@
 //! that the policy has given it, and is admitted if that has not come before.
 
 use super::calls::{Calls, Decision};
+use super::protocol::{Checkpoints, Recovery, Replays, Sends};
 use super::rx::RxPolicy;
 use super::*;
 use crate::call::{Operation, Outcome};
@@ -29,7 +30,6 @@ struct Ids {
 }
 
 impl Policy for Ids {
-    type Host = NoHost;
     type First = Ids;
     type Second = Ids;
 
@@ -110,3 +110,8 @@ fn bodies_of_every_kind_come_once_in_any_order() {
     }
     exchange_of(&LENS, &mut engines, seed, 30);
 }
+
+impl Sends<Ids> for Ids {}
+impl Replays<Ids> for Ids {}
+impl Recovery<Ids> for Ids {}
+impl Checkpoints<Ids> for Ids {}

@@ -4,7 +4,8 @@ use super::{Tx, transmit};
 use crate::core::{Core, answers_not_taken};
 use crate::frame::{Frame, MsgHead, Rts, kind};
 use crate::peer::{Queued, Stream, Waiting};
-use crate::policy::{Policy, Route};
+use crate::policy::protocol::Sends;
+use crate::policy::{Policy, Route, by_policy};
 use crate::request::{Requests, Slot, Stage};
 use crate::send::{bytes, gather, source_of};
 use crate::{Dest, Rank};
@@ -66,7 +67,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let Core { policy, peers, .. } = &mut *self.core;
         let ticket = policy.ticket(peers, to);
         if policy.piggybacks() {
-            self.send_determinants(to);
+            by_policy!(self.core.policy, precede_frame(self, to));
         }
         ticket
     }
@@ -227,7 +228,8 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 (request, msg)
             }
             Some(&Queued::Logged(leaving)) => {
-                match self.core.logged_rts(to, leaving, forced, inline) {
+                let core = &mut self.core;
+                match by_policy!(core.policy, kept_rts(core, to, leaving, forced, inline)) {
                     Some(rts) => rts,
                     None => return,
                 }
