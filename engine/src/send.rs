@@ -50,12 +50,6 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
     }
 
-    /// How a message that is about to be sent leaves.
-    #[inline(always)]
-    pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
-        by_policy!(self.core.policy, begin_send(self, to))
-    }
-
     /// Most bytes of a message that a slot of this peer takes.
     #[inline(always)]
     pub(crate) fn inline(&self, to: Rank) -> usize {

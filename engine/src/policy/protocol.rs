@@ -2,7 +2,7 @@
 
 use super::calls::Calls;
 use super::rx::RxPolicy;
-use super::{NoLogging, Policy, Route};
+use super::{NoLogging, Policy, Route, by_policy};
 use crate::core::{Core, broken};
 use crate::frame::{MsgHead, kind};
 use crate::log::leaving::LoggedSend;
@@ -199,6 +199,14 @@ pub trait Checkpoints<P: Policy> {
     /// When what that process has left cannot be read, or does not fit.
     fn resume<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
+    /// How a message that is about to be sent leaves.
+    #[inline(always)]
+    pub(crate) fn begin_send(&mut self, to: Rank) -> Route {
+        by_policy!(self.core.policy, begin_send(self, to))
     }
 }
 

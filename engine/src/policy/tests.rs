@@ -16,6 +16,8 @@ use taffrail_fabric::faulty::{Faulty, Unordered};
 use taffrail_fabric::loopback::mesh;
 use taffrail_logging::{Admit, MsgId};
 
+mod coordinated;
+
 /// Lengths of messages that come in one frame, or by an RTS. Fragments of one that comes unasked have to come in order.
 const LENS: [usize; 7] = [0, 1, 8, 63, 200, 900, 300_000];
 
