@@ -1,18 +1,15 @@
 //! Loans and buffers: memory of this rank that peers read in place, and what is on its way back.
 
-use crate::core::Unexpected;
-use crate::frame::Frame;
-use crate::loan::{Borrowed, Buffer, Offer, Return, ReturnQueue};
+use crate::core::state::Unexpected;
+use crate::loan::{Buffer, Return, ReturnQueue};
 use crate::peer::Peer;
 use crate::policy::Policy;
 use crate::pool::{Block, Pool};
-use crate::tx::Tx;
-use crate::view::ViewBuffer;
 use crate::{Engine, Error, Rank};
 use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use taffrail_fabric::{Fabric, Fault, MemoryError, PeerId, RegionId, SendMemory};
+use taffrail_fabric::{Fabric, MemoryError, PeerId, RegionId, SendMemory};
 use taffrail_logging::mutant;
 
 /// The memory of this rank that is lent, and the way back.
@@ -137,35 +134,6 @@ impl Lending {
                 lent.for_each(|(_, (_, block))| self.pool.put(block));
             }
         }
-    }
-}
-
-impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
-    /// Takes a loan that `request` has matched: as a view if that is what it wants, else as a copy.
-    pub(crate) fn borrow(&mut self, request: u32, from: Rank, offer: Offer) {
-        let len = self.core.requests.get(request).status.len;
-        let (at, keep) = match self.fabric.map(PeerId(from), &offer.key, len) {
-            Ok(mapped) => mapped,
-            Err(denied) => {
-                self.give_back(from, offer.loan);
-                let fault = self.core.peers[from as usize].fault.clone();
-                let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
-                return self.core.fail(request, Error::PeerFailed { rank: from, fault });
-            }
-        };
-        let back = self.lending.queue();
-        let borrowed = Borrowed { at, len, _keep: keep, owner: from, loan: offer.loan, back };
-        let slot = self.core.requests.get(request);
-        if let Some(view) = slot.extra.as_mut().and_then(|e| e.view.as_mut()) {
-            *view = ViewBuffer::Borrowed(borrowed);
-            (slot.at, slot.len) = (at.as_ptr(), len);
-            return self.core.complete(request);
-        }
-        self.core.deliver_private(request, borrowed.bytes());
-    }
-
-    pub(crate) fn give_back(&mut self, owner: Rank, loan: u64) {
-        self.post_frame(owner, Frame::LoanReturn { loan }, &[]);
     }
 }
 

@@ -1,12 +1,13 @@
 //! The sending side: [`TxState`] is what it keeps beside the queues of the peers, [`Tx`] what its functions work on.
 //! Frames wait in [`queue`], and every one leaves through [`transmit`].
 
+mod borrowing;
 mod queue;
 mod transmit;
 
 pub(crate) use transmit::transmit;
 
-use crate::core::Core;
+use crate::core::state::Core;
 use crate::lending::Lending;
 use crate::{Engine, Rank, Sizes};
 

@@ -23,7 +23,8 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         | Mutant::CommitDoesNotAnswer
         | Mutant::DrainedAcrossCheckpoint
         | Mutant::ProbesBeforeAllIsHere
-        | Mutant::SerialNotRestored => Some(Profile::Checkpoints),
+        | Mutant::SerialNotRestored
+        | Mutant::SendNotBegunAgain => Some(Profile::Checkpoints),
         Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated => Some(Profile::Calls),
         Mutant::LoanReturnUngated => Some(Profile::Loans),
         Mutant::DeterminantsDroppedEarly | Mutant::OnlyOwnAdopted => Some(Profile::Survivors),

@@ -3,7 +3,8 @@
 use super::calls::Calls;
 use super::rx::RxPolicy;
 use super::{NoLogging, Policy, Route, by_policy};
-use crate::core::{Core, broken};
+use crate::core::state::Core;
+use crate::error::broken;
 use crate::frame::{MsgHead, kind};
 use crate::log::leaving::LoggedSend;
 use crate::peer::Destination;
