@@ -40,7 +40,7 @@ impl<P: Policy> Core<P> {
             return Ok(());
         }
         if !self.policy.takes_kind(head.kind) {
-            return Err(broken("kind", "none of 16..=18, since nothing is logged", head.kind));
+            return Err(broken("kind", "one that the policy of this job takes", head.kind));
         }
         let (frame, skip) = Frame::decode(head, payload)?;
         match frame {

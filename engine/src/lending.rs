@@ -1,15 +1,15 @@
 //! Loans and buffers: memory of this rank that peers read in place, and what is on its way back.
 
-use crate::core::state::Unexpected;
+mod returning;
+
+use crate::Rank;
 use crate::loan::{Buffer, Return, ReturnQueue};
 use crate::peer::Peer;
-use crate::policy::Policy;
 use crate::pool::{Block, Pool};
-use crate::{Engine, Error, Rank};
 use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use taffrail_fabric::{Fabric, MemoryError, PeerId, RegionId, SendMemory};
+use taffrail_fabric::{Fabric, MemoryError, PeerId, RegionId};
 use taffrail_logging::mutant;
 
 /// The memory of this rank that is lent, and the way back.
@@ -133,52 +133,6 @@ impl Lending {
                 let lent = self.loans.extract_if(|_, (to, _)| *to == rank);
                 lent.for_each(|(_, (_, block))| self.pool.put(block));
             }
-        }
-    }
-}
-
-impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// A buffer of at least `len` bytes that peers can map.
-    pub fn take_buffer(&mut self, len: usize) -> Result<Buffer, Error> {
-        if self.lending.has_returns() {
-            self.drain_returns();
-        }
-        Ok(self.lending.buffer(&mut self.fabric, len)?)
-    }
-
-    /// Brings back what was dropped since the last look.
-    #[cold]
-    pub(crate) fn drain_returns(&mut self) {
-        let mut things = self.lending.take_returns();
-        for thing in things.drain(..) {
-            match thing {
-                Return::Block(_) => {}
-                Return::Loan { owner, loan } => self.tx().give_back(owner, loan),
-                Return::Message(id) => self.discard_claimed(id),
-            }
-        }
-        self.lending.keep_list(things);
-    }
-
-    /// Gives back what was lent to this endpoint and is not looked at, since it closes.
-    pub fn give_all_back(&mut self) {
-        self.drain_returns();
-        let waiting = self.core.matcher.unexpected().chain(self.core.matcher.claimed());
-        let lent: Vec<(Rank, u64)> = waiting
-            .filter_map(|(_, env, found)| match found {
-                Unexpected::Loan(offer) => Some((env.source, offer.loan)),
-                _ => None,
-            })
-            .collect();
-        for (owner, loan) in lent {
-            self.tx().give_back(owner, loan);
-        }
-    }
-
-    /// Takes back what was lent to ranks that are gone, as soon as nobody there reads it.
-    pub(crate) fn reclaim_loans(&mut self) {
-        if self.lending.is_any_out() && self.core.last_finished.is_some() {
-            self.lending.reclaim(&self.fabric, &self.core.peers);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! reach a log. What is not logged has [`NoLogging`], for which every answer is a constant.
 
 pub mod calls;
+mod none;
 pub mod protocol;
 pub mod rx;
 pub mod tx;
@@ -19,15 +20,12 @@ use crate::peer::{Destination, Peer};
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{EAGER_LIMIT, Error, Pattern, Rank};
+pub use none::NoLogging;
 use protocol::Protocol;
 use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{MsgId, Next, Numbers, Ticket};
 use taffrail_matching::MessageId;
-
-/// The policy of a job that is not logged.
-#[derive(Default)]
-pub struct NoLogging;
 
 /// How a message leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,15 +289,5 @@ pub trait Policy: Sized {
     #[inline(always)]
     fn take_restored(&mut self) -> Option<Vec<u8>> {
         None
-    }
-}
-
-impl Policy for NoLogging {
-    type First = NoLogging;
-    type Second = NoLogging;
-
-    #[inline(always)]
-    fn is_second(&self) -> bool {
-        false
     }
 }

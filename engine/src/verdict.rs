@@ -21,7 +21,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     }
 
     fn verdict(&mut self, rank: Rank, life: Life) {
-        let peer = &self.core.peers[rank as usize];
+        // Of ranks that are not of the job it says nothing.
+        let Some(peer) = self.core.peers.get(rank as usize) else { return };
         if peer.fault.is_some() {
             return;
         }

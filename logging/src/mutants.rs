@@ -236,13 +236,6 @@ mutants! {
     SerialNotRestored = "serial-not-restored",
 }
 
-impl Mutant {
-    /// Whether the results of all programs are right all the same: no oracle but one of costs finds it.
-    pub fn is_harmless(self) -> bool {
-        matches!(self, Mutant::SuppressedIsSent | Mutant::ThrottleKept)
-    }
-}
-
 /// There is no mutant of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mutant {name:?}")]

@@ -44,11 +44,11 @@ const LENGTH: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// A descriptor that this process was started with.
 #[derive(Debug)]
-pub struct Inherited(BorrowedFd<'static>);
+pub(crate) struct Inherited(BorrowedFd<'static>);
 
 impl Inherited {
     /// The descriptor of this number, if it is open.
-    pub fn new(number: i32) -> Option<Inherited> {
+    pub(super) fn new(number: i32) -> Option<Inherited> {
         if number < 0 {
             return None;
         }
@@ -60,7 +60,7 @@ impl Inherited {
     }
 
     /// Keeps it from programs that this process starts.
-    pub fn keep(self) -> Inherited {
+    pub(super) fn keep(self) -> Inherited {
         let _ = rustix::io::fcntl_setfd(self.0, FdFlags::CLOEXEC);
         self
     }
@@ -112,7 +112,7 @@ impl RosterMemory {
     ///
     /// # Errors
     /// [`MemoryError`]: it is no memfd whose length is fixed, too long, or cannot be mapped.
-    pub fn open(file: &Inherited) -> Result<RosterMemory, MemoryError> {
+    pub(super) fn open(file: &Inherited) -> Result<RosterMemory, MemoryError> {
         let bytes = sealed(file.0, LENGTH)?;
         let most = words_of(RANKS_MAX) as u64 * 8;
         if bytes < words_of(0) as u64 * 8 || bytes > most || bytes % 8 != 0 {
@@ -167,7 +167,7 @@ pub fn create_secret(secret: &Secret) -> Result<OwnedFd, MemoryError> {
 ///
 /// # Errors
 /// [`MemoryError`]: it is not sealed, not of its length, or cannot be read.
-pub fn read_secret(file: &Inherited) -> Result<Secret, MemoryError> {
+pub(super) fn read_secret(file: &Inherited) -> Result<Secret, MemoryError> {
     let got = sealed(file.0, LENGTH | SealFlags::WRITE)?;
     let mut bytes = [0; 32];
     let read = rustix::io::pread(file.0, &mut bytes, 0).map_err(os("pread"))?;

@@ -1,6 +1,7 @@
 //! The header, and what the types of frames have in common.
 
 use super::Malformed;
+use crate::roster::ADDRESS_MAX;
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
@@ -59,7 +60,7 @@ pub(super) static SHAPES: [Shape; 29] = [
     shape("PUT", "UD", true, TEXT),
     shape("ENTER", "U", true, 8),
     shape("COMPLETE", "D", false, 8),
-    shape("ADDRESS", "UD", true, 112),
+    shape("ADDRESS", "UD", true, ADDRESS_MAX),
     shape("WAVE", "D", true, 32),
     shape("END", "D", false, 8),
     shape("FAREWELL", "D", false, 0),

@@ -13,10 +13,10 @@ use crate::policy::protocol::Sends;
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
 use crate::send::source_of;
-use crate::tx::{Tx, transmit};
+use crate::tx::{Tx, inline_max, transmit};
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
-use taffrail_fabric::{Fabric, LogRange, PeerId, Refused, SendMemory, Sent, Source};
+use taffrail_fabric::{Fabric, LogRange, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
@@ -137,7 +137,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         };
         let Engine { fabric, core, sizes, .. } = self;
         let log = core.policy.logging();
-        let inline = fabric.limits(PeerId(to.rank)).inline;
+        let inline = inline_max(fabric, to.rank);
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
@@ -263,7 +263,7 @@ impl<P: Logged> Core<P> {
     ) -> bool {
         let Core { policy, peers, numbers, immediate, .. } = self;
         let log = policy.logging();
-        let inline = fabric.limits(PeerId(to.rank)).inline;
+        let inline = inline_max(fabric, to.rank);
         let eager = |msg| Frame::Eager { msg };
         matches!(source, Source::Bytes(_))
             && !log.fills_page(to.rank)

@@ -9,7 +9,7 @@ use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
 use crate::policy::protocol::Recovery;
-use crate::{Data, Dest, Engine, Pattern, Sizes};
+use crate::{Data, Dest, Engine, Error, Pattern, Sizes};
 use std::task::Poll;
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{

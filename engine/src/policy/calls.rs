@@ -1,6 +1,5 @@
 //! Calls whose outcome the program does not determine: the policy is asked before, and the outcome reported to it.
 
-use super::{NoLogging, Policy};
 use crate::call::operation::{Operation, Outcome};
 use crate::core::state::Core;
 use taffrail_logging::Answer;
@@ -19,7 +18,7 @@ pub enum Decision {
 }
 
 /// The part of a policy that decides of calls.
-pub trait Calls<P: Policy> {
+pub trait Calls<P> {
     /// Whether a completion poll ends receives from any source that nobody is left to send to
     /// ([`Policy::ends_any_source_at_once`]).
     const POLLS_END_ANY_SOURCE: bool;
@@ -34,21 +33,4 @@ pub trait Calls<P: Policy> {
 
     /// A completion poll has made progress in vain: the time until something comes is free.
     fn prepare(core: &mut Core<P>);
-}
-
-/// Every call is free.
-impl<P: Policy> Calls<P> for NoLogging {
-    const POLLS_END_ANY_SOURCE: bool = false;
-    const USES_EMPTY_POLLS: bool = false;
-
-    #[inline(always)]
-    fn ask(_: &mut Core<P>, _: &Operation<'_>) -> Decision {
-        Decision::Free
-    }
-
-    #[inline(always)]
-    fn tell(_: &mut Core<P>, _: &Operation<'_>, _: &Outcome) {}
-
-    #[inline(always)]
-    fn prepare(_: &mut Core<P>) {}
 }

@@ -2,7 +2,7 @@
 
 use super::calls::Calls;
 use super::rx::RxPolicy;
-use super::{NoLogging, Policy, Route, by_policy};
+use super::{Policy, Route, by_policy};
 use crate::core::state::Core;
 use crate::error::broken;
 use crate::frame::{MsgHead, kind};
@@ -210,8 +210,3 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         by_policy!(self.core.policy, begin_send(self, to))
     }
 }
-
-impl<P: Policy> Sends<P> for NoLogging {}
-impl<P: Policy> Replays<P> for NoLogging {}
-impl<P: Policy> Recovery<P> for NoLogging {}
-impl<P: Policy> Checkpoints<P> for NoLogging {}

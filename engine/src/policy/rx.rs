@@ -1,11 +1,10 @@
 //! What the receive path asks of message logging. It is compiled once for each implementation.
 
-use super::{NoLogging, Policy};
 use crate::core::state::Core;
 use taffrail_logging::{Admit, MsgId, Reserved};
 
 /// The receiving half of a message-logging policy.
-pub trait RxPolicy<P: Policy> {
+pub trait RxPolicy<P> {
     /// Whether anything may be taken in on this turn.
     #[inline(always)]
     fn takes_in(_: &mut Core<P>, _turn: u32) -> bool {
@@ -40,23 +39,4 @@ pub trait RxPolicy<P: Policy> {
     fn matched(core: &mut Core<P>, request: u32, message: MsgId);
     /// A receive that was not posted has got a message.
     fn received_directly(core: &mut Core<P>, from_any: bool, message: MsgId);
-}
-
-/// Every message has to be the next of its channel.
-impl<P: Policy> RxPolicy<P> for NoLogging {
-    #[inline(always)]
-    fn admit_next(core: &mut Core<P>, message: MsgId) -> bool {
-        core.numbers.count(message)
-    }
-
-    fn admit_other(core: &mut Core<P>, message: MsgId) -> Admit {
-        let expected = core.numbers.of(message.source).expected.next(message.context);
-        Admit::OutOfOrder { expected }
-    }
-
-    #[inline(always)]
-    fn matched(_: &mut Core<P>, _: u32, _: MsgId) {}
-
-    #[inline(always)]
-    fn received_directly(_: &mut Core<P>, _: bool, _: MsgId) {}
 }

@@ -1,6 +1,6 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
-use super::{Tx, transmit};
+use super::{Tx, inline_max, transmit};
 use crate::core::{Core, answers_not_taken};
 use crate::frame::{Frame, MsgHead, Rts, kind};
 use crate::peer::{Queued, Stream, Waiting};
@@ -88,7 +88,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let data = to.data.get().filter(|_| word.is_none());
         let seq = self.core.number(&to);
         let msg = MsgHead { context, seq, tag: to.tag };
-        let inline = self.inline(to.rank);
+        let inline = inline_max(self.fabric, to.rank);
         let slot = self.core.requests.get(request);
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
@@ -141,11 +141,6 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
         let bytes = unsafe { UserBytes::new(at, len) };
         self.fabric.bare_key(PeerId(to), bytes)
-    }
-
-    /// Most bytes of a message that a slot of this peer takes.
-    fn inline(&self, to: Rank) -> usize {
-        self.fabric.limits(PeerId(to)).inline
     }
 
     /// Begins to send the fragments of a message.
@@ -217,7 +212,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
 
     /// Puts an RTS in the place of the message at the front of the queue, if that is the way by now.
     fn replace_by_rts(&mut self, to: Rank) {
-        let inline = self.inline(to);
+        let inline = inline_max(self.fabric, to);
         let peer = &mut self.core.peers[to as usize];
         let forced = peer.forces_rendezvous();
         let (request, msg) = match peer.front().map(|front| &front.frame) {

@@ -106,11 +106,6 @@ impl<Near: Fabric, Far: Fabric> Composite<Near, Far> {
         &self.near
     }
 
-    /// The same, to be changed.
-    pub fn near_mut(&mut self) -> &mut Near {
-        &mut self.near
-    }
-
     /// The fabric of all other ranks.
     pub fn far(&self) -> &Far {
         &self.far

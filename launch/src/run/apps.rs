@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 const SEPARATOR: &str = ":";
 
 /// Most ranks of a job.
-pub const RANKS_MAX: i64 = 4096;
+pub const RANKS_MAX: i64 = taffrail_agent::RANKS_MAX as i64;
 
 /// A program and how many ranks run it. They are numbered in the order of the programs.
 #[derive(Clone, PartialEq, Eq, Debug)]

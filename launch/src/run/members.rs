@@ -15,9 +15,7 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use taffrail_agent::client::ADDRESS;
-
-/// The variable with the descriptor of the connection.
-const NAME: &str = "TAFFRAIL_OVER";
+use taffrail_agent::client::variable::AGENT;
 
 /// Bytes of the longest message; what is longer is cut.
 const MESSAGE_MAX: usize = 4096;
@@ -55,7 +53,7 @@ impl Members {
         let (ours, theirs) = pair.map_err(failed)?;
         names_senders(&ours).map_err(failed)?;
         rustix::io::ioctl_fionbio(&ours, true).map_err(failed)?;
-        env.tell(NAME, &[theirs.as_raw_fd()]);
+        env.tell(AGENT, &[theirs.as_raw_fd()]);
         env.inherited.push(theirs);
         self.connections[rank] = Some(ours);
         self.forget(rank);
@@ -172,9 +170,9 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> rustix::io::Result<(u
 /// The other end of a connection, in a process that the launcher has given it. It is not taken: the program
 /// that this process becomes, or is the server of, has it, too.
 pub fn from_env() -> std::io::Result<OwnedFd> {
-    let text = taffrail::environment::value(NAME).unwrap_or_default();
+    let text = taffrail::environment::value(AGENT).unwrap_or_default();
     let number = text.parse().ok().filter(|&number: &i32| number > 2).ok_or_else(|| {
-        std::io::Error::other(format!("{NAME} should be a descriptor above 2, it is {text:?}"))
+        std::io::Error::other(format!("{AGENT} should be a descriptor above 2, it is {text:?}"))
     })?;
     // SAFETY: the launcher has opened it for this process, which does not close it.
     let connection = unsafe { BorrowedFd::borrow_raw(number) };

@@ -81,12 +81,24 @@ fn imports(
     files: &BTreeMap<Module, &Source>,
 ) -> BTreeSet<Module> {
     let lines: Vec<&str> = source.code().map(|(_, line)| line).collect();
-    // Tests inside the file are its last item.
-    let code =
-        lines.split(|line| *line == "#[cfg(test)]" || line.starts_with("#[cfg(all(test")).next();
-    let paths = paths(&code.unwrap_or_default().join("\n"));
+    let paths = paths(&without_tests(&lines).join("\n"));
     let named = paths.iter().filter_map(|path| target(module, path, files));
     named.filter(|named| named != module).collect()
+}
+
+/// The lines of a file but for its tests: a declaration for tests alone is one line, and tests inside of the file are its last
+/// item.
+fn without_tests<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut code = Vec::new();
+    let mut lines = lines.iter();
+    while let Some(line) = lines.next() {
+        if *line != "#[cfg(test)]" && !line.starts_with("#[cfg(all(test") {
+            code.push(*line);
+        } else if !lines.next().is_some_and(|item| item.ends_with(';')) {
+            break;
+        }
+    }
+    code
 }
 
 /// The file that a path leads to.
@@ -178,6 +190,14 @@ mod tests {
         assert!(faults(3, &CIRCLE).is_empty());
         let [fault] = &faults(2, &CIRCLE)[..] else { panic!("one circle") };
         assert!(fault.contains("3 files") && fault.contains("a, b, b::c:"), "{fault}");
+    }
+
+    #[test]
+    fn what_follows_a_declaration_for_tests_counts() {
+        let mut files = CIRCLE;
+        files[0].1 = "mod a;\n";
+        files[1].1 = "#[cfg(test)]\nmod tests;\n\nuse crate::b::B;\n";
+        assert_eq!(faults(2, &files).len(), 1);
     }
 
     #[test]

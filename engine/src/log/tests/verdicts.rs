@@ -28,7 +28,8 @@ fn the_dead_are_heard() -> bool {
     let (mut engine, mut dead) = heard(Life::Dead(Incarnation(0)));
     assert!(engine.core.peers[2].is_away());
     let head = Head { kind: kind::EAGER, context: 3, seq: 0, tag: 1 };
-    let _ = dead.send(PeerId(0), head, Source::Bytes(b"late"));
+    let is_sent = dead.send(PeerId(0), head, Source::Bytes(b"late")).is_ok();
+    assert_eq!(is_sent, mutant!(DeadStillHeard), "whether the link is still up");
     (0..10).for_each(|_| _ = engine.progress());
     engine.core.matcher.unexpected().count() > 0
 }

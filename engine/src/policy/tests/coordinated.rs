@@ -1,5 +1,5 @@
-//! A policy that the engine does not know, and that has no log: all ranks take waves together, and a rank that was killed
-//! begins again with its last one. Its peers are suspended until then, and copies of what they send meanwhile leave then.
+//! A policy that the engine does not know, and that has no log: each rank keeps a copy of its state, and one that was killed
+//! begins again with it. Its peers are suspended until then, and copies of what they send meanwhile leave then.
 
 use super::*;
 use crate::call::Call;

@@ -3,6 +3,7 @@
 use super::program::Defined;
 use super::rank::NodeRank;
 use super::{Source, Watched};
+use crate::run::event_loop::DELIVERY;
 use crate::run::guard::{Guard, boot_time};
 use crate::run::left_behind;
 use crate::run::life;
@@ -26,9 +27,6 @@ use taffrail_agent::roster::{ADDRESS_MAX, JobState, Writer, job_digest};
 use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
 use taffrail_agent::{Agent, NodeId, RankIncarnation};
 use taffrail_tcp::Interface;
-
-/// How long the output of ranks waits for the launcher, once all are to end.
-const DELIVERY: Duration = Duration::from_secs(3);
 
 /// What WELCOME has said, and what was made of it.
 pub struct Job {
