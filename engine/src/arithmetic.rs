@@ -140,13 +140,13 @@ impl AtomicType {
         with_type!(self, T => T::SIZE)
     }
 
-    /// Whether this can be done to such elements.
+    /// Whether this operation exists for elements of this type.
     pub fn can(self, op: AtomicOp) -> bool {
         with_type!(self, T => T::apply(op, T::ZERO, T::ZERO, T::ZERO).is_some())
     }
 }
 
-/// An operation on so many elements of such a type: one that there is.
+/// An operation that exists for its type, and the number of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     op: AtomicOp,
@@ -158,7 +158,7 @@ impl Atomic {
     /// The most bytes that the elements of one operation may have.
     pub const MAX_BYTES: usize = 4096;
 
-    /// This operation; `None` where such elements know no such operation, or are too many or none.
+    /// `None` when the operation does not exist for the type, or there are too many elements or none.
     pub fn new(op: AtomicOp, of: AtomicType, count: usize) -> Option<Atomic> {
         let fits = (1..=Atomic::MAX_BYTES / of.size()).contains(&count);
         (fits && of.can(op)).then_some(Atomic { op, of, count: count as u32 })

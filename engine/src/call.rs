@@ -288,7 +288,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         None
     }
 
-    /// Whoever polls in vain waits, and has time.
+    /// A program whose polls find nothing waits, and has time.
     #[inline(never)]
     fn polled_in_vain(&mut self, idle: bool) {
         if self.core.policy.waits(0) && idle && self.turns.is_multiple_of(PREPARE_EVERY) {

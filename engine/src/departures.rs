@@ -1,4 +1,4 @@
-//! Peers that are gone, for whoever gives their numbers to others.
+//! Peers that are gone, for programs that give their numbers to new ones.
 
 use super::core::Core;
 use crate::Engine;
@@ -7,7 +7,7 @@ use crate::{Data, Error, Rank, Status};
 use taffrail_fabric::{Fabric, PeerId, SendMemory};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Tells whoever watches of the next peer that is gone and has left nothing.
+    /// Ends the request that watches, with the next peer that is gone and has left nothing.
     #[cold]
     pub(crate) fn report_departure(&mut self) {
         let departures = &self.core.departures;
@@ -35,7 +35,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             || self.lending.has_lent_to(rank)
     }
 
-    /// Gives the number of a peer that is gone, and has left nothing, to whoever comes next.
+    /// Gives the number of a peer that is gone, and has left nothing, to the next that connects.
     pub fn forget(&mut self, rank: Rank) {
         self.core.peers[rank as usize] = Default::default();
         self.core.numbers.forget(rank);

@@ -4,7 +4,7 @@
 //! what arrives, and [`rendezvous`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
-// Whoever reads the engine's pages reads all of it.
+// Rustdoc of the engine is for its authors: links to private items stay.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod arithmetic;
@@ -117,7 +117,7 @@ pub struct Engine<F, P> {
     pub(crate) checked: Instant,
 }
 
-// SAFETY: raw pointers in requests belong to whoever started them and vouches for their memory, in
+// SAFETY: raw pointers in requests belong to the caller that started them and vouches for their memory, in
 // whatever thread the engine then is; everything else is owned.
 unsafe impl<F: Send, P: Send> Send for Engine<F, P> {}
 

@@ -118,7 +118,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// A copy for whoever reads what was stored a moment ago, word by word: two words read as one would
+    /// A copy for a reader of what was stored a moment ago, word by word: two words read as one would
     /// have to wait until both stores have reached the cache.
     #[inline(always)]
     pub(crate) fn word_by_word(&self) -> Status {

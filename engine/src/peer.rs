@@ -178,7 +178,7 @@ impl Peer {
         self.hold &= !hold::BACKLOG;
     }
 
-    /// Whether one more answer of this weight may wait: whoever asks has to take what it asked for.
+    /// Whether one more answer of this weight may wait: a peer that asks has to take the answers.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
         self.answers + weight <= MAX_ANSWERS
     }

@@ -174,7 +174,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         self.progress();
         match (found(&mut self.core), self.gone(from)) {
-            // Whoever waits for it by looking again and again would wait for ever.
+            // A program that probes in a loop would wait without end.
             (None, Some(error)) => Err(error),
             (envelope, _) => Ok(envelope),
         }

@@ -55,7 +55,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             let slot = self.core.requests.get(request);
             slot.extra().source = Some((key, rts.name));
             let at = slot.at;
-            // SAFETY: whoever posted the receive vouches for its memory until the request is
+            // SAFETY: the caller that posted the receive vouches for its memory until the request is
             // finished, and it is finished only when the fabric has reported the end.
             let into = unsafe { UserBuf::new(at, want) };
             match self.fabric.get(PeerId(from), &key, 0, into, token) {

@@ -9,7 +9,7 @@
 const STEP: u32 = 16;
 /// The longest delay, in the same turns (about 0.6 us).
 const MAX_TURNS: u32 = 2048;
-/// A wait with at least so many idle turns was not ended by an answer that was already under way.
+/// A wait with at least this number of idle turns was not ended by an answer that was already under way.
 const MAX_ANSWER_TURNS: u32 = 16;
 
 /// How long the answers of one peer take.

@@ -14,7 +14,7 @@ use taffrail_fabric::RegionId;
 #[derive(Clone, Copy)]
 pub struct Exposed(pub *mut u8);
 
-// SAFETY: whoever registers memory vouches for it, for any thread that has the engine.
+// SAFETY: the caller that registers memory vouches for it, for any thread that has the engine.
 unsafe impl Send for Exposed {}
 
 /// The memory of this rank that peers reach.
@@ -50,7 +50,7 @@ impl Rma {
         self.keyed.insert(name, memory);
     }
 
-    /// Memory has no such name any more. Whether it had.
+    /// Withdraws the name of keyed memory. Whether there was such a name.
     pub(crate) fn forget(&mut self, name: u64) -> bool {
         self.keyed.remove(&name).is_some()
     }
@@ -60,7 +60,7 @@ impl Rma {
         self.keyed.contains_key(&name)
     }
 
-    /// Memory of ours with this name, if there is such and it allows this.
+    /// The memory of this rank with this name, if there is any and it allows this operation.
     pub fn named(
         &self,
         (name, address): (u64, u64),

@@ -296,7 +296,7 @@ pub(crate) fn gather<'a>(slot: &Slot, from: usize, len: usize, mut f: impl FnMut
             continue;
         }
         let now = left.min(room - skip);
-        // SAFETY: whoever started the send vouches for each of its parts until it is finished.
+        // SAFETY: the caller that started the send vouches for each of its parts until it is finished.
         f(unsafe { bytes(at.add(skip), now) });
         (skip, left) = (0, left - now);
         if left == 0 {

@@ -1,9 +1,8 @@
 //! A blocking receive whose message comes while it waits.
 //!
-//! Nobody but the one who waits can tell whether such a receive is posted. So as long as no other is,
-//! and no message waits for one, it is not: what comes is held against it before policy and matcher see it, and
-//! neither a place among the posted receives nor a request is needed. The first thing that comes and is not
-//! simply its message (a longer one, one for another receive) finds it posted.
+//! Only the program that waits could see whether such a receive is posted. As long as no other receive is posted, and no
+//! message waits for one, it is not: what comes is compared with it before policy and matcher see it, and
+//! neither a place among the posted receives nor a request is needed. The first thing that comes and is not simply its message (a longer one, one for another receive) finds it posted.
 
 use super::core::Core;
 use super::frame::{MsgHead, kind};
@@ -90,7 +89,7 @@ impl<P: Policy> Core<P> {
             let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
             let is_wanted = self.matcher.is_idle() && want.posting.takes(&env);
             if is_wanted && R::admit_next(self, name(&env)) {
-                // SAFETY: whoever receives vouches for `room` bytes at `into`.
+                // SAFETY: the caller that receives vouches for `room` bytes at `into`.
                 unsafe { payload.copy_to(want.into, want.room) };
                 (want.tag, want.len, want.data) = (env.tag, payload.len(), env.data);
                 (want.source, want.has_come) = (from, true);

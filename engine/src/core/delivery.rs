@@ -29,7 +29,7 @@ impl<P: Policy> Core<P> {
             return self.deliver_special(request, payload, skip);
         }
         if skip == 0 {
-            // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+            // SAFETY: the caller that posted the receive vouches for `slot.len` bytes at `slot.at`.
             unsafe { payload.copy_to(slot.at, slot.len) };
         } else {
             // SAFETY: as above.
@@ -235,7 +235,7 @@ pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize
                 continue;
             }
             let now = left.min(room - at);
-            // SAFETY: whoever posted the receive vouches for each of its parts.
+            // SAFETY: the caller that posted the receive vouches for each of its parts.
             unsafe { payload.copy_part(skip, to.add(at), now) };
             (at, skip, left) = (0, skip + now, left - now);
             if left == 0 {
@@ -245,7 +245,7 @@ pub(crate) fn put(slot: &mut Slot, at: usize, payload: &Payload<'_>, skip: usize
         return;
     }
     if len > 0 {
-        // SAFETY: whoever posted the receive vouches for `slot.len` bytes at `slot.at`.
+        // SAFETY: the caller that posted the receive vouches for `slot.len` bytes at `slot.at`.
         unsafe { payload.copy_part(skip, slot.at.add(at), len) };
     }
 }

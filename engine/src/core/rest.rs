@@ -171,7 +171,7 @@ fn memory(slot: &Slot, at: usize, len: usize) -> Option<UserBuf> {
     }
     // Of what does not fit the fabric drops the rest.
     let room = len.min(slot.len.saturating_sub(at));
-    // SAFETY: whoever posted the receive vouches for its memory until the request is finished, which it is only
+    // SAFETY: the caller that posted the receive vouches for its memory until the request is finished, which it is only
     // after the fabric has reported the end: of a link that breaks, the rest comes first, as an error.
     Some(unsafe { UserBuf::new(slot.at.wrapping_add(at.min(slot.len)), room) })
 }

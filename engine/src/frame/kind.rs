@@ -25,10 +25,10 @@ pub const ACTIVE: u8 = 9;
 pub const LOAN: u8 = 10;
 /// A loan comes back: tag = its number.
 pub const LOAN_RETURN: u8 = 11;
-/// A get for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// A get that the fabric cannot do: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `len u64`. Answered by fragments.
 pub const GET_REQ: u8 = 12;
-/// A put for which the kernel gives no way: tag = the requester's name; payload = `region u64`,
+/// A put that the fabric cannot do: tag = the requester's name; payload = `region u64`,
 /// `offset u64`, `last u64`, then bytes. The one with `last` = 1 is answered by `ACK`.
 pub const PUT_REQ: u8 = 13;
 /// A `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.

@@ -88,7 +88,8 @@ impl<P: Logged> Checkpoints<P> for Logging<P::Host> {
         Ok(true)
     }
 
-    /// Not before all events of this rank are stable: whoever goes on from a checkpoint writes its next event behind them.
+    /// Not before all events of this rank are stable: a rank that is restored from a checkpoint writes its next event
+    /// behind them.
     fn checkpoint<F: Fabric + SendMemory>(
         engine: &mut Engine<F, P>,
         state: &[IoSlice<'_>],

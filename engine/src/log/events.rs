@@ -57,7 +57,7 @@ impl<S: EventSink> Events<S> {
         self.write_later(event)
     }
 
-    /// Gets ready for the event that is expected next, after so many polls, with these flags.
+    /// Gets ready for the event that is expected next, after `polls` empty polls, with these flags.
     #[inline]
     pub(crate) fn prepare(&mut self, polls: u32, flags: u8) {
         self.sink.prepare(polls, flags);

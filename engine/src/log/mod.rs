@@ -141,8 +141,8 @@ impl<H: Host> Logging<H> {
         self.is_one_set || self.links[rank as usize].same_set
     }
 
-    /// Gets ready for the event that is expected next, with these flags: whoever waits has the time, and who
-    /// has something to answer has not.
+    /// Gets ready for the event that is expected next, with these flags: a rank that waits has the time, and one
+    /// that has something to answer has not.
     #[inline]
     pub(crate) fn prepare_event(&mut self, flags: u8) {
         self.events.prepare(self.recorder.polls(), flags);

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use taffrail_logging::{Inbound, Outbound, Recorder, Replay};
 
 impl<H: Host> Logging<H> {
-    /// The log of a rank that starts, for the first time or again, in segments of so many bytes.
+    /// The log of a rank that starts, for the first time or again, in segments of `segment` bytes.
     ///
     /// # Errors
     /// [`Error::Setup`] when the events that are to be replayed are no history of a rank.

@@ -63,7 +63,7 @@ impl LogSegment {
 }
 
 impl<S: SpillStore> PayloadLog<S> {
-    /// An empty payload log of segments of so many bytes, that takes `memory` bytes at most and goes to `spill` then.
+    /// An empty payload log of segments of `size` bytes, that takes `memory` bytes at most and goes to `spill` then.
     pub(crate) fn new(size: usize, memory: usize, spill: S) -> Self {
         PayloadLog {
             segments: VecDeque::new(),

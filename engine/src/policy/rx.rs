@@ -11,7 +11,7 @@ pub trait RxPolicy<P> {
         true
     }
 
-    /// So many things were taken in.
+    /// A poll has taken in `things` messages and reports.
     #[inline(always)]
     fn taken_in(_: &mut Core<P>, _things: usize) {}
 

@@ -41,7 +41,7 @@ impl Requests {
     }
 
     /// Takes a slot for a message that has left already. What only an operation under way needs is left as it
-    /// was: whoever sends one message after the other waits for its stores.
+    /// was: a program that sends one message after the other waits for its stores.
     #[inline]
     pub(crate) fn start_sent(&mut self, status: Status) -> u32 {
         let (index, slot) = self.take(Stage::Done, status.source);

@@ -138,7 +138,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         {
             return Some(key);
         }
-        // SAFETY: whoever started the send vouches for its memory until it is finished, and then no peer reads it.
+        // SAFETY: the caller that started the send vouches for its memory until it is finished, and then no peer reads it.
         let bytes = unsafe { UserBytes::new(at, len) };
         self.fabric.bare_key(PeerId(to), bytes)
     }
@@ -305,7 +305,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             let sent = transmit(self.fabric, to, &frame, Source::Parts(&parts));
             sent.is_ok().then_some(now)
         } else {
-            // SAFETY: whoever started the send vouches for its memory until it is finished.
+            // SAFETY: the caller that started the send vouches for its memory until it is finished.
             let at = unsafe { slot.at.add(slot.moved) };
             // What answers a get may be deregistered at any time, so that the fabric must not keep it.
             let source = if slot.extra.as_ref().is_some_and(|extra| extra.reads.is_some()) {
