@@ -1,8 +1,9 @@
 //! A blocking receive whose message comes while it waits.
 //!
 //! Only the program that waits could see whether such a receive is posted. As long as no other receive is posted, and no
-//! message waits for one, it is not: what comes is compared with it before policy and matcher see it, and
-//! neither a place among the posted receives nor a request is needed. The first thing that comes and is not simply its message (a longer one, one for another receive) finds it posted.
+//! message waits for one, it is not: what comes is compared with it before policy and matcher see it, and neither a place
+//! among the posted receives nor a request is needed. The first thing that comes and is not simply its message (a longer
+//! one, one for another receive) finds it posted.
 
 use super::core::Core;
 use super::frame::{MsgHead, kind};

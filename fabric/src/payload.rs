@@ -92,6 +92,16 @@ impl<'a> Payload<'a> {
         unsafe { self.copy_to(into.as_mut_ptr(), into.len()) }
     }
 
+    /// Fills `into` with the bytes from byte `skip` on.
+    ///
+    /// # Panics
+    /// If the payload ends before.
+    #[inline]
+    pub fn read_at(&self, skip: usize, into: &mut [u8]) {
+        // SAFETY: a slice is writable.
+        unsafe { self.copy_part(skip, into.as_mut_ptr(), into.len()) }
+    }
+
     /// Copies `len` bytes from byte `skip` on to `to`.
     ///
     /// # Panics

@@ -228,8 +228,7 @@ impl Reader<'_, '_> {
             return Err(self.wrong_length(format!("at least {}", at + 8)));
         }
         let mut bytes = [0; 8];
-        // SAFETY: the array has room for what is asked, and the payload holds it.
-        unsafe { self.payload.copy_part(at, bytes.as_mut_ptr(), 8) };
+        self.payload.read_at(at, &mut bytes);
         Ok(u64::from_le_bytes(bytes))
     }
 
@@ -244,8 +243,7 @@ impl Reader<'_, '_> {
         let len = self.payload.len().saturating_sub(at);
         self.check(len <= RemoteKey::MAX, "a key of at most 64 bytes")?;
         let mut key = [0; RemoteKey::MAX];
-        // SAFETY: the array has room for what is asked, and the payload holds it.
-        unsafe { self.payload.copy_part(at, key.as_mut_ptr(), len) };
+        self.payload.read_at(at, &mut key[..len]);
         Ok(RemoteKey::from_bytes(&key[..len]))
     }
 
