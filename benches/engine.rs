@@ -5,7 +5,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::time::{Duration, Instant};
 use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors};
-use taffrail_engine::log::host::{LogParts, LoggingConfig};
+use taffrail_engine::log::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use taffrail_engine::policy::{NoLogging, Policy};
 use taffrail_engine::{Clock, Data, Dest, Engine, Pattern, Sizes};
 use taffrail_fabric::loopback::{Loopback, mesh};
@@ -44,6 +44,7 @@ fn log(rank: u32, segment: usize) -> Logging<Vectors> {
         sets: vec![0, 1],
         incarnation: 0,
         memory: 64 * segment,
+        page_runs: PAGE_RUNS,
     };
     let events = EventVec { capacity: u64::MAX, stable_at_once: true, ..EventVec::default() };
     let parts = LogParts {

@@ -98,6 +98,9 @@ impl Case {
         let most = if alone && !causal { plan.checkpoints.unwrap_or(most) } else { 0 };
         let checkpoints = less.checkpoints.unwrap_or(most).min(most);
         let mut habits = Habits::new(&plan, &mut random);
+        if seed & 4 != 0 {
+            habits.page_runs = 2 + (seed >> 3) as usize % 3;
+        }
         if causal && durability == Durability::Disk {
             // A survivor whose ring is full takes nothing in, not even that somebody has died (`docs/logging.md`, section 13).
             habits.ring = 1 << 20;

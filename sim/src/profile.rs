@@ -6,6 +6,7 @@
 
 use crate::logger::Durability;
 use crate::workload::{ALL, Workload};
+use taffrail_engine::log::host::PAGE_RUNS;
 
 /// What a run is mostly about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -359,6 +360,8 @@ pub struct Habits {
     pub(crate) inline: usize,
     /// Segments of the payload log in memory.
     pub(crate) segments: usize,
+    /// Runs of a page of the table of what was sent.
+    pub(crate) page_runs: usize,
     /// Messages that may be on the way from one rank to another.
     pub(crate) capacity: usize,
 }
@@ -380,7 +383,8 @@ impl Habits {
         let (capacity, eager_max) = (of(plan.capacity), of(&[256, 256, 100, 1024]));
         let inline = of(&[8, 40]);
         let ring = plan.rings[random.usize(0..plan.rings.len())];
-        Habits { kinds, ranks, ring, unexpected, eager_max, inline, segments, capacity }
+        let page_runs = PAGE_RUNS;
+        Habits { kinds, ranks, ring, unexpected, eager_max, inline, segments, page_runs, capacity }
     }
 }
 

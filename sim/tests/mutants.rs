@@ -49,7 +49,6 @@ fn profile_beside(broken: Broken) -> Option<Profile> {
 /// The mutants that no job finds: `docs/spec/simulator.md`, section 4, names what does.
 const NOT_FOUND: &[Mutant] = &[
     Mutant::SuppressedIsSent,
-    Mutant::PageSkipped,
     Mutant::RtsUngated,
     Mutant::OldIncarnationBelieved,
     Mutant::StaleAnswersKept,
@@ -62,10 +61,8 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::LinkTakenForVerdict,
     Mutant::LoanTakenBackEarly,
     Mutant::MissingCollected,
-    Mutant::PageDroppedEarly,
     Mutant::NoCallsBeforeAllIsHere,
     Mutant::CheckpointInReplay,
-    Mutant::PagesNotInCheckpoint,
     Mutant::OldIncarnationMet,
     Mutant::CommittedNotRepeated,
 ];

@@ -1,7 +1,7 @@
 //! What the launcher tells a rank whose messages are logged (`docs/logging.md`, `taffrail run`).
 
 use super::previous::LogFiles;
-use crate::engine::log::host::LoggingConfig;
+use crate::engine::log::host::{LoggingConfig, PAGE_RUNS};
 use crate::words::counted;
 use crate::{Error, Rank, environment, units};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -158,6 +158,7 @@ impl Setting {
                 sets,
                 incarnation,
                 memory: wanted.unwrap_or(MEMORY),
+                page_runs: PAGE_RUNS,
             },
             generations,
             rings,
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn what_the_launcher_says_is_read() {
         let setting = read(&[("TAFFRAIL_EVENTS", "all"), ("TAFFRAIL_LOG_MEMORY", "4096")]).unwrap();
-        let LoggingConfig { causal, all_events, sets, incarnation, memory } = setting.config;
+        let LoggingConfig { causal, all_events, sets, incarnation, memory, .. } = setting.config;
         assert_eq!((sets, setting.generations), (vec![0, 0, 1], vec![0, 0, 2]));
         assert_eq!(setting.rings.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
         assert!(all_events && setting.replay.is_none());

@@ -37,7 +37,8 @@ impl<H: Host> Logging<H> {
         (inline, fragment): (usize, usize),
     ) -> Result<(), Error> {
         let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
-        let entries = log_index::messages(table, |at, into| previous.read(at, into));
+        let entries =
+            log_index::messages(table, self.page_runs, |at, into| previous.read(at, into));
         let entries = entries.ok_or_else(damaged)?.map_err(not_read)?;
         let mut bytes = Vec::new();
         for Entry { context, seq, payload: kept } in entries {

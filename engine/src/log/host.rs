@@ -202,7 +202,12 @@ pub struct LoggingConfig {
     pub incarnation: u32,
     /// Bytes of the payload log that are kept in memory.
     pub memory: usize,
+    /// Runs of a page of the table of what was sent ([`PAGE_RUNS`]; at most as many). The same in all incarnations.
+    pub page_runs: usize,
 }
+
+/// Runs of a page, if nothing else is chosen.
+pub const PAGE_RUNS: usize = 128;
 
 /// What a host hands to the log of a rank that starts, for the first time or again.
 pub struct LogParts<H: Host> {

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A run is `count` messages of which the first is at `at` and has the number `seq`; each other has the next
-//! number and is `step` behind the one before. A page has [`RUNS`] runs, in the order of sending, in the byte
+//! number and is `step` behind the one before. A page has [`PAGE_RUNS`] runs, in the order of sending, in the byte
 //! order of the machine: it is read by the process that wrote it, and by the next of the same rank.
 
 use super::Logging;
-use super::host::Host;
+use super::host::{Host, PAGE_RUNS};
 use super::leaving::LoggedSend;
 use super::leaving::Resend;
 use super::payload_log::LogEntry;
@@ -23,18 +23,16 @@ use std::sync::Arc;
 use taffrail_fabric::SendMemory;
 use taffrail_logging::{Entry, Received, Run, mutant};
 
-/// Runs of a page.
-const RUNS: usize = 128;
 /// Bytes of a run.
 const RUN: usize = 40;
-/// Bytes of a page.
-const PAGE: usize = RUNS * RUN;
+/// Bytes of the longest page.
+const PAGE_MAX: usize = PAGE_RUNS * RUN;
 
 impl<H: Host> Logging<H> {
     /// Whether what was sent to a peer fills a page, which is to be written before there is more.
     #[inline(always)]
     pub(crate) fn fills_page(&self, rank: Rank) -> bool {
-        self.outbound.runs(rank) >= RUNS
+        self.outbound.runs(rank) >= self.page_runs
     }
 
     /// Writes what was sent to a peer as a page.
@@ -48,14 +46,19 @@ impl<H: Host> Logging<H> {
         fabric: &mut impl SendMemory,
         rank: Rank,
     ) -> Result<(), Error> {
-        self.payload_log.prepare(fabric, PAGE, PAGE)?;
-        let mut bytes = Vec::with_capacity(PAGE);
+        let page = self.page_bytes();
+        self.payload_log.prepare(fabric, page, page)?;
+        let mut bytes = Vec::with_capacity(page);
         self.outbound.take(rank).for_each(|run| bytes.extend_from_slice(&encode(&run)));
-        debug_assert_eq!(bytes.len(), PAGE, "one is written as soon as there is one");
-        let at = self.payload_log.begin_whole(PAGE, 0);
+        debug_assert_eq!(bytes.len(), page, "one is written as soon as there is one");
+        let at = self.payload_log.begin_whole(page, 0);
         self.payload_log.write(fabric, &bytes);
         self.pages[rank as usize].push(at);
         Ok(())
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.page_runs * RUN
     }
 
     /// All pages of a peer, to be sent again.
@@ -74,7 +77,7 @@ impl<H: Host> Logging<H> {
         fabric: &impl SendMemory,
         page: &Resend,
     ) -> Result<Vec<LoggedSend>, Error> {
-        let mut bytes = [0; PAGE];
+        let mut bytes = vec![0; self.page_bytes()];
         self.payload_log.read(fabric, page.at, &mut bytes)?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(LoggedSend::new).collect())
@@ -103,7 +106,7 @@ impl<H: Host> Logging<H> {
         rank: Rank,
         committed: &Received,
     ) -> Result<(), Error> {
-        let mut bytes = [0; PAGE];
+        let mut bytes = vec![0; self.page_bytes()];
         let (mut stay, mut result) = (Vec::new(), Ok(()));
         for page in std::mem::take(&mut self.pages[rank as usize]) {
             // What cannot be read may be asked for, so it stays.
@@ -119,7 +122,7 @@ impl<H: Host> Logging<H> {
                 continue;
             }
             runs(&bytes).for_each(|run| self.payload_log.release(fabric, run));
-            self.payload_log.release_bytes(fabric, page, PAGE);
+            self.payload_log.release_bytes(fabric, page, bytes.len());
         }
         self.pages[rank as usize] = stay;
         result?;
@@ -144,7 +147,7 @@ impl<H: Host> Logging<H> {
         }
         let none = Vec::new();
         let pages = if mutant!(PagesNotInCheckpoint) { &none } else { &self.pages[rank as usize] };
-        let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE);
+        let mut bytes = Vec::with_capacity(8 + 8 * pages.len() + PAGE_MAX);
         bytes.extend_from_slice(&(pages.len() as u64).to_ne_bytes());
         pages.iter().for_each(|at| bytes.extend_from_slice(&at.to_ne_bytes()));
         for run in self.outbound.log(rank) {
@@ -154,13 +157,14 @@ impl<H: Host> Logging<H> {
     }
 }
 
-/// The messages of a [table](Logging::table), in the order of sending. `page` reads a page at its place; of one
+/// The messages of a [table](Logging::table) with pages of this number of runs, in the order of sending. `page` reads a page at its place; of one
 /// that is not there any more nobody will ask.
 ///
 /// # Errors
 /// Those of `page`; `None` in the place of an error when this is no table.
 pub(crate) fn messages<E>(
     table: &[u8],
+    page_runs: usize,
     mut page: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
 ) -> Option<Result<Vec<Entry<LogEntry>>, E>> {
     let (count, rest) = table.split_first_chunk::<8>()?;
@@ -170,7 +174,7 @@ pub(crate) fn messages<E>(
         return None;
     }
     let mut all = Vec::new();
-    let mut bytes = [0; PAGE];
+    let mut bytes = vec![0; page_runs * RUN];
     for place in places.as_chunks::<8>().0 {
         match page(u64::from_ne_bytes(*place), &mut bytes) {
             Ok(true) => all.extend(entries(&bytes)),

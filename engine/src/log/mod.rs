@@ -103,6 +103,8 @@ pub struct Logging<H: Host> {
     frame: Vec<u8>,
     payload_log: PayloadLog<H::Spill>,
     pages: Pages,
+    /// Runs of a page.
+    page_runs: usize,
     /// Messages that are here and that the replay gives to a receive or claim still to come.
     reserved: FxHashMap<MsgId, MessageId>,
     /// Receives whose message, by the replay, is still to come.

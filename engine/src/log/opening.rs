@@ -1,7 +1,7 @@
 //! The log of a rank that starts.
 
 use super::events::Events;
-use super::host::{Host, LogParts, LoggingConfig, ReplayedEvents, RestartPoint};
+use super::host::{Host, LogParts, LoggingConfig, PAGE_RUNS, ReplayedEvents, RestartPoint};
 use super::payload_log::PayloadLog;
 use super::poll_state::{PollState, Recheck};
 use super::{Link, Logging, causal};
@@ -20,7 +20,8 @@ impl<H: Host> Logging<H> {
         me: Rank,
         segment: usize,
     ) -> Result<Self, Error> {
-        let LoggingConfig { causal, all_events, ref sets, incarnation, memory } = *config;
+        let LoggingConfig { causal, all_events, ref sets, incarnation, memory, page_runs } =
+            *config;
         let LogParts { events, gated, replayed, held, spill, checkpoints, restart } = parts;
         let events = Events::new(events, me, gated);
         let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
@@ -61,6 +62,7 @@ impl<H: Host> Logging<H> {
             checkpoints,
             going_on,
             restored,
+            page_runs: page_runs.clamp(1, PAGE_RUNS),
             pages: vec![Vec::new(); sets.len()],
             reserved: FxHashMap::default(),
             awaited: FxHashMap::default(),

@@ -2,7 +2,7 @@
 //! word, and its next process has its events and nothing else.
 
 use super::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors};
-use super::host::{LogParts, LoggingConfig};
+use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
@@ -45,8 +45,14 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         restart: None,
     };
     let memory = 64 * fabric.segment_len();
-    let config =
-        LoggingConfig { causal: false, all_events: false, sets: vec![0, 1], incarnation, memory };
+    let config = LoggingConfig {
+        causal: false,
+        all_events: false,
+        sets: vec![0, 1],
+        incarnation,
+        memory,
+        page_runs: PAGE_RUNS,
+    };
     let log = Logging::open(&config, parts, me, fabric.segment_len()).unwrap();
     let sizes = Sizes {
         fragment: PIECE,

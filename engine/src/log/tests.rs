@@ -4,7 +4,7 @@ mod pages;
 mod verdicts;
 
 use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
-use super::host::{LogParts, LoggingConfig};
+use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
@@ -39,6 +39,7 @@ fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
         sets: vec![0, 0, 1],
         incarnation: 0,
         memory: 64 * segment,
+        page_runs: PAGE_RUNS,
     };
     Logging::open(&config, parts, 0, segment).unwrap()
 }
@@ -91,7 +92,7 @@ fn what_the_process_before_has_logged_is_taken_over() {
     let mut next = open(parts(), memory.segment_len());
     next.take_over(&mut memory, 2, &table, &left, (INLINE, PIECE)).unwrap();
     let table = next.table(2);
-    let mut taken = log_index::messages(&table, |at, into| {
+    let mut taken = log_index::messages(&table, PAGE_RUNS, |at, into| {
         next.payload_log.read(&memory, at, into).map(|()| true)
     })
     .unwrap()

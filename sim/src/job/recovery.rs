@@ -48,6 +48,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             sets: self.set_of.iter().map(|&set| set as u32).collect(),
             incarnation,
             memory: case.habits.segments * fabric.segment_len(),
+            page_runs: case.habits.page_runs,
         };
         let saved = self.outside.borrow().vault[me].clone();
         let restart = saved.as_ref().map(|saved| RestartPoint {

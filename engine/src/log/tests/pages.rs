@@ -10,7 +10,7 @@ fn messages_left(committed: &Received) -> Vec<u32> {
     log.drop_covered(&mut memory, 2, committed).unwrap();
     let table = log.table(2);
     let read = |at, into: &mut [u8]| log.payload_log.read(&memory, at, into).map(|()| true);
-    let messages = log_index::messages(&table, read).unwrap().unwrap();
+    let messages = log_index::messages(&table, PAGE_RUNS, read).unwrap().unwrap();
     messages.iter().map(|entry| entry.seq).collect()
 }
 
