@@ -1,5 +1,5 @@
 //! The sending side: [`TxState`] is what it keeps beside the queues of the peers, [`Tx`] what its functions work on.
-//! Frames wait in [`queue`], and every one leaves through [`transmit`].
+//! Frames wait in [`queue`], and every one leaves through [`transmit`](transmit()).
 
 mod borrowing;
 mod queue;

@@ -20,9 +20,9 @@ pub enum Decision {
 /// The part of a policy that decides of calls.
 pub trait Calls<P> {
     /// Whether a completion poll ends receives from any source that nobody is left to send to
-    /// ([`Policy::ends_any_source_at_once`]).
+    /// ([`Policy::ends_any_source_at_once`](super::Policy::ends_any_source_at_once)).
     const POLLS_END_ANY_SOURCE: bool;
-    /// Whether completion polls that find nothing are used as waits are ([`Policy::waits`]).
+    /// Whether completion polls that find nothing are used as waits are ([`Policy::waits`](super::Policy::waits)).
     const USES_EMPTY_POLLS: bool;
 
     /// Decides of a call, once unless the answer is [`Decision::Later`].

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 enum Command {
-    Run(taffrail_launch::Args),
+    Run(Box<taffrail_launch::Args>),
     Eventlog(taffrail_launch::eventlog::Args),
     Guard,
 }
 
 fn main() -> ExitCode {
     match Command::parse() {
-        Command::Run(args) => taffrail_launch::run(args),
+        Command::Run(args) => taffrail_launch::run(*args),
         Command::Eventlog(args) => taffrail_launch::eventlog::eventlog(&args),
         Command::Guard => taffrail_launch::guard(),
     }
