@@ -129,6 +129,11 @@ impl Inbound {
         }
     }
 
+    /// How many restarts of peers this rank knows of: the sum of the incarnations that it has met.
+    pub fn restarts_met(&self) -> u64 {
+        self.incarnations.iter().map(|&incarnation| u64::from(incarnation)).sum()
+    }
+
     /// Whether what comes from this incarnation is believed.
     #[inline]
     pub fn believes(&self, peer: Rank, incarnation: u32) -> bool {

@@ -140,11 +140,9 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
 
     /// Notes it where the launcher sees it.
     fn leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) {
-        let me = engine.core.log().me;
-        let incarnation = |rank: Rank| u64::from(engine.fabric.incarnation(PeerId(rank)).0);
-        let others: u64 = (0..engine.size()).filter(|&rank| rank != me).map(incarnation).sum();
         let log = engine.core.log();
-        log.events.leave(others + u64::from(log.incarnation));
+        // Of incarnations whose connection was reported: another may be on its way, and needs this rank.
+        log.events.leave(log.inbound.restarts_met() + u64::from(log.incarnation));
     }
 }
 
