@@ -26,7 +26,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if peer.fault.is_some() {
             return;
         }
-        let linked = self.fabric.incarnation(PeerId(rank));
+        let linked = self.fabric.linked_incarnation(PeerId(rank));
         match life {
             // A later incarnation may have connected before the death of the former was known here; that is reported next.
             Life::Dead(of) if of >= linked || mutant!(OldVerdictBelieved) => self.peer_died(rank),

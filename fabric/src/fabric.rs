@@ -129,12 +129,17 @@ pub trait Fabric {
         let Lease(_) = lease;
     }
 
-    /// The incarnation of a peer that the link connects with, or has connected with last, whether that was reported or
-    /// not. The default is for
+    /// The incarnation of a peer that the link connects with, or has connected with last. The default is for
     /// fabrics whose peers never restart.
     fn incarnation(&self, peer: PeerId) -> Incarnation {
         let _ = peer;
         Incarnation::default()
+    }
+
+    /// The same, of a link that was not [reported](crate::LinkEvent::Up) yet as well: which incarnation
+    /// [`disconnect`](Self::disconnect) would mean.
+    fn linked_incarnation(&self, peer: PeerId) -> Incarnation {
+        self.incarnation(peer)
     }
 
     /// Makes a log segment of another fabric's memory a possible source of sends and gets. Called once for each

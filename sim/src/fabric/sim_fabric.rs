@@ -233,6 +233,10 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> 
     }
 
     fn incarnation(&self, peer: PeerId) -> Incarnation {
+        self.with(|net| Incarnation(net.end(self.rank, peer.index()).incarnation))
+    }
+
+    fn linked_incarnation(&self, peer: PeerId) -> Incarnation {
         self.with(|net| net.linked_incarnation(self.rank, peer.index()))
     }
 
