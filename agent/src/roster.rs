@@ -30,7 +30,7 @@ impl RankState {
     }
 }
 
-/// The digest of a job's name that a roster has: FNV-1a with 64 bits. It tells jobs apart, and keeps no secret.
+/// The digest of a job's name in a roster: FNV-1a with 64 bits. Two jobs have different digests; it is no protection.
 pub fn job_digest(name: &str) -> u64 {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv)

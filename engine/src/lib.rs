@@ -1,7 +1,7 @@
 //! The engine: protocols over a fabric, one in each file.
 //!
-//! Down: [`send`] decides how a message leaves, [`policy::tx`] what is kept of it, [`tx`] when; up: [`core`] matches
-//! what arrives, and [`rendezvous`] moves what was only announced. [`progress`] polls and sends. [`call`] takes a call of
+//! Sending: [`send`] chooses the protocol of a message, [`policy::tx`] what is logged of it, and [`tx`] queues and transmits
+//! it. Receiving: [`core`] matches what arrives, and [`rendezvous`] moves announced messages. [`progress`] polls and sends. [`call`] takes a call of
 //! the program as far as it gets: nothing here waits.
 
 // Rustdoc of the engine is for its authors: links to private items stay.
@@ -149,7 +149,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.core.immediate.context(context) == context
     }
 
-    /// Forgets what is left to do and to send: a fuzz target plays the peers, and takes nothing in.
+    /// Drops deferred actions and the backlog: a fuzz target plays the peers, and receives nothing.
     #[cfg(fuzzing)]
     pub fn forget_pending(&mut self) {
         self.tx.clear();

@@ -1,6 +1,6 @@
 //! What a message-logging policy decides: [`Policy`] of what one message, receive or call needs, [`rx`] of messages that
 //! arrive, [`calls`] of calls whose outcome the program does not determine, and [`protocol`] of all that works on the
-//! whole engine: messages that are kept, peers that are restarted, replays, checkpoints, the end of the program.
+//! whole engine: the payload log, restarts of peers, replays, checkpoints, finalisation.
 //!
 //! The engine asks for a decision or an action, each by its name. It never asks whether messages are logged, and cannot
 //! reach a log. What is not logged has [`NoLogging`], for which every answer is a constant.
@@ -112,14 +112,14 @@ pub trait Policy: Sized {
         true
     }
 
-    /// Puts kept messages in the place of their page at the front of a peer's queue: they have passed the gate with it.
+    /// Replaces a page of the log at the front of a peer's queue by its messages, which have passed the gate with it.
     /// `false` when no page is there.
     #[inline(always)]
     fn open_page(&mut self, _memory: &impl SendMemory, _peer: &mut Peer) -> bool {
         false
     }
 
-    /// Sends more of a message that was kept; `None` if there is none.
+    /// Sends the next fragment of a message of the payload log; `None` if this policy has no such log.
     #[inline(always)]
     fn send_more(
         &mut self,

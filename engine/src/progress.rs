@@ -92,15 +92,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     let slot = self.core.requests.get(request);
                     let peer = slot.peer;
                     let waits = slot.is_lent() && !mutant!(FormerFragmentBelieved);
-                    // Unless the peer has failed meanwhile.
-                    match slot.stage == Stage::Streaming {
-                        // How fragments end that a former link took says nothing of the new ones: those are first.
-                        true if waits => self.core.deferred.retry(action),
-                        true => {
-                            self.tx()
-                                .start_stream(peer, Stream { request, want, to, non_temporal });
-                        }
-                        false => {}
+                    if slot.stage != Stage::Streaming {
+                        // The peer has failed meanwhile.
+                    } else if waits {
+                        // The fragments that a former link took end first: how they end says nothing of the new ones.
+                        self.core.deferred.retry(action);
+                    } else {
+                        let stream = Stream { request, want, to, non_temporal };
+                        self.tx().start_stream(peer, stream);
                     }
                 }
                 Deferred::Borrow { request, from, offer } => self.tx().borrow(request, from, offer),

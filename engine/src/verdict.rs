@@ -2,7 +2,7 @@
 
 use crate::policy::Policy;
 use crate::{Engine, Rank};
-use taffrail_fabric::{Fabric, Fault, Incarnation, Life, Membership, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, Fault, Life, Membership, PeerId, SendMemory};
 use taffrail_logging::mutant;
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
@@ -32,7 +32,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Life::Dead(of) if of >= linked || mutant!(OldVerdictBelieved) => self.peer_died(rank),
             Life::Restarted(as_this) if as_this > linked => self.peer_died(rank),
             Life::Finished if peer.is_away() => self.core.peer_failed(rank, Fault::Closed),
-            Life::Dead(Incarnation(_)) | Life::Restarted(_) | Life::Finished => {}
+            Life::Dead(_) | Life::Restarted(_) | Life::Finished => {}
         }
     }
 

@@ -85,7 +85,7 @@ unsafe impl Send for RosterMemory {}
 unsafe impl Sync for RosterMemory {}
 
 impl RosterMemory {
-    /// An empty roster for so many ranks, and the descriptor for those: it cannot be written through.
+    /// An empty roster for `ranks` ranks, and a read-only descriptor of it for them.
     ///
     /// # Errors
     /// [`MemoryError::Os`].
@@ -133,7 +133,7 @@ impl RosterMemory {
 
     /// Its words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped, aligned to a page, for as long as `self` lives; the file is sealed against
+        // SAFETY: `self.words` words are mapped, aligned to a page, for as long as `self` lives; the file is sealed against
         // shrinking. Atomics may be changed by anybody; only an agent, whose mapping is writable, stores.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.words) }
     }
@@ -163,7 +163,7 @@ pub fn create_secret(secret: &Secret) -> Result<OwnedFd, MemoryError> {
     Ok(file)
 }
 
-/// The secret in such a file.
+/// The secret in a memfd that [`create_secret`] has made.
 ///
 /// # Errors
 /// [`MemoryError`]: it is not sealed, not of its length, or cannot be read.

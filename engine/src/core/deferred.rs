@@ -87,7 +87,7 @@ impl DeferredActions {
         self.now.append(&mut self.retry);
     }
 
-    /// Forgets what is left to do.
+    /// Drops all deferred actions.
     #[cfg(fuzzing)]
     pub(crate) fn clear(&mut self) {
         self.now.clear();

@@ -134,7 +134,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         Ok(())
     }
 
-    /// Goes on from where the process before was with a peer.
+    /// Restores the state of the channels with one peer from the checkpoint of the process before.
     fn resume_side(
         &mut self,
         rank: Rank,

@@ -95,6 +95,10 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.incarnation(peer)
     }
 
+    fn linked_incarnation(&self, peer: PeerId) -> Incarnation {
+        self.inner.linked_incarnation(peer)
+    }
+
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         let (region, at, keep) = self.inner.alloc(len)?;
         self.state.regions.insert(region);

@@ -177,6 +177,10 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for Driven<O, S, L> {
         self.read(|fabric| fabric.incarnation(peer))
     }
 
+    fn linked_incarnation(&self, peer: PeerId) -> Incarnation {
+        self.read(|fabric| fabric.linked_incarnation(peer))
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         self.call(|fabric| fabric.adopt(segment))
     }
