@@ -162,6 +162,8 @@ mutants! {
     EndsWhileWritten = "ends-while-written",
     /// Fragments that a link had taken which has ended count as those that its next link takes.
     FormerFragmentBelieved = "former-fragment-believed",
+    /// The end of a message that came over a link which has ended is taken in.
+    FormerRestBelieved = "former-rest-believed",
 
     // Calls.
     /// A receive whose message is in the log is posted as any other.

@@ -57,6 +57,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::FormerNameBelieved,
     Mutant::FormerTokenBelieved,
     Mutant::EndsWhileWritten,
+    Mutant::FormerRestBelieved,
     Mutant::ThrottleKept,
     Mutant::LinkTakenForVerdict,
     Mutant::LoanTakenBackEarly,

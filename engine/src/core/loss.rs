@@ -46,6 +46,7 @@ impl<P: Policy> Core<P> {
             // one that has not begun to read has an action that finds out.
             let slot = self.requests.get(request);
             if (!slot.is_lent() || mutant!(EndsWhileLent))
+                && !self.rests.writes(rank, request)
                 && !matches!(slot.stage, Stage::Reading | Stage::OneSided)
             {
                 self.fail(request, error.clone());

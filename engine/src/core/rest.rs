@@ -48,10 +48,17 @@ impl<P: Policy> Core<P> {
     #[cold]
     pub(crate) fn end_message<R: RxPolicy<P>>(&mut self, token: Token, result: Result<(), Fault>) {
         let from = (token.0 & !REST) as u32;
-        let Some(rest) = self.rests.0.remove(&from) else { return };
-        let is_lost = result.is_err() && !mutant!(LostRestDelivered);
-        if is_lost || self.peers[from as usize].fault.is_some() {
-            // The end of its link, which is reported next, ends what is under way.
+        let Some((rest, is_of_former_link)) = self.rests.remove(from) else { return };
+        if self.peers[from as usize].fault.is_some() {
+            // What it was for has waited for this alone.
+            if let Some(request) = rest.request() {
+                let error = self.finished_error(from);
+                self.fail(request, error);
+            }
+            return;
+        }
+        if is_of_former_link || (result.is_err() && !mutant!(LostRestDelivered)) {
+            // The end of the link ends or suspends what is under way. It was reported, or is reported next.
             return;
         }
         let result = match rest {
@@ -63,11 +70,11 @@ impl<P: Policy> Core<P> {
             Rest::Buffered { of: Of::RndvData { to, offset }, bytes } => {
                 self.rndv_data(from, to, offset, &Payload::of(&bytes))
             }
-            Rest::Direct { of: Of::Eager, len } => {
+            Rest::Direct { of: Of::Eager, len, .. } => {
                 self.moved_in(from, len);
                 Ok(())
             }
-            Rest::Direct { of: Of::RndvData { to, .. }, len } => {
+            Rest::Direct { of: Of::RndvData { to, .. }, len, .. } => {
                 self.moved_rndv_data(from, to, len);
                 Ok(())
             }
@@ -94,7 +101,8 @@ impl<P: Policy> Core<P> {
                 let slot = self.requests.get(request);
                 match memory(slot, at, left) {
                     Some(into) => {
-                        Ok(self.await_rest(from, Rest::Direct { of: Of::Eager, len: left }, into))
+                        let rest = Rest::Direct { of: Of::Eager, len: left, request };
+                        Ok(self.await_rest(from, rest, into))
                     }
                     None => Ok(self.await_buffered(from, Of::Eager, left)),
                 }
@@ -117,9 +125,9 @@ impl<P: Policy> Core<P> {
             self.rndv_data(from, to, offset, here)?;
         }
         let of = Of::RndvData { to, offset: at as u64 };
-        let Some((_, slot)) = self.requests.by_name(from, to) else { return Ok(Take::Done) };
+        let Some((request, slot)) = self.requests.by_name(from, to) else { return Ok(Take::Done) };
         match memory(slot, at, left) {
-            Some(into) => Ok(self.await_rest(from, Rest::Direct { of, len: left }, into)),
+            Some(into) => Ok(self.await_rest(from, Rest::Direct { of, len: left, request }, into)),
             None => Ok(self.await_buffered(from, of, left)),
         }
     }
@@ -140,8 +148,7 @@ impl<P: Policy> Core<P> {
     }
 
     fn await_rest(&mut self, from: u32, rest: Rest, into: UserBuf) -> Take {
-        let before = self.rests.0.insert(from, rest);
-        debug_assert!(before.is_none(), "a second rest of peer {from} before the first is here");
+        self.rests.insert(from, rest);
         Take::Rest(into, Token(REST | u64::from(from)))
     }
 
@@ -172,7 +179,7 @@ fn memory(slot: &Slot, at: usize, len: usize) -> Option<UserBuf> {
     // Of what does not fit the fabric drops the rest.
     let room = len.min(slot.len.saturating_sub(at));
     // SAFETY: the caller that posted the receive vouches for its memory until the request is finished, which it is only
-    // after the fabric has reported the end: of a link that breaks, the rest comes first, as an error.
+    // after the fabric has reported the end, also when its peer fails before that.
     Some(unsafe { UserBuf::new(slot.at.wrapping_add(at.min(slot.len)), room) })
 }
 

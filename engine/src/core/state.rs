@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{ByLink, Head, Membership, Token};
 use taffrail_logging::Numbers;
+use taffrail_logging::mutant;
 use taffrail_matching::Matcher;
 
 /// A message that arrived before its receive was posted.
@@ -61,7 +62,37 @@ pub(super) fn is_rest(token: Token) -> bool {
 
 /// The rests that are under way, by their peers. The memory stays until the fabric has reported the end.
 #[derive(Default)]
-pub(super) struct Rests(pub(super) FxHashMap<u32, Rest>);
+pub(super) struct Rests(FxHashMap<u32, Awaited>);
+
+/// A rest, and whether the link has ended that it comes over: then it is no part of any message.
+struct Awaited {
+    rest: Rest,
+    is_of_former_link: bool,
+}
+
+impl Rests {
+    pub(super) fn insert(&mut self, from: u32, rest: Rest) {
+        let before = self.0.insert(from, Awaited { rest, is_of_former_link: false });
+        debug_assert!(before.is_none(), "a second rest of peer {from} before the first is here");
+    }
+
+    /// Takes out the rest of a peer, and says whether it is that of a former link.
+    pub(super) fn remove(&mut self, from: u32) -> Option<(Rest, bool)> {
+        self.0.remove(&from).map(|awaited| (awaited.rest, awaited.is_of_former_link))
+    }
+
+    /// The link with a peer has ended.
+    pub(super) fn link_ended(&mut self, from: u32) {
+        if let Some(awaited) = self.0.get_mut(&from) {
+            awaited.is_of_former_link = !mutant!(FormerRestBelieved);
+        }
+    }
+
+    /// Whether the fabric writes the memory of this operation, which receives from that peer.
+    pub(super) fn writes(&self, from: u32, request: u32) -> bool {
+        self.0.get(&from).is_some_and(|awaited| awaited.rest.request() == Some(request))
+    }
+}
 
 /// Where the rest of a message goes, and what becomes of it then.
 pub(super) enum Rest {
@@ -70,7 +101,17 @@ pub(super) enum Rest {
     /// To a buffer: the beginning was taken in, and this is as another fragment of it.
     Buffered { of: Of, bytes: Vec<u8> },
     /// To the memory of the receive.
-    Direct { of: Of, len: usize },
+    Direct { of: Of, len: usize, request: u32 },
+}
+
+impl Rest {
+    /// The operation whose memory the fabric writes.
+    pub(super) fn request(&self) -> Option<u32> {
+        match *self {
+            Rest::Direct { request, .. } => Some(request),
+            Rest::Whole { .. } | Rest::Buffered { .. } => None,
+        }
+    }
 }
 
 /// What bytes are part of.

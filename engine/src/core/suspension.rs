@@ -16,6 +16,7 @@ impl<P: Policy> Core<P> {
         tracing::debug!(rank, "died; waiting for its next incarnation");
         let peer = &mut self.peers[rank as usize];
         peer.set_away(true);
+        self.rests.link_ended(rank);
         // If it had finalised: its next incarnation has not.
         peer.is_finished &= mutant!(SilenceKept);
         if !mutant!(BacklogKept) {

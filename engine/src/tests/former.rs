@@ -2,13 +2,15 @@
 //! not used again.
 
 use super::{Plain, STUCK, engines};
+use crate::frame::{Frame, MsgHead};
 use crate::memory::Way;
+use crate::policy::NoLogging;
 use crate::request::Stage;
 use crate::view::{View, ViewBuffer};
 use crate::{Data, Dest, Exposed, Pattern};
 use taffrail_fabric::faulty::{Defect, Faults, Mixed};
 use taffrail_fabric::loopback::{Loopback, mesh};
-use taffrail_fabric::{Fabric, Fault, Memory, PeerId, Token, UserBuf};
+use taffrail_fabric::{Fabric, Fault, Memory, Payload, PeerId, Take, Token, UserBuf};
 
 fn until(engines: &mut [Plain<Loopback>], mut is_so: impl FnMut(&mut Plain<Loopback>) -> bool) {
     for _ in 0..STUCK {
@@ -197,6 +199,45 @@ fn a_receive_does_not_end_while_it_is_written() {
     assert!(!a_receive_ends_while_it_is_written());
 }
 
+/// The rest of a fragment comes after its peer was suspended, over the link that the suspension ends: whether it is taken for
+/// a fragment of the next link, to which no beginning belongs.
+fn a_former_rest_is_believed() -> bool {
+    let core = &mut engines(mesh(2))[0].core;
+    let head = Frame::EagerFrag { context: 3, seq: 0, offset: 64 }.head();
+    let Take::Rest(_, token) = core.begin_message(1, head, &Payload::of(&[7; 4]), 12) else {
+        panic!("a fragment is gathered");
+    };
+    core.peer_suspended(1);
+    core.rendezvous_done::<NoLogging>(token, Ok(()));
+    core.peers[1].fault.is_some()
+}
+
+#[test]
+fn a_former_rest_is_no_fragment_of_the_next_link() {
+    assert!(!a_former_rest_is_believed());
+}
+
+/// A peer fails while the fabric writes the rest of its message to the memory of a receive: that fails when the fabric
+/// has reported the end, whatever the end is.
+#[test]
+fn a_receive_does_not_fail_while_its_rest_is_written() {
+    for result in [Ok(()), Err(Fault::Died)] {
+        let (mut into, mut engines) = ([0_u8; 16], engines(mesh(2)));
+        let from = Pattern { source: Some(1), context: 3, tag: 1, ignore: 0 };
+        // SAFETY: `into` outlives the receive.
+        let request = unsafe { engines[0].start_recv(from, into.as_mut_ptr(), 16).unwrap() };
+        let core = &mut engines[0].core;
+        let head = Frame::Eager { msg: MsgHead { context: 3, tag: 1, seq: 0 } }.head();
+        let Take::Rest(_, token) = core.begin_message(1, head, &Payload::of(&[7; 4]), 12) else {
+            panic!("the rest goes to the receive");
+        };
+        core.peer_failed(1, Fault::Died);
+        assert!(!core.requests.get(request).stage.is_over(), "its memory is written");
+        core.rendezvous_done::<NoLogging>(token, result);
+        assert!(core.requests.finish(request).is_err());
+    }
+}
+
 /// A borrower has died, and a device on its behalf still reads its loan: whether the owner uses the block again
 /// (*drained-before-reuse*).
 fn a_loan_to_the_dead_is_used_while_it_is_read() -> bool {
@@ -236,6 +277,11 @@ mod by_mutants {
     #[test]
     fn the_answer_to_a_former_send_is_believed() {
         assert!(with(Mutant::FormerNameBelieved, a_former_answer_is_believed));
+    }
+
+    #[test]
+    fn the_rest_of_a_former_fragment_is_believed() {
+        assert!(with(Mutant::FormerRestBelieved, a_former_rest_is_believed));
     }
 
     #[test]
