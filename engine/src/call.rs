@@ -79,11 +79,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let next = self.poll_freely::<C>(turns);
         match next {
             Some(request) => {
-                C::tell(&mut self.core, &operation, &Outcome::Next(request));
+                C::record(&mut self.core, &operation, &Outcome::Next(request));
                 Ok(Over::Next)
             }
             None => {
-                C::tell(&mut self.core, &operation, &Outcome::Nothing);
+                C::record(&mut self.core, &operation, &Outcome::Nothing);
                 Ok(Over::Nothing)
             }
         }
@@ -134,7 +134,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Ready(Ok(outcome)) => {
                 if let Decision::Free = decision {
-                    C::tell(&mut self.core, operation, &outcome);
+                    C::record(&mut self.core, operation, &outcome);
                 }
                 Ready(match outcome {
                     Outcome::Gone(error) => Err(error),

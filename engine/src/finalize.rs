@@ -85,7 +85,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 }
 
 impl<P: Policy> Core<P> {
-    /// Tells a send that it waits in vain for its message to be received, if this rank finalises.
+    /// Answers a send whose message will not be received, as this rank finalises.
     #[inline]
     pub(crate) fn refuse(&mut self, to: u32, name: u64) {
         if self.finalizing.is_some() {

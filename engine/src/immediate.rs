@@ -1,6 +1,6 @@
 //! Immediate data: a number that travels beside the payload of a message.
 //!
-//! In an open job the two highest bits of a context tell contexts apart, and the rest of the word on the
+//! In an open job the two highest bits of a context distinguish contexts, and the rest of the word on the
 //! wire is free for a small number: it costs no byte. A number that has no room there, or a job that
 //! uses all of its contexts, puts it in front of the payload ([`EAGER_DATA`](super::frame::kind::EAGER_DATA)).
 

@@ -1,5 +1,5 @@
 //! Memory that peers reach by a name which the program has given to it, instead of a key that they
-//! were told: what runtimes need whose keys are their own. The target's engine does it, when the
+//! were given: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
 use super::memory::{Access, MemoryName, Place, Way};

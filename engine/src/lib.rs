@@ -62,7 +62,7 @@ pub use rma::Exposed;
 pub use send::bytes;
 
 /// Contexts from here on are the library's own; programs use `0..CONTEXTS`. They begin where the two highest
-/// bits say so, which are all that tell contexts apart where immediate data take the others. It is not checked: a
+/// bits say so, which alone separate contexts where immediate data take the others. It is not checked: a
 /// message in one of the others may be taken for one of a collective operation.
 pub const CONTEXTS: u16 = 0xc000;
 
@@ -137,13 +137,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Others may come at any time, and of contexts only the two highest bits are told apart: an open job.
+    /// Others may come at any time, and of contexts only the two highest bits are distinguished: an open job.
     pub fn open(&mut self) {
         self.core.immediate = Immediate::OPEN;
         self.core.expects_newcomers = true;
     }
 
-    /// Whether messages in this context are told from those in others.
+    /// Whether messages in this context are distinguished from those in others.
     #[inline]
     pub fn tells_context(&self, context: u16) -> bool {
         self.core.immediate.context(context) == context

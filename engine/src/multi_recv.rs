@@ -74,7 +74,7 @@ pub(crate) fn allocate_part(core: &mut Core<impl Policy>, whole: u32) -> u32 {
     part
 }
 
-/// Tells the whole that one of its messages has landed, or failed.
+/// Reports to the whole that one of its messages has landed, or failed.
 #[expect(clippy::expect_used, reason = "parts belong to a multi-receive")]
 pub(crate) fn part_completed(core: &mut Core<impl Policy>, part: u32) {
     let slot = core.requests.get(part);

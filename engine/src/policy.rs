@@ -93,7 +93,7 @@ pub trait Policy: Sized {
         numbers.next(to, context)
     }
 
-    /// Whether the program may be told that there was no room for a message: this is not determined, and a replay has
+    /// Whether the program may see that there was no room for a message: this is not determined, and a replay has
     /// to give the same answer.
     #[inline(always)]
     fn may_find_no_room(&self) -> bool {

@@ -75,7 +75,7 @@ pub trait Bench: Sync {
 /// A backend whose peers may be processes of their own.
 pub trait Processes: Bench {
     /// Connects this process (or thread) as rank [`Seat::rank`] of [`Seat::size`]. Every rank
-    /// calls this at the same time; [`Seat::exchange`] tells each what the others have to say.
+    /// calls this at the same time; [`Seat::exchange`] gives each what the others have to say.
     fn join(&self, seat: &mut Seat<'_>) -> Self::Fabric;
 
     /// Whether the link with a process that was killed may break with this fault. Over a network it is only lost.

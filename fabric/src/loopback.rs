@@ -52,7 +52,7 @@ pub fn mesh(n: usize) -> Vec<Loopback> {
         waiting_from: vec![0; n],
         regions: HashMap::new(),
         cut: HashMap::new(),
-        told: HashSet::new(),
+        notified: HashSet::new(),
         alarm: Arc::new(
             eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a descriptor"),
         ),
@@ -202,8 +202,8 @@ impl Fabric for Loopback {
             seat.cut.insert(peer, fault.clone());
             seat.inbox.retain(|e| !matches!(e, Event::Message(from, ..) if from.index() == peer));
             seat.waiting_from[peer] = 0;
-            net.tell(me, peer, fault);
-            net.tell(peer, me, Fault::Closed);
+            net.notify(me, peer, fault);
+            net.notify(peer, me, Fault::Closed);
         }
     }
 

@@ -13,7 +13,7 @@
 //! event is learnt after those that it depends on, so whatever part of it arrives has no gaps.
 //!
 //! A rank's events are stable in their order. Of each rank all events up to some clock are known to be
-//! stable, and those from there up to another clock are held: so two numbers tell what is known, and
+//! stable, and those from there up to another clock are held: so two numbers say what is known, and
 //! that nothing was lost on the way can be checked.
 
 mod determinant;

@@ -125,14 +125,14 @@ pub enum RecordError {
 impl Event {
     /// The record of this event of `rank` at `clock` (from 1). The first eight bytes are the clock.
     pub fn encode(&self, rank: Rank, clock: u64) -> [u8; RECORD] {
-        let (told, polls) = self.told();
-        bytes(words_of(rank, clock, told, polls))
+        let (words, polls) = self.to_words();
+        bytes(words_of(rank, clock, words, polls))
     }
 
-    /// The words of its record that tell all but its polls, and these. Nothing goes through memory on the
+    /// The words of its record that describe it without its polls, and its polls. Nothing goes through memory on the
     /// way.
     #[inline(always)]
-    pub(crate) fn told(&self) -> ([u64; 2], u32) {
+    pub(crate) fn to_words(&self) -> ([u64; 2], u32) {
         let (kind, polls, number, message) = self.parts();
         let none = MsgId { source: 0, context: 0, seq: 0 };
         let (number, name) = (number.unwrap_or(0), message.unwrap_or(none));
@@ -145,9 +145,9 @@ impl Event {
         ([message, what], polls)
     }
 
-    /// The event of which these words [tell](Self::told); `None`: there is no such kind.
+    /// The event that these words [describe](Self::to_words); `None`: there is no such kind.
     #[inline]
-    pub(crate) fn of_told([message, what]: [u64; 2], polls: u32) -> Option<Event> {
+    pub(crate) fn from_words([message, what]: [u64; 2], polls: u32) -> Option<Event> {
         let message =
             MsgId { source: message as u32, context: what as u16, seq: (message >> 32) as u32 };
         Event::of_parts((what >> 16) as u8, polls, (what >> 32) as u32, message)
@@ -207,19 +207,19 @@ impl Event {
         if version != VERSION {
             return Err(RecordError::Version { clock, got: version });
         }
-        let event = Event::of_told([message, what], rest as u32);
+        let event = Event::from_words([message, what], rest as u32);
         let event = event.ok_or(RecordError::Kind { clock, got: kind })?;
-        if event.told().0 != [message, what] {
+        if event.to_words().0 != [message, what] {
             return Err(RecordError::Unused { clock, kind });
         }
         Ok((clock, event))
     }
 }
 
-/// The words of a record: of the event of `rank` at `clock` of which so much is [told](Event::told).
+/// The words of the record of the event of `rank` at `clock`, from the words that [describe](Event::to_words) the event.
 #[inline(always)]
-pub(crate) fn words_of(rank: Rank, clock: u64, told: [u64; 2], polls: u32) -> [u64; 4] {
-    let [message, what] = told;
+pub(crate) fn words_of(rank: Rank, clock: u64, words: [u64; 2], polls: u32) -> [u64; 4] {
+    let [message, what] = words;
     let check = checksum::of(rank, [clock, message, what], polls);
     [clock, message, what, u64::from(polls) | u64::from(check) << 32]
 }

@@ -8,14 +8,14 @@
 //!
 //! - [`Recorder`]: which events there are, numbered by the rank's event clock; [`Event`], and the
 //!   [`Record`](event::RECORD) it is stored as.
-//! - [`Replay`]: what a restarted rank is told, call by call.
+//! - [`Replay`]: the logged outcomes that a restarted rank gets, call by call.
 //! - [`Numbers`]: the numbers of all messages, sent and expected.
 //! - [`Outbound`]: the payload log, what is held, sent again or not sent.
 //! - [`Inbound`]: incarnations of peers, and messages that are not here whole; [`Admit`]: what becomes of a message.
 //! - [`Gate`]: whether a message may leave the correlated set.
 //! - [`Causal`]: in place of the gate, events that travel with the messages that depend on them.
 //! - [`Cut`]: which events of the members of a set are stable together.
-//! - [`Restart`]: what two ranks tell each other when one of them has started again.
+//! - [`Restart`]: what two ranks exchange when one of them was restarted.
 //! - [`Position`]: where a rank is when it takes a checkpoint.
 //! - [`mutants`]: mistakes made on purpose, for the simulator alone.
 //!

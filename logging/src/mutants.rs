@@ -103,7 +103,7 @@ mutants! {
     /// A replayed reception does not move the number that is expected next (*replay-saves*).
     ReplayedNotCounted = "replayed-not-counted",
     /// Messages of which a part is here are not reported as missing.
-    MissingNotTold = "missing-not-told",
+    MissingUnreported = "missing-unreported",
     /// A message that comes again is put behind the part of it that was here.
     RefillAppended = "refill-appended",
     /// A message that waits for its body when its sender dies is not known to be incomplete.
@@ -205,7 +205,7 @@ mutants! {
     /// A page of the log is dropped when a checkpoint covers one of its runs.
     PageDroppedEarly = "page-dropped-early",
     /// A checkpoint is announced before it is stored (*commit-then-announce*).
-    ToldBeforeCommitted = "told-before-committed",
+    AnnouncedBeforeCommit = "announced-before-commit",
     /// A checkpoint covers messages that nobody had received.
     UnreceivedIsCovered = "unreceived-is-covered",
     /// Probes of a rank that resumes from a checkpoint are answered before all is here that was here then.

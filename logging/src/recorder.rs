@@ -13,8 +13,8 @@ pub struct LoggedEvent {
 
 /// Numbers the events of a rank.
 ///
-/// It is told of every call whose outcome chance decides, and returns the events to be logged. A
-/// restarted rank has a recorder that goes on where the log ends, and tells it only of what
+/// It is given every nondeterministic call, and returns the events to be logged. A
+/// restarted rank has a recorder that resumes where the log ends, and gives it only what
 /// [`Replay`](crate::Replay) leaves free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorder {

@@ -1,4 +1,4 @@
-//! What a restarted rank is told, call by call, until it is where it was.
+//! The logged outcomes that a restarted rank gets, call by call, until the log ends.
 
 mod delivery_map;
 
@@ -203,7 +203,7 @@ impl<I: Iterator<Item = LoggedEvent> + Clone> Replay<I> {
         self.log.clone().count() as u64
     }
 
-    /// Whether nothing is left to be told.
+    /// Whether no logged outcome is left.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.nothing == 0 && self.answer.is_none() && self.given.is_empty()
@@ -227,7 +227,7 @@ impl<I: Iterator<Item = LoggedEvent> + Clone> Replay<I> {
     }
 
     /// What a poll answers of which only success is an event, and that by an index that `is` one of it:
-    /// [`Nothing`](Answer::Nothing), of which no event tells, unless the next poll that is logged is that.
+    /// [`Nothing`](Answer::Nothing), which has no event, unless the next poll that is logged is that.
     pub fn poll_for(&mut self, is: impl Fn(u32) -> bool) -> Answer {
         match self.answer {
             Some(Answer::Found(index)) if self.nothing == 0 && is(index) => self.poll(),
@@ -263,13 +263,13 @@ mod tests {
         assert_eq!(Answer::Found(3).to_string(), "that a poll has found request 3 done");
     }
 
-    type Told = Replay<std::vec::IntoIter<LoggedEvent>>;
+    type OfEvents = Replay<std::vec::IntoIter<LoggedEvent>>;
 
     fn clocked(from: u64, events: &[Event]) -> Vec<LoggedEvent> {
         (from..).zip(events).map(|(clock, &event)| LoggedEvent { clock, event }).collect()
     }
 
-    fn replay(events: &[Event]) -> Result<Told, ReplayError> {
+    fn replay(events: &[Event]) -> Result<OfEvents, ReplayError> {
         Replay::new(10, clocked(11, events))
     }
 
@@ -363,7 +363,7 @@ mod tests {
         assert!(several.is_cancelled(0) && !several.is_cancelled(1));
         let mut apart = clocked(1, &[matched(0, 0), matched(1, 1)]);
         apart[1].clock = 3;
-        let gap = Told::new(0, apart).unwrap_err();
+        let gap = OfEvents::new(0, apart).unwrap_err();
         assert_eq!(gap, ReplayError::Gap { after: 1, got: 3 });
     }
 
@@ -372,20 +372,20 @@ mod tests {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut recorder = Recorder::default();
-            let (mut log, mut told, mut posts) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut log, mut answers, mut posts) = (Vec::new(), Vec::new(), Vec::new());
             for step in 0..random.u32(0..60) {
                 match random.u32(0..8) {
                     0..3 => {
                         log.extend(recorder.found_nothing());
-                        told.push(Answer::Nothing);
+                        answers.push(Answer::Nothing);
                     }
                     3 => {
                         log.push(recorder.found(step));
-                        told.push(Answer::Found(step));
+                        answers.push(Answer::Found(step));
                     }
                     4 => {
                         log.push(recorder.probed(name(step)));
-                        told.push(Answer::Probed(name(step)));
+                        answers.push(Answer::Probed(name(step)));
                     }
                     5 => {
                         log.push(recorder.matched(step, name(step)));
@@ -400,7 +400,7 @@ mod tests {
             }
             log.extend(recorder.before_send());
             let mut replay = Replay::new(0, log).unwrap();
-            for answer in told {
+            for answer in answers {
                 assert_eq!(replay.poll(), answer, "seed {seed}");
             }
             for (post, fate) in posts {

@@ -1,9 +1,9 @@
-//! What two ranks tell each other when one of them has started again, and when one has a checkpoint.
+//! What two ranks exchange when one of them was restarted, and when one has a checkpoint.
 //!
-//! The restarted rank tells every other what it has of it (RESTART1), and each answers with what it
+//! The restarted rank sends every other what it has of it (RESTART1), and each answers with what it
 //! has of the restarted one (RESTART2). Either is enough to know what to send again. Where both have
-//! restarted, both tell and both answer, which does no harm. What a committed checkpoint has of a rank is
-//! told in the same form (COMMITTED): it will not be asked for again. The bytes are shown in
+//! restarted, both send and both answer, which does no harm. What a committed checkpoint has of a rank is
+//! sent in the same form (COMMITTED): it will not be asked for again. The bytes are shown in
 //! `docs/logging.md`, section 4.
 
 /// What a rank has of one sender: everything before the expected number of each context, but for what

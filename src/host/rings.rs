@@ -115,8 +115,8 @@ impl EventSink for EventRings {
         self.own.leave(incarnations);
     }
 
-    fn tell(&mut self, sent: &Counters) {
-        self.own.tell(sent);
+    fn publish(&mut self, sent: &Counters) {
+        self.own.publish(sent);
     }
 
     #[inline]

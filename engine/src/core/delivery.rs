@@ -119,7 +119,7 @@ impl<P: Policy> Core<P> {
         self.requests.fail(request, error);
     }
 
-    /// Ends an operation with an error; a part of a multi-receive tells its whole.
+    /// Ends an operation with an error; a part of a multi-receive reports to its whole.
     pub(crate) fn fail(&mut self, request: u32, error: Error) {
         if self.requests.is_multi(request) {
             return crate::multi_recv::end(self, request, error);

@@ -121,7 +121,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
     fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
         let position = self.position()?;
-        if mutant!(ToldBeforeCommitted) {
+        if mutant!(AnnouncedBeforeCommit) {
             self.send_committed_to_all(position.sides.clone());
         }
         let log = self.core.log();

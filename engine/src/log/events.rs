@@ -87,9 +87,9 @@ impl<S: EventSink> Events<S> {
         self.sink.leave(incarnations);
     }
 
-    /// Tells what was sent with the messages of this rank.
-    pub(crate) fn tell(&mut self, sent: &Counters) {
-        self.sink.tell(sent);
+    /// Publishes what was sent with the messages of this rank.
+    pub(crate) fn publish(&mut self, sent: &Counters) {
+        self.sink.publish(sent);
     }
 
     /// The clock of the last event, if it waits for room as well.

@@ -28,7 +28,7 @@ pub trait Host {
     /// on without it (fail-stop).
     fn end_process(why: &str) -> !;
 
-    /// Tells the user something that the program goes on after.
+    /// Warns the user of something that does not end the program.
     fn warn(what: &str);
 }
 
@@ -62,7 +62,7 @@ pub trait EventSink {
     fn leave(&mut self, incarnations: u64);
 
     /// What was sent with the messages of this rank.
-    fn tell(&mut self, sent: &Counters);
+    fn publish(&mut self, sent: &Counters);
 
     /// The other members of the set.
     fn members(&self) -> &[Self::Member];

@@ -199,7 +199,7 @@ impl<P: Logged> Calls<P> for Logging<P::Host> {
     }
 
     #[inline(always)]
-    fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
+    fn record(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
         let CoreParts { log, requests, peers, .. } = core.parts();
         match (call, outcome) {
             (_, Outcome::Next(request)) => log.tell_poll(peers, *request, requests),

@@ -134,7 +134,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         // The time until all had left does not count.
         engine.core.finalizing = Some(engine.core.clock.now());
         let log = engine.core.log();
-        log.causal_counters().iter().for_each(|sent| log.events.tell(sent));
+        log.causal_counters().iter().for_each(|sent| log.events.publish(sent));
         true
     }
 
@@ -151,7 +151,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     fn send_restart(&mut self, rank: Rank, phase: RestartPhase) {
         let CoreParts { log, numbers, .. } = self.core.parts();
         let channels = numbers.of(rank).expected.all().collect();
-        let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingNotTold));
+        let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingUnreported));
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
         let restart = Restart { phase, incarnation: log.incarnation, received };

@@ -245,7 +245,7 @@ impl Sink for Phases {
 }
 
 /// What comes to a peer that is away while a checkpoint is taken, when it is back.
-fn told_after_a_checkpoint() -> Vec<RestartPhase> {
+fn sent_after_a_checkpoint() -> Vec<RestartPhase> {
     let mut mesh = mesh(3);
     let mut peer = mesh.remove(2);
     let mut engine = engine(mesh.remove(0));
@@ -263,7 +263,7 @@ fn told_after_a_checkpoint() -> Vec<RestartPhase> {
 
 #[test]
 fn a_checkpoint_that_a_peer_has_missed_is_reported_again() {
-    assert_eq!(told_after_a_checkpoint(), [RestartPhase::Committed, RestartPhase::Second]);
+    assert_eq!(sent_after_a_checkpoint(), [RestartPhase::Committed, RestartPhase::Second]);
 }
 
 /// The messages that have come to a rank, by their kinds.
@@ -385,7 +385,7 @@ mod by_mutants {
 
     #[test]
     fn a_missed_checkpoint_is_not_reported() {
-        let told = with(Mutant::CommittedNotRepeated, told_after_a_checkpoint);
-        assert_eq!(told, [RestartPhase::Second]);
+        let sent = with(Mutant::CommittedNotRepeated, sent_after_a_checkpoint);
+        assert_eq!(sent, [RestartPhase::Second]);
     }
 }

@@ -29,7 +29,7 @@ pub trait Calls<P> {
     fn ask(core: &mut Core<P>, call: &Operation<'_>) -> Decision;
 
     /// Reports the outcome of a call of which nothing was decided.
-    fn tell(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome);
+    fn record(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome);
 
     /// A completion poll has made progress in vain: the time until something comes is free.
     fn prepare(core: &mut Core<P>);

@@ -33,7 +33,7 @@ impl<P: Policy> Calls<P> for NoLogging {
     }
 
     #[inline(always)]
-    fn tell(_: &mut Core<P>, _: &Operation<'_>, _: &Outcome) {}
+    fn record(_: &mut Core<P>, _: &Operation<'_>, _: &Outcome) {}
 
     #[inline(always)]
     fn prepare(_: &mut Core<P>) {}

@@ -72,7 +72,7 @@ impl Calls<Ids> for Ids {
         Decision::Free
     }
 
-    fn tell(_: &mut Core<Ids>, _: &Operation<'_>, _: &Outcome) {}
+    fn record(_: &mut Core<Ids>, _: &Operation<'_>, _: &Outcome) {}
     fn prepare(_: &mut Core<Ids>) {}
 }
 

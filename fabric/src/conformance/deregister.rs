@@ -61,7 +61,7 @@ pub fn put_under_way<B: Bench>(bench: &B) {
 
 const LEN: usize = 256 << 10;
 const ROUNDS: usize = 20;
-/// The kind of message that tells that the next round may begin.
+/// The kind of message after which the next round may begin.
 const NEXT: u8 = 9;
 
 fn race<B: Bench>(bench: &B, way: Way) {

@@ -1,4 +1,4 @@
-//! How ranks tell each other, at the start, where they are to be found.
+//! How ranks exchange their addresses at the start.
 
 use super::Processes;
 use std::sync::{Condvar, Mutex};

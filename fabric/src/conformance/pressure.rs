@@ -1,4 +1,4 @@
-//! A receiver that does not poll: senders are told so, and nothing is lost.
+//! A receiver that does not poll: senders notice, and nothing is lost.
 
 use super::mesh::{Deadline, Mesh, accepted, limits, peer};
 use super::{Bench, pattern};

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
-/// Tells a child its part: `role rank size seed`.
+/// Gives a child its part: `role rank size seed`.
 const PART: &str = "TAFFRAIL_CONFORMANCE_PART";
 
 /// The child processes of a test: ranks 1 and up. What is left of them is killed at the end.

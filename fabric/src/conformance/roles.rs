@@ -155,7 +155,7 @@ fn reach<F: Fabric + Wait>(fabric: &mut F, seen: &mut Seen, patience: Duration) 
 fn stand_by<F: Fabric + Wait>(mut fabric: F, patience: Duration) {
     let mut seen = Seen::default();
     let mut last = None;
-    // It leaves when it was told to, and knows about the victim.
+    // It leaves when it was asked to, and knows about the victim.
     while last.is_none() || seen.failed.is_empty() {
         poll(&mut fabric, &mut seen);
         if let Some(at) = seen.messages.iter().position(|(_, head, _)| head.kind == LAST) {
@@ -164,7 +164,7 @@ fn stand_by<F: Fabric + Wait>(mut fabric: F, patience: Duration) {
         echo(&mut fabric, &mut seen, patience);
         std::thread::yield_now();
     }
-    // News that is told twice would come now.
+    // News that is reported twice would come now.
     for _ in 0..1000 {
         poll(&mut fabric, &mut seen);
     }

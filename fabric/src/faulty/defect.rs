@@ -17,7 +17,7 @@ pub enum Defect {
     /// The highest bit of a head's tag is not carried.
     ForgetBit,
 
-    /// A message arrives although its sender was told that there is no room.
+    /// A message arrives although its sender got the answer that there is no room.
     SendWhenBusy,
     /// There is always room.
     NeverBusy,

@@ -18,8 +18,8 @@ pub(super) struct Seat {
     pub(super) regions: HashMap<u32, Region>,
     /// Peers it will have no more to do with, and why.
     pub(super) cut: HashMap<usize, Fault>,
-    /// Peers whose end it was told of.
-    pub(super) told: HashSet<usize>,
+    /// Peers whose end was reported to it.
+    pub(super) notified: HashSet<usize>,
     pub(super) alarm: Arc<OwnedFd>,
     pub(super) armed: bool,
     /// Why it is gone, as its peers see it.
@@ -67,13 +67,13 @@ impl Net {
         cut.or(self.seats[peer].gone.clone()).or(has_cut.then_some(Fault::Closed))
     }
 
-    /// Ends a rank, and tells the others why.
+    /// Ends a rank, and reports to the others why.
     pub(super) fn leave(&mut self, me: usize, why: &Fault) {
         self.seats[me].gone.get_or_insert_with(|| why.clone());
         // What was allocated can be viewed as long as anybody has its key.
         self.seats[me].regions.retain(|_, region| region.pages.is_some());
         for to in (0..self.seats.len()).filter(|&to| to != me) {
-            self.tell(to, me, why.clone());
+            self.notify(to, me, why.clone());
         }
     }
 
@@ -83,9 +83,9 @@ impl Net {
         is_alive && Arc::strong_count(&self.seats[me].viewers[peer]) > 1
     }
 
-    /// Tells `me` that `peer` is gone, unless it knows.
-    pub(super) fn tell(&mut self, me: usize, peer: usize, why: Fault) {
-        if self.seats[me].told.insert(peer) {
+    /// Reports to `me` that `peer` is gone, unless it knows.
+    pub(super) fn notify(&mut self, me: usize, peer: usize, why: Fault) {
+        if self.seats[me].notified.insert(peer) {
             self.deliver(me, Event::Failed(PeerId(peer as u32), why));
         }
     }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use taffrail_logging::LoggedEvent;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
-    Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked, create_memory, left,
-    packed_header, told,
+    Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked, counters,
+    create_memory, left, packed_header,
 };
 
 /// Where events are kept.
@@ -198,7 +198,7 @@ impl Keeper {
     /// # Panics
     /// If there is no such rank.
     pub fn sent(&self, rank: u32) -> Result<Counters, KeeperError> {
-        Ok(told(&Memory::map(self.ring(rank), self.shape(rank).bytes())?))
+        Ok(counters(&Memory::map(self.ring(rank), self.shape(rank).bytes())?))
     }
 
     /// Starts the logger, or starts it again, and returns when it serves all ranks. No rank may run

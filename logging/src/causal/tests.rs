@@ -141,7 +141,7 @@ impl Model {
             let original: Vec<_> = behind.map(|(event, _)| (event.clock, event.event)).collect();
             prop_assert_eq!(&events[..], &original[..events.len()], "not what it was");
             let count = self.stable[rank] as usize + events.len();
-            // It can tell what it depends on before it has received it again.
+            // It can say what it depends on before it has received it again.
             if let Some((_, past)) = self.events[rank][..count].last() {
                 for (of, &clock) in past.iter().enumerate() {
                     let known = again.knows(of as u32, clock) || clock <= self.stable[of];
@@ -195,8 +195,8 @@ proptest! {
             let event = Event::Nothing { polls: 1 };
             let bytes = Determinant::new(rank, &LoggedEvent { clock, event }).encode(open);
             let before = victim.open();
-            let told = if adopted { victim.adopt(&bytes) } else { victim.received(1, &bytes) };
-            if told.is_err() {
+            let taken = if adopted { victim.adopt(&bytes) } else { victim.received(1, &bytes) };
+            if taken.is_err() {
                 prop_assert!(victim.open() <= before, "what is refused is not kept");
             }
             for of in 0..3 {
@@ -228,9 +228,9 @@ proptest! {
         let mut sent = peer.next_piggyback(0, 1000).expect("three determinants");
         let at = flip.index(sent.len());
         sent[at] ^= by;
-        let told = one.received(1, &sent);
+        let taken = one.received(1, &sent);
         // Only how many of the first are open may be something else and still make sense.
-        prop_assert!(told.is_err() || (at % DETERMINANT) / 4 == 1, "{at}: {told:?}");
+        prop_assert!(taken.is_err() || (at % DETERMINANT) / 4 == 1, "{at}: {taken:?}");
         prop_assert!(one.open() <= 3);
     }
 }

@@ -6,7 +6,7 @@ use crate::Event;
 /// [`RECORDED`].
 pub(super) type EventCode = u8;
 
-/// Of an event that is not as expected: it is told in full.
+/// Of an event that is not as expected: it is given in full.
 pub(super) const RECORDED: EventCode = 255;
 
 /// More polls than these are not expected.
@@ -18,7 +18,7 @@ const NUMBER: u32 = 32;
 const FLAGS: u64 = 3 << FLAG;
 const FLAG: u32 = 62;
 
-/// The event that would follow another one of the same kind: [what is told](Event::told) of it.
+/// The event that would follow another one of the same kind, by [its words](Event::to_words).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     message: u64,
@@ -29,12 +29,12 @@ impl Expected {
     /// Nothing, at the beginning.
     pub(super) const NOTHING: Expected = Expected { message: 0, what: 0 };
 
-    /// The event of which these words [tell](Event::told).
-    pub(super) fn told([message, what]: [u64; 2]) -> Self {
+    /// The event that these words [describe](Event::to_words).
+    pub(super) fn from_words([message, what]: [u64; 2]) -> Self {
         Expected { message, what }
     }
 
-    /// Whether these words tell of it, all flags included.
+    /// Whether these words describe it, all flags included.
     #[inline(always)]
     pub(super) fn is(self, [message, what]: [u64; 2]) -> bool {
         (message ^ self.message) | (what ^ self.what) == 0
@@ -49,7 +49,7 @@ impl Expected {
     /// After this event.
     #[inline(always)]
     pub(super) fn after(event: &Event) -> Self {
-        let ([message, what], _) = event.told();
+        let ([message, what], _) = event.to_words();
         Expected { message, what }.later(event, 1)
     }
 
@@ -67,7 +67,7 @@ impl Expected {
     /// What there is to say of this event.
     #[inline(always)]
     pub(super) fn says(&self, event: &Event) -> EventCode {
-        let ([message, what], polls) = event.told();
+        let ([message, what], polls) = event.to_words();
         let differs = (message ^ self.message) | ((what ^ self.what) & !FLAGS);
         let says = Self::says_of(polls, (what >> FLAG) as u8);
         says.filter(|_| differs == 0).unwrap_or(RECORDED)
@@ -77,7 +77,7 @@ impl Expected {
     #[inline]
     pub(super) fn event(&self, says: EventCode) -> Option<Event> {
         let what = self.what & !FLAGS | u64::from(says & 3) << FLAG;
-        Event::of_told([self.message, what], u32::from(says >> 2)).filter(|_| says != RECORDED)
+        Event::from_words([self.message, what], u32::from(says >> 2)).filter(|_| says != RECORDED)
     }
 
     /// The last of a run of events of which this is said.
@@ -88,11 +88,11 @@ impl Expected {
     }
 }
 
-/// Events in a row. The first is told in full.
+/// Events in a row. The first is given in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     says: Vec<EventCode>,
-    /// Where in these the events are that are told in full.
+    /// Positions of the events that are given in full.
     recorded: Vec<(usize, Event)>,
 }
 
@@ -112,7 +112,7 @@ impl Batch {
         self.says.reserve(events);
     }
 
-    /// One more, told in full.
+    /// One more, given in full.
     pub fn push(&mut self, event: Event) {
         self.recorded.push((self.len(), event));
         self.says.push(RECORDED);
@@ -137,7 +137,7 @@ impl Batch {
         self.says.truncate(events);
     }
 
-    /// An event that is told in full, and what is said of those behind it up to the next, in their order.
+    /// An event in full, and the codes of those behind it up to the next one in full, in their order.
     pub(super) fn runs(&self) -> impl Iterator<Item = (&Event, &[EventCode])> {
         let ends = self.recorded.iter().skip(1).map(|(at, _)| *at).chain([self.len()]);
         self.recorded.iter().zip(ends).map(|((at, event), end)| (event, &self.says[at + 1..end]))

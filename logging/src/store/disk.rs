@@ -74,7 +74,7 @@ impl Disk {
         }
     }
 
-    /// Writes all, syncs all, and tells of each whether both have succeeded. A write that failed may
+    /// Writes all, syncs all, and returns of each whether both have succeeded. A write that failed may
     /// have left any bytes at its place.
     pub fn commit(&mut self, writes: &[Write<'_>]) -> Vec<Result<(), CommitError>> {
         match self {
@@ -143,7 +143,7 @@ fn at_once(ring: &mut IoUring, writes: &[Write<'_>]) -> Vec<Result<(), CommitErr
         for completion in ring.completion() {
             match done.get_mut(completion.user_data() as usize) {
                 Some(result) => *result = Some(completion.result()),
-                None => abandon("io_uring told of something that nobody asked for"),
+                None => abandon("io_uring reported something that nobody asked for"),
             }
         }
     }
@@ -168,7 +168,7 @@ fn judge(wrote: Option<i32>, synced: Option<i32>, expected: usize) -> Result<(),
 /// started this process starts another one, which loses nothing.
 fn abandon(why: &str) -> ! {
     let line = format!("taffrail: event logger: {why}; it ends, to be started again\n");
-    // When nobody listens there is nobody to tell.
+    // Without a receiver there is nobody to report to.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     std::process::abort()
 }

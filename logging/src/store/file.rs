@@ -273,10 +273,10 @@ impl EventFile {
         self.file.sync_data().map_err(os)
     }
 
-    /// Tells of all events.
+    /// Reports all events.
     ///
     /// # Errors
-    /// [`FileError`] when a record is damaged; what was told is not to be believed.
+    /// [`FileError`] when a record is damaged; what was reported is not to be believed.
     pub(super) fn events(
         &self,
         owner: Owner,

@@ -51,7 +51,7 @@ pub struct Turn {
     pub busy: bool,
     /// How full the fullest ring was, in hundredths.
     pub percent: u64,
-    /// What is to be told.
+    /// What is to be reported.
     pub reports: Vec<Report>,
 }
 

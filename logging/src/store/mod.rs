@@ -54,7 +54,7 @@ pub use packed::{BlockError, Unpacked, packed_header};
 pub use rank_store::{CopyError, LedgerError};
 pub use ring::{
     Durability, Full, MAX_COPIES, RingError, RingReader, RingShape, RingView, RingWriter, Words,
-    left, told,
+    counters, left,
 };
 #[cfg(not(loom))]
 pub use segment_map::{Left, Place, SegmentMap};

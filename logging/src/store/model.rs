@@ -31,7 +31,7 @@ impl Watched {
     }
 }
 
-/// Header, counters and records, packed: loom tells apart few objects.
+/// Header, counters and records, packed: loom keeps apart few objects.
 fn place(shape: &RingShape, at: usize) -> Option<usize> {
     let copies = shape.durability.copies() as usize;
     match (at / 16, at % 16) {

@@ -24,9 +24,9 @@ const VERSION: u32 = 2;
 /// Bytes of a block before its events.
 const HEAD: usize = 24;
 
-/// In the first byte of an event: it is told, else it is as expected after the one before.
-const TOLD: u8 = 1 << 7;
-/// In the first byte of an event that is told: polls follow, of which there are else none.
+/// In the first byte of an event: it is given in full, else it is as expected after the one before.
+const FULL: u8 = 1 << 7;
+/// In the first byte of an event in full: its polls follow; without this flag it has none.
 const POLLS: u8 = 1 << 3;
 /// A number follows; else it is one more than the last of its kind.
 const NUMBER: u8 = 1 << 4;
@@ -66,7 +66,7 @@ pub enum BlockError {
     },
 }
 
-/// What an event that is told is expected to be.
+/// What is expected of the next event in full; only what differs is stored.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// The number of the next receive.
@@ -86,7 +86,7 @@ impl Known {
         let at = into.len();
         into.push(0);
         let (kind, polls, number, message) = event.parts();
-        let mut first = TOLD | kind;
+        let mut first = FULL | kind;
         if polls != 0 {
             first |= POLLS;
             put(into, polls);
@@ -114,7 +114,7 @@ impl Known {
         self.follow(event);
     }
 
-    /// The event that is told by this first byte, of which the other bytes are taken.
+    /// The event in full of which this is the first byte; takes its other bytes.
     fn unpack(&mut self, first: u8, bytes: &mut &[u8]) -> Option<Event> {
         let kind = first & 7;
         let mut given = |flag| if first & flag != 0 { get(bytes).map(Some) } else { Some(None) };
@@ -178,7 +178,7 @@ struct Packer {
 impl Packer {
     fn pack(&mut self, event: &Event, into: &mut Vec<u8>) {
         match self.expected().says(event) {
-            says if says < TOLD => into.push(says),
+            says if says < FULL => into.push(says),
             _ => self.known().pack(event, into),
         }
         self.last = Some(*event);
@@ -187,7 +187,7 @@ impl Packer {
     /// Events that are each as expected after the one before.
     #[expect(clippy::expect_used, reason = "a run says \"as expected\" only of events that are")]
     fn pack_run(&mut self, run: &[EventCode], into: &mut Vec<u8>) {
-        if run.iter().fold(0, |all, says| all | says) < TOLD {
+        if run.iter().fold(0, |all, says| all | says) < FULL {
             into.extend_from_slice(run);
             self.last = self.expected().last(run).or(self.last);
             return;
@@ -203,8 +203,8 @@ impl Packer {
         let (&first, rest) = bytes.split_first()?;
         *bytes = rest;
         let event = match first {
-            says if says < TOLD => self.expected().event(says)?,
-            told => self.known().unpack(told, bytes)?,
+            says if says < FULL => self.expected().event(says)?,
+            first => self.known().unpack(first, bytes)?,
         };
         self.last = Some(event);
         Some(event)

@@ -115,7 +115,7 @@ impl RankStore {
             return Err(LedgerError::Behind { rank, written, have, file: name() });
         }
         match &mut store {
-            // The rank is told to go on behind them.
+            // The rank resumes behind them.
             Store::Plain(file) if is_new => {
                 file.sync()?;
                 ring.keep(have);

@@ -73,8 +73,8 @@ pub fn left(memory: &impl Words) -> Option<u64> {
 }
 
 /// Of the rank of a ring: what causal logging has sent with its messages, once it is done
-/// ([`RingWriter::tell`]).
-pub fn told(memory: &impl Words) -> Counters {
+/// ([`RingWriter::publish`]).
+pub fn counters(memory: &impl Words) -> Counters {
     let word = |k: usize| memory.word(SENT + k).load(Ordering::Acquire);
     Counters { messages: word(0), created: word(1), piggybacked: word(2) }
 }

@@ -94,7 +94,7 @@ impl Spill {
     /// Those of a plain write, where io_uring is not to be had.
     ///
     /// # Safety
-    /// The bytes stay readable and unchanged until [`finished`](Self::finished) has told of this
+    /// The bytes stay readable and unchanged until [`finished`](Self::finished) has reported this
     /// write, or the spill is dropped.
     pub unsafe fn begin(&mut self, at: u64, bytes: &[u8]) -> Result<Option<usize>> {
         let Some(number) = self.under_way.iter().position(Option::is_none) else { return Ok(None) };
@@ -175,7 +175,7 @@ impl Drop for Spill {
 
 /// Writes what a short write has left.
 fn finish(file: &File, block: Block, written: usize) -> Result<()> {
-    // SAFETY: the bytes stay readable until this write is told of.
+    // SAFETY: the bytes stay readable until this write is reported.
     let bytes = unsafe { std::slice::from_raw_parts(block.bytes.as_ptr(), block.len) };
     match bytes.get(written..) {
         None => Err(ErrorKind::InvalidData.into()),
@@ -209,11 +209,11 @@ mod tests {
         for (k, block) in blocks.iter().enumerate() {
             // SAFETY: the blocks are there until the end of the test.
             while unsafe { spill.begin(k as u64 * 65536, block) }.unwrap().is_none() {
-                over += told(spill.finished(true));
+                over += ended(spill.finished(true));
             }
         }
         while over < blocks.len() {
-            over += told(spill.finished(true));
+            over += ended(spill.finished(true));
         }
         let mut into = vec![0; 65536];
         for k in (0..100).rev() {
@@ -224,7 +224,7 @@ mod tests {
         assert!(spill.read(100 * 65536, &mut into).is_err());
     }
 
-    fn told(over: Vec<(usize, Result<()>)>) -> usize {
+    fn ended(over: Vec<(usize, Result<()>)>) -> usize {
         over.into_iter().map(|(_, result)| result.unwrap()).count()
     }
 

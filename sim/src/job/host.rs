@@ -122,7 +122,7 @@ impl EventSink for SimEvents {
 
     fn leave(&mut self, _: u64) {}
 
-    fn tell(&mut self, _: &Counters) {}
+    fn publish(&mut self, _: &Counters) {}
 
     fn members(&self) -> &[Member] {
         &self.members

@@ -95,7 +95,7 @@ impl EventSink for EventVec {
         self.left = Some(incarnations);
     }
 
-    fn tell(&mut self, _: &Counters) {}
+    fn publish(&mut self, _: &Counters) {}
 
     fn members(&self) -> &[MemberClocks] {
         &self.members

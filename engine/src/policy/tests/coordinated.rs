@@ -81,7 +81,7 @@ impl Calls<Coordinated> for Coordinated {
         Decision::Free
     }
 
-    fn tell(_: &mut Core<Coordinated>, _: &Operation<'_>, _: &Outcome) {}
+    fn record(_: &mut Core<Coordinated>, _: &Operation<'_>, _: &Outcome) {}
     fn prepare(_: &mut Core<Coordinated>) {}
 }
 

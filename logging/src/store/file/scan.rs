@@ -17,7 +17,7 @@ pub(super) struct Scan<'a, R> {
 }
 
 impl<R: Fn(u64, &mut [u8]) -> IoResult<()>> Scan<'_, R> {
-    /// Tells of all records that are to be believed, and returns how many that are. What is behind
+    /// Reports all valid records, and returns their number. What is behind
     /// them, if anything is, may be cut off.
     pub fn events(&self, mut each: impl FnMut(LoggedEvent)) -> Result<u64, FileError> {
         check_header(self.name, self.len, &self.read, file_header(self.owner))?;

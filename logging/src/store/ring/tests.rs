@@ -56,8 +56,8 @@ fn who_has_left_says_so_until_it_is_started_again() {
     assert_eq!(left(&reading), Some(0));
     writer.leave(7);
     let sent = Counters { messages: 5, created: 3, piggybacked: 8 };
-    writer.tell(&sent);
-    assert_eq!(told(&reading), sent);
+    writer.publish(&sent);
+    assert_eq!(counters(&reading), sent);
     assert_eq!((left(&reading), writer.written()), (Some(7), 1));
     RingWriter::attach(second, SHAPE).unwrap();
     assert_eq!(left(&reading), None);

@@ -40,7 +40,7 @@ pub struct RingWriter<W> {
 #[derive(Debug)]
 #[repr(C)]
 struct Ready {
-    /// What it tells; [`Expected::NOTHING`], which no event tells: there is none.
+    /// The event; [`Expected::NOTHING`], which is none: there is no code ahead.
     event: Expected,
     polls: u32,
     flags: u8,
@@ -93,8 +93,8 @@ impl<W: Words> RingWriter<W> {
     pub fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let clock = self.written + 1;
         // Not by reference: that would have it in memory, in parts, from where it is read whole.
-        let (told, polls) = event.told();
-        if self.ready.event.is(told) && self.ready.polls == polls {
+        let (words, polls) = event.to_words();
+        if self.ready.event.is(words) && self.ready.polls == polls {
             self.ready.event = Expected::NOTHING;
             self.memory.word(WRITTEN).store(clock, Ordering::Release);
             self.written = clock;
@@ -103,7 +103,7 @@ impl<W: Words> RingWriter<W> {
         self.settle();
         let mut says = self.expected.says(event);
         if says == RECORDED || clock > self.limit {
-            self.record(told, polls, clock)?;
+            self.record(words, polls, clock)?;
             says = RECORDED;
         }
         self.expected = Expected::after(event);
@@ -133,7 +133,8 @@ impl<W: Words> RingWriter<W> {
         let Some(event) = self.expected.event(says) else { return };
         let codes = self.store_code(clock, says);
         let next = Expected::after(&event);
-        self.ready = Ready { event: Expected::told(event.told().0), polls, flags, next, codes };
+        self.ready =
+            Ready { event: Expected::from_words(event.to_words().0), polls, flags, next, codes };
     }
 
     /// Catches up with an event that was ready and has happened. None is ready any more.
@@ -164,12 +165,12 @@ impl<W: Words> RingWriter<W> {
 
     /// Stores the record of an event. From it on those of its group may be as expected.
     #[inline(never)]
-    fn record(&mut self, told: [u64; 2], polls: u32, clock: u64) -> Result<(), Full> {
+    fn record(&mut self, words: [u64; 2], polls: u32, clock: u64) -> Result<(), Full> {
         if clock > self.room && !self.look_for_room() {
             return Err(Full);
         }
         let RingWriter { memory, shape, layout, .. } = self;
-        let record = words_of(shape.rank, clock, told, polls);
+        let record = words_of(shape.rank, clock, words, polls);
         let slot = memory.four(layout.record(clock));
         for (word, value) in slot.into_iter().zip(record) {
             word.store(value, Ordering::Relaxed);
@@ -187,8 +188,8 @@ impl<W: Words> RingWriter<W> {
         self.memory.word(LEFT).store(incarnations.saturating_add(1), Ordering::Release);
     }
 
-    /// Tells what causal logging has sent with the messages of this rank, which is done.
-    pub fn tell(&mut self, counters: &Counters) {
+    /// Publishes what causal logging has sent with the messages of this rank.
+    pub fn publish(&mut self, counters: &Counters) {
         let Counters { messages, created, piggybacked } = *counters;
         for (k, count) in [messages, created, piggybacked].into_iter().enumerate() {
             self.memory.word(SENT + k).store(count, Ordering::Release);

@@ -97,7 +97,7 @@ proptest! {
     }
 
     /// The logger is killed in the midst of a commit, or while it announces: nothing is lost, and no
-    /// member is told of more than the others before all is there.
+    /// member gets more than the others before all is there.
     #[test]
     fn a_logger_that_is_killed_is_followed_by_one_that_makes_the_same_cut(
         rounds in proptest::collection::vec(proptest::collection::vec(0..4u64, 3), 1..6),

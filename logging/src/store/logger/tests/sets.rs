@@ -141,7 +141,7 @@ fn what_cannot_be_written_makes_the_whole_set_wait() {
     assert_eq!(group.writes().map(|write| write.bytes.len()).collect::<Vec<_>>(), [96, 32]);
     let (whole, report) = group.written(&mut [Ok(()), Ok(())].into_iter(), later);
     assert_eq!((whole, report), (true, None));
-    assert_eq!(group.sealed(full()[0], later), None, "it is told once");
+    assert_eq!(group.sealed(full()[0], later), None, "it is reported once");
     assert_eq!(stable(&held), [0, 0]);
 
     let (whole, _) = group.written(&mut [Ok(()), Ok(())].into_iter(), later);
