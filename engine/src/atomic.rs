@@ -3,7 +3,7 @@
 
 use super::core::broken;
 use super::frame::Frame;
-use super::memory::{Access, Place};
+use super::memory::{Access, TargetAddr};
 use super::request::Stage;
 use super::rma::Serving;
 use crate::Engine;
@@ -55,7 +55,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         let fetch = if fetched.is_null() { 0 } else { FETCH };
         slot.stage = if fetch == 0 { Stage::AskedPut } else { Stage::AskedGet };
-        let place = Place { region: name, keyed: true, offset: address };
+        let place = TargetAddr { region: name, keyed: true, offset: address };
         let (name, what) = (slot.name(request), atomic.word() | fetch);
         self.tx().post_frame(rank, Frame::Atomic { name, place, what }, operands);
         Ok(request)
@@ -68,7 +68,7 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
         &mut self,
         from: Rank,
         name: u64,
-        place: Place,
+        place: TargetAddr,
         what: u64,
         operands: &[u8],
     ) {

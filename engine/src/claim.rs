@@ -16,7 +16,7 @@ use taffrail_matching::{Envelope, MessageId};
 /// `Endpoint::recv_claimed`.
 ///
 /// A message whose `Claimed` is dropped is discarded when the endpoint makes progress: its memory is
-/// free again, and its sender goes on as if it had been received.
+/// free again, and its sender continues as if it had been received.
 #[must_use = "a claimed message is received by nobody else, and discarded when this is dropped"]
 pub struct Claimed {
     /// `None` once it is being received.

@@ -18,7 +18,7 @@ use taffrail_fabric::{Fabric, PeerId, SendMemory};
 const OWN_PROCESS: Duration = Duration::from_secs(if cfg!(fuzzing) { 0 } else { 5 });
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Begins to finalise, or goes on with it: makes progress, and returns whether the endpoint can be dropped
+    /// Begins or continues to finalise: makes progress, and returns whether the endpoint can be dropped
     /// without waiting. Peers in the same process are waited for five seconds at most. From the first call on
     /// nothing is received but what posted receives match.
     pub fn try_finalize(&mut self) -> bool {

@@ -11,7 +11,7 @@ pub mod kind;
 pub(crate) use codec::rndv_data;
 
 use crate::loan::Offer;
-use crate::memory::{NoMemory, Place};
+use crate::memory::{NoMemory, TargetAddr};
 use taffrail_fabric::{Head, RemoteKey};
 
 /// What an RTS says beside the envelope.
@@ -62,9 +62,9 @@ pub enum Frame {
     /// A loan comes back.
     LoanReturn { loan: u64 },
     /// A get for which the fabric gives no way. Answered by RNDV_DATA.
-    GetReq { name: u64, place: Place, len: u64 },
+    GetReq { name: u64, place: TargetAddr, len: u64 },
     /// A put for which the fabric gives no way. The last is answered by ACK.
-    PutReq { name: u64, place: Place, last: bool },
+    PutReq { name: u64, place: TargetAddr, last: bool },
     /// The memory of a get, put or atomic operation is not to be reached.
     NakKey { name: u64, why: NoMemory },
     /// Announce everything longer than a slot, or not any more.
@@ -78,7 +78,7 @@ pub enum Frame {
     /// The sender finalises and has not received a message that waits for that.
     FinalizeNak { name: u64 },
     /// An atomic operation on keyed memory. Answered by ACK, or by RNDV_DATA with what was there before.
-    Atomic { name: u64, place: Place, what: u64 },
+    Atomic { name: u64, place: TargetAddr, what: u64 },
 }
 
 impl MsgHead {

@@ -2,7 +2,7 @@
 //! were given: what runtimes need whose keys are their own. The target's engine does it, when the
 //! target makes progress.
 
-use super::memory::{Access, MemoryName, Place, Way};
+use super::memory::{Access, MemoryName, TargetAddr, Way};
 use super::request::Stage;
 use crate::Engine;
 use crate::Exposed;
@@ -43,7 +43,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let slot = self.core.requests.get(request);
         slot.status = Status { source: rank, tag: 0, len, data: Data::NONE };
         if own.is_none() && len > 0 {
-            let place = Place { region: name, keyed: true, offset: address };
+            let place = TargetAddr { region: name, keyed: true, offset: address };
             self.tx().ask_target(way, rank, request, place);
             return Ok(request);
         }

@@ -8,7 +8,7 @@ pub(crate) const KEYED: u16 = 0x8000;
 
 /// Memory of the receiver of a frame, as the receiver calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TargetAddr {
     /// Its number: of a region, or of what the program has given a key to.
     pub region: u64,
     /// Whether the number is a key.
@@ -85,7 +85,7 @@ pub(crate) enum MemoryName {
 }
 
 impl MemoryName {
-    pub(crate) fn of(place: Place) -> Self {
+    pub(crate) fn of(place: TargetAddr) -> Self {
         match place.keyed {
             true => MemoryName::Key(place.region),
             false => MemoryName::Region(place.region),

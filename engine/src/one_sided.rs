@@ -6,7 +6,7 @@
 use super::core::{Core, MAX_ANSWERS, answers_not_taken};
 use super::frame::Frame;
 use super::loan::Buffer;
-use super::memory::{MemoryName, NoMemory, Place, Target, Way};
+use super::memory::{MemoryName, NoMemory, Target, TargetAddr, Way};
 use super::peer::Stream;
 use super::request::{Extra, Stage};
 use super::rma::Serving;
@@ -203,11 +203,11 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     }
 
     fn ask_for(&mut self, Target { way, region, start }: Target, rank: Rank, request: u32) {
-        self.ask_target(way, rank, request, Place { region, keyed: false, offset: start });
+        self.ask_target(way, rank, request, TargetAddr { region, keyed: false, offset: start });
     }
 
     /// Lets the target do it, in its memory there.
-    pub(crate) fn ask_target(&mut self, way: Way, to: Rank, request: u32, place: Place) {
+    pub(crate) fn ask_target(&mut self, way: Way, to: Rank, request: u32, place: TargetAddr) {
         let slot = self.core.requests.get(request);
         slot.stage = if way == Way::Get { Stage::AskedGet } else { Stage::AskedPut };
         let (at, len, name) = (slot.at, slot.len, slot.name(request));
@@ -217,7 +217,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let step = self.fabric.limits(PeerId(to)).max_message - 24;
         for from in (0..len).step_by(step) {
             let now = step.min(len - from);
-            let place = Place { offset: place.offset.wrapping_add(from as u64), ..place };
+            let place = TargetAddr { offset: place.offset.wrapping_add(from as u64), ..place };
             // SAFETY: the caller of `start_one_sided` vouches for the range.
             let body = unsafe { std::slice::from_raw_parts(at.add(from), now) };
             self.post_frame(to, Frame::PutReq { name, place, last: from + now == len }, body);
@@ -260,7 +260,7 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
         }
     }
 
-    fn serve_get(&mut self, from: Rank, to: u64, place: Place, len: u64) {
+    fn serve_get(&mut self, from: Rank, to: u64, place: TargetAddr, len: u64) {
         let at = match self.rma.find(self.tx.lending, place, len, Way::Get) {
             Ok(at) => at,
             Err(why) => return self.tx.post_frame(from, Frame::NakKey { name: to, why }, &[]),
@@ -276,7 +276,7 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
         self.tx.start_stream(from, Stream { request, want, to, non_temporal: false });
     }
 
-    fn serve_put(&mut self, from: Rank, name: u64, place: Place, data: &[u8], last: bool) {
+    fn serve_put(&mut self, from: Rank, name: u64, place: TargetAddr, data: &[u8], last: bool) {
         let at = match self.rma.find(self.tx.lending, place, data.len() as u64, Way::Put) {
             Ok(at) => at,
             Err(why) => return self.tx.post_frame(from, Frame::NakKey { name, why }, &[]),

@@ -100,7 +100,7 @@ pub trait Policy: Sized {
         true
     }
 
-    /// The events that a frame to a rank has to wait for, on which its program goes on (*every-frame-that-frees*).
+    /// The events that a frame to a rank has to wait for, which lets its program continue (*every-frame-that-frees*).
     #[inline(always)]
     fn ticket(&mut self, _peers: &mut [Peer], _to: Rank) -> Ticket {
         Ticket::default()
@@ -285,7 +285,7 @@ pub trait Policy: Sized {
         None
     }
 
-    /// What the program gave to the checkpoint that this process goes on from, if it goes on from one: once.
+    /// What the program gave to the checkpoint that this process resumes from, if there is one: once.
     #[inline(always)]
     fn take_restored(&mut self) -> Option<Vec<u8>> {
         None

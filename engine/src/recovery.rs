@@ -6,7 +6,7 @@ use crate::{Engine, Error};
 use taffrail_fabric::{Fabric, SendMemory};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
-    /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with the others.
+    /// Resumes from the checkpoint of a process before this one, if there is one: before the exchange with the others.
     ///
     /// # Errors
     /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it does not fit.

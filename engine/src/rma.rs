@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::keyed_memory::KeyedMemory;
 use crate::lending::Lending;
-use crate::memory::{Access, NoMemory, Place, Way};
+use crate::memory::{Access, NoMemory, TargetAddr, Way};
 use crate::tx::Tx;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
@@ -82,11 +82,11 @@ impl Rma {
     pub(crate) fn find(
         &self,
         lending: &Lending,
-        place: Place,
+        place: TargetAddr,
         len: u64,
         way: Way,
     ) -> Result<*mut u8, NoMemory> {
-        let Place { region, keyed, offset } = place;
+        let TargetAddr { region, keyed, offset } = place;
         match keyed {
             true => self.named((region, offset), len, way.access()),
             false => self.own(lending, region, offset, len).ok_or(NoMemory::Unknown),

@@ -3,7 +3,7 @@
 /// Nearer than this behind the source, counted within a page, a target is copied to slowly.
 const CLOSE: usize = 32;
 const PAGE: usize = 4096;
-/// Ranges of up to so many bytes are copied by ordinary loads and stores.
+/// Ranges of up to this many bytes are copied by ordinary loads and stores.
 const PART: usize = 2048;
 const LINE: usize = 64;
 

@@ -36,7 +36,7 @@ enum Shape {
 }
 
 impl Cost {
-    /// A table has up to so many points.
+    /// The most points of a table.
     pub const POINTS: usize = 8;
 
     /// `latency_ns` nanoseconds before the first byte moves, `bytes_per_ns` (GB/s) from then on.
@@ -46,7 +46,7 @@ impl Cost {
 
     /// What was measured: bytes, and the nanoseconds they took. Between two points the cost runs
     /// straight if both axes are logarithmic. Beyond the last point bytes cost what they cost there;
-    /// before the first, the curve goes on as it begins, but never falls towards longer messages.
+    /// before the first, the curve continues as it begins, but never falls towards longer messages.
     ///
     /// # Errors
     /// [`BadTable`] when there is no point or there are too many, when bytes do not ascend, and when

@@ -209,7 +209,7 @@ impl Fabric for Loopback {
 
     fn drained(&self, peer: PeerId, _: Incarnation) -> bool {
         let (me, peer, net) = (self.me, peer.index(), self.net());
-        // Whoever is apart reaches nothing but by a view: gets and puts are done by whoever starts them, under the lock.
+        // A rank of another node reaches memory by views only: the one that starts a get or put does it, under the lock.
         net.apart(me, peer).is_some() && !net.is_viewed(me, peer)
     }
 
@@ -358,7 +358,7 @@ impl SendMemory for Loopback {
 impl Wait for Loopback {
     fn arm(&mut self) -> Arming {
         let mut net = self.net();
-        // Whoever has polled since the alarm rang need not have disarmed.
+        // A rank that has polled since the alarm rang need not have disarmed.
         self.silence();
         let seat = &mut net.seats[self.me];
         seat.armed = seat.inbox.is_empty();

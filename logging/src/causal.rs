@@ -4,7 +4,7 @@
 //! every message is preceded by the determinants that its sender knows and does not know to be stable,
 //! and its receiver keeps them and passes them on (Elnozahy and Zwaenepoel, Manetho, 1992, as a log in
 //! place of a graph; "simple causal message logging" of Meneses et al. 2011, with as many copies as
-//! there are processes that depend on the event). So whoever depends on an event can say what it was:
+//! there are processes that depend on the event). So every process that depends on an event can say what it was:
 //!
 //! **determinant-before-effect**: when a message is delivered, its receiver knows each event that the
 //! message may depend on, or the event is stable.
@@ -62,7 +62,7 @@ impl fmt::Display for Counters {
 
 /// A determinant that is not known to be stable, and when it was learnt.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Unstable {
     number: u64,
     determinant: Determinant,
 }
@@ -93,7 +93,7 @@ pub struct Causal {
     most_open: u64,
     known: Vec<Known>,
     /// In the order in which they were learnt. Some may be known to be stable by now.
-    held: VecDeque<Held>,
+    held: VecDeque<Unstable>,
     /// The number of the next one.
     next: u64,
     /// Those held that are not known to be stable.
@@ -103,7 +103,7 @@ pub struct Causal {
 }
 
 impl Causal {
-    /// Of rank `me` among so many. No rank has more than `most_open` events that are not stable: it has
+    /// Of rank `me`. No rank has more than `most_open` events that are not stable: it has
     /// no room to write another.
     pub fn new(me: Rank, ranks: u32, most_open: u64) -> Self {
         Causal {
@@ -136,7 +136,7 @@ impl Causal {
         self.hold(Determinant::new(self.me, event));
     }
 
-    /// The events of a rank up to this clock are stable, as whoever knows it says.
+    /// The events of a rank up to this clock are stable, by a message of a process that knows it.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -152,7 +152,7 @@ impl Causal {
         self.open -= (clock.min(known.last) - known.stable) as usize;
         known.stable = clock;
         known.last = known.last.max(clock);
-        let stable = |held: &Held| held.determinant.clock <= self.known[held.rank()].stable;
+        let stable = |held: &Unstable| held.determinant.clock <= self.known[held.rank()].stable;
         while self.held.front().is_some_and(stable) {
             self.held.pop_front();
         }
@@ -215,7 +215,7 @@ impl Causal {
     /// `written`. What a rank has not written yet, since there is no room for it, nobody depends on.
     pub fn all_held(&self, written: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for Held { determinant, .. } in &self.held {
+        for Unstable { determinant, .. } in &self.held {
             let Determinant { rank, clock, .. } = *determinant;
             let stable = self.known[rank as usize].stable;
             if clock > stable && (rank != self.me || clock <= written) {
@@ -260,7 +260,7 @@ impl Causal {
 
     fn hold(&mut self, determinant: Determinant) {
         self.known[determinant.rank as usize].last = determinant.clock;
-        self.held.push_back(Held { number: self.next, determinant });
+        self.held.push_back(Unstable { number: self.next, determinant });
         self.next += 1;
         self.open += 1;
     }
@@ -303,7 +303,7 @@ impl Causal {
         let Causal { me, known, held, peers, counters, next, most_open, .. } = self;
         let Peer { seen, has } = &mut peers[peer as usize];
         let from = held.partition_point(|held| held.number < *seen);
-        for Held { number, determinant } in held.range(from..) {
+        for Unstable { number, determinant } in held.range(from..) {
             let Determinant { rank, clock, .. } = *determinant;
             let stable = known[rank as usize].stable;
             let known_there = has.get(&rank).copied().unwrap_or(0);
@@ -363,7 +363,7 @@ fn open(clock: u64, stable: u64, most: u64) -> u32 {
     (clock - stable).min(most) as u32
 }
 
-impl Held {
+impl Unstable {
     fn rank(&self) -> usize {
         self.determinant.rank as usize
     }

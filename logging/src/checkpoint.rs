@@ -29,7 +29,7 @@ pub struct PeerPosition {
     pub received: Received,
     /// The next number of each context in use of what it sends.
     pub next: Vec<(u16, u32)>,
-    /// Where its log for this rank is, as whoever keeps the log says it.
+    /// Where its log for this rank is, in the terms of the keeper of the log.
     pub log: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl Position {
         bytes
     }
 
-    /// The position of these bytes, in a job of so many ranks.
+    /// The position of these bytes, in a job of `ranks` ranks.
     ///
     /// # Errors
     /// [`PositionError`] when they are not those of one.

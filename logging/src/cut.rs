@@ -14,7 +14,7 @@ use crate::Rank;
 const HEADER: usize = 40;
 /// Bytes of a member.
 const MEMBER: usize = 16;
-/// A block is a multiple of so many bytes: what a disk writes in one piece, or a multiple of that.
+/// The size of a block is a multiple of this many bytes: what a disk writes in one piece, or a multiple of that.
 const PAGE: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVCT");

@@ -52,7 +52,7 @@ pub enum Event {
         /// What was claimed.
         message: MsgId,
     },
-    /// So many polls have found nothing, and then a message was sent, which may depend on that.
+    /// A number of polls found nothing, and then a message was sent, which may depend on that.
     Nothing {
         /// As in [`Event::Matched`].
         polls: u32,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_the_unknown_are_told_apart() {
+    fn nothing_and_the_unknown_are_distinguished() {
         assert_eq!(Event::decode(0, &[0; RECORD]), Err(RecordError::Empty));
         let nothing = Event::Nothing { polls: 1 };
         let read = |at, byte| Event::decode(0, &forged(nothing, at, byte));

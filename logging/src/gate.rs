@@ -35,7 +35,7 @@ struct Member {
 }
 
 impl Gate {
-    /// Of a set of so many ranks.
+    /// For a set of `members` ranks.
     pub fn new(members: usize) -> Self {
         Gate { members: vec![Member::default(); members] }
     }
@@ -56,7 +56,7 @@ impl Gate {
     pub fn stable(&mut self, member: usize, clock: u64) {
         let member = &mut self.members[member];
         member.stable = clock.max(member.stable);
-        // Whoever says that events are stable says that they are written.
+        // A report that events are stable reports that they are written.
         member.written = member.written.max(member.stable);
     }
 

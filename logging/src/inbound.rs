@@ -20,13 +20,13 @@ pub struct Inbound {
     incarnations: Vec<u32>,
     /// Messages that were counted, and perhaps matched, and whose last byte is not here.
     parts: BTreeSet<MsgId>,
-    /// Messages that were counted and not received when the checkpoint was taken that this rank goes on
+    /// Messages that were counted and not received when the checkpoint was taken that this rank resumes
     /// from: they come again.
     to_come: BTreeSet<MsgId>,
 }
 
 impl Inbound {
-    /// Of a rank among so many, which are all in their first incarnation as far as it knows.
+    /// Of a rank of a job whose ranks are all in their first incarnation as far as it knows.
     pub fn new(ranks: u32) -> Self {
         Inbound {
             incarnations: vec![0; ranks as usize],
@@ -78,7 +78,7 @@ impl Inbound {
         if !before(message.seq, expected) {
             Admit::OutOfOrder { expected }
         } else if self.has_come(message) {
-            // It lay ahead of the checkpoint that this rank goes on from: a message like any other.
+            // It lay ahead of the checkpoint that this rank resumes from: a message like any other.
             Admit::Match
         } else if self.lacks(message) {
             Admit::Refill

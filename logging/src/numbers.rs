@@ -36,7 +36,7 @@ pub struct ChannelNumbers {
 pub struct Next<'a>(&'a mut u32);
 
 impl Numbers {
-    /// Of so many ranks.
+    /// For a job of `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Numbers { peers: vec![PeerNumbers::default(); ranks as usize] }
     }
@@ -87,7 +87,7 @@ impl ChannelNumbers {
         }
     }
 
-    /// Goes on in a context with this number.
+    /// Continues in a context with this number.
     pub fn set(&mut self, context: u16, next: u32) {
         if context != self.context {
             self.others.insert(self.context, self.next);

@@ -27,7 +27,7 @@ pub trait Payload: Copy {
     fn behind(&self, distance: u64) -> Self;
 }
 
-/// The most messages of a run: whoever looks for one of them looks at all.
+/// The most messages of a run: a search for one of them reads all.
 const MAX_RUN: u32 = 128;
 
 /// Messages of the payload log that differ in nothing but their numbers, one after the other, and where they
@@ -117,7 +117,7 @@ struct Peer<P> {
 }
 
 impl<P: Payload> Outbound<P> {
-    /// Of a rank among so many. `ready`: all start together and have nothing; else this rank is
+    /// Of a rank of a job of `ranks` ranks. `ready`: all start together and have nothing; else this rank is
     /// started again, and holds everything until its peers have said what they have.
     pub fn new(ranks: u32, ready: bool) -> Self {
         let peer = |_| Peer { ready, has: Received::default(), log: Vec::new() };

@@ -33,7 +33,7 @@ impl Recorder {
         Recorder { clock, ..Recorder::default() }
     }
 
-    /// The recorder of a rank that goes on from a checkpoint: so many receives were posted before, and its
+    /// The recorder of a rank that resumes from a checkpoint: `posts` receives were posted before, and its
     /// last logged event is `clock`.
     pub fn going_on(clock: u64, posts: u32) -> Self {
         Recorder { clock, posts, polls: 0 }

@@ -193,7 +193,7 @@ impl<I: Iterator<Item = LoggedEvent> + Clone> Replay<I> {
         }
     }
 
-    /// The clock of the last event: the recorder goes on after it.
+    /// The clock of the last event: the recorder resumes after it.
     pub fn clock(&self) -> u64 {
         self.clock
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn receives_and_messages_find_each_other_whoever_comes_first() {
+    fn receives_and_messages_find_each_other_in_either_order() {
         let mut replay = replay(&[
             Event::Matched { polls: 0, post: 3, message: name(7) },
             Event::Cancelled { polls: 0, post: 4 },

@@ -11,7 +11,7 @@ use crate::{Arrival, Envelope, PostId, Posting};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug)]
-enum Place<R> {
+enum Entry<R> {
     /// Cancelled, or not in use.
     Gone,
     Once(R),
@@ -27,7 +27,7 @@ pub(crate) struct Line<R> {
     /// Of all that wait.
     key: Key,
     /// By stamp, modulo the size: empty, or a power of two.
-    ring: Vec<Place<R>>,
+    ring: Vec<Entry<R>>,
     /// The stamp of the first, which waits; or `next`, if nobody does.
     first: u64,
     /// The stamp of the next receive, here or in the slab.
@@ -82,7 +82,7 @@ impl<R: Copy> Line<R> {
             return None;
         }
         let at = self.at(stamp);
-        self.ring[at] = if multi { Place::Multi(token) } else { Place::Once(token) };
+        self.ring[at] = if multi { Entry::Multi(token) } else { Entry::Once(token) };
         self.next = stamp + 1;
         Some(PostId { number: NONE, stamp: stamp as u32 })
     }
@@ -104,11 +104,11 @@ impl<R: Copy> Line<R> {
             return Arrival::Unmatched;
         }
         match self.ring.get(self.at(self.first)) {
-            Some(&Place::Once(token)) => {
+            Some(&Entry::Once(token)) => {
                 self.leave_first();
                 Arrival::Matched(token)
             }
-            Some(&Place::Multi(token)) => Arrival::Matched(token),
+            Some(&Entry::Multi(token)) => Arrival::Matched(token),
             _ => Arrival::Unmatched,
         }
     }
@@ -124,7 +124,7 @@ impl<R: Copy> Line<R> {
     #[cold]
     #[inline(never)]
     fn skip_gone(&mut self) {
-        while self.first != self.next && matches!(self.ring[self.at(self.first)], Place::Gone) {
+        while self.first != self.next && matches!(self.ring[self.at(self.first)], Entry::Gone) {
             self.first += 1;
             self.gone -= 1;
         }
@@ -137,7 +137,7 @@ impl<R: Copy> Line<R> {
         if stamp == self.first {
             self.leave_first();
         } else {
-            self.ring[at] = Place::Gone;
+            self.ring[at] = Entry::Gone;
             self.gone += 1;
         }
         Some(token)
@@ -149,7 +149,7 @@ impl<R: Copy> Line<R> {
         for stamp in self.moved.clone() {
             let at = self.at(stamp);
             if let Some((multi, token)) = self.ring[at].waiting() {
-                self.ring[at] = Place::Moved(enter(&self.key, stamp, multi, token));
+                self.ring[at] = Entry::Moved(enter(&self.key, stamp, multi, token));
             }
         }
         self.first = self.next;
@@ -162,8 +162,8 @@ impl<R: Copy> Line<R> {
             return Some(id.number);
         }
         match self.ring[self.at(stamp_of(id, self.moved.clone())?)] {
-            Place::Moved(number) => Some(number),
-            Place::Once(_) | Place::Multi(_) | Place::Gone => None,
+            Entry::Moved(number) => Some(number),
+            Entry::Once(_) | Entry::Multi(_) | Entry::Gone => None,
         }
     }
 
@@ -205,7 +205,7 @@ impl<R: Copy> Line<R> {
     #[cold]
     #[inline(never)]
     fn resize(&mut self, size: usize, kept: Range<u64>) {
-        let mut ring = vec![Place::Gone; size];
+        let mut ring = vec![Entry::Gone; size];
         for stamp in kept {
             ring[stamp as usize & (size - 1)] = self.ring[self.at(stamp)];
         }
@@ -219,13 +219,13 @@ impl<R: Copy> Line<R> {
     }
 }
 
-impl<R: Copy> Place<R> {
+impl<R: Copy> Entry<R> {
     /// Whether it is multi, and its token, if a receive waits here.
     fn waiting(self) -> Option<(bool, R)> {
         match self {
-            Place::Once(token) => Some((false, token)),
-            Place::Multi(token) => Some((true, token)),
-            Place::Gone | Place::Moved(_) => None,
+            Entry::Once(token) => Some((false, token)),
+            Entry::Multi(token) => Some((true, token)),
+            Entry::Gone | Entry::Moved(_) => None,
         }
     }
 }

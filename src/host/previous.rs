@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use taffrail_logging::store::{Left, Place};
+use taffrail_logging::store::{Left, Location};
 
 /// What it has left.
 #[derive(Debug)]
@@ -51,10 +51,10 @@ impl PreviousLog for PreviousFiles {
             let (part, rest) = into.split_at_mut(now);
             match self.left.place(number) {
                 None => return Ok(false),
-                Some(Place::Memory(segment)) => {
+                Some(Location::Memory(segment)) => {
                     self.memory.read_exact_at(part, u64::from(segment) * self.size + at)
                 }
-                Some(Place::File) => self.spill.read_exact_at(part, place),
+                Some(Location::File) => self.spill.read_exact_at(part, place),
             }
             .map_err(PreviousLogError)?;
             place += now as u64;

@@ -5,7 +5,7 @@ use super::front::Front;
 use super::{Frame, MsgHead, body, kind};
 use crate::error::broken;
 use crate::loan::Offer;
-use crate::memory::{KEYED, NoMemory, Place};
+use crate::memory::{KEYED, NoMemory, TargetAddr};
 use taffrail_fabric::{Fault, Head, Payload, RemoteKey};
 
 /// The bits of an offset that the number of a head has room for, below those of its context.
@@ -198,7 +198,7 @@ pub(crate) fn rndv_data(head: Head) -> (u64, u64) {
     (head.tag, u64::from(head.context) << OFFSET_LOW | u64::from(head.seq))
 }
 
-impl Place {
+impl TargetAddr {
     fn head(self, kind: u8, name: u64) -> Head {
         let context = if self.keyed { KEYED } else { 0 };
         Head { kind, context, seq: 0, tag: name }
@@ -257,9 +257,9 @@ impl Reader<'_, '_> {
         Ok((Frame::Rts { msg, data, len, rts }, self.payload.len()))
     }
 
-    fn place(self, head: Head) -> Result<Place, Fault> {
+    fn place(self, head: Head) -> Result<TargetAddr, Fault> {
         let (region, offset) = (self.word(0)?, self.word(8)?);
-        Ok(Place { region, keyed: head.context == KEYED, offset })
+        Ok(TargetAddr { region, keyed: head.context == KEYED, offset })
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
         let key = (any::<u8>(), prop::collection::vec(any::<u8>(), 0..RemoteKey::MAX))
             .prop_map(|(rail, key)| RemoteKey::new(rail, &key));
         let place = (any::<u64>(), any::<bool>(), any::<u64>())
-            .prop_map(|(region, keyed, offset)| Place { region, keyed, offset });
+            .prop_map(|(region, keyed, offset)| TargetAddr { region, keyed, offset });
         let data = any::<u32>();
         let word = any::<u64>;
         let name = any::<u64>();

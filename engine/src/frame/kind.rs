@@ -58,7 +58,7 @@ pub(crate) fn is_of_the_log(kind: u8) -> bool {
     (RESTART..=DETERMINANTS).contains(&kind)
 }
 
-/// Whether a peer's program goes on because of a frame of this kind: then the frame waits at the gate for the
+/// Whether a frame of this kind lets a peer's program continue: then the frame waits at the gate for the
 /// events that it may depend on (*every-frame-that-frees*; `docs/logging.md`, section 2, says why each of the
 /// others does not).
 pub(crate) fn frees(kind: u8) -> bool {

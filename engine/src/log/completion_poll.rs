@@ -89,7 +89,7 @@ impl<H: Host> Logging<H> {
 
     /// A completion poll has found this operation.
     #[inline(always)]
-    pub(crate) fn tell_poll(
+    pub(crate) fn record_poll(
         &mut self,
         peers: &mut [Peer],
         ended: Request,
@@ -111,7 +111,7 @@ impl<H: Host> Logging<H> {
 
     /// A completion poll has found nothing.
     #[inline(never)]
-    pub(crate) fn tell_empty_poll(&mut self, peers: &mut [Peer]) {
+    pub(crate) fn record_empty_poll(&mut self, peers: &mut [Peer]) {
         match self.poll_state == PollState::Drained {
             true => self.recheck.observe(false),
             false => self.found_nothing(peers),

@@ -1,4 +1,4 @@
-//! The gate: every frame that leaves the set, and on which a peer's program goes on, waits here for the events
+//! The gate: every frame that leaves the set, and lets a peer's program continue, waits here for the events
 //! that it may depend on (*stable-before-escape*, *every-frame-that-frees*; `docs/logging.md`, section 2).
 //!
 //! A frame is given its ticket when it is made, and the gate is asked in one place, when the frame is the next

@@ -223,7 +223,7 @@ pub struct LogParts<H: Host> {
     pub spill: H::Spill,
     /// `None`: this rank takes no checkpoints.
     pub checkpoints: Option<H::Checkpoints>,
-    /// Where this process goes on from, if not from the beginning.
+    /// Where this process resumes, if not at the beginning.
     pub restart: Option<RestartPoint<H::Previous>>,
 }
 

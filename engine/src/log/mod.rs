@@ -14,7 +14,7 @@
 //! - [`log_index`]: the table of what has left, on the payload log as well;
 //! - [`recv`]: what comes, and what of it a replay keeps;
 //! - [`peers`]: ranks that die and come back, and the end of the program;
-//! - [`checkpoint`]: from where a rank goes on, and what others need not keep then;
+//! - [`checkpoint`]: where a rank resumes, and what others need not keep then;
 //! - [`events`]: where events are written, and which are stable; [`gate`]: what leaves the set waits for them;
 //! - [`causal`]: events that travel with the messages that depend on them;
 //! - [`host`]: the outside, behind traits: the log opens no files, and maps no memory.
@@ -117,7 +117,7 @@ pub struct Logging<H: Host> {
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// Where checkpoints are kept, if this rank can take any.
     checkpoints: Option<H::Checkpoints>,
-    /// What this process goes on from, until it does.
+    /// The checkpoint that this process resumes from, until it has.
     going_on: Option<(Position, H::Previous)>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,

@@ -142,7 +142,7 @@ impl<H: Host> Logging<H> {
 
     /// The outcome of a cancellation. Whether the message came first is not determined, also where it is determined
     /// which message that is.
-    fn tell_cancel(&mut self, peers: &mut [Peer], slot: &mut Slot, cancelled: bool) {
+    fn record_cancel(&mut self, peers: &mut [Peer], slot: &mut Slot, cancelled: bool) {
         if cancelled {
             let event = self.recorder.cancelled(slot.record.post);
             self.write(peers, event);
@@ -156,7 +156,7 @@ impl<H: Host> Logging<H> {
     }
 
     /// Records the outcome of a call.
-    fn tell_outcome(&mut self, peers: &mut [Peer], outcome: &Outcome) {
+    fn record_outcome(&mut self, peers: &mut [Peer], outcome: &Outcome) {
         let event = match outcome {
             Outcome::Nothing => return self.found_nothing(peers),
             Outcome::Seen(_) if mutant!(ProbeNotLogged) => return,
@@ -202,13 +202,13 @@ impl<P: Logged> Calls<P> for Logging<P::Host> {
     fn record(core: &mut Core<P>, call: &Operation<'_>, outcome: &Outcome) {
         let CoreParts { log, requests, peers, .. } = core.parts();
         match (call, outcome) {
-            (_, Outcome::Next(request)) => log.tell_poll(peers, *request, requests),
+            (_, Outcome::Next(request)) => log.record_poll(peers, *request, requests),
             (Operation::WaitAny(_), Outcome::Completed(_)) if mutant!(WaitAnyNotLogged) => {}
-            (Operation::PollCompletion(_), _) => log.tell_empty_poll(peers),
+            (Operation::PollCompletion(_), _) => log.record_empty_poll(peers),
             (Operation::Cancel(request), Outcome::Cancelled(cancelled)) => {
-                log.tell_cancel(peers, requests.get(request.index), *cancelled);
+                log.record_cancel(peers, requests.get(request.index), *cancelled);
             }
-            _ => log.tell_outcome(peers, outcome),
+            _ => log.record_outcome(peers, outcome),
         }
     }
 

@@ -173,7 +173,7 @@ pub(crate) fn unexpected_determinants() -> Fault {
     broken("kind", "1..=17 or 19, since logging is not causal", kind::DETERMINANTS)
 }
 
-/// Where a rank goes on from.
+/// Where a rank resumes.
 pub trait Checkpoints<P: Policy> {
     /// Begins to take a checkpoint. `false` when none is taken now.
     ///
@@ -194,7 +194,7 @@ pub trait Checkpoints<P: Policy> {
         Ok(true)
     }
 
-    /// Goes on from the checkpoint of a process before this one, if there is one: before the exchange with the others.
+    /// Resumes from the checkpoint of a process before this one, if there is one: before the exchange with the others.
     ///
     /// # Errors
     /// When what that process has left cannot be read, or does not fit.

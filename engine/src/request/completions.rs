@@ -12,7 +12,7 @@ pub(crate) const MAX_SERIAL: u32 = u32::MAX >> 2;
 pub enum Completion {
     /// It is over: how it ended. Its request is used up.
     Ended(Result<Status, Error>),
-    /// A multi-receive, which goes on, has got a message.
+    /// A multi-receive, which stays posted, has got a message.
     Landed(Result<Landed, Error>),
 }
 

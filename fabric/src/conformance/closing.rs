@@ -49,7 +49,7 @@ pub fn after_all_messages<B: Bench>(bench: &B) {
     }
 }
 
-/// The traffic of those that stay goes on, also while nobody polls what the leaver had sent.
+/// The traffic of those that stay continues, also while nobody polls what the leaver had sent.
 pub fn others_go_on<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 4);
     for rank in [1, 2] {

@@ -364,7 +364,7 @@ fn exchange<F: Fabric>(
             pattern::assert_same(&near.read()[range.clone()], &expected[range], what);
         }
     }
-    // Whoever leaves first would fail what the other still has under way.
+    // The first to leave would fail what the other still has under way.
     done.fetch_add(1, Ordering::SeqCst);
     let deadline = Deadline::after(patience);
     while done.load(Ordering::SeqCst) < 2 {

@@ -128,7 +128,7 @@ fn run<F: Fabric>(
     let mut random = fastrand::Rng::with_seed(seed ^ u64::from(node.fabric.me().0));
     let mut deadline = Deadline::after(patience);
     let mut counted = false;
-    // A rank that is done goes on polling: its peers may need that to be done as well.
+    // A rank that is done keeps polling: its peers may need that to be done as well.
     while done.load(Ordering::Relaxed) < total {
         let mut moved = node.poll();
         moved |= node.burst(random.usize(..total), random.usize(1..60));

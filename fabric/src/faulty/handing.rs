@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Goes on with rests of messages.
+    /// Continues with rests of messages.
     fn move_rests<S: Sink>(&mut self, sink: &mut S) -> usize {
         let mut ended = 0;
         for mut rest in std::mem::take(&mut self.rests) {

@@ -5,9 +5,9 @@ use crate::{Fault, Head, LinkEvent, PeerId, RegionId, Token, UserBuf, UserBytes}
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
-/// One event in so many is spoilt.
+/// One event in this many is spoilt.
 const SPOILT: usize = 97;
-/// Returned receive buffers that stay readable, so that whoever reads one finds garbage there.
+/// Returned receive buffers that stay readable, so that a reader finds garbage there.
 const RETURNED_MAX: usize = 64;
 /// What is in a receive buffer that is not the sink's.
 pub(super) const GARBAGE: u8 = 0xdb;

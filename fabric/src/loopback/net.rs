@@ -47,7 +47,7 @@ unsafe impl Send for Region {}
 
 pub(super) struct Pages(pub(super) NonNull<u8>, pub(super) Layout);
 
-// SAFETY: plain memory, released by whoever drops the last reference.
+// SAFETY: plain memory, released with the last reference.
 unsafe impl Send for Pages {}
 // SAFETY: as above; no reference to the bytes exists.
 unsafe impl Sync for Pages {}

@@ -303,7 +303,7 @@ fn what_no_peer_sends_is_refused() {
         assert_eq!(b.received(0, &open), Err(wrong));
     }
     let many = CausalError::Open { rank: 0, clock: 5, got: 5, most: 4 };
-    assert_eq!(b.received(0, &bytes), Err(many), "there is no room for so many");
+    assert_eq!(b.received(0, &bytes), Err(many), "there is no room for that many");
     assert_eq!(b.open(), 4, "what was before that is kept");
     let mut left_out = one(5);
     left_out[4] = 1;

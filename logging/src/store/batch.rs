@@ -40,7 +40,7 @@ impl Expected {
         (message ^ self.message) | (what ^ self.what) == 0
     }
 
-    /// What there is to say of an event as expected after so many polls, with these flags.
+    /// The code of an event as expected after `polls` polls, with these flags.
     #[inline(always)]
     pub(super) fn says_of(polls: u32, flags: u8) -> Option<EventCode> {
         (polls <= MAX_POLLS).then_some((polls << 2) as u8 | flags & 3)
@@ -53,7 +53,7 @@ impl Expected {
         Expected { message, what }.later(event, 1)
     }
 
-    /// So many such events later.
+    /// After `events` events like this one.
     #[inline(always)]
     fn later(self, event: &Event, events: u64) -> Self {
         let (_, _, number, name) = event.parts();
@@ -107,7 +107,7 @@ impl Batch {
         self.says.is_empty()
     }
 
-    /// So many more will come.
+    /// Makes room for more events.
     pub(super) fn reserve(&mut self, events: usize) {
         self.says.reserve(events);
     }

@@ -164,8 +164,8 @@ fn judge(wrote: Option<i32>, synced: Option<i32>, expected: usize) -> Result<(),
     }
 }
 
-/// The kernel may go on to use memory that is about to be freed: there is no way to go on. Whoever
-/// started this process starts another one, which loses nothing.
+/// The kernel may go on to use memory that is about to be freed: there is no way to continue. The parent
+/// of this process starts another one, which loses nothing.
 fn abandon(why: &str) -> ! {
     let line = format!("taffrail: event logger: {why}; it ends, to be started again\n");
     // Without a receiver there is nobody to report to.

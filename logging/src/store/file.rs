@@ -22,7 +22,7 @@ pub const FILE_HEADER: usize = 32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVTS");
 const VERSION: u32 = 1;
-/// A file is read in pieces of so many bytes.
+/// A file is read in pieces of this many bytes.
 const PIECE: usize = 1 << 18;
 
 /// Whose events a file holds.
@@ -256,7 +256,7 @@ impl EventFile {
         offset(self.records)
     }
 
-    /// So many records were written at the end, and will stay there.
+    /// The number of records that were written at the end, and will stay there.
     pub(super) fn grown(&mut self, records: u64) {
         self.records += records;
     }

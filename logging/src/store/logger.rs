@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-/// What whoever started the logger should know.
+/// What the process that started the logger should know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Report {
     /// Events of a rank cannot be kept now. It waits for that, and so does its set; it is tried again.

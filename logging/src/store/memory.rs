@@ -34,7 +34,7 @@ pub enum MemoryError {
         /// The length it has.
         got: u64,
     },
-    /// Whoever holds the file could take memory away under those who use it.
+    /// Every holder of the file could take memory away under the processes that use it.
     #[error("shared memory should be a memfd, sealed against shrinking and without holes: {got}")]
     Unsafe {
         /// What is wrong.
@@ -51,7 +51,7 @@ fn limit_of(call: &str) -> String {
     })
 }
 
-/// A file without a name, of so many zeros, that has its memory and keeps its length. `name` is only
+/// A file without a name, of `bytes` zeros, that has its memory and keeps its length. `name` is only
 /// seen in `/proc/PID/maps`.
 ///
 /// # Errors
@@ -93,10 +93,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Maps a file that must have so many bytes, of which whole words are used.
+    /// Maps a file that must have `bytes` bytes, of which whole words are used.
     ///
     /// # Errors
-    /// [`MemoryError`], when the file could hurt whoever uses it, or cannot be mapped.
+    /// [`MemoryError`], when the file could hurt a process that uses it, or cannot be mapped.
     pub fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MemoryError> {
         let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
         let stat = rustix::fs::fstat(file).map_err(os("fstat"))?;
@@ -131,7 +131,7 @@ impl Memory {
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped, aligned to a page, for as long as we live; the file cannot
+        // SAFETY: that number of words is mapped, aligned to a page, for as long as we live; the file cannot
         // shrink. Atomics may be changed by anybody.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.words) }
     }

@@ -4,7 +4,7 @@
 //!
 //! `docs/logging.md`, sections 8 to 10, has the formats and what each durability promises. The memory
 //! of rings and stores belongs to somebody who outlives the logger, so that a logger that was killed
-//! is replaced by another that goes on where it stopped.
+//! is replaced by another that resumes where it stopped.
 
 mod batch;
 #[cfg(not(loom))]
@@ -57,6 +57,6 @@ pub use ring::{
     counters, left,
 };
 #[cfg(not(loom))]
-pub use segment_map::{Left, Place, SegmentMap};
+pub use segment_map::{Left, Location, SegmentMap};
 #[cfg(not(loom))]
 pub use spill::Spill;

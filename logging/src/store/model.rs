@@ -194,7 +194,7 @@ fn loom_event_ring_waits_for_every_copy() {
     });
 }
 
-/// Keeps so many records in each copy, as they come.
+/// Keeps this many records in each copy, in their order.
 fn keep<const COPIES: usize>(mut readers: [RingReader<Arc<Watched>>; COPIES], records: u64) {
     let mut kept = [(); COPIES].map(|()| Batch::default());
     while readers.iter().any(|reader| reader.taken() < records) {

@@ -92,14 +92,14 @@ pub(super) struct RankStore {
     store: Store,
     /// Events that were read and follow those of the file.
     pending: Batch,
-    /// So many of these may be written.
+    /// How many of these may be written.
     due: usize,
     /// As these bytes.
     bytes: Vec<u8>,
 }
 
 impl RankStore {
-    /// Goes on where the logger before has stopped.
+    /// Resumes where the logger before has stopped.
     ///
     /// # Errors
     /// [`LedgerError`].

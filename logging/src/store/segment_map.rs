@@ -30,7 +30,7 @@ pub struct SegmentMap {
 
 /// Where a segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The segment of the memory with this number.
     Memory(u32),
     /// In the file.
@@ -38,7 +38,7 @@ pub enum Place {
 }
 
 impl SegmentMap {
-    /// Begins an empty file, for a log with so many segments of memory at the most.
+    /// Begins an empty file, for a log of at most `segments` segments of memory.
     ///
     /// # Errors
     /// [`MemoryError`] when there is no memory for it.
@@ -138,12 +138,12 @@ impl Left {
     }
 
     /// Where a segment of the log is; none if it was given up.
-    pub fn place(&self, number: u64) -> Option<Place> {
+    pub fn place(&self, number: u64) -> Option<Location> {
         match self.in_memory.get(&number) {
-            Some(&memory) => Some(Place::Memory(memory)),
+            Some(&memory) => Some(Location::Memory(memory)),
             None => {
                 let is_there = self.in_file.get(number as usize).is_some_and(|&byte| byte != 0);
-                is_there.then_some(Place::File)
+                is_there.then_some(Location::File)
             }
         }
     }
@@ -184,13 +184,13 @@ mod tests {
             let file = file();
             let places = SegmentMap::begin(file.try_clone().unwrap(), 8).unwrap();
             let mut memory: [Option<u64>; 8] = [None; 8];
-            let mut all: HashMap<u64, Place> = HashMap::new();
+            let mut all: HashMap<u64, Location> = HashMap::new();
             let mut next = 0;
             for op in ops {
                 match op {
                     Op::Takes(at) if memory[at as usize].is_none() => {
                         places.takes(at, next);
-                        all.insert(next, Place::Memory(at));
+                        all.insert(next, Location::Memory(at));
                         memory[at as usize] = Some(next);
                         next += 1;
                     }
@@ -204,11 +204,11 @@ mod tests {
                         if let Some(number) = memory[at as usize].take() {
                             places.in_file(number, true).unwrap();
                             places.leaves(at);
-                            all.insert(number, Place::File);
+                            all.insert(number, Location::File);
                         }
                     }
                     Op::Forgets(number) => {
-                        if all.get(&number) == Some(&Place::File) {
+                        if all.get(&number) == Some(&Location::File) {
                             places.in_file(number, false).unwrap();
                             all.remove(&number);
                         }

@@ -1,7 +1,7 @@
 //! Where a payload log goes that is larger than the memory given to it: a file without a name, written
-//! through io_uring while the rank goes on.
+//! through io_uring while the rank runs.
 //!
-//! It dies with its rank, as the log does, or is handed to the next process by whoever made it, so nothing
+//! It dies with its rank, as the log does, or is handed to the next process by the one that made it, so nothing
 //! is synced. Where io_uring is refused, writes are
 //! plain ones.
 
@@ -47,7 +47,7 @@ struct Block {
     len: usize,
 }
 
-// SAFETY: the bytes of blocks are only read, and whoever handed them over vouches for them in any
+// SAFETY: the bytes of blocks are only read, and the caller that handed them over vouches for them in any
 // thread.
 unsafe impl Send for Spill {}
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_reported() {
         let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
         let ring = IoUring::new(AT_ONCE as u32).ok().map(|ring| Ring(Box::new(ring)));
         let mut spill = Spill { file: full, ring, under_way: vec![None; AT_ONCE] };

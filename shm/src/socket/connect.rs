@@ -93,7 +93,7 @@ pub(crate) fn connect_all(
 }
 
 /// How far things are with one peer.
-enum Place {
+enum PeerState {
     /// Our own.
     Own,
     /// To be connected to.
@@ -118,7 +118,7 @@ struct Meeting<'a> {
     addresses: &'a [String],
     terms: Terms<'a>,
     start: Instant,
-    places: Vec<Place>,
+    places: Vec<PeerState>,
     refused: Vec<String>,
 }
 
@@ -133,9 +133,9 @@ impl<'a> Meeting<'a> {
         let place = |rank: u32| {
             let generation = terms.generations.get(rank as usize).copied().unwrap_or(0);
             match (generation, rank).cmp(&me) {
-                std::cmp::Ordering::Less => Place::ToConnect,
-                std::cmp::Ordering::Equal => Place::Own,
-                std::cmp::Ordering::Greater => Place::Awaited,
+                std::cmp::Ordering::Less => PeerState::ToConnect,
+                std::cmp::Ordering::Equal => PeerState::Own,
+                std::cmp::Ordering::Greater => PeerState::Awaited,
             }
         };
         let places = (0..offer.hello.ranks).map(place).collect();
@@ -150,24 +150,24 @@ impl<'a> Meeting<'a> {
         let now = Instant::now();
         let mut again: Option<Duration> = None;
         for rank in 0..self.offer.hello.ranks {
-            let place = std::mem::replace(&mut self.places[rank as usize], Place::Own);
+            let place = std::mem::replace(&mut self.places[rank as usize], PeerState::Own);
             let place = match place {
-                Place::ToConnect => self.connect(rank)?,
-                Place::NotYet(at) if at <= now => self.connect(rank)?,
+                PeerState::ToConnect => self.connect(rank)?,
+                PeerState::NotYet(at) if at <= now => self.connect(rank)?,
                 other => other,
             };
             let place = match place {
-                Place::ToGreet(link) => self.greet(rank, link)?,
+                PeerState::ToGreet(link) => self.greet(rank, link)?,
                 other => other,
             };
             let place = match place {
-                Place::Greeted(link) => self.hear_answer(rank, link)?,
-                Place::ToAnswer(peer) => self.answer(rank, peer)?,
+                PeerState::Greeted(link) => self.hear_answer(rank, link)?,
+                PeerState::ToAnswer(peer) => self.answer(rank, peer)?,
                 other => other,
             };
             let soon = match place {
-                Place::ToConnect | Place::ToGreet(_) | Place::ToAnswer(_) => Some(SOON),
-                Place::NotYet(at) => Some(at.saturating_duration_since(now).max(SOON)),
+                PeerState::ToConnect | PeerState::ToGreet(_) | PeerState::ToAnswer(_) => Some(SOON),
+                PeerState::NotYet(at) => Some(at.saturating_duration_since(now).max(SOON)),
                 _ => None,
             };
             again = again.into_iter().chain(soon).min();
@@ -178,20 +178,20 @@ impl<'a> Meeting<'a> {
 
     /// Somebody who is not there, or not there any more. It comes by itself, if it was started after us;
     /// where names do not tell which process has them, both are tried.
-    fn not_there(&self) -> Place {
+    fn not_there(&self) -> PeerState {
         if !self.terms.named {
-            return Place::Awaited;
+            return PeerState::Awaited;
         }
         // The longer nobody came, the less one more millisecond matters.
         let pause = (self.start.elapsed() / 8).clamp(SOON, LATER);
-        Place::NotYet(Instant::now() + pause)
+        PeerState::NotYet(Instant::now() + pause)
     }
 
-    fn connect(&self, rank: u32) -> Result<Place, SetupError> {
+    fn connect(&self, rank: u32) -> Result<PeerState, SetupError> {
         let address = &self.addresses[rank as usize];
         match dial(address) {
-            Ok(Some(link)) => Ok(Place::ToGreet(link)),
-            Ok(None) => Ok(Place::ToConnect),
+            Ok(Some(link)) => Ok(PeerState::ToGreet(link)),
+            Ok(None) => Ok(PeerState::ToConnect),
             Err(DialError::Nobody) if self.terms.restarts || self.terms.named => {
                 Ok(self.not_there())
             }
@@ -203,24 +203,24 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    fn greet(&mut self, rank: u32, link: Link) -> Result<Place, SetupError> {
+    fn greet(&mut self, rank: u32, link: Link) -> Result<PeerState, SetupError> {
         match self.offer.say_hello(&link) {
-            Ok(()) => Ok(Place::Greeted(link)),
-            Err(LinkError::Full) => Ok(Place::ToGreet(link)),
+            Ok(()) => Ok(PeerState::Greeted(link)),
+            Err(LinkError::Full) => Ok(PeerState::ToGreet(link)),
             Err(LinkError::Closed) if self.terms.restarts => Ok(self.hung_up(rank, link.pid)),
             Err(error) => Err(setup_error(rank, error)),
         }
     }
 
-    fn hear_answer(&mut self, rank: u32, link: Link) -> Result<Place, SetupError> {
+    fn hear_answer(&mut self, rank: u32, link: Link) -> Result<PeerState, SetupError> {
         let pid = link.pid;
         match hear(&self.offer.hello, link) {
             Ok(Ok(peer)) => {
                 same("HELLO, rank", rank, peer.hello.rank)
                     .map_err(|bad| SetupError::WrongAnswer { rank, bad })?;
-                Ok(Place::Met(peer))
+                Ok(PeerState::Met(peer))
             }
-            Ok(Err(silent)) => Ok(Place::Greeted(silent)),
+            Ok(Err(silent)) => Ok(PeerState::Greeted(silent)),
             Err((LinkError::Closed, _)) if self.terms.restarts => Ok(self.hung_up(rank, pid)),
             Err((error, _)) => Err(setup_error(rank, error)),
         }
@@ -228,23 +228,23 @@ impl<'a> Meeting<'a> {
 
     /// It was killed, or does not want us: because it was started after us, and comes by itself, or
     /// for a reason that it tells in its own log.
-    fn hung_up(&mut self, rank: u32, pid: i32) -> Place {
+    fn hung_up(&mut self, rank: u32, pid: i32) -> PeerState {
         self.refused.push(format!("process {pid} (rank {rank} hung up instead of answering)"));
         self.refused.truncate(KEPT_REFUSALS);
         self.not_there()
     }
 
-    fn answer(&mut self, rank: u32, peer: Peer) -> Result<Place, SetupError> {
+    fn answer(&mut self, rank: u32, peer: Peer) -> Result<PeerState, SetupError> {
         if self.terms.restarts {
             // There may have been a predecessor, that we had given our inbox to.
             (self.terms.renew)(rank);
         }
         match self.offer.say_hello(&peer.link) {
-            Ok(()) => Ok(Place::Met(peer)),
-            Err(LinkError::Full) => Ok(Place::ToAnswer(peer)),
+            Ok(()) => Ok(PeerState::Met(peer)),
+            Err(LinkError::Full) => Ok(PeerState::ToAnswer(peer)),
             Err(LinkError::Closed) => {
                 self.refuse(peer.pid, &format!("rank {rank} left before it was answered"));
-                Ok(Place::Awaited)
+                Ok(PeerState::Awaited)
             }
             Err(error) => Err(setup_error(rank, error)),
         }
@@ -271,16 +271,16 @@ impl<'a> Meeting<'a> {
         let hello = &peer.hello;
         let place = &mut self.places[hello.rank as usize];
         match place {
-            Place::Own => return Err("is this process"),
-            Place::Awaited => {}
-            Place::ToAnswer(old) | Place::Met(old)
+            PeerState::Own => return Err("is this process"),
+            PeerState::Awaited => {}
+            PeerState::ToAnswer(old) | PeerState::Met(old)
                 if restarts && hello.incarnation > old.hello.incarnation => {}
-            Place::ToAnswer(_) | Place::Met(_) => return Err("is here already"),
+            PeerState::ToAnswer(_) | PeerState::Met(_) => return Err("is here already"),
             // It was started after us, whom we had not to wait for when we were started.
             _ if restarts && age(hello) > age(&self.offer.hello) => {}
             _ => return Err("is to wait for this one"),
         }
-        *place = Place::ToAnswer(peer);
+        *place = PeerState::ToAnswer(peer);
         Ok(())
     }
 
@@ -296,16 +296,17 @@ impl<'a> Meeting<'a> {
     }
 
     fn is_awaiting(&self) -> bool {
-        self.places.iter().any(|place| matches!(place, Place::Awaited))
+        self.places.iter().any(|place| matches!(place, PeerState::Awaited))
     }
 
     fn is_complete(&self) -> bool {
-        self.places.iter().all(|place| matches!(place, Place::Own | Place::Met(_)))
+        self.places.iter().all(|place| matches!(place, PeerState::Own | PeerState::Met(_)))
     }
 
     fn missing(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.places);
-        let missing = ranks.filter(|(_, place)| !matches!(place, Place::Own | Place::Met(_)));
+        let missing =
+            ranks.filter(|(_, place)| !matches!(place, PeerState::Own | PeerState::Met(_)));
         missing.map(|(rank, _)| rank).collect()
     }
 
@@ -314,7 +315,7 @@ impl<'a> Meeting<'a> {
     }
 
     fn into_peers(self) -> Vec<Option<Peer>> {
-        let peer = |place| if let Place::Met(peer) = place { Some(peer) } else { None };
+        let peer = |place| if let PeerState::Met(peer) = place { Some(peer) } else { None };
         self.places.into_iter().map(peer).collect()
     }
 
@@ -327,7 +328,7 @@ impl<'a> Meeting<'a> {
         }
         fds.extend(self.callers.unknown().map(poll_fd));
         fds.extend(self.places.iter().filter_map(|place| match place {
-            Place::Greeted(link) => Some(PollFd::new(&link.socket, PollFlags::IN)),
+            PeerState::Greeted(link) => Some(PollFd::new(&link.socket, PollFlags::IN)),
             _ => None,
         }));
         let limit =

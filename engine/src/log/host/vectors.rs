@@ -198,7 +198,7 @@ impl SpillStore for SpillMap {
                 ended.push((write, Err(SpillError::Write(ErrorKind::StorageFull.into()))));
                 continue;
             }
-            // SAFETY: the promise of whoever began the write.
+            // SAFETY: the promise of the caller that began the write.
             let bytes = unsafe { bytes.as_ref() }.to_vec();
             self.segments.borrow_mut().insert(place, bytes);
             ended.push((write, Ok(())));

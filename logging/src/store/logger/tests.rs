@@ -243,7 +243,7 @@ fn stable_events_that_are_gone_are_missed() {
 }
 
 #[test]
-fn a_damaged_ring_is_told_once_and_nothing_behind_the_damage_is_kept() {
+fn a_damaged_ring_is_reported_once_and_nothing_behind_the_damage_is_kept() {
     let held = Held::on_disk(1);
     let mut logger = held.logger().unwrap();
     let mut writer = held.writer(0);

@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_code_says_what_it_was_told(begin in 0..1u64 << 20, says: u8) {
+        fn a_code_is_decoded_as_it_was_encoded(begin in 0..1u64 << 20, says: u8) {
             let code = code(begin, says) as u16;
             prop_assert_eq!(decode(begin, code), Some(says));
             prop_assert_eq!(decode(begin + STEP, code), None);

@@ -22,7 +22,7 @@ pub struct RingReader<W> {
 }
 
 impl<W: Words> RingReader<W> {
-    /// Goes on where the logger before it has stopped that kept this copy: from 0, and 0 where there is
+    /// Resumes where the logger before it has stopped that kept this copy: from 0, and 0 where there is
     /// only one.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl<W: Words> RingReader<W> {
     /// The clock of the last record that was written, in this ring or before it was made.
     ///
     /// # Errors
-    /// [`RingError::Position`] when there cannot be so many.
+    /// [`RingError::Position`] when there cannot be that many.
     pub fn written(&self) -> Result<u64, RingError> {
         Ok(self.found()?.max(self.taken))
     }
@@ -79,7 +79,7 @@ impl<W: Words> RingReader<W> {
     }
 
     /// Appends the events after `clock`, up to `last`, to `into`, which is empty or ends with that of
-    /// `clock`. [`written`](Self::written) must have said that so many are there.
+    /// `clock`. [`written`](Self::written) must have said that they are there.
     ///
     /// # Errors
     /// [`RingError`] naming the event that is damaged. Those before it were appended.

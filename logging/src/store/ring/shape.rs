@@ -11,7 +11,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
 /// Version of the layout.
 const VERSION: u32 = 3;
 
-/// There are at most so many copies of the records of a rank.
+/// The most copies of the records of a rank.
 pub const MAX_COPIES: u32 = 8;
 
 /// Where the words lie, counted in words of 8 bytes.
@@ -121,14 +121,14 @@ impl Layout {
         clock & !(self.group() - 1)
     }
 
-    /// The last clock that there is room for when so many are taken.
+    /// The last clock that there is room for when `taken` records are taken.
     #[inline]
     pub(super) fn room(&self, taken: u64) -> u64 {
         self.begin_of_group(taken) + self.last + 1
     }
 }
 
-/// What a ring is like: both sides know it from whoever made the ring, and find it in its header.
+/// What a ring is like: both sides get it from the process that made the ring, and find it in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingShape {
     /// Whose events these are.
@@ -188,7 +188,7 @@ impl RingShape {
         ]
     }
 
-    /// What the ring in this memory says of itself, for those who were given it by whoever made it. It
+    /// What the ring in this memory says of itself, for processes that got it from the one that made it. It
     /// is checked when the ring is attached to.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ fn who_has_left_says_so_until_it_is_started_again() {
 }
 
 #[test]
-fn whoever_comes_next_goes_on() {
+fn the_next_incarnation_resumes() {
     let [first, reading, second] = ring(SHAPE);
     let mut writer = RingWriter::attach(first, SHAPE).unwrap();
     writer.push(&event(1)).unwrap();
@@ -210,9 +210,9 @@ fn what_was_prepared_is_written_only_if_it_happens() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Writes so many events: each the next of a kind, or another one.
+    /// Writes a number of events: each the next of a kind, or another one.
     Write(usize),
-    /// Reads so many, and keeps what was read up to there.
+    /// Reads a number of events, and keeps what was read up to there.
     Read(usize, bool),
     /// Another logger takes over.
     Logger,
@@ -246,7 +246,7 @@ fn written(seed: u64) -> impl FnMut() -> Event {
 }
 
 proptest! {
-    /// Whoever takes over, and however much is read and kept at a time.
+    /// For every successor, and any number that is read and kept at a time.
     #[test]
     fn what_is_written_is_read(
         bits in 0..10u32, seed: u64, begin in prop_oneof![Just(0), 1..500u64], steps in prop::collection::vec(step(), 1..60),
@@ -350,7 +350,7 @@ fn of_several_copies_the_least_counts() {
     assert_eq!((writer.push(&event(5)), writer.push(&event(6))), (Ok(5), Ok(6)));
     assert_eq!(writer.push(&event(7)), Err(Full));
     let again = RingReader::attach(slow.memory, shape, 2).unwrap();
-    assert_eq!(again.taken(), 3, "each goes on where it was");
+    assert_eq!(again.taken(), 3, "each resumes where it was");
     // A word that cannot be right.
     again.own(STABLE).store(9, Ordering::Relaxed);
     slow = RingReader::attach(again.memory, shape, 1).unwrap();

@@ -50,7 +50,7 @@ struct Ready {
 }
 
 impl<W: Words> RingWriter<W> {
-    /// Goes on behind what this rank's earlier incarnations have written, which must be dead.
+    /// Resumes behind what this rank's earlier incarnations have written, which must be dead.
     ///
     /// # Errors
     /// [`RingError::Header`] when this is another ring than it should be; [`RingError::Position`]
@@ -64,7 +64,7 @@ impl<W: Words> RingWriter<W> {
         check_taken(&shape, taken, written)?;
         memory.word(WRITTEN).store(written, Ordering::Release);
         memory.word(LEFT).store(0, Ordering::Release);
-        // Whoever was killed may have begun the next.
+        // A killed incarnation may have begun the next.
         let layout = shape.layout();
         let begun = memory.word(layout.code(written + 1)).load(Ordering::Relaxed);
         let codes = begun & ((1 << (BITS * (written % PER_WORD))) - 1);
@@ -114,7 +114,7 @@ impl<W: Words> RingWriter<W> {
         Ok(clock)
     }
 
-    /// Gets ready for the event that is expected next, after so many polls, with these flags: for who has
+    /// Gets ready for the event that is expected next, after `polls` polls, with these flags: for who has
     /// nothing else to do. What was made ready before is not any more; where a record is needed, nothing is.
     #[inline]
     pub fn prepare(&mut self, polls: u32, flags: u8) {

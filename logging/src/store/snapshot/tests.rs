@@ -30,7 +30,7 @@ struct Set {
     /// Whose events they were, in the order in which they were written.
     order: Vec<usize>,
     random: fastrand::Rng,
-    /// One look in so many is preceded by another event.
+    /// One poll in this many is preceded by another event.
     rarely: u32,
 }
 
@@ -100,7 +100,7 @@ fn clocks(order: &[usize], ranks: u32) -> Vec<u64> {
 }
 
 proptest! {
-    /// All events of a cut are the first that were written, whoever has written them.
+    /// All events of a cut are the first that were written, by any rank.
     #[test]
     fn a_cut_has_no_event_without_those_before_it(
         ranks in 1..6u32,
