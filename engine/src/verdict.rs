@@ -31,7 +31,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             // A later incarnation may have connected before the death of the former was known here; that is reported next.
             Life::Dead(of) if of >= linked || mutant!(OldVerdictBelieved) => self.peer_died(rank),
             Life::Restarted(as_this) if as_this > linked => self.peer_died(rank),
-            Life::Finished if peer.is_away() => self.core.peer_failed(rank, Fault::Closed),
+            // Else the link says when its last message is here.
+            Life::Finished if peer.is_away() || !self.fabric.was_linked(PeerId(rank)) => {
+                self.core.peer_failed(rank, Fault::Closed);
+            }
             Life::Dead(_) | Life::Restarted(_) | Life::Finished => {}
         }
     }

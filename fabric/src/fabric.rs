@@ -142,6 +142,14 @@ pub trait Fabric {
         self.incarnation(peer)
     }
 
+    /// Whether there is or was a link with this peer. Where it is `false`, nothing of the peer is under way to here: a link
+    /// is made when something is sent, by this process or by the peer. The default is for fabrics that are connected with
+    /// all peers when they are opened.
+    fn was_linked(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        true
+    }
+
     /// Makes a log segment of another fabric's memory a possible source of sends and gets. Called once for each
     /// segment as the log grows.
     ///

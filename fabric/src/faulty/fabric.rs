@@ -99,6 +99,10 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.linked_incarnation(peer)
     }
 
+    fn was_linked(&self, peer: PeerId) -> bool {
+        self.inner.was_linked(peer)
+    }
+
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         let (region, at, keep) = self.inner.alloc(len)?;
         self.state.regions.insert(region);

@@ -181,6 +181,10 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for Driven<O, S, L> {
         self.read(|fabric| fabric.linked_incarnation(peer))
     }
 
+    fn was_linked(&self, peer: PeerId) -> bool {
+        self.read(|fabric| fabric.was_linked(peer))
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         self.call(|fabric| fabric.adopt(segment))
     }

@@ -130,6 +130,16 @@ impl<Near: Fabric, Far: Fabric> Fabric for Composite<Near, Far> {
         before.unwrap_or_default().max(routed!(self, peer, incarnation))
     }
 
+    fn linked_incarnation(&self, peer: PeerId) -> Incarnation {
+        let before =
+            self.names.routes.before(peer).map(|number| self.near.linked_incarnation(number));
+        before.unwrap_or_default().max(routed!(self, peer, linked_incarnation))
+    }
+
+    fn was_linked(&self, peer: PeerId) -> bool {
+        self.names.routes.before(peer).is_some() || routed!(self, peer, was_linked)
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         self.near.adopt(segment)?;
         self.far.adopt(segment)

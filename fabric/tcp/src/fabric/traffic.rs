@@ -88,6 +88,10 @@ impl Fabric for TcpFabric {
         }
     }
 
+    fn was_linked(&self, peer: PeerId) -> bool {
+        !matches!(self.peers[peer.index()], Peer::Fresh { .. })
+    }
+
     fn abandon_in_child(&mut self) {
         // Closing the child's descriptors leaves the parent's connections, and its set of watched ones, as they are.
         let why = "a forked child has none of its parent's connections";
