@@ -38,6 +38,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Gives the number of a peer that is gone, and has left nothing, to the next that connects.
     pub fn forget(&mut self, rank: Rank) {
         self.core.peers[rank as usize] = Default::default();
+        self.learn_limits(rank);
         self.core.numbers.forget(rank);
         if self.core.last_finished == Some(rank) {
             self.core.last_finished = None;

@@ -73,7 +73,7 @@ use policy::Policy;
 use rendezvous_path::RndvPath;
 use rma::Rma;
 use std::time::Instant;
-use taffrail_fabric::{Fabric, SendMemory};
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
 use tx::TxState;
 
 /// Sizes and choices of an engine.
@@ -124,7 +124,7 @@ unsafe impl<F: Send, P: Send> Send for Engine<F, P> {}
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The engine of a rank in a job of `size`, over a fabric.
     pub fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
-        Engine {
+        let mut engine = Engine {
             core: Core::new(policy, size, sizes.unexpected, clock),
             tx: TxState::new(&sizes),
             lending: Lending::default(),
@@ -134,7 +134,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             turns: 0,
             checked: clock.now(),
             fabric,
-        }
+        };
+        (0..size).for_each(|rank| engine.learn_limits(rank));
+        engine
+    }
+
+    /// Takes over what the fabric can do for a peer.
+    pub(crate) fn learn_limits(&mut self, rank: Rank) {
+        self.core.peers[rank as usize].set_limits(self.fabric.limits(PeerId(rank)));
     }
 
     /// Others may come at any time, and of contexts only the two highest bits are distinguished: an open job.

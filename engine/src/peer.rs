@@ -5,7 +5,7 @@ use super::rendezvous_path::{RndvPath, RndvPaths};
 use super::reply_delay::ReplyDelay;
 use std::collections::VecDeque;
 use std::time::Instant;
-use taffrail_fabric::Fault;
+use taffrail_fabric::{Fault, Limits};
 use taffrail_logging::Ticket;
 use taffrail_matching::MessageId;
 
@@ -33,6 +33,8 @@ pub struct Peer {
     pub is_finished: bool,
     /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
     hold: u8,
+    /// Most bytes of a message that a slot of it takes.
+    inline: u32,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
     /// Frames that wait for room or for the gate, in order.
@@ -59,6 +61,17 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Takes over what the fabric can do for it, so that no message has to ask.
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+        self.inline = limits.inline as u32;
+    }
+
+    /// Most bytes of a message that a slot of it takes.
+    #[inline(always)]
+    pub(crate) fn inline(&self) -> usize {
+        self.inline as usize
+    }
+
     /// What long messages from it have cost lately.
     pub(crate) fn rndv_paths(&mut self, mapped: bool) -> &mut RndvPaths {
         if mapped { &mut self.mapped_rndv_paths } else { &mut self.rndv_paths }

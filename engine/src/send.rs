@@ -9,7 +9,7 @@ use super::request::{Slot, Stage};
 use crate::Engine;
 use crate::policy::protocol::Sends;
 use crate::policy::{OnLoss, Policy, Route, by_policy};
-use crate::tx::{inline_max, transmit};
+use crate::tx::transmit;
 use crate::{Dest, Error, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source};
 
@@ -43,9 +43,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return by_policy!(self.core.policy, keep(self, to, source, len)).map(|()| true);
         }
         self.poll_if_due(to, len)?;
-        let (peer, inline) =
-            (&self.core.peers[to.rank as usize], inline_max(&self.fabric, to.rank));
-        if !peer.is_clear_for(len, self.tx.short(), inline) {
+        let peer = &self.core.peers[to.rank as usize];
+        if !peer.is_clear_for(len, self.tx.short(), peer.inline()) {
             return Ok(false);
         }
         self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
@@ -101,7 +100,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Polls now and then while long messages are sent without asking: their receiver may throttle them.
     #[inline]
     pub(crate) fn poll_if_due(&mut self, to: &Dest, len: usize) -> Result<(), Error> {
-        if len > inline_max(&self.fabric, to.rank) && self.tx.is_poll_due(len) {
+        let inline = self.core.peers[to.rank as usize].inline();
+        if len > inline && self.tx.is_poll_due(len) {
             self.progress();
             // Its failure may be what was heard, and what is started after that nobody ends.
             return self.check_dest(to);

@@ -10,16 +10,9 @@ pub(crate) use transmit::transmit;
 use crate::core::state::Core;
 use crate::lending::Lending;
 use crate::{Engine, Rank, Sizes};
-use taffrail_fabric::{Fabric, PeerId};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;
-
-/// Most bytes of a message that a slot of this peer takes.
-#[inline(always)]
-pub(crate) fn inline_max(fabric: &impl Fabric, to: Rank) -> usize {
-    fabric.limits(PeerId(to)).inline
-}
 
 /// What sending keeps beside the queues of the peers.
 ///

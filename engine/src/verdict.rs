@@ -26,6 +26,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if peer.fault.is_some() {
             return;
         }
+        if let Life::Restarted(_) = life {
+            // On another node, perhaps.
+            self.learn_limits(rank);
+        }
+        let peer = &self.core.peers[rank as usize];
         let linked = self.fabric.linked_incarnation(PeerId(rank));
         match life {
             // A later incarnation may have connected before the death of the former was known here; that is reported next.

@@ -13,7 +13,7 @@ use crate::policy::protocol::Sends;
 use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
 use crate::send::source_of;
-use crate::tx::{Tx, inline_max, transmit};
+use crate::tx::{Tx, transmit};
 use crate::{Dest, Error, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
 use taffrail_fabric::{Fabric, LogRange, Refused, SendMemory, Sent, Source};
@@ -137,7 +137,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         };
         let Engine { fabric, core, sizes, .. } = self;
         let log = core.policy.logging();
-        let inline = inline_max(fabric, to.rank);
+        let inline = core.peers[to.rank as usize].inline();
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
@@ -263,7 +263,7 @@ impl<P: Logged> Core<P> {
     ) -> bool {
         let Core { policy, peers, numbers, immediate, .. } = self;
         let log = policy.logging();
-        let inline = inline_max(fabric, to.rank);
+        let inline = peers[to.rank as usize].inline();
         let eager = |msg| Frame::Eager { msg };
         matches!(source, Source::Bytes(_))
             && !log.fills_page(to.rank)

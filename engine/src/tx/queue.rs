@@ -1,6 +1,6 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
-use super::{Tx, inline_max, transmit};
+use super::{Tx, transmit};
 use crate::core::{Core, answers_not_taken};
 use crate::frame::{Frame, MsgHead, Rts, kind};
 use crate::peer::{Queued, Stream, Waiting};
@@ -88,7 +88,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let data = to.data.get().filter(|_| word.is_none());
         let seq = self.core.number(&to);
         let msg = MsgHead { context, seq, tag: to.tag };
-        let inline = inline_max(self.fabric, to.rank);
+        let inline = self.core.peers[to.rank as usize].inline();
         let slot = self.core.requests.get(request);
         let len = slot.len;
         let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
@@ -212,8 +212,8 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
 
     /// Puts an RTS in the place of the message at the front of the queue, if that is the way by now.
     fn replace_by_rts(&mut self, to: Rank) {
-        let inline = inline_max(self.fabric, to);
         let peer = &mut self.core.peers[to as usize];
+        let inline = peer.inline();
         let forced = peer.forces_rendezvous();
         let (request, msg) = match peer.front().map(|front| &front.frame) {
             Some(&Queued::Eager { msg, request, sent: 0 }) => {
