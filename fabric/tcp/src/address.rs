@@ -102,6 +102,18 @@ impl std::fmt::Display for Interface {
 }
 
 impl Interface {
+    /// The address for those who name none: the first that other hosts may reach, and that of the loopback interface where
+    /// there is no other.
+    ///
+    /// # Errors
+    /// [`ListenError`]: the host has no address at all.
+    pub fn outward() -> Result<Interface, ListenError> {
+        let all = sorted()?;
+        let best = all.iter().min_by_key(|(_, address)| address.is_loopback());
+        let best = best.map(|(_, address)| Interface::Address(*address));
+        best.ok_or_else(|| ListenError::None { wanted: "any".to_owned(), there: "none".to_owned() })
+    }
+
     /// The address of this host that is meant.
     ///
     /// # Errors
@@ -110,8 +122,7 @@ impl Interface {
         if let Interface::Any = self {
             return Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         }
-        let mut all = interfaces().map_err(|error| ListenError::Interfaces(error.to_string()))?;
-        all.sort_by_key(|(_, address)| address.is_ipv6());
+        let all = sorted()?;
         let fits = |name: &str, address: IpAddr| match self {
             Interface::Named(wanted) => wanted == name,
             Interface::Network(network, bits) => is_within(address, *network, *bits),
@@ -125,6 +136,13 @@ impl Interface {
             there: there().collect::<Vec<_>>().join(", "),
         })
     }
+}
+
+/// The addresses of this host with their interfaces, IPv4 before IPv6.
+fn sorted() -> Result<Vec<(String, IpAddr)>, ListenError> {
+    let mut all = interfaces().map_err(|error| ListenError::Interfaces(error.to_string()))?;
+    all.sort_by_key(|(_, address)| address.is_ipv6());
+    Ok(all)
 }
 
 fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
@@ -231,6 +249,9 @@ mod tests {
         }
         let error = Listener::bind(&"240.0.0.0/8".parse().unwrap(), 0).unwrap_err().to_string();
         assert!(error.contains("240.0.0.0/8") && error.contains("127.0.0.1 (lo)"), "{error}");
+        let outward = Listener::bind(&Interface::outward().unwrap(), 0).unwrap().address().ip();
+        let is_other = |(_, address): &(String, IpAddr)| !address.is_loopback();
+        assert_eq!(outward.is_loopback(), !interfaces().unwrap().iter().any(is_other));
         let any = Listener::bind(&Interface::Any, 0).unwrap();
         assert!(any.address().ip().is_unspecified());
     }

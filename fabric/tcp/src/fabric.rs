@@ -43,6 +43,11 @@ pub struct Config {
     pub max_handshakes: usize,
     /// Bytes of copied messages that may be sent to a peer and not acknowledged by it.
     pub window: usize,
+    /// Messages are accepted while their connection is being made. Whoever accepts them has to poll until then, also a
+    /// program that has nothing else to do with its peers: if not, they are refused as [`Refused::Busy`].
+    ///
+    /// [`Refused::Busy`]: taffrail_fabric::Refused::Busy
+    pub accepts_unconnected: bool,
 }
 
 impl Config {
@@ -55,6 +60,7 @@ impl Config {
         handshake: Duration::from_secs(30),
         max_handshakes: 64,
         window: 512 << 10,
+        accepts_unconnected: true,
     };
 }
 

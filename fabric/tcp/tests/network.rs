@@ -5,7 +5,7 @@ mod lazy;
 #[path = "common/raw.rs"]
 mod raw;
 
-use lazy::{contact, fabrics, identity, listener};
+use lazy::{Count, contact, fabrics, identity, listener};
 use raw::{Notes, Told, head, pattern};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -266,4 +266,24 @@ fn a_sleeper_wakes_for_a_call_and_for_an_attempt_that_is_due() {
     until(&mut all, &mut told, "the message", |_, notes| messages(&notes[1]) == 1);
     assert_eq!(all[1].arm(), Arming::Armed);
     all[1].disarm();
+}
+
+/// A process that has sent a message need not poll for it to arrive, where messages wait for their connection outside.
+#[test]
+fn a_message_is_refused_until_its_connection_is_up() {
+    let config = Config { accepts_unconnected: false, ..Config::DEFAULT };
+    let mut fabrics = fabrics(2, config).into_iter();
+    let (mut a, mut b) = (fabrics.next().unwrap(), fabrics.next().unwrap());
+    let (mut of_a, mut of_b) = (Count::default(), Count::default());
+    let mut refused = 0;
+    while let Err(why) = a.send(PeerId(1), Head::default(), Source::Bytes(b"ahoy")) {
+        assert_eq!(why, Refused::Busy);
+        refused += 1;
+        b.poll(&mut of_b);
+        a.poll(&mut of_a);
+    }
+    assert!(refused > 0 && a.was_linked(PeerId(1)));
+    while of_b.0 == 0 {
+        b.poll(&mut of_b);
+    }
 }

@@ -215,6 +215,9 @@ impl TcpFabric {
             self.begin(to)?;
         }
         match &mut self.peers[to.index()] {
+            Peer::Up(link) if link.socket().is_none() && !self.config.accepts_unconnected => {
+                Err(Refused::Busy)
+            }
             Peer::Up(link) => {
                 let result = link.send_message(&self.watch, head, payload);
                 if link.has_failed() {
