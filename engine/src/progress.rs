@@ -31,7 +31,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !R::takes_in(&mut self.core, self.turns) {
             return self.after_poll(0);
         }
+        if self.fabric.polls_apart() {
+            return self.progress_apart::<R>();
+        }
         let events = self.fabric.poll(&mut Rx::<P, R, false>::new(&mut self.core));
+        R::taken_in(&mut self.core, events);
+        self.after_poll(events)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_apart<R: RxPolicy<P>>(&mut self) -> usize {
+        let events = self.fabric.poll_apart(&mut Rx::<P, R, false>::new(&mut self.core));
         R::taken_in(&mut self.core, events);
         self.after_poll(events)
     }

@@ -149,7 +149,18 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !R::takes_in(&mut self.core, self.turns) {
             return self.after_poll(0);
         }
+        if self.fabric.polls_apart() {
+            return self.turn_apart::<R>(want);
+        }
         let events = self.fabric.poll(&mut Rx::<P, R, true>::with_unposted(&mut self.core, want));
+        self.after_poll(events)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn turn_apart<R: RxPolicy<P>>(&mut self, want: &mut UnpostedRecv) -> usize {
+        let sink = &mut Rx::<P, R, true>::with_unposted(&mut self.core, want);
+        let events = self.fabric.poll_apart(sink);
         self.after_poll(events)
     }
 }

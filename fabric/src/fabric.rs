@@ -89,6 +89,18 @@ pub trait Fabric {
     /// those were. Makes progress with gets, puts and sends under way.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> usize;
 
+    /// Whether this fabric may be polled by [`poll_apart`](Self::poll_apart) as well. So may one that has two ways to poll,
+    /// a short one and one that is out of line, while it goes the latter. A sink whose address that one has is kept in
+    /// memory for the short one, too, unless each is given its own.
+    fn polls_apart(&self) -> bool {
+        false
+    }
+
+    /// As [`poll`](Self::poll), out of line. Only for a fabric that [polls apart](Self::polls_apart).
+    fn poll_apart<S: Sink>(&mut self, sink: &mut S) -> usize {
+        self.poll(sink)
+    }
+
     /// Ends all traffic with a peer: it has broken a rule of those above the fabric, or is dead by
     /// [`Membership`](crate::Membership). Nothing of it is handed over afterwards but the completions of what is
     /// under way, and [`LinkEvent::Broken`](crate::LinkEvent::Broken) with this fault, unless the end of the link
