@@ -22,6 +22,7 @@ use crate::engine::policy::{Policy, Route};
 use crate::engine::unposted_recv::Received;
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
+use crate::job_fabric::JobFabric;
 use crate::spin::Spin;
 use crate::{Dest, Error, Pattern, Rank, Settings, Status};
 use active::Handler;
@@ -32,7 +33,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Arming, Fabric, SendMemory, Source, Wait};
-use taffrail_shm::ShmFabric;
 
 /// What an endpoint stands on: a fabric with memory to send from, whose arrivals can be waited for.
 pub trait Transport: Fabric + SendMemory + Wait {}
@@ -44,7 +44,7 @@ impl<F: Fabric + SendMemory + Wait> Transport for F {}
 /// An endpoint belongs to one thread at a time (it is `Send`, and every call takes `&mut self`); a
 /// process may have several. Progress is made inside calls only, there is no thread behind it.
 ///
-/// Jobs have endpoints over shared memory, which is what `F` is unless said otherwise.
+/// Jobs have endpoints over a [`JobFabric`], which is what `F` is unless said otherwise.
 ///
 /// ```
 /// use taffrail::{Job, Pattern};
@@ -65,7 +65,7 @@ impl<F: Fabric + SendMemory + Wait> Transport for F {}
 /// peer.join().unwrap()?;
 /// # Ok::<(), taffrail::Error>(())
 /// ```
-pub struct Endpoint<F: Transport = ShmFabric> {
+pub struct Endpoint<F: Transport = JobFabric> {
     pub(crate) engine: Engine<F, Option<Box<LoggingOf<Files>>>>,
     pub(crate) handlers: HashMap<u16, Handler<F>>,
     /// A handler is running.

@@ -44,7 +44,8 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
     for rank in 0..endpoint.size() {
         let me = if rank == endpoint.rank() { " (this rank)" } else { "" };
         let limits = endpoint.engine.fabric.limits(PeerId(rank));
-        let _ = writeln!(text, "to rank {rank}{me}, over {}:", limits.fabric);
+        let place = elsewhere(endpoint, rank);
+        let _ = writeln!(text, "to rank {rank}{me}, over {}{place}:", limits.fabric);
         if let Some(fault) = &endpoint.engine.core.peers[rank as usize].fault {
             let _ = writeln!(text, "  nothing: {fault}");
             continue;
@@ -75,6 +76,17 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
         announced(endpoint, &mut text, rank, eager, Reach::Mapped, "memory of `alloc`");
     }
     text
+}
+
+/// Where a rank of another node is found.
+fn elsewhere(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
+    let fabric = |peer| endpoint.engine.fabric.limits(peer).fabric;
+    match endpoint.peer_address(rank) {
+        Some(address) if fabric(PeerId(rank)) != fabric(endpoint.engine.fabric.me()) => {
+            format!(" at {address}")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Whether what is sent to a rank is logged, and why.

@@ -208,6 +208,11 @@ impl Job {
         .map_err(Error::Bootstrap)
     }
 
+    /// Whether the launcher takes part in the start-up exchange by PMI-1, as agents do.
+    pub(crate) fn has_launcher(&self) -> bool {
+        matches!(self.link, Link::Pmi(_))
+    }
+
     /// Whether others are found by their addresses only.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.link, Link::Open)

@@ -27,6 +27,8 @@ mod explain;
 pub mod fuzzing;
 mod host;
 mod job;
+mod job_fabric;
+mod nodes;
 #[doc(hidden)]
 pub mod pmi;
 mod scope;
@@ -57,6 +59,7 @@ pub use engine::{Atomic, AtomicOp, AtomicType};
 pub use engine::{Data, Dest, Pattern, Rank, Request, Status};
 pub use engine::{Ended, Over};
 pub use job::Job;
+pub use job_fabric::JobFabric;
 pub use scope::Scope;
 pub use settings::Settings;
 pub use taffrail_fabric::{Denied, Fault, MemoryError, RegionId};

@@ -1,13 +1,12 @@
 //! Non-blocking operations on borrowed buffers.
 
 use crate::engine::loan::ReturnQueue;
-use crate::{Dest, Ended, Endpoint, Error, Pattern, Request, Status, Transport};
+use crate::{Dest, Ended, Endpoint, Error, JobFabric, Pattern, Request, Status, Transport};
 use std::marker::PhantomData;
-use taffrail_shm::ShmFabric;
 
 /// Where non-blocking operations on buffers borrowed for `'env` are started; see
 /// [`Endpoint::scope`].
-pub struct Scope<'ep, 'env, F: Transport = ShmFabric> {
+pub struct Scope<'ep, 'env, F: Transport = JobFabric> {
     endpoint: &'ep mut Endpoint<F>,
     /// Tells the endpoint from others.
     mark: *const ReturnQueue,

@@ -11,7 +11,7 @@ use taffrail_fabric::MemoryError;
 /// An endpoint's rings have one writer and one reader each. After a fork there would be two of
 /// them; so whatever touches a ring asks first, and refuses in the child.
 #[derive(Debug)]
-pub(crate) struct ForkGuard {
+pub struct ForkGuard {
     flag: NonNull<u8>,
 }
 

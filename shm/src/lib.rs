@@ -58,6 +58,8 @@ mod wait;
 #[cfg(not(loom))]
 pub use address_space::place;
 #[cfg(not(loom))]
+pub use fork_guard::ForkGuard;
+#[cfg(not(loom))]
 pub use line::{Costs, ShmFabric};
 #[cfg(not(loom))]
 pub use memory::{HUGE, fill_huge, try_huge_page};

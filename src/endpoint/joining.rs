@@ -19,9 +19,8 @@ impl Endpoint {
     pub fn connect(&mut self, address: &str) -> Result<Rank, Error> {
         self.check_process()?;
         let unreachable = |why: String| Error::Unreachable { address: address.to_owned(), why };
-        if self.is_open {
-            let peer =
-                self.engine.fabric.call(address).map_err(|error| unreachable(error.to_string()))?;
+        if let (true, Some(shm)) = (self.is_open, self.engine.fabric.shm_mut()) {
+            let peer = shm.call(address).map_err(|error| unreachable(error.to_string()))?;
             return Ok(peer.0);
         }
         let found = (0..).zip(&self.addresses).find(|(_, known)| *known == address);
@@ -37,7 +36,9 @@ impl Endpoint {
         if !self.is_open || !gone || self.engine.holds_something_of(rank) {
             return false;
         }
-        self.engine.fabric.forget(PeerId(rank));
+        if let Some(shm) = self.engine.fabric.shm_mut() {
+            shm.forget(PeerId(rank));
+        }
         self.engine.forget(rank);
         true
     }

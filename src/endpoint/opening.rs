@@ -6,6 +6,8 @@ use crate::engine::{Clock, EAGER_LIMIT, Engine, Sizes};
 use crate::host::Files;
 use crate::host::heartbeat::Heartbeat;
 use crate::host::setting::Setting as Logging;
+use crate::job_fabric::JobFabric;
+use crate::nodes::Nodes;
 use crate::spin::Spin;
 use crate::{Error, Job, Settings, environment, host};
 use std::collections::HashMap;
@@ -40,8 +42,7 @@ impl<F: Transport> Endpoint<F> {
             handling: false,
             spin: match settings.spin {
                 Some(turns) => Spin::fixed(turns),
-                None if size as usize > processors() => Spin::learning(),
-                None => Spin::fixed(20_000),
+                None => spin_among(size as usize),
             },
             last_source: me.0,
             heartbeat: Heartbeat::default(),
@@ -60,6 +61,12 @@ impl Endpoint {
     pub(crate) fn open(job: &mut Job, settings: Settings) -> Result<Endpoint, Error> {
         let logging = Logging::from_env(job.rank(), job.size())?;
         let heartbeat = environment::heartbeat()?;
+        if let Some(nodes) = Nodes::of(job)? {
+            let mut endpoint = Endpoint::over_nodes(nodes, job, settings, logging.is_some())?;
+            endpoint.heartbeat = heartbeat;
+            endpoint.heartbeat.beat(0);
+            return Ok(endpoint);
+        }
         let (setup, addresses) = Endpoint::meet(job, &settings, logging.as_ref())?;
         let line = match job.is_open() {
             true => setup.open(),
@@ -70,14 +77,14 @@ impl Endpoint {
                 })
             }
         };
-        let line = line.map_err(not_set_up)?;
+        let fabric = JobFabric::on_node(line.map_err(not_set_up)?)?;
         let log = logging.as_ref().map(|logging| {
-            let (me, segment) = (job.rank(), line.segment_len());
-            let parts = host::open(logging, me, segment, line.max_segments())?;
+            let (me, segment) = (job.rank(), fabric.segment_len());
+            let parts = host::open(logging, me, segment, fabric.max_segments())?;
             LoggingOf::open(&logging.config, parts, me, segment)
         });
         let policy = log.transpose()?.map(Box::new);
-        let mut endpoint = Endpoint::on(line, policy, job.size(), settings);
+        let mut endpoint = Endpoint::on(fabric, policy, job.size(), settings);
         endpoint.heartbeat = heartbeat;
         endpoint.addresses = addresses;
         endpoint.is_open = job.is_open();
@@ -91,6 +98,29 @@ impl Endpoint {
         endpoint.heartbeat.beat(0);
         endpoint.engine.resume()?;
         endpoint.engine.begin_exchange();
+        Ok(endpoint)
+    }
+
+    /// The endpoint of a job whose ranks are on several nodes.
+    fn over_nodes(
+        nodes: Nodes,
+        job: &mut Job,
+        settings: Settings,
+        is_logged: bool,
+    ) -> Result<Endpoint, Error> {
+        if is_logged {
+            return Err(Error::NotLogged {
+                what: "a job over several nodes",
+                remedy: "start it without --logging, or with all ranks on one host",
+            });
+        }
+        let (fabric, addresses) = nodes.meet(job, &settings)?;
+        let mut endpoint = Endpoint::on(fabric, None, job.size(), settings);
+        if endpoint.settings.spin.is_none() {
+            endpoint.spin = spin_among(nodes.ranks_here());
+        }
+        endpoint.addresses = addresses;
+        endpoint.engine.set_membership(nodes.membership());
         Ok(endpoint)
     }
 
@@ -119,6 +149,11 @@ impl Endpoint {
         let addresses = job.exchange("shm", setup.address())?;
         Ok((setup, addresses))
     }
+}
+
+/// How long a wait spins among so many ranks of one node.
+fn spin_among(ranks: usize) -> Spin {
+    if ranks > processors() { Spin::learning() } else { Spin::fixed(20_000) }
 }
 
 /// Sizes and choices of an engine over a fabric with these limits.

@@ -3,13 +3,12 @@
 use crate::common::watchdog;
 use std::sync::{Arc, Barrier, Mutex};
 pub use taffrail::Transport;
-use taffrail::{Endpoint, Error, Job, Settings};
+use taffrail::{Endpoint, Error, Job, JobFabric, Settings};
 use taffrail_composite::Composite;
 use taffrail_fabric::PeerId;
 use taffrail_fabric::faulty::{Faults, Mixed, Trouble};
 use taffrail_fabric::loopback::{Loopback, Reaper, mesh};
 use taffrail_shm::ShmFabric;
-use taffrail_tcp::TcpFabric;
 
 /// Where the ranks of a test are, and what connects them.
 pub trait World {
@@ -44,7 +43,7 @@ pub trait Seat: Send {
 pub struct Shm;
 
 impl World for Shm {
-    type Fabric = taffrail_shm::ShmFabric;
+    type Fabric = JobFabric;
     type Seat = Job;
 
     fn job(n: u32) -> Vec<Job> {
@@ -53,7 +52,7 @@ impl World for Shm {
 }
 
 impl Seat for Job {
-    type Fabric = taffrail_shm::ShmFabric;
+    type Fabric = JobFabric;
 
     fn rank(&self) -> u32 {
         Job::rank(self)
@@ -184,7 +183,7 @@ impl World for Sockets {
 pub struct Apart;
 
 impl World for Apart {
-    type Fabric = Composite<ShmFabric, TcpFabric>;
+    type Fabric = JobFabric;
     type Seat = Chair<Self::Fabric>;
 
     fn job(n: u32) -> Vec<Self::Seat> {
@@ -192,7 +191,8 @@ impl World for Apart {
             let far = taffrail_tcp::over_unix(n as u32, taffrail_tcp::Config::default());
             let far = far.expect("sockets").into_iter();
             let node = |(far, rank)| {
-                Composite::new(alone_on_its_node(), far, n as u32, &[PeerId(rank)]).ok()
+                let both = Composite::new(alone_on_its_node(), far, n as u32, &[PeerId(rank)]);
+                JobFabric::over_nodes(both.ok()?).ok()
             };
             Made { reaper: None, fabrics: far.zip(0..).map(node).collect() }
         })
