@@ -4,6 +4,7 @@
 mod channels;
 mod ends;
 mod kills;
+mod messages;
 mod namespaces;
 mod ranks;
 mod sshd;
@@ -11,6 +12,7 @@ mod starts;
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// How the agents of nodes that are all this host are started.
@@ -74,7 +76,7 @@ impl Job {
         let pid = child.id();
         let (sender, over) = std::sync::mpsc::channel::<()>();
         let watchdog = std::thread::spawn(move || {
-            if over.recv_timeout(Duration::from_secs(50)).is_err() {
+            if over.recv_timeout(Duration::from_secs(50)) == Err(RecvTimeoutError::Timeout) {
                 let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
             }
         });

@@ -1,6 +1,6 @@
 //! Nodes that have a network of their own: namespaces, with a bridge between them.
 
-use super::ranks::{own_program, said};
+use super::ranks::{program, said};
 use super::*;
 
 /// Three namespaces t0 to t2 with the addresses 10.78.X.1 to 3, and one with the bridge. They end with this.
@@ -70,13 +70,20 @@ const NETNS: &str = "ip netns exec {host}";
 fn ranks_are_in_the_networks_of_their_nodes() {
     let Some(nodes) = Nodes::new() else { return };
     let network = format!("10.78.{}.0/24", nodes.third);
-    let program = own_program();
-    let words: Vec<&str> = program.iter().map(String::as_str).collect();
     let job = Job::through(NETNS, &nodes.hosts()).with(&["--network", &network, "-n", "4"]);
-    let ended = job.with(&words).run();
+    let ended = job.with(&program("ranks::a_rank")).run();
     assert_eq!((ended.status, said(&ended).len()), (0, 4), "{}{}", ended.out, ended.err);
     let last = format!("rank 3 node 2 of [0, 0, 1, 2], near [3], network Some({network:?})");
     assert_eq!(said(&ended)[3], last);
+
+    let job = Job::through(NETNS, &nodes.hosts()).with(&["--network", &network, "-n", "4"]);
+    let ended = job.with(&program("messages::a_rank_with_messages")).run();
+    let near = ["0 shm, 1 shm, 2 tcp, 3 tcp", "0 tcp, 1 tcp, 2 shm, 3 tcp"];
+    assert_eq!((ended.status, said(&ended).len()), (0, 4), "{}{}", ended.out, ended.err);
+    assert_eq!(
+        said(&ended)[1..3],
+        [format!("rank 1: {}", near[0]), format!("rank 2: {}", near[1])]
+    );
 
     let address = "ip -4 -o addr show dev eth0 | grep -o '10[.0-9]*/' ";
     let ended = Job::through(NETNS, &nodes.hosts()).with(&["--label"]).script(4, address).run();

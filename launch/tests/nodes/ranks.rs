@@ -2,6 +2,7 @@
 
 use super::*;
 use std::io::Write as _;
+use std::sync::LazyLock;
 use taffrail::Job as Membership;
 use taffrail_agent::client::Client;
 
@@ -42,11 +43,11 @@ fn a_rank() {
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
 
-/// The command line that runs [`a_rank`] as a program of its own.
-pub fn own_program() -> Vec<String> {
-    let test = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-    let words = ["--exact", "ranks::a_rank", "--nocapture", "--quiet", "--test-threads=1"];
-    [test].into_iter().chain(words.map(str::to_owned)).collect()
+/// The command line that runs a test of this program as a program of its own.
+pub fn program(test: &str) -> [&str; 6] {
+    static OWN: LazyLock<String> =
+        LazyLock::new(|| std::env::current_exe().unwrap().to_str().unwrap().to_owned());
+    [&OWN, "--exact", test, "--nocapture", "--quiet", "--test-threads=1"]
 }
 
 /// What ranks have said of themselves.
@@ -56,9 +57,8 @@ pub fn said(ended: &Ended) -> Vec<&str> {
 
 #[test]
 fn ranks_exchange_values_over_nodes_and_know_where_they_are() {
-    let program = own_program();
-    let words: Vec<&str> = program.iter().map(String::as_str).collect();
-    let job = Job::on("a:2,b:1,c:1").with(&["--network", "lo", "-n", "4"]).with(&words).run();
+    let job = Job::on("a:2,b:1,c:1").with(&["--network", "lo", "-n", "4"]);
+    let job = job.with(&program("ranks::a_rank")).run();
     let expected = [
         "rank 0 node 0 of [0, 0, 1, 2], near [0, 1], network Some(\"lo\")",
         "rank 1 node 0 of [0, 0, 1, 2], near [0, 1], network Some(\"lo\")",
