@@ -40,7 +40,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
         self.check_dest(to)?;
         if self.begin_send(to.rank) == Route::Logged {
-            return by_policy!(self.core.policy, keep(self, to, source, len)).map(|()| true);
+            return match source {
+                // The source is made there, so that it need not lie in memory here.
+                Source::Bytes(bytes) => self.keep_bytes(to, bytes),
+                source => by_policy!(self.core.policy, keep(self, to, source, len)).map(|()| true),
+            };
         }
         self.poll_if_due(to, len)?;
         let peer = &self.core.peers[to.rank as usize];
@@ -48,6 +52,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return Ok(false);
         }
         self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
+    }
+
+    #[inline(never)]
+    fn keep_bytes(&mut self, to: &Dest, bytes: &[u8]) -> Result<bool, Error> {
+        let source = Source::Bytes(bytes);
+        by_policy!(self.core.policy, keep(self, to, source, bytes.len())).map(|()| true)
     }
 
     /// Hands a message, or its first fragment, to the fabric. `None` when there is no room now.
