@@ -132,7 +132,7 @@ impl Event {
     /// The words of its record that describe it without its polls, and its polls. Nothing goes through memory on the
     /// way.
     #[inline(always)]
-    pub(crate) fn to_words(&self) -> ([u64; 2], u32) {
+    pub(crate) fn to_words(self) -> ([u64; 2], u32) {
         let (kind, polls, number, message) = self.parts();
         let none = MsgId { source: 0, context: 0, seq: 0 };
         let (number, name) = (number.unwrap_or(0), message.unwrap_or(none));
