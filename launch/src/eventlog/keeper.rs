@@ -17,8 +17,8 @@ use std::time::Duration;
 use taffrail_logging::LoggedEvent;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
-    Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked, counters,
-    create_memory, left, packed_header,
+    Copies, CopyStep, Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked,
+    counters, create_memory, left, packed_header,
 };
 
 /// Where events are kept.
@@ -97,8 +97,7 @@ pub struct Keeper {
     ranks: Vec<Held>,
     /// One for each copy.
     loggers: Vec<Option<Running>>,
-    /// Ranks may have run.
-    begun: bool,
+    copies: Copies,
     told: Vec<Told>,
 }
 
@@ -127,17 +126,18 @@ impl Keeper {
         capacity: u64,
         keeping: Keeping,
     ) -> Result<Self, KeeperError> {
+        let copies = durability(&keeping).copies();
+        let own_memory = matches!(keeping, Keeping::Node { .. });
         let mut keeper = Keeper {
             program,
             keeping,
             job,
             capacity,
             ranks: Vec::with_capacity(sets.len()),
-            loggers: Vec::new(),
-            begun: false,
+            loggers: (0..copies).map(|_| None).collect(),
+            copies: Copies::new(copies, 0..sets.len() as u32, own_memory),
             told: Vec::new(),
         };
-        keeper.loggers.resize_with(keeper.durability().copies() as usize, || None);
         for (rank, &set) in (0..).zip(sets) {
             let held = keeper.hold(rank, set)?;
             keeper.ranks.push(held);
@@ -156,17 +156,9 @@ impl Keeper {
         Ok(Held { set, ring, store })
     }
 
-    fn durability(&self) -> Durability {
-        match self.keeping {
-            Keeping::Process => Durability::Process,
-            Keeping::Disk(_) => Durability::Disk,
-            Keeping::Node { copies } => Durability::Node { copies },
-        }
-    }
-
     /// What the ring of a rank is like: the rank attaches to it as this.
     pub fn shape(&self, rank: u32) -> RingShape {
-        let durability = self.durability();
+        let durability = durability(&self.keeping);
         RingShape { rank, job: self.job, capacity: self.capacity, durability }
     }
 
@@ -209,28 +201,41 @@ impl Keeper {
     /// and [`KeeperError::Lost`] will stay.
     pub fn start(&mut self) -> Result<(), KeeperError> {
         // The only one is of no use, also if it is there.
-        if let [only] = &mut self.loggers[..] {
-            *only = None;
+        if self.loggers.len() == 1 {
+            self.copies.gone(0);
         }
-        // One that was there may be found to be gone when it is asked for what it has.
-        while let Some(copy) = self.gone() {
-            self.loggers[copy] = None;
-            self.start_one(copy)?;
+        self.find_gone();
+        loop {
+            match self.copies.next() {
+                CopyStep::Start { copy } => self.start_one(copy)?,
+                CopyStep::Serve { copy, rank, from } => {
+                    let served = self.serve(copy, rank, from);
+                    served.map_err(|error| self.not_served(copy, error))?;
+                }
+                CopyStep::Lost => {
+                    let copies = self.loggers.len() as u32;
+                    return Err(KeeperError::Lost { copies });
+                }
+                // One that was there may be found to be gone when it is asked for what it has.
+                CopyStep::Done if self.lacks_one() => {}
+                CopyStep::Done => return Ok(()),
+            }
         }
-        self.begun = true;
-        Ok(())
     }
 
     /// Whether a logger is gone and is to be started again: also one that was found to be gone when it was
     /// asked something, whose connection says nothing any more.
     pub fn lacks_one(&mut self) -> bool {
-        self.gone().is_some()
+        self.find_gone();
+        self.copies.next() != CopyStep::Done
     }
 
-    fn gone(&mut self) -> Option<usize> {
-        let is_there =
-            |running: &mut Option<Running>| running.as_mut().is_some_and(Running::is_there);
-        self.loggers.iter_mut().position(|running| !is_there(running))
+    fn find_gone(&mut self) {
+        for (copy, running) in self.loggers.iter_mut().enumerate() {
+            if !running.as_mut().is_some_and(Running::is_there) {
+                self.copies.gone(copy);
+            }
+        }
     }
 
     fn start_one(&mut self, copy: usize) -> Result<(), KeeperError> {
@@ -246,25 +251,27 @@ impl Keeper {
             }
         };
         let in_memory = !matches!(self.keeping, Keeping::Disk(_));
-        let mut running = Running::start(&self.program, &arguments, in_memory)?;
-        let served =
-            (0..self.ranks.len() as u32).try_for_each(|rank| self.serve(&mut running, rank));
-        match served {
-            Ok(()) => self.loggers[copy] = Some(running),
-            Err(KeeperError::Channel(ChannelError::Closed)) => {
-                return Err(match running.ended() {
-                    Some(status) => KeeperError::Ended(status),
-                    None => ChannelError::Closed.into(),
-                });
-            }
-            Err(error) => return Err(error),
-        }
+        // The one before it has ended first.
+        self.loggers[copy] = None;
+        self.loggers[copy] = Some(Running::start(&self.program, &arguments, in_memory)?);
+        self.copies.started(copy);
         Ok(())
     }
 
-    fn serve(&mut self, running: &mut Running, rank: u32) -> Result<(), KeeperError> {
+    /// Lets a logger serve a rank, with what another one has of it.
+    fn serve(&mut self, copy: usize, rank: u32, from: Option<usize>) -> Result<(), KeeperError> {
         let known = match self.keeping {
-            Keeping::Node { copies } => Some(self.known(rank, copies)?),
+            Keeping::Node { .. } if from.is_none() => {
+                Some(new_store(&packed_header(Owner { rank, job: self.job }))?)
+            }
+            Keeping::Node { .. } => match self.download(rank) {
+                Ok(download) => Some(download.file),
+                // It is shown next that none is left.
+                Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            },
             Keeping::Process | Keeping::Disk(_) => None,
         };
         let held = &self.ranks[rank as usize];
@@ -273,19 +280,21 @@ impl Keeper {
         let members = self.ranks.iter().filter(|other| other.set == held.set).count() as u32;
         let (job, capacity, set) = (self.job, self.capacity, held.set as u32);
         let packet = Packet::Serve { rank, job, capacity, set, members };
-        running.ask(&packet, &files, &mut self.told).map(drop)
+        let running = self.loggers[copy].as_mut().ok_or(ChannelError::Closed)?;
+        running.ask(&packet, &files, &mut self.told)?;
+        self.copies.served(copy);
+        Ok(())
     }
 
-    /// What a new copy of the events of a rank begins with.
-    fn known(&mut self, rank: u32, copies: u32) -> Result<OwnedFd, KeeperError> {
-        if !self.begun {
-            return Ok(new_store(&packed_header(Owner { rank, job: self.job }))?);
-        }
-        match self.download(rank).map(|download| download.file) {
-            Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
-                Err(KeeperError::Lost { copies })
+    /// Why a logger does not serve a rank. It is ended, and is to be started again.
+    fn not_served(&mut self, copy: usize, error: KeeperError) -> KeeperError {
+        self.copies.gone(copy);
+        let running = self.loggers[copy].take();
+        match (error, running) {
+            (KeeperError::Channel(ChannelError::Closed), Some(mut running)) => {
+                running.ended().map_or(ChannelError::Closed.into(), KeeperError::Ended)
             }
-            other => other,
+            (error, _) => error,
         }
     }
 
@@ -308,17 +317,19 @@ impl Keeper {
     /// As [`fetch`](Self::fetch).
     pub fn download(&mut self, rank: u32) -> Result<Download, KeeperError> {
         let packet = Packet::Fetch { rank };
-        let mut error = ChannelError::Closed.into();
-        for running in self.loggers.iter_mut().flatten() {
+        let mut why = ChannelError::Closed.into();
+        for copy in self.copies.sources() {
+            let Some(running) = &mut self.loggers[copy] else { continue };
             match running.ask(&packet, &[], &mut self.told) {
                 Ok(Some(download)) => return Ok(download),
                 Ok(None) => return Err(unasked(&packet).into()),
-                Err(e @ KeeperError::Silent(_)) => error = e,
                 Err(KeeperError::Channel(ChannelError::Closed)) => {}
+                Err(silent @ KeeperError::Silent(_)) => why = silent,
                 Err(error) => return Err(error),
             }
+            self.copies.gone(copy);
         }
-        Err(error)
+        Err(why)
     }
 
     /// The processes of the loggers that are started; they may have been killed.
@@ -343,6 +354,14 @@ impl Keeper {
             running.news(&mut self.told)?;
         }
         Ok(std::mem::take(&mut self.told))
+    }
+}
+
+fn durability(keeping: &Keeping) -> Durability {
+    match *keeping {
+        Keeping::Process => Durability::Process,
+        Keeping::Disk(_) => Durability::Disk,
+        Keeping::Node { copies } => Durability::Node { copies },
     }
 }
 

@@ -236,7 +236,7 @@ impl Server {
         Ok(match &self.keeps {
             Keeps::Folder(dir) => self.logger.serve_in(dir, set, ring)?,
             Keeps::Lent => self.logger.serve(set, ring, store()?)?,
-            Keeps::Own { .. } => self.logger.serve(set, ring, copied(owner, &store()?)?)?,
+            Keeps::Own { .. } => self.logger.serve_copy(set, ring, known(owner, &store()?)?)?,
         })
     }
 
@@ -286,15 +286,12 @@ fn synced() -> Disk {
     disk
 }
 
-/// The events of a packed store as an event file, in memory of our own.
-fn copied(owner: Owner, store: &File) -> Result<File, Anything> {
+/// What is known of a rank, as a packed store.
+fn known(owner: Owner, store: &File) -> Result<Unpacked, Anything> {
     // Whoever else has the file may have read in it.
     let mut bytes = vec![0; store.metadata()?.len() as usize];
     store.read_exact_at(&mut bytes, 0)?;
-    let events = Unpacked::new(owner, &format!("what is known of rank {}", owner.rank), bytes)?;
-    let own = File::from(rustix::fs::memfd_create("taffrail-events", MemfdFlags::CLOEXEC)?);
-    events.write_to(owner, &own)?;
-    Ok(own)
+    Ok(Unpacked::new(owner, &format!("what is known of rank {}", owner.rank), bytes)?)
 }
 
 fn told(report: &Report) -> Told {

@@ -5,10 +5,11 @@ use super::disk::{CommitError, Disk, Write};
 use super::file::{End, EventFile, FileError, Owner};
 use super::group::Group;
 use super::memory::Memory;
-use super::packed::PackedFile;
+use super::packed::{PackedFile, Unpacked};
 use super::rank_store::{CopyError, LedgerError, RankStore, Store};
 use super::ring::{Durability, RingError, RingReader};
 use crate::{Rank, Set};
+use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
@@ -138,6 +139,27 @@ impl Logger {
         Ok(Served { kept, cut })
     }
 
+    /// As [`serve`](Self::serve), in memory of its own, which begins with these events: a copy beside those of other loggers.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn serve_copy(
+        &mut self,
+        set: Set,
+        ring: RingReader<Memory>,
+        events: Unpacked,
+    ) -> Result<Served, ServeError> {
+        let owner = Owner { rank: ring.shape().rank, job: ring.shape().job };
+        let os = |call| {
+            let file = format!("the copy of rank {}", owner.rank);
+            move |error| FileError::Os { file, call, error }
+        };
+        let store = rustix::fs::memfd_create("taffrail-events", MemfdFlags::CLOEXEC);
+        let store = File::from(store.map_err(|errno| os("memfd_create")(errno.into()))?);
+        events.write_to(owner, &store).map_err(os("write"))?;
+        self.serve(set, ring, store)
+    }
+
     /// As [`serve`](Self::serve), in a folder.
     ///
     /// # Errors
@@ -241,6 +263,11 @@ impl Logger {
     /// [`CopyError::Ring`] when the ring is damaged; [`CopyError::File`] when the file is, or cannot be read.
     pub fn copy(&self, rank: Rank, into: &File) -> Option<Result<u64, CopyError>> {
         Some(self.ledger(rank)?.copy(into))
+    }
+
+    /// The clock of the last event of a rank that is kept; `None`: no such rank.
+    pub fn kept(&self, rank: Rank) -> Option<u64> {
+        self.ledger(rank).map(RankStore::kept)
     }
 
     fn ledger(&self, rank: Rank) -> Option<&RankStore> {

@@ -9,6 +9,7 @@
 mod batch;
 #[cfg(not(loom))]
 mod checkpoint_files;
+mod copies;
 #[cfg(not(loom))]
 mod cuts;
 #[cfg(not(loom))]
@@ -38,6 +39,7 @@ mod sync;
 pub use batch::Batch;
 #[cfg(not(loom))]
 pub use checkpoint_files::{CheckpointFiles, Committed, Summary, VaultError};
+pub use copies::{Copies, CopyStep};
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
 #[cfg(not(loom))]

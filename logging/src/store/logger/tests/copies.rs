@@ -13,13 +13,9 @@ fn held(ranks: u32) -> Held {
 fn logger(held: &Held, copy: u32, from: Option<&Logger>) -> Logger {
     let mut logger = Logger::new(Disk::Memory);
     for rank in 0..held.ranks() {
-        let (store, owner) = (tempfile::tempfile().unwrap(), Owner { rank, job: JOB });
-        match from {
-            Some(from) => handed_out(from, rank).1.write_to(owner, &store).unwrap(),
-            None => store.write_all_at(&file_header(owner), 0).unwrap(),
-        }
+        let events = from.map_or(Unpacked::default(), |from| handed_out(from, rank).1);
         let ring = RingReader::attach(held.memory(rank), held.shape(rank), copy).unwrap();
-        logger.serve(held.set(), ring, store).unwrap();
+        logger.serve_copy(held.set(), ring, events).unwrap();
     }
     logger
 }
@@ -63,7 +59,7 @@ fn all_but_one_may_be_lost() {
         }
         let left = random.usize(..3);
         for rank in 0..2 {
-            let kept = loggers[left].ledger(rank).unwrap().kept();
+            let kept = loggers[left].kept(rank).unwrap();
             assert!(
                 kept >= stable[rank as usize],
                 "copy {left} of rank {rank}: {kept} of {stable:?}"
@@ -81,7 +77,7 @@ fn all_but_one_may_be_lost() {
     for logger in &loggers {
         for (rank, writer) in (0..).zip(&writers) {
             assert_eq!(writer.stable(), Ok(writer.written()));
-            assert_eq!(logger.ledger(rank).unwrap().kept(), writer.written());
+            assert_eq!(logger.kept(rank), Some(writer.written()));
             assert_eq!(copied(logger, rank), writer.written());
         }
     }
