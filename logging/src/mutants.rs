@@ -165,6 +165,18 @@ mutants! {
     /// The end of a message that came over a link which has ended is taken in.
     FormerRestBelieved = "former-rest-believed",
 
+    // Event loggers that each keep a copy.
+    /// An event is stable when one of several copies has it (*every-copy*).
+    OneCopyIsEnough = "one-copy-is-enough",
+    /// An event is written over when one of several copies has it (*every-copy*).
+    RoomOfOneCopy = "room-of-one-copy",
+    /// A copy that replaces another begins with saying that it has all that is in the ring (*every-copy*).
+    CopyCountsUnfilled = "copy-counts-unfilled",
+    /// A copy that was given the events of some ranks counts as one that has all.
+    FillingCopyCounts = "filling-copy-counts",
+    /// An event logger that is gone counts as one that is there.
+    GoneCopyCounts = "gone-copy-counts",
+
     // Calls.
     /// A receive whose message is in the log is posted as any other.
     FateIgnored = "fate-ignored",

@@ -1,11 +1,11 @@
 //! What a seed stands for: a job, and what happens to it.
 
 use crate::broken::Broken;
-use crate::logger::Durability;
-use crate::profile::{self, Faults, Habits, Profile, Sets};
+use crate::profile::{Faults, Habits, Profile, Sets};
 use crate::workload::Workload;
 use std::fmt;
 use taffrail_logging::Rank;
+use taffrail_logging::store::Durability;
 
 /// Something that fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Case {
         let nodes = random.u8(0..4) == 0 && plan.sets == Sets::Any;
         let sets = sets(&mut random, ranks, plan.sets, nodes);
         let disk = random.u8(0..3) != 0;
-        let durability = profile::durability(nodes || plan.disk.unwrap_or(disk));
+        let durability = plan.durability(nodes || plan.disk.unwrap_or(disk), seed);
         let all_events = random.u8(0..4) == 0;
         let all_events = plan.all_events.unwrap_or(all_events);
         let causal = random.u8(0..3) == 0;

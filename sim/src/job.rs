@@ -16,6 +16,7 @@ mod recovery;
 mod steps;
 
 use crate::case::{Case, Fault};
+use crate::copies::Killed;
 use crate::fabric::{Coverage, Settings, SimFabric, SimNet, Step as NetStep};
 use crate::logger::Logger;
 use crate::violation::{Checked, Violation, violation};
@@ -204,7 +205,12 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             let (begin, passed) = NOW.get();
             NOW.set((begin, passed + STEP));
             step += 1;
-            if matches!(chosen, steps::Step::EndCut(_) | steps::Step::Net(NetStep::Carry { .. })) {
+            if matches!(
+                chosen,
+                steps::Step::EndCut(_)
+                    | steps::Step::Turn(_)
+                    | steps::Step::Net(NetStep::Carry { .. })
+            ) {
                 moved = step;
             }
             if step > moved + PATIENCE || step > last + PATIENCE_AT_MOST {
@@ -337,7 +343,19 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
 
     fn kill_logger(&mut self) {
         let mut outside = self.outside.borrow_mut();
-        if outside.logger.runs {
+        let outside = &mut *outside;
+        if let Some(copies) = &mut outside.logger.copies {
+            let killed = copies.kill(self.random.usize(0..6));
+            self.faults += usize::from(killed.is_some());
+            let all = copies.count();
+            match killed {
+                Some(Killed::InFilling) => outside.oracle.paths.reach(Path::CopyDiedInFilling),
+                Some(Killed::Whole { others: 1 }) if all == 3 => {
+                    outside.oracle.paths.reach(Path::OneCopyLeft);
+                }
+                _ => {}
+            }
+        } else if outside.logger.runs {
             let random = &mut self.random;
             outside.logger.crash(|under_way| {
                 let kept = random.usize(0..=under_way);

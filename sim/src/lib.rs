@@ -15,6 +15,7 @@
 pub mod broken;
 pub mod call;
 pub mod case;
+pub mod copies;
 pub mod fabric;
 pub mod job;
 pub mod logger;

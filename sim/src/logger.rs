@@ -8,16 +8,10 @@
 
 use crate::broken::Broken;
 use crate::case::Case;
-use taffrail_logging::{Cut, Event, LoggedEvent, Rank, Set, event::RECORD};
-
-/// When events are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Durability {
-    /// When they are written: they survive killed processes.
-    Process,
-    /// When they are in the file: they survive the event logger.
-    Disk,
-}
+use crate::copies::CopyLoggers;
+use taffrail_logging::event::{Full, RECORD};
+use taffrail_logging::store::Durability;
+use taffrail_logging::{Cut, Event, LoggedEvent, Rank, Set};
 
 type Record = [u8; RECORD];
 
@@ -50,8 +44,10 @@ enum Stage {
 }
 
 /// The event logger.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Logger {
+    /// In its place several that each keep a copy.
+    pub copies: Option<CopyLoggers>,
     durability: Durability,
     /// Nobody waits for events to be stable, so they are not until it says so, for each durability.
     causal: bool,
@@ -90,14 +86,37 @@ impl Logger {
             log.seal(&Cut::none(members.clone()), usize::MAX);
             log
         });
-        Logger { durability, causal, broken, sets: logs.collect(), at, runs: true }
+        let several = matches!(durability, Durability::Node { .. });
+        let copies = several.then(|| CopyLoggers::new(case));
+        Logger { copies, durability, causal, broken, sets: logs.collect(), at, runs: true }
     }
 
-    /// A rank writes an event. Lost, if nobody is there to take it.
+    /// Whether there is room for one more event of a rank, of so many that may not be stable. Where there are copies, it is
+    /// written.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn find_room(
+        &mut self,
+        rank: Rank,
+        event: &LoggedEvent,
+        capacity: u64,
+    ) -> Result<(), Full> {
+        if let Some(copies) = &mut self.copies {
+            return copies.write(rank, event);
+        }
+        let is_room = event.clock <= self.stable(rank) + capacity;
+        if is_room { Ok(()) } else { Err(Full) }
+    }
+
+    /// A rank writes an event that there is room for. Lost, if nobody is there to take it.
     ///
     /// # Errors
     /// When it does not follow the one before.
     pub fn write(&mut self, rank: Rank, event: LoggedEvent) -> Result<(), String> {
+        if self.copies.is_some() {
+            return Ok(());
+        }
         let (set, place) = self.at[rank as usize];
         let log = &mut self.sets[set];
         // A ring in shared memory stays while the logger is away; one in its own memory does not,
@@ -120,12 +139,18 @@ impl Logger {
 
     /// The clock up to which the events of a rank are stable.
     pub fn stable(&self, rank: Rank) -> u64 {
+        if let Some(copies) = &self.copies {
+            return copies.stable(rank);
+        }
         let (set, place) = self.at[rank as usize];
         self.sets[set].stable[place] as u64
     }
 
     /// What ranks are told is stable: the same, but for one way to be broken.
     pub fn announced(&self, rank: Rank) -> u64 {
+        if let Some(copies) = &self.copies {
+            return copies.announced(rank);
+        }
         let (set, place) = self.at[rank as usize];
         match self.broken {
             Some(Broken::LoggerPromises) => self.sets[set].rings[place].len() as u64,
@@ -138,6 +163,7 @@ impl Logger {
         let log = &self.sets[set];
         let complete = !log.awaited.contains(&true) || self.is(Broken::LoggerDoesNotWait);
         self.runs
+            && self.copies.is_none()
             && (self.durability == Durability::Disk || self.causal)
             && log.cut.is_none()
             && complete

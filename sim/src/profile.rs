@@ -4,8 +4,10 @@
 //! draws a profile, which leaves much out and weighs the rest extremely, and each run its own habits: which kinds of steps
 //! and which ranks are slow, and sizes.
 
-use crate::logger::Durability;
-use crate::workload::{ALL, Workload};
+mod plans;
+
+use crate::workload::Workload;
+use plans::*;
 use taffrail_engine::log::host::PAGE_RUNS;
 
 /// What a run is mostly about.
@@ -41,9 +43,11 @@ pub enum Profile {
     Loans,
     /// Messages are not logged: nobody is killed.
     Unlogged,
+    /// Several event loggers have a copy each, and are killed.
+    Copies,
 }
 
-/// All of them.
+/// Those that a seed draws from; few seeds have copies.
 const PROFILES: [Profile; 15] = [
     Profile::Even,
     Profile::Victim,
@@ -119,6 +123,8 @@ pub(crate) struct Plan {
     pub rounds: (u32, u32),
     pub sets: Sets,
     pub disk: Option<bool>,
+    /// Several event loggers have a copy each.
+    pub copies: bool,
     pub all_events: Option<bool>,
     pub causal: Option<bool>,
     pub checkpoints: Option<u32>,
@@ -136,188 +142,12 @@ pub(crate) struct Plan {
     pub capacity: &'static [usize],
 }
 
-const EVEN: Plan = Plan {
-    workloads: &ALL,
-    logged: true,
-    rounds: (1, 3),
-    sets: Sets::Any,
-    disk: None,
-    all_events: None,
-    causal: None,
-    checkpoints: None,
-    faults: Faults {
-        most: 5,
-        least: 0,
-        soon: 4,
-        within: 60,
-        kinds: [11, 2, 2, 2, 3],
-        victim: false,
-    },
-    slow: &[],
-    swift: &[],
-    rings: &[1 << 20, 1 << 20, 16, 4],
-    unexpected: &[1 << 16, 1 << 16, 1 << 10, 200],
-    segments: &[8, 8, 12],
-    capacity: &[2, 4, 16],
-};
-
-const KILLS: Faults =
-    Faults { most: 8, least: 3, soon: 4, within: 60, kinds: [8, 1, 0, 1, 1], victim: true };
-
-use Workload::{
-    AllToAll, Impatient, Loans, Master, Polls, Probe, Random, Reported, Server, Stencil, Sums,
-    Synchronous, WaitAny, Windows,
-};
-
-const POLLS: Plan = Plan {
-    workloads: &[Random, Random, Probe, Impatient, Polls, Reported],
-    rounds: (2, 5),
-    faults: KILLS,
-    slow: &[Kind::Run],
-    ..EVEN
-};
-
-const CUTS: Faults =
-    Faults { most: 8, least: 3, soon: 3, within: 60, kinds: [2, 0, 8, 0, 0], victim: false };
-
-const LINKS: Plan = Plan { rounds: (2, 4), faults: CUTS, ..EVEN };
-
-const CAUSAL_LINKS: Plan = Plan {
-    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient],
-    rounds: (2, 4),
-    causal: Some(true),
-    sets: Sets::Alone,
-    slow: &[Kind::BeginCut, Kind::EndCut],
-    ..LINKS
-};
-
-const SURVIVORS: Plan = Plan {
-    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient],
-    rounds: (2, 4),
-    sets: Sets::Alone,
-    disk: Some(true),
-    causal: Some(true),
-    faults: Faults {
-        most: 8,
-        least: 3,
-        soon: 6,
-        within: 30,
-        kinds: [6, 3, 0, 0, 0],
-        victim: false,
-    },
-    slow: &[Kind::BeginCut, Kind::EndCut, Kind::Notice, Kind::Start],
-    swift: &[Kind::Ask],
-    ..EVEN
-};
-
-const LOGGER: Plan = Plan {
-    workloads: &[Master, WaitAny, Random, Sums, Server, AllToAll],
-    rounds: (2, 4),
-    sets: Sets::Several,
-    disk: Some(true),
-    faults: Faults {
-        most: 8,
-        least: 3,
-        soon: 3,
-        within: 60,
-        kinds: [1, 0, 0, 8, 1],
-        victim: false,
-    },
-    slow: &[Kind::BeginCut, Kind::EndCut],
-    swift: &[Kind::StartLogger],
-    ..EVEN
-};
-
-const NODES: Plan = Plan {
-    causal: Some(false),
-    faults: Faults { most: 8, least: 4, soon: 7, within: 60, kinds: [4, 0, 0, 4, 2], victim: true },
-    slow: &[Kind::BeginCut, Kind::EndCut, Kind::Open, Kind::WriteAgain],
-    ..LOGGER
-};
-
-const RINGS: Plan = Plan {
-    workloads: &[Master, WaitAny, Random, Sums, Server, Impatient, Probe],
-    rounds: (2, 4),
-    disk: Some(true),
-    faults: KILLS,
-    slow: &[Kind::BeginCut, Kind::EndCut],
-    rings: &[1, 2, 3, 4],
-    ..EVEN
-};
-
-const CHECKPOINTS: Plan = Plan {
-    workloads: &[
-        Random,
-        Stencil,
-        Probe,
-        WaitAny,
-        Impatient,
-        AllToAll,
-        Reported,
-        Synchronous,
-        Polls,
-    ],
-    rounds: (2, 4),
-    sets: Sets::Alone,
-    causal: Some(false),
-    checkpoints: Some(100),
-    faults: KILLS,
-    swift: &[Kind::Save],
-    ..EVEN
-};
-
-const ROOM: Plan = Plan {
-    workloads: &[Random, AllToAll, Stencil, Server, Sums],
-    rounds: (3, 6),
-    faults: KILLS,
-    slow: &[Kind::Run],
-    rings: &[4, 16],
-    unexpected: &[1, 64, 200],
-    segments: &[8],
-    capacity: &[1, 2],
-    ..EVEN
-};
-
-const CALLS: Plan =
-    Plan { workloads: &[Reported, Synchronous, Polls], rounds: (1, 3), faults: KILLS, ..EVEN };
-
-const MEMORY: Plan = Plan {
-    workloads: &[Windows, Loans],
-    sets: Sets::Several,
-    causal: Some(false),
-    faults: KILLS,
-    ..EVEN
-};
-
-const LOANS: Plan = Plan {
-    workloads: &[Loans],
-    disk: Some(true),
-    causal: Some(true),
-    slow: &[Kind::BeginCut, Kind::EndCut],
-    ..MEMORY
-};
-
-const UNLOGGED: Plan = Plan {
-    workloads: &[
-        Reported,
-        Synchronous,
-        Polls,
-        Windows,
-        Loans,
-        Random,
-        Stencil,
-        AllToAll,
-        Master,
-        Probe,
-    ],
-    logged: false,
-    rounds: (1, 4),
-    ..EVEN
-};
-
 impl Profile {
     /// That of a seed.
     pub fn of(seed: u64) -> Profile {
+        if fastrand::Rng::with_seed(seed ^ 0xc0_91e5).u8(0..20) == 0 {
+            return Profile::Copies;
+        }
         let drawn = fastrand::Rng::with_seed(seed ^ 0x5ca1_ab1e).usize(0..PROFILES.len() + 3);
         PROFILES.get(drawn).copied().unwrap_or(Profile::Even)
     }
@@ -339,6 +169,7 @@ impl Profile {
             Profile::Memory => MEMORY,
             Profile::Loans => LOANS,
             Profile::Unlogged => UNLOGGED,
+            Profile::Copies => COPIES,
         }
     }
 }
@@ -386,9 +217,4 @@ impl Habits {
         let page_runs = PAGE_RUNS;
         Habits { kinds, ranks, ring, unexpected, eager_max, inline, segments, page_runs, capacity }
     }
-}
-
-/// When events are stable.
-pub(crate) fn durability(disk: bool) -> Durability {
-    if disk { Durability::Disk } else { Durability::Process }
 }

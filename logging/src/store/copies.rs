@@ -2,7 +2,7 @@
 //! begins with, and which of them has all events. The starter of the ranks does what it says here, one step after the other; a
 //! logger may be killed before and after each of them.
 
-use crate::Rank;
+use crate::{Rank, mutant};
 
 /// What the starter of the ranks does next about its loggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,8 @@ impl Copies {
     }
 
     fn has_all(&self, copy: usize) -> bool {
-        self.served[copy] == Some(self.ranks.len())
+        let begun = mutant!(FillingCopyCounts) && self.served[copy].is_some_and(|ranks| ranks > 0);
+        begun || self.served[copy] == Some(self.ranks.len())
     }
 
     /// A copy was started.
@@ -89,7 +90,9 @@ impl Copies {
 
     /// A copy was found to be gone.
     pub fn gone(&mut self, copy: usize) {
-        self.served[copy] = None;
+        if !mutant!(GoneCopyCounts) {
+            self.served[copy] = None;
+        }
     }
 
     fn note_begin(&mut self) {

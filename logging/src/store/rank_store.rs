@@ -6,7 +6,7 @@ use super::file::{EventFile, FileError, Owner};
 use super::memory::Memory;
 use super::packed::{PackedFile, copy_packed, pack};
 use super::ring::{RingError, RingReader, RingShape};
-use crate::Rank;
+use crate::{Rank, mutant};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -113,6 +113,9 @@ impl RankStore {
         let is_new = ring.is_new()?;
         if !is_new && have > written {
             return Err(LedgerError::Behind { rank, written, have, file: name() });
+        }
+        if mutant!(CopyCountsUnfilled) {
+            ring.keep(written);
         }
         match &mut store {
             // The rank resumes behind them.

@@ -88,21 +88,26 @@ impl EventSink for SimEvents {
 
     fn push(&mut self, event: &Event) -> Result<u64, Full> {
         let mut outside = self.outside.borrow_mut();
+        let outside = &mut *outside;
         let clock = outside.written(self.me) + 1;
-        if clock > outside.logger.stable(self.me) + self.capacity {
+        let logged = LoggedEvent { clock, event: *event };
+        if outside.logger.find_room(self.me, &logged, self.capacity).is_err() {
             outside.oracle.ring_is_full(self.me, clock);
             return Err(Full);
         }
         outside.oracle.wrote(self.me, event, clock);
-        let event = LoggedEvent { clock, event: *event };
-        outside.rings[self.me as usize].push(event);
-        if let Err(text) = outside.logger.write(self.me, event) {
+        outside.rings[self.me as usize].push(logged);
+        if let Err(text) = outside.logger.write(self.me, logged) {
             outside.oracle.violated("a log has no gaps", text);
         }
         Ok(clock)
     }
 
-    fn prepare(&mut self, _: u32, _: u8) {}
+    fn prepare(&mut self, polls: u32, flags: u8) {
+        if let Some(copies) = &mut self.outside.borrow_mut().logger.copies {
+            copies.prepare(self.me, polls, flags);
+        }
+    }
 
     fn written(&self) -> u64 {
         self.outside.borrow().written(self.me)

@@ -44,6 +44,10 @@ struct History {
 /// A message that a program has asked for: its sender and receiver, its context and number.
 type Name = (Rank, Rank, u16, u32);
 
+/// Events of a rank that have waited for room in its ring since so many calls had been made; and how many when the last was
+/// written, if one was.
+type Late = (usize, Option<usize>);
+
 /// What was seen of the present incarnations, for the paths that were reached.
 #[derive(Default)]
 struct Seen {
@@ -82,6 +86,8 @@ pub(super) struct Oracle {
     pub(super) cancels: bool,
     /// Such events that had no room in their ring at once: their ranks and clocks.
     late_cancels: HashSet<(Rank, u64)>,
+    /// Events that wait: polls that find nothing meanwhile come after them.
+    late: Vec<Option<Late>>,
     /// What the end of the program of a rank depends on.
     ends: Vec<Option<Past>>,
     /// The incarnations whose programs have ended.
@@ -115,6 +121,7 @@ impl Oracle {
             matches: HashMap::new(),
             cancels: false,
             late_cancels: HashSet::new(),
+            late: vec![None; count],
             ends: vec![None; count],
             ended: HashSet::new(),
             flights: HashMap::new(),
@@ -142,6 +149,7 @@ impl Oracle {
         }
         self.past[rank as usize] = Past::default();
         self.late_cancels.retain(|(of, _)| *of != rank);
+        self.late[rank as usize] = None;
         self.seen.left.retain(|name| name.0 != rank);
         self.seen.stay.retain(|name| name.0 != rank);
         self.seen.begun.retain(|(from, _)| *from != rank);
@@ -241,14 +249,30 @@ impl Oracle {
         if std::mem::take(&mut self.seen.replays[me]) {
             self.paths.reach(Path::ReplayEnded);
         }
+        let calls = self.since(me);
         if !self.cancels && !self.late_cancels.remove(&(rank, clock)) {
-            self.note_match(rank, event, self.past[me]);
+            let mut past = self.past[me];
+            past.calls[me] = calls;
+            self.note_match(rank, event, past);
         }
+        if let Some((_, written)) = &mut self.late[me] {
+            *written = Some(self.past[me].calls[me]);
+        }
+    }
+
+    /// How many calls a rank had made before the event that it writes now: one that had no room may have waited.
+    fn since(&mut self, me: usize) -> usize {
+        let now = self.past[me].calls[me];
+        let waits = |(_, written): &Late| written.is_none_or(|written| written == now);
+        self.late[me] = self.late[me].filter(waits);
+        self.late[me].map_or(now, |(calls, _)| calls)
     }
 
     /// There is no room for this event of a rank.
     pub(super) fn ring_is_full(&mut self, rank: Rank, clock: u64) {
         self.paths.reach(Path::RingFull);
+        let calls = self.since(rank as usize);
+        self.late[rank as usize] = Some((calls, None));
         if self.cancels {
             self.late_cancels.insert((rank, clock));
         }

@@ -40,6 +40,12 @@ paths! {
     LinkHealed = "link healed by the fabric",
     /// The event logger has left out what was written of a cut when it died.
     CutTorn = "cut torn",
+    /// An event logger that was killed was replaced by one that was given what another has.
+    CopyReplaced = "copy of the events replaced",
+    /// An event logger was killed before it had been given all of that.
+    CopyDiedInFilling = "copy died while it was filled",
+    /// All event loggers but one of three were gone.
+    OneCopyLeft = "one copy of three left",
     /// A survivor was asked for the events that it holds.
     SurvivorAsked = "survivor asked",
     /// A survivor was asked again, since another rank had died.

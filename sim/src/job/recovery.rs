@@ -11,8 +11,8 @@ use super::process::{Mark, Process};
 use super::{Job, failed, now};
 use crate::broken::Broken;
 use crate::case::Case;
+use crate::copies::CopyLoggers;
 use crate::fabric::SimFabric;
-use crate::logger::Durability;
 use crate::profile::Habits;
 use crate::violation::{Checked, violation};
 use crate::workload::Place;
@@ -24,6 +24,7 @@ use taffrail_engine::log::host::{LogParts, LoggingConfig, RestartPoint};
 use taffrail_engine::policy::Policy;
 use taffrail_engine::{Clock, Engine, Sizes};
 use taffrail_fabric::{Fabric, PeerId, SegmentId, SendMemory};
+use taffrail_logging::store::Durability;
 use taffrail_logging::{Causal, LoggedEvent, Position, Rank};
 
 impl<const S: bool, const L: bool> Job<'_, S, L> {
@@ -63,7 +64,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let vault = Vault { me: rank, outside: self.outside.clone() };
         let parts = LogParts::<SimHost> {
             events: sink,
-            gated: case.durability == Durability::Disk && !case.causal,
+            gated: case.durability != Durability::Process && !case.causal,
             replayed: ReplayedVec(events.into()),
             held,
             spill: spill.clone(),
@@ -113,6 +114,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     ) -> Result<Vec<LoggedEvent>, super::Violation> {
         let mut outside = self.outside.borrow_mut();
         let outside = &mut *outside;
+        if let Some(copies) = &mut outside.logger.copies {
+            let written = &outside.rings[rank as usize];
+            let events = of_copies(copies, rank, written)
+                .map_err(|text| super::Violation { invariant: "every-copy", text })?;
+            outside.oracle.starts(rank, &events);
+            return Ok(events);
+        }
         let stable = outside.logger.stable(rank);
         let logged = outside.logger.download(rank);
         let mut events: Vec<LoggedEvent> =
@@ -155,6 +163,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// A rank is started again: of its ring the logger has taken what there is, before any rank of the set looks at it.
     pub(super) fn settle_ring(&self, rank: Rank) {
         let outside = &mut *self.outside.borrow_mut();
+        if outside.logger.copies.is_some() {
+            return;
+        }
         let left = outside.logger.download(rank).len();
         outside.rings[rank as usize].truncate(left);
     }
@@ -167,6 +178,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// Whether a rank that is dead may start, or one that connects may go on.
     pub(super) fn may_start(&self, rank: Rank) -> bool {
         let outside = self.outside.borrow();
+        if outside.logger.copies.is_some() {
+            return true;
+        }
         if self.case.causal {
             let asked = (0..self.case.ranks).all(|other| !self.is_to_answer(other));
             return outside.logger.is_settled(rank) && asked;
@@ -282,6 +296,21 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         }
         self.check()
     }
+}
+
+/// The events of a rank that starts again where loggers have copies: all that it has written, since its ring is there still.
+fn of_copies(
+    copies: &mut CopyLoggers,
+    rank: Rank,
+    written: &[LoggedEvent],
+) -> Result<Vec<LoggedEvent>, String> {
+    let fetched = copies.fetch(rank)?.ok_or("no event logger has the events")?;
+    let events: Vec<LoggedEvent> = fetched.collect();
+    if events != written {
+        return Err(format!("rank {rank} has written {written:x?}, and is handed {events:x?}"));
+    }
+    copies.starts(rank)?;
+    Ok(events)
 }
 
 /// Small ones, so that short programs reach every way to send.

@@ -3,6 +3,7 @@
 use super::paths::Path;
 use super::process::{Process, drop_view};
 use super::{Job, failed};
+use crate::copies::CopyLoggers;
 use crate::fabric::Step as NetStep;
 use crate::profile::Kind;
 use crate::violation::{Checked, violation};
@@ -29,6 +30,9 @@ pub(super) enum Step {
     /// The logger begins a cut of a set; goes on with it.
     BeginCut(usize),
     EndCut(usize),
+    /// One of several loggers takes what is new; the starter of them replaces those that are gone.
+    Turn(usize),
+    Replace,
     /// The logger starts again; a rank writes again what it does not have.
     StartLogger,
     WriteAgain(Rank),
@@ -51,13 +55,18 @@ impl Step {
             Step::Start(rank) => (Kind::Start, Some(rank)),
             Step::Open(rank) => (Kind::Open, Some(rank)),
             Step::BeginCut(_) => (Kind::BeginCut, None),
+            // Each of them is as slow as a rank that is not there.
+            Step::Turn(copy) => (Kind::BeginCut, Some(FIRST_COPY + copy as Rank)),
             Step::EndCut(_) => (Kind::EndCut, None),
-            Step::StartLogger => (Kind::StartLogger, None),
+            Step::StartLogger | Step::Replace => (Kind::StartLogger, None),
             Step::DropView => (Kind::OtherNet, None),
             Step::WriteAgain(_) => (Kind::WriteAgain, None),
         }
     }
 }
+
+/// Beside the habits of ranks those of loggers with copies.
+const FIRST_COPY: Rank = 5;
 
 /// How often a step that is slow is put off.
 const PUT_OFF: usize = 4;
@@ -170,6 +179,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 steps.push(Step::EndCut(set));
             }
         }
+        if let Some(copies) = &logger.copies {
+            let turns = (0..copies.count()).filter(|&copy| copies.has_news(copy));
+            steps.extend(turns.map(Step::Turn));
+            if copies.is_to_go_on() {
+                steps.push(Step::Replace);
+            }
+        }
         if !logger.runs {
             steps.push(Step::StartLogger);
         }
@@ -220,6 +236,18 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 self.outside.borrow_mut().logger.sync(set);
                 self.fits_together()
             }
+            Step::Turn(copy) => {
+                self.with_copies(|copies| copies.turn(copy))?;
+                self.fits_together()
+            }
+            Step::Replace => {
+                let mut whole = false;
+                self.with_copies(|copies| copies.go_on().map(|replaced| whole = replaced))?;
+                if whole {
+                    self.reach(Path::CopyReplaced);
+                }
+                Ok(())
+            }
             Step::StartLogger => {
                 let opening = self.opening.iter().map(Option::is_some);
                 let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
@@ -236,6 +264,14 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
             Step::WriteAgain(rank) => self.write_again(rank),
         }
+    }
+
+    /// Lets loggers with copies do something, after which what is stable is in all of them.
+    fn with_copies(&self, what: impl FnOnce(&mut CopyLoggers) -> Result<(), String>) -> Checked {
+        let mut outside = self.outside.borrow_mut();
+        let Some(copies) = &mut outside.logger.copies else { return Ok(()) };
+        let done = what(copies).and_then(|()| copies.check());
+        done.or_else(|text| violation("every-copy", text))
     }
 
     /// Takes the call of a program as far as it gets.

@@ -2,9 +2,9 @@
 
 use super::code::PER_WORD;
 use super::{RingError, Words};
-use crate::Rank;
 use crate::event::RECORD;
 use crate::store::sync::Ordering;
+use crate::{Rank, mutant};
 
 /// First word of a ring.
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
@@ -175,6 +175,9 @@ impl RingShape {
     pub(super) fn least(&self, memory: &impl Words, word: usize) -> u64 {
         let copies = 0..self.durability.copies() as usize;
         let words = copies.map(|copy| memory.word(word + LINE * copy).load(Ordering::Acquire));
+        if word == STABLE && mutant!(OneCopyIsEnough) || word == TAKEN && mutant!(RoomOfOneCopy) {
+            return words.max().unwrap_or(0);
+        }
         words.min().unwrap_or(0)
     }
 
