@@ -133,8 +133,10 @@ impl Job {
     /// [open](Self::open) one.
     ///
     /// # Errors
-    /// [`Error::Setting`] when the launcher's description is incomplete.
+    /// [`Error::Setting`] when the launcher's description is incomplete; [`Error::Bootstrap`] when the ranks are on
+    /// several nodes.
     pub fn embedded(seats: u32) -> Result<Job, Error> {
+        crate::nodes::refuse_embedded()?;
         let look = environment::value;
         if !environment::is_logged() {
             return Ok(Job::open(seats));

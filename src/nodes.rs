@@ -33,13 +33,10 @@ impl Nodes {
     /// # Errors
     /// [`Error::Bootstrap`] when what the agent says is not what it should be.
     pub(crate) fn of(job: &Job) -> Result<Option<Nodes>, Error> {
-        let look = environment::value;
-        let own =
-            |name: &std::ffi::CStr| look(name.to_str().unwrap_or_default()).map(String::into_bytes);
-        if !job.has_launcher() || environment::is_of_other_job(own) {
+        if !job.has_launcher() {
             return Ok(None);
         }
-        let Some(client) = Client::from_env(look).map_err(not_joined)? else { return Ok(None) };
+        let Some(client) = client()? else { return Ok(None) };
         let ranks = client.roster().map_err(not_joined)?.ranks();
         let got = (client.life().rank, ranks);
         if got != (job.rank(), job.size()) {
@@ -165,6 +162,35 @@ impl Nodes {
             ..Default::default()
         };
         TcpFabric::open(me, listener, contacts, config).map_err(not_set_up)
+    }
+}
+
+/// Refuses a job that other libraries find by themselves where its ranks are on several nodes: the addresses of such a
+/// job are those of shared memory.
+///
+/// # Errors
+/// [`Error::Bootstrap`].
+pub(crate) fn refuse_embedded() -> Result<(), Error> {
+    let Some(client) = client()? else { return Ok(()) };
+    let near = client.local_ranks().map_err(not_joined)?.len();
+    let ranks = client.roster().map_err(not_joined)?.ranks();
+    if near < ranks as usize {
+        return Err(not_joined(format!(
+            "MPI programs exchange no messages between nodes over Taffrail yet, and {near} of {ranks} ranks are on \
+             the node of this one; start all of them on one host, or with the launcher of the MPI over its own network"
+        )));
+    }
+    Ok(())
+}
+
+/// This rank's connection to the agent of its node, where it has one.
+fn client() -> Result<Option<Client>, Error> {
+    let look = environment::value;
+    let own =
+        |name: &std::ffi::CStr| look(name.to_str().unwrap_or_default()).map(String::into_bytes);
+    match environment::is_of_other_job(own) {
+        true => Ok(None),
+        false => Client::from_env(look).map_err(not_joined),
     }
 }
 

@@ -223,6 +223,11 @@ impl Args {
         self.command.len()
     }
 
+    /// Whether more than one host is named.
+    pub(crate) fn names_several_hosts(&self) -> Result<bool, Failure> {
+        self.nodes.names_several()
+    }
+
     /// Whether anything is asked for that no launcher but this one does.
     pub(crate) fn asks_for_our_launcher(&self) -> bool {
         let failures = self.failures != failures::Options::default();

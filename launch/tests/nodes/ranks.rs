@@ -68,6 +68,37 @@ fn ranks_exchange_values_over_nodes_and_know_where_they_are() {
     assert_eq!((job.status, said(&job)), (0, expected.to_vec()), "{}{}", job.out, job.err);
 }
 
+/// A rank whose connection to the launcher belongs to another library, as an MPI's does.
+#[test]
+fn a_rank_of_an_mpi() {
+    let said = Membership::embedded(4).map_or_else(|error| error.to_string(), |_| "joined".into());
+    std::io::stdout().write_all(format!("\nrank said: {said}\n").as_bytes()).unwrap();
+}
+
+#[test]
+fn mpi_programs_over_nodes_are_refused_where_they_join() {
+    let mpi = program("ranks::a_rank_of_an_mpi");
+    let over_two = Job::on("a:1,b:1").with(&["-n", "2"]).with(&mpi).run();
+    let refused = "rank said: start-up of the job failed: MPI programs exchange no messages between nodes over Taffrail \
+                   yet, and 1 of 2 ranks are on the node of this one; start all of them on one host, or with the \
+                   launcher of the MPI over its own network";
+    assert_eq!((over_two.status, said(&over_two)), (0, vec![refused; 2]), "{}", over_two.err);
+    let on_one = Job::on("a:2").with(&["-n", "2"]).with(&mpi).run();
+    assert_eq!((on_one.status, said(&on_one)), (0, vec!["rank said: joined"; 2]), "{}", on_one.err);
+}
+
+#[test]
+fn mpi_programs_over_nodes_are_refused_before_they_start() {
+    let mut job = Job::on("a:1,b:1").with(&["-n", "2", "no-program"]);
+    job.args[0] = "mpi".into();
+    let ended = job.run();
+    assert_eq!((ended.status, &*ended.out), (2, ""), "{}", ended.err);
+    assert!(ended.err.contains("MPI programs exchange no messages between nodes"), "{}", ended.err);
+    let mut job = Job::on("a:2").with(&["-n", "2", "no-program"]);
+    job.args[0] = "mpi".into();
+    assert_eq!(job.run().status, 127, "looked for where all ranks are on one host");
+}
+
 #[test]
 fn a_network_that_a_node_does_not_have_is_named() {
     let job = Job::on("a,b").with(&["--network", "203.0.113.0/24", "-n", "2", "sleep", "30"]).run();
