@@ -37,7 +37,12 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
 
     /// All that can happen next, in an order that the state of the network decides.
     pub fn possible(&self) -> Vec<Step> {
-        self.0.borrow().possible()
+        self.0.borrow().possible(false)
+    }
+
+    /// Those by which nothing fails.
+    pub fn calm(&self) -> Vec<Step> {
+        self.0.borrow().possible(true)
     }
 
     /// Does a step, if it is possible. One that is not is skipped, so that a schedule stays one when steps are taken

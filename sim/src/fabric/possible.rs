@@ -7,46 +7,63 @@ use taffrail_fabric::{Fault, Incarnation};
 const AMOUNTS: [Amount; 3] = [Amount::Head, Amount::Part, Amount::All];
 
 impl Net {
-    /// All that can happen next, in a fixed order.
-    pub(super) fn possible(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+    /// All that can happen next, in a fixed order; or only that by which nothing fails.
+    pub(super) fn possible(&self, calm: bool) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(64);
+        let mut list = |step: Step| {
+            if self.allows(step) {
+                steps.push(step);
+            }
+        };
         for from in 0..self.count() {
             for to in 0..self.count() {
-                self.list_between(from, to, &mut steps);
+                self.list_between((from, to), calm, &mut list);
             }
-            steps.extend([false, true].map(|lingers| Step::Kill { rank: from, lingers }));
-            steps.push(Step::Restart(from));
+            if !calm {
+                [false, true].map(|lingers| list(Step::Kill { rank: from, lingers }));
+                list(Step::Restart(from));
+            }
         }
-        steps.extend(self.sends.keys().map(|&number| Step::Sent(number)));
+        self.sends.keys().for_each(|&number| list(Step::Sent(number)));
         for &number in self.operations.keys() {
-            steps.push(Step::Moved(number));
-            steps.extend(AMOUNTS.map(|amount| Step::Move(number, amount)));
+            list(Step::Moved(number));
+            AMOUNTS.map(|amount| list(Step::Move(number, amount)));
         }
-        steps.retain(|&step| self.allows(step));
         steps
     }
 
     /// Those between two processes that may be possible.
-    fn list_between(&self, from: usize, to: usize, steps: &mut Vec<Step>) {
+    fn list_between(&self, (from, to): (usize, usize), calm: bool, list: &mut impl FnMut(Step)) {
         let ordered = self.kinds.ordered && !self.has(Mutant::OrderIgnored);
         let most = if ordered { 1 } else { usize::MAX };
-        let flight = self.channel(from, to).flight.len().min(most);
+        let channel = self.channel(from, to);
+        let flight = channel.flight.len().min(most);
         let has_part = self.has_part(from, to);
+        let splits = self.kinds.streams && !self.settings.in_place;
         for amount in AMOUNTS {
-            steps.extend((0..flight).map(|at| Step::Carry { from, to, at, amount }));
+            if splits || amount == Amount::All {
+                (0..flight).for_each(|at| list(Step::Carry { from, to, at, amount }));
+            }
             if has_part {
-                steps.push(Step::More { from, to, amount });
+                list(Step::More { from, to, amount });
             }
         }
         if self.end(from, to).ended.is_some() {
-            steps.push(Step::Notice { rank: from, peer: to });
+            list(Step::Notice { rank: from, peer: to });
         }
         if self.processes[from].heard[to] < self.lives[to].len() {
-            steps.extend([false, true].map(|newest| Step::Verdict { to: from, of: to, newest }));
+            [false, true].map(|newest| list(Step::Verdict { to: from, of: to, newest }));
         }
-        steps.extend([Step::Jam { from, to }, Step::Free { from, to }]);
-        if from < to {
-            steps.extend([Step::Break(from, to), Step::Connect(from, to)]);
+        match channel.is_jammed {
+            true => list(Step::Free { from, to }),
+            false if !calm => list(Step::Jam { from, to }),
+            false => {}
+        }
+        if from < to && !calm {
+            list(Step::Break(from, to));
+        }
+        if from < to && !self.end(from, to).is_up() {
+            list(Step::Connect(from, to));
         }
     }
 

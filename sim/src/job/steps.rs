@@ -104,12 +104,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
                 8..20 if process.is_some() => return Step::RestartPhase(rank, looks),
                 20..29 => {
-                    let calm = || {
-                        let mut steps = self.net.possible();
-                        steps.retain(|step| step.is_calm());
-                        steps
-                    };
-                    let possible = possible.get_or_insert_with(calm);
+                    let possible = possible.get_or_insert_with(|| self.net.calm());
                     if !possible.is_empty() {
                         return Step::Net(possible[self.random.usize(0..possible.len())]);
                     }

@@ -97,8 +97,7 @@ impl<const O: bool, const S: bool, const L: bool> World<O, S, L> {
 
     /// Does one step by which nothing fails. Whether there was one.
     fn calm(&mut self) -> bool {
-        let mut steps = self.net.possible();
-        steps.retain(|step| step.is_calm());
+        let steps = self.net.calm();
         self.any(&steps)
     }
 

@@ -33,8 +33,7 @@ struct Shared<const O: bool, const S: bool, const L: bool> {
 impl<const O: bool, const S: bool, const L: bool> Shared<O, S, L> {
     /// Does some steps by chance, of those that are possible now. How many.
     fn drive(&mut self) -> usize {
-        let mut steps = self.net.possible();
-        steps.retain(|step| step.is_calm());
+        let steps = self.net.calm();
         if steps.is_empty() {
             return 0;
         }
