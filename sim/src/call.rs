@@ -21,6 +21,9 @@ pub type Req = usize;
 /// words, so that no program sees it.
 pub const KEYS: u16 = 13;
 
+/// The context of messages with a number beside their payload.
+pub const NUMBERED: u16 = 14;
+
 /// What a message carries; it travels in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Body {
@@ -108,6 +111,19 @@ pub enum Call {
         /// What else was over at the last look, and nothing else.
         more: bool,
     },
+    /// Sends an active message.
+    Activate {
+        /// Its target.
+        to: Rank,
+        /// The number that goes with it.
+        header: u64,
+        /// What it carries.
+        words: [u64; 3],
+    },
+    /// The next active message that has arrived.
+    NextActive,
+    /// Ends that the window of this rank has a name.
+    Hide,
     /// Exposes a window of so many words to other ranks; registered memory, or a buffer.
     Expose(usize, bool),
     /// Starts to read words of the window of another rank.
@@ -195,6 +211,8 @@ pub enum Outcome {
     Ended(Req, Option<Message>),
     /// A message of a receive of many, which goes on.
     Landed(Req, Message),
+    /// There is no such memory, or not any more.
+    Refused,
     /// Words of a window.
     Words(Vec<u64>),
 }

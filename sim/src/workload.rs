@@ -4,6 +4,7 @@
 //! replay differs anywhere, the contents of messages differ soon. The *result* of a program does not
 //! depend on chance, and is compared with that of a run without failures.
 
+mod beside;
 mod deterministic;
 mod memory;
 mod random;
@@ -47,9 +48,11 @@ pub enum Workload {
     Windows,
     /// Messages that are lent and kept.
     Loans,
+    /// Active messages, and numbers beside the payload of messages. Not logged.
+    Beside,
 }
 
-/// All of them.
+/// Those of most profiles.
 pub const ALL: [Workload; 15] = [
     Workload::Ring,
     Workload::Master,
@@ -110,6 +113,7 @@ impl Workload {
             Workload::Polls => Program::new(|api| synchronous::polls(api, place)),
             Workload::Windows => Program::new(|api| memory::windows(api, place)),
             Workload::Loans => Program::new(|api| memory::loans(api, place)),
+            Workload::Beside => Program::new(|api| beside::beside(api, place)),
         }
     }
 }

@@ -25,7 +25,9 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         | Mutant::ProbesBeforeAllIsHere
         | Mutant::SerialNotRestored
         | Mutant::SendNotBegunAgain => Some(Profile::Checkpoints),
-        Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated => Some(Profile::Calls),
+        Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated | Mutant::RtsUngated => {
+            Some(Profile::Calls)
+        }
         Mutant::LoanReturnUngated => Some(Profile::Loans),
         Mutant::DeterminantsDroppedEarly | Mutant::OnlyOwnAdopted => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
@@ -49,7 +51,6 @@ fn profile_beside(broken: Broken) -> Option<Profile> {
 /// The mutants that no job finds: `docs/spec/simulator.md`, section 4, names what does.
 const NOT_FOUND: &[Mutant] = &[
     Mutant::SuppressedIsSent,
-    Mutant::RtsUngated,
     Mutant::OldIncarnationBelieved,
     Mutant::StaleAnswersKept,
     Mutant::AnswerToDeadGated,

@@ -193,6 +193,29 @@ impl Api {
         self.request(Call::Add { to, at, value, fetch }).await
     }
 
+    /// Waits for a get: whether it was refused.
+    pub async fn is_refused(&self, req: Req) -> bool {
+        self.call(Call::Wait(req)).await == Outcome::Refused
+    }
+
+    /// Ends that the window of this rank has a name.
+    pub async fn hide(&self) {
+        self.call(Call::Hide).await;
+    }
+
+    /// Sends an active message.
+    pub async fn activate(&self, to: Rank, header: u64, words: [u64; 3]) {
+        self.call(Call::Activate { to, header, words }).await;
+    }
+
+    /// The next active message.
+    pub async fn next_active(&self) -> Option<Message> {
+        match self.call(Call::NextActive).await {
+            Outcome::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
     /// Waits for a get, put or addition: the words that have come.
     pub async fn words(&self, req: Req) -> Vec<u64> {
         match self.call(Call::Wait(req)).await {

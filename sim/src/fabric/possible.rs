@@ -20,14 +20,16 @@ impl Net {
                 self.list_between((from, to), calm, &mut list);
             }
             if !calm {
-                [false, true].map(|lingers| list(Step::Kill { rank: from, lingers }));
+                [false, true]
+                    .into_iter()
+                    .for_each(|lingers| list(Step::Kill { rank: from, lingers }));
                 list(Step::Restart(from));
             }
         }
         self.sends.keys().for_each(|&number| list(Step::Sent(number)));
         for &number in self.operations.keys() {
             list(Step::Moved(number));
-            AMOUNTS.map(|amount| list(Step::Move(number, amount)));
+            AMOUNTS.into_iter().for_each(|amount| list(Step::Move(number, amount)));
         }
         steps
     }
@@ -52,7 +54,9 @@ impl Net {
             list(Step::Notice { rank: from, peer: to });
         }
         if self.processes[from].heard[to] < self.lives[to].len() {
-            [false, true].map(|newest| list(Step::Verdict { to: from, of: to, newest }));
+            for newest in [false, true] {
+                list(Step::Verdict { to: from, of: to, newest });
+            }
         }
         match channel.is_jammed {
             true => list(Step::Free { from, to }),

@@ -4,14 +4,15 @@ use crate::call::{Call, Outcome};
 use std::fmt;
 use taffrail_engine::kind;
 
-/// The frames that programs of the simulator must reach: their kinds and names. The others are of calls that its programs do
-/// not make: active messages, and data beside a payload.
-const REACHED: [(u8, &str); 18] = [
+/// The frames that programs of the simulator must reach: their kinds and names.
+const REACHED: [(u8, &str); 22] = [
     (kind::EAGER, "EAGER"),
     (kind::EAGER_SYNC, "EAGER_SYNC"),
+    (kind::EAGER_DATA, "EAGER_DATA"),
     (kind::EAGER_FIRST, "EAGER_FIRST"),
     (kind::EAGER_FRAG, "EAGER_FRAG"),
     (kind::RTS, "RTS"),
+    (kind::RTS_DATA, "RTS_DATA"),
     (kind::CTS, "CTS"),
     (kind::RNDV_DATA, "RNDV_DATA"),
     (kind::ACK, "ACK"),
@@ -25,10 +26,12 @@ const REACHED: [(u8, &str); 18] = [
     (kind::GET_REQ, "GET_REQ"),
     (kind::PUT_REQ, "PUT_REQ"),
     (kind::ATOMIC, "ATOMIC"),
+    (kind::NAK_KEY, "NAK_KEY"),
+    (kind::ACTIVE, "ACTIVE"),
 ];
 
 /// What calls come to, which programs must reach.
-const CALLS: [&str; 17] = [
+const CALLS: [&str; 19] = [
     "a probe has seen a message",
     "a message was claimed",
     "a test has found its request over",
@@ -44,6 +47,8 @@ const CALLS: [&str; 17] = [
     "a get",
     "a put",
     "an addition",
+    "a get of memory that has its name no more",
+    "an active message",
     "a view of a loan",
     "a view of a copy",
 ];
@@ -76,6 +81,8 @@ impl Frames {
             (Call::NextEnded { .. }, Outcome::Ended(..)) => 9,
             (Call::NextEnded { .. }, Outcome::Landed(..)) => 10,
             (_, Outcome::Landed(..)) => 11,
+            (_, Outcome::Refused) => 15,
+            (Call::NextActive, Outcome::Message(_)) => 16,
             (Call::Get { .. }, _) => 12,
             (Call::Put { .. }, _) => 13,
             (Call::Add { .. }, _) => 14,

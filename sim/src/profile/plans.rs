@@ -3,8 +3,8 @@
 use super::{Faults, Kind, Plan, Sets};
 use crate::workload::ALL;
 use crate::workload::Workload::{
-    AllToAll, Impatient, Loans, Master, Polls, Probe, Random, Reported, Server, Stencil, Sums,
-    Synchronous, WaitAny, Windows,
+    AllToAll, Beside, Impatient, Loans, Master, Polls, Probe, Random, Reported, Server, Stencil,
+    Sums, Synchronous, WaitAny, Windows,
 };
 use taffrail_logging::store::Durability;
 
@@ -177,6 +177,8 @@ pub(super) const UNLOGGED: Plan = Plan {
         AllToAll,
         Master,
         Probe,
+        Beside,
+        Beside,
     ],
     logged: false,
     rounds: (1, 4),

@@ -87,6 +87,15 @@ pub(super) async fn windows(api: Api, place: Place) -> u64 {
     }
     // Nobody goes while its memory is read.
     place.meet(&api).await;
+    if !reached.is_empty() {
+        api.hide().await;
+    }
+    place.meet(&api).await;
+    for peer in reached {
+        let late = api.get(peer, 0, 1, true).await;
+        assert!(api.is_refused(late).await, "nothing has this name any more");
+    }
+    place.meet(&api).await;
     state
 }
 

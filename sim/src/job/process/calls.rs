@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
 
-use super::message::{decode, encode, encode_key};
+use super::message::{data, decode, encode, encode_key};
 use super::{Process, Started, What};
 use crate::call::{Body, Call as Asked, KEYS, Message, Outcome, Req};
 use taffrail_engine::call::{Operation, Outcome as Found};
@@ -14,6 +14,8 @@ use taffrail_matching::{Envelope, Posting};
 
 /// Bytes that a receive has room for.
 const ROOM: usize = 1024;
+/// The handler of active messages.
+const HANDLER: u16 = 5;
 /// A receive of many messages ends when fewer bytes are free: as many as the longest has.
 const LEAST: usize = 700;
 
@@ -70,6 +72,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 self.engine.core.requests.track(request.index() as u32);
                 Ok(Some(Outcome::Done))
             }
+            Asked::Activate { to, header, words } => self.activate(*to, *header, *words),
+            Asked::NextActive => Ok(Some(self.next_active())),
             Asked::NextEnded { more } => self.next_ended(if *more { 0 } else { 2 }),
             other => self.reach(other).map(Some),
         }
@@ -88,7 +92,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             KEYS => encode_key(body.words, (context, seq), &self.key(rank)?),
             _ => encode(body, (context, seq)),
         };
-        let to = Dest { rank, context, tag, data: Data::NONE };
+        let to = Dest { rank, context, tag, data: data(body.words, context) };
         // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
         let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
         Ok((seq, request, bytes))
@@ -101,6 +105,26 @@ impl<const S: bool, const L: bool> Process<S, L> {
         let (me, seq) = (self.engine.rank(), *number - 1);
         self.outside.borrow_mut().oracle.sends(me, to, (context, seq));
         seq
+    }
+
+    fn activate(
+        &mut self,
+        to: Rank,
+        header: u64,
+        words: [u64; 3],
+    ) -> Result<Option<Outcome>, Error> {
+        let payload = &encode(&Body { words, pieces: 1 }, (0, 0));
+        let sent = self.advance(Operation::SendActive { to, handler: HANDLER, header, payload })?;
+        Ok(sent.map(|_| Outcome::Done))
+    }
+
+    fn next_active(&mut self) -> Outcome {
+        let Some((source, handler, tag, payload)) = self.engine.next_active() else {
+            return Outcome::Nothing;
+        };
+        assert_eq!(handler, HANDLER, "the handler that was named");
+        let status = Status { source, tag, len: payload.len(), data: Data::NONE };
+        Outcome::Message(decode(&payload, status).0)
     }
 
     fn matched(&mut self, message: (Rank, u16, u32)) -> Result<Option<Outcome>, Error> {
@@ -266,6 +290,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
             (What::Send, Err(Error::PeerFailed { fault: Fault::Closed, .. })) => {
                 one.request = None;
                 Ok(Outcome::Unreceived)
+            }
+            (What::Get, Err(Error::PeerFailed { fault: Fault::NoSuchMemory(_), .. })) => {
+                one.request = None;
+                Ok(Outcome::Refused)
             }
             (What::Get, Ok(_)) => {
                 one.request = None;

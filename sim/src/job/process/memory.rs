@@ -50,6 +50,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 Ok(Outcome::Done)
             }
             Asked::Expose(words, registered) => self.expose(*words, *registered),
+            Asked::Hide => {
+                assert!(self.engine.forget_named(NAME), "the window has a name");
+                Ok(Outcome::Done)
+            }
             Asked::Get { from, at, count, named } => {
                 let bytes = vec![0; count * WORD].into_boxed_slice();
                 self.access(Way::Get, (*from, *at), bytes, *named)

@@ -1,8 +1,8 @@
 //! The bytes of messages: each says which one it is, and all follow from its words.
 
-use crate::call::{Body, KEYS, Message};
+use crate::call::{Body, KEYS, Message, NUMBERED};
 use taffrail_engine::one_sided::RemoteMemory;
-use taffrail_engine::{Rank, Status};
+use taffrail_engine::{Data, Rank, Status};
 use taffrail_logging::MsgId;
 
 /// Bytes of a message by the pieces that the program asks for: in one, in several, and announced.
@@ -28,12 +28,18 @@ fn front(words: [u64; 3], (context, seq): (u16, u32)) -> Vec<u8> {
     words.iter().chain([&name]).flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// What a message has beside its payload.
+pub(super) fn data(words: [u64; 3], context: u16) -> Data {
+    if context == NUMBERED { Data::new(words[0] as u32) } else { Data::NONE }
+}
+
 /// The message that these bytes are, and the key that it carries.
 pub(crate) fn decode(bytes: &[u8], status: Status) -> (Message, Option<RemoteMemory>) {
     assert!(bytes.len() >= FRONT, "whole-message: {} bytes", bytes.len());
     let word = |k: usize| u64::from_le_bytes(bytes[8 * k..][..8].try_into().expect("8 bytes"));
     let (words, name) = ([word(0), word(1), word(2)], word(3));
     let (context, seq, source) = ((name >> 32) as u16, name as u32, status.source);
+    assert_eq!(status.data, data([word(0), word(1), word(2)], context), "whole-message");
     let message = Message { name: MsgId { source, context, seq }, tag: status.tag, words };
     if context == KEYS {
         let key = bytes[FRONT..].try_into().expect("a key behind the words");
