@@ -7,7 +7,9 @@ mod tests;
 
 use crate::lease::Held;
 use crate::roster::Roster;
-use crate::wire::{End, Frame, Hello, Malformed, Program, Reach, RosterUpdate, WaveWords};
+use crate::wire::{
+    End, Frame, Hello, LeftBehind, Logging, Malformed, Program, Reach, RosterUpdate, WaveWords,
+};
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +38,14 @@ pub enum Event {
         /// How.
         end: End,
     },
-    /// Something of a rank or of the agent for the launcher: MEMBER, OUTPUT, INPUT_TAKEN, PUT, ENTER, ADDRESS,
+    /// What a rank leaves for its next incarnation is known.
+    Recovered {
+        /// The incarnation that has ended.
+        life: RankIncarnation,
+        /// What it leaves.
+        left: LeftBehind,
+    },
+    /// Something of a rank or of the agent for the launcher: LEFT, MEMBER, OUTPUT, INPUT_TAKEN, PUT, ENTER, ADDRESS,
     /// FAILED, NOTE.
     Say(Frame),
     /// A listener of the node has refused a connection.
@@ -89,9 +98,13 @@ pub enum Action {
         life: RankIncarnation,
         /// The number of its program.
         app: u32,
-        /// How many restarts the job has had.
-        generation: u32,
+        /// Of each rank, how many restarts the job had had when its present incarnation was started.
+        generations: Vec<u32>,
     },
+    /// Messages are logged: make what outlives the processes of ranks.
+    Log(Logging),
+    /// Find out what a rank that has ended leaves for its next incarnation. Answered by [`Event::Recovered`].
+    Recover(RankIncarnation),
     /// Kill the process group of a rank. Answered by [`Event::Ended`].
     Kill(RankIncarnation),
     /// Kill all that belongs to the job on this node. Answered by [`Event::Ended`] of each rank.
@@ -158,6 +171,8 @@ pub struct Agent {
     lives: BTreeMap<u32, Incarnation>,
     /// The last incarnation of each rank that was started here.
     started: BTreeMap<u32, Incarnation>,
+    /// The launcher has said that messages are logged.
+    logs: bool,
     output_window: u32,
     /// Of it, bytes under way.
     output_used: u32,
@@ -179,6 +194,7 @@ impl Agent {
             roster: Roster::new(0),
             lives: BTreeMap::new(),
             started: BTreeMap::new(),
+            logs: false,
             output_window: 0,
             output_used: 0,
             refused: [0; 5],
@@ -231,6 +247,10 @@ impl Agent {
             Event::GuardFired => self.fence("the guard has ended the ranks of this node"),
             Event::Started { life, pid } => self.say(Frame::Started { life, pid }),
             Event::Ended { life, end } => self.ended(life, end),
+            Event::Recovered { life, left } if self.serves() => {
+                self.send(Frame::Recovered { life, left });
+            }
+            Event::Recovered { .. } => {}
             Event::Say(frame) => self.say(frame),
             Event::Refused(why) => self.refused[why as usize] += 1,
             Event::Tick => {}

@@ -15,7 +15,9 @@ use crate::hosts::Hosts;
 use crate::lease::Terms;
 use crate::place::{self, Oversubscribed};
 use crate::roster::{Change, RankState, Roster};
-use crate::wire::{End, Frame, Hello, Level, Member, Program, Reach, Stream, WaveWords};
+use crate::wire::{
+    End, Frame, Hello, LeftBehind, Level, Logging, Member, Program, Reach, Stream, WaveWords,
+};
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use exchange::Exchange;
 use nodes::Node;
@@ -33,6 +35,9 @@ pub struct Config {
     pub oversubscribe: bool,
     /// The set of every rank, where a set must stay on one node.
     pub sets: Option<Vec<usize>>,
+    /// How messages are logged, if they are. The logs of a rank are with the agent of its node: it is not started
+    /// again elsewhere.
+    pub logging: Option<Logging>,
     /// Its programs.
     pub programs: Vec<Program>,
     /// Of each rank, the number of its program.
@@ -70,6 +75,8 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Find out what ranks that have ended leave for their next incarnations. Answered by [`Report::Recovered`] of each.
+    Recover(Vec<u32>),
     /// Start ranks that have ended again, as the next incarnation of each.
     Restart {
         /// Which.
@@ -131,6 +138,10 @@ pub enum Report {
     Started { life: RankIncarnation, node: NodeId, pid: u32 },
     /// A rank has ended.
     Ended { life: RankIncarnation, end: End },
+    /// What a rank that has ended leaves for its next incarnation.
+    Recovered { life: RankIncarnation, left: LeftBehind },
+    /// A rank is done with all others; the incarnations of all, added up, when it was.
+    Left { life: RankIncarnation, known: u64 },
     /// A process of a rank reports.
     Member { life: RankIncarnation, member: Member },
     /// A rank has written.
@@ -158,7 +169,8 @@ pub struct Launcher {
     /// Changes that are not in the roster yet.
     changes: Vec<Change>,
     exchange: Exchange,
-    generation: u32,
+    /// Of each rank, how many restarts the job had had when its present incarnation was to be started.
+    generations: Vec<u32>,
     /// Whether ranks were started.
     begun: bool,
     /// Ranks were asked to end, or nothing is to be started for another reason.
@@ -183,7 +195,7 @@ impl Launcher {
             roster: Roster::new(config.ranks),
             changes: Vec::new(),
             exchange: Exchange::new(config.ranks),
-            generation: 0,
+            generations: vec![0; config.ranks],
             begun: false,
             ending: false,
             finishing: false,
@@ -227,6 +239,7 @@ impl Launcher {
             Event::Begin => self.begin(),
             Event::Frame { node, frame } => self.frame(node, frame),
             Event::Broken { node, why } => self.broken(node, &why),
+            Event::Recover(ranks) => self.recover(&ranks),
             Event::Restart { ranks, generation } => self.restart(&ranks, generation),
             Event::Kill(rank) => {
                 if let Some((node, life)) = self.placed(rank) {

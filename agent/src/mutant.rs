@@ -55,6 +55,10 @@ mod in_tests {
         BeginsEarly,
         /// A rank that waited for a node that has ended is not placed anew.
         NotPlacedAnew,
+        /// A rank whose log is on a node that cannot be reached is started elsewhere, without it.
+        RestartedWithoutLog,
+        /// The launcher waits for what a lost node was asked for.
+        LostAnswerAwaited,
     }
 
     thread_local! {

@@ -3,7 +3,7 @@
 use super::{Action, Agent, Job, State};
 use crate::RankIncarnation;
 use crate::roster::{RankState, Roster};
-use crate::wire::{End, Frame, Malformed, Reach, RosterUpdate, Welcome};
+use crate::wire::{End, Frame, Logging, Malformed, Reach, RosterUpdate, Welcome};
 use std::time::Duration;
 
 /// Signals, as the kernel numbers them.
@@ -68,7 +68,9 @@ impl Agent {
             }
             Frame::Roster(update) => self.publish(update)?,
             Frame::Program(program) => self.actions.push(Action::Define(program)),
-            Frame::Start { life, app, generation } => self.start(life, app, generation)?,
+            Frame::Logging(logging) => self.log(logging)?,
+            Frame::Start { life, app, generations } => self.start(life, app, generations)?,
+            Frame::Recover { life } => self.recover(life)?,
             Frame::Kill { life } => self.kill(life),
             Frame::OutputTaken { bytes } => {
                 let left = self.output_used.checked_sub(bytes);
@@ -120,8 +122,42 @@ impl Agent {
         known.ok_or_else(|| Malformed::new("rank", format!("below {ranks}"), rank))
     }
 
-    fn start(&mut self, life: RankIncarnation, app: u32, generation: u32) -> Result<(), Malformed> {
+    /// Before anything is started here, and once.
+    fn log(&mut self, logging: Logging) -> Result<(), Malformed> {
+        if self.logs || !self.started.is_empty() {
+            return Err(Malformed::new("frame", "one LOGGING, before START", "another"));
+        }
+        let ranks = self.roster.entries().len();
+        if logging.sets.len() != ranks {
+            return Err(Malformed::new("sets", ranks, logging.sets.len()));
+        }
+        self.logs = true;
+        self.actions.push(Action::Log(logging));
+        Ok(())
+    }
+
+    /// Of an incarnation whose process has ended here, and which is the last one.
+    fn recover(&mut self, life: RankIncarnation) -> Result<(), Malformed> {
+        let is_last = self.started.get(&life.rank) == Some(&life.incarnation);
+        if !self.logs || !is_last || self.lives.contains_key(&life.rank) {
+            let expected = "the last one that was started here, after its end, in a logged job";
+            return Err(Malformed::new("incarnation to recover", expected, life));
+        }
+        self.actions.push(Action::Recover(life));
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        life: RankIncarnation,
+        app: u32,
+        generations: Vec<u32>,
+    ) -> Result<(), Malformed> {
         self.known(life.rank)?;
+        let ranks = self.roster.entries().len();
+        if generations.len() != ranks {
+            return Err(Malformed::new("generations", ranks, generations.len()));
+        }
         if self.state != State::Serving {
             return Err(Malformed::new("frame", "no START behind END", life));
         }
@@ -137,7 +173,7 @@ impl Agent {
         }
         self.lives.insert(life.rank, life.incarnation);
         self.started.insert(life.rank, life.incarnation);
-        self.actions.push(Action::Spawn { life, app, generation });
+        self.actions.push(Action::Spawn { life, app, generations });
         Ok(())
     }
 

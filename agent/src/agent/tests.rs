@@ -1,7 +1,8 @@
 use super::*;
 use crate::roster::{Change, RankState};
-use crate::wire::{Level, Stream, Welcome};
+use crate::wire::{EventKind, Kept, Level, Stream, Welcome};
 
+const RANKS: usize = 3;
 const LIFE: RankIncarnation = RankIncarnation { rank: 1, incarnation: Incarnation(0) };
 
 fn seconds(seconds: u64) -> Duration {
@@ -44,7 +45,7 @@ fn live(epoch: u64, life: RankIncarnation) -> Frame {
 }
 
 fn start(life: RankIncarnation) -> Frame {
-    Frame::Start { life, app: 0, generation: 0 }
+    Frame::Start { life, app: 0, generations: vec![0; RANKS] }
 }
 
 /// An agent with one rank.
@@ -55,7 +56,7 @@ fn with_rank() -> Agent {
         actions[..],
         [Action::Publish(_), Action::Send(Frame::RosterAck { epoch: 1 })]
     ));
-    let spawn = Action::Spawn { life: LIFE, app: 0, generation: 0 };
+    let spawn = Action::Spawn { life: LIFE, app: 0, generations: vec![0; RANKS] };
     assert_eq!(frame(&mut agent, 1, start(LIFE)), [spawn]);
     agent
 }
@@ -79,7 +80,7 @@ fn only_what_the_roster_has_here_is_started_and_only_once() {
     let mut agent = with_rank();
     agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
     frame(&mut agent, 1, live(2, other));
-    let spawn = Action::Spawn { life: other, app: 0, generation: 0 };
+    let spawn = Action::Spawn { life: other, app: 0, generations: vec![0; RANKS] };
     assert_eq!(frame(&mut agent, 1, start(other)), [spawn]);
 }
 
@@ -149,4 +150,40 @@ fn output_has_a_window_and_ended_is_the_last_frame() {
     let note = Frame::Note { level: Level::Note, text: "of the agent itself".into() };
     assert_eq!(agent.handle(seconds(1), Event::Say(note)).len(), 1);
     assert!(is_fenced(&frame(&mut agent, 1, Frame::OutputTaken { bytes: 21 })));
+}
+
+#[test]
+fn what_a_rank_leaves_is_found_out_after_its_end_only() {
+    let logging = Frame::Logging(Logging {
+        events: EventKind::All,
+        kept: Kept::Process,
+        memory: 0,
+        sets: vec![0; RANKS],
+    });
+    let logged = || {
+        let mut agent = serving();
+        let actions = frame(&mut agent, 1, logging.clone());
+        assert!(matches!(actions[..], [Action::Log(_)]));
+        frame(&mut agent, 1, live(1, LIFE));
+        frame(&mut agent, 1, start(LIFE));
+        agent
+    };
+    let fenced = |agent: &Agent| agent.state() >= State::Fenced;
+    let mut agent = logged();
+    frame(&mut agent, 1, Frame::Recover { life: LIFE });
+    assert!(fenced(&agent), "its process lives");
+    let mut agent = logged();
+    frame(&mut agent, 1, logging.clone());
+    assert!(fenced(&agent), "the logs are there");
+
+    let mut agent = logged();
+    agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
+    let recover = Frame::Recover { life: LIFE };
+    assert_eq!(frame(&mut agent, 1, recover), [Action::Recover(LIFE)]);
+    let left = LeftBehind { events: 7, checkpoint: None };
+    let actions = agent.handle(seconds(1), Event::Recovered { life: LIFE, left });
+    assert_eq!(actions, [Action::Send(Frame::Recovered { life: LIFE, left })]);
+    let other = RankIncarnation::new(LIFE.rank, 1);
+    frame(&mut agent, 1, Frame::Recover { life: other });
+    assert!(fenced(&agent), "it was not started here");
 }

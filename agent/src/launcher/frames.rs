@@ -43,6 +43,9 @@ impl Launcher {
             network: self.config.network.clone(),
         };
         self.send(node, Frame::Welcome(Box::new(welcome)));
+        if let Some(logging) = &self.config.logging {
+            self.send(node, Frame::Logging(logging.clone()));
+        }
         if !mutant!(LateNodeWithoutRoster) {
             self.send(node, Frame::Roster(self.roster.whole()));
         }
@@ -58,6 +61,9 @@ impl Launcher {
             let known = self.config.ranks;
             if life.rank as usize >= known {
                 return Err(Malformed::new("rank", format!("below {known}"), life.rank));
+            }
+            if let Frame::Recovered { left, .. } = frame {
+                return self.recovered(node, life, left);
             }
             let is_present = self.placed(life.rank) == Some((node, life));
             if is_present || mutant!(LateBelieved) {
@@ -108,6 +114,7 @@ impl Launcher {
         match frame {
             Frame::Started { pid, .. } => self.report(Report::Started { life, node, pid }),
             Frame::Ended { end, .. } => self.rank_ended(life, end),
+            Frame::Left { known, .. } => self.report(Report::Left { life, known }),
             Frame::Member { member, .. } => self.report(Report::Member { life, member }),
             Frame::Output { stream, bytes, .. } => {
                 self.output(node, bytes.len())?;

@@ -4,7 +4,7 @@ use super::nodes::{Node, NodeState};
 use super::{Launcher, Report};
 use crate::place::{self, Seat};
 use crate::roster::RankState;
-use crate::wire::{End, Frame};
+use crate::wire::{End, Frame, LeftBehind, Malformed};
 use crate::{Incarnation, NodeId, RankIncarnation};
 use std::collections::BTreeMap;
 
@@ -27,13 +27,15 @@ pub(super) struct Rank {
     pub phase: Phase,
     /// Where it was placed last.
     pub last: NodeId,
+    /// Its node was asked what it leaves for its next incarnation.
+    pub recovering: bool,
 }
 
 impl Rank {
     /// A rank that was placed, and not started yet.
     pub fn new(node: NodeId) -> Rank {
         let phase = Phase::Waiting { node: Some(node) };
-        Rank { incarnation: Incarnation(0), phase, last: node }
+        Rank { incarnation: Incarnation(0), phase, last: node, recovering: false }
     }
 
     /// Where it runs or will, or has been last.
@@ -70,16 +72,58 @@ impl Launcher {
         }
     }
 
+    /// What ranks that have ended leave for their next incarnations is to be found out.
+    pub(super) fn recover(&mut self, ranks: &[u32]) {
+        for &number in ranks {
+            let Some(rank) = self.ranks.get_mut(number as usize) else { continue };
+            let (node, life) =
+                (rank.last, RankIncarnation { rank: number, incarnation: rank.incarnation });
+            if rank.phase != Phase::Over || !self.nodes[usize::from(node)].is_up() {
+                return self.fail_without_log(number);
+            }
+            rank.recovering = true;
+            self.send(node, Frame::Recover { life });
+        }
+    }
+
+    /// The agent of a rank's node has found that out.
+    pub(super) fn recovered(
+        &mut self,
+        node: NodeId,
+        life: RankIncarnation,
+        left: LeftBehind,
+    ) -> Result<(), Malformed> {
+        let rank = &mut self.ranks[life.rank as usize];
+        let is_asked = std::mem::replace(&mut rank.recovering, false);
+        if !is_asked || (rank.last, rank.incarnation) != (node, life.incarnation) {
+            let expected = "one that this node was asked for";
+            return Err(Malformed::new("incarnation that was recovered", expected, life));
+        }
+        self.report(Report::Recovered { life, left });
+        Ok(())
+    }
+
+    /// A rank is to be started again, and its log was on a node that is lost (*log-by-value-off-node*).
+    fn fail_without_log(&mut self, number: u32) {
+        let node = &self.nodes[usize::from(self.ranks[number as usize].last)].name;
+        self.fail(format!(
+            "rank {number} cannot be restarted: its events and messages were logged on node {node} alone, which is lost"
+        ));
+    }
+
     /// Ranks that have ended are to be started again.
     pub(super) fn restart(&mut self, ranks: &[u32], generation: u32) {
-        self.generation = generation;
         for &number in ranks {
             let Some(rank) = self.ranks.get_mut(number as usize) else { continue };
             if rank.phase != Phase::Over {
                 return self.fail(format!("rank {number} is to be started and has not ended"));
             }
+            self.generations[number as usize] = generation;
             rank.incarnation = Launcher::next(rank.incarnation);
             let stays = self.nodes[usize::from(rank.last)].is_up();
+            if !stays && self.config.logging.is_some() && !mutant!(RestartedWithoutLog) {
+                return self.fail_without_log(number);
+            }
             rank.phase = Phase::Waiting { node: stays.then_some(rank.last) };
             self.exchange.begin(number);
         }
@@ -118,6 +162,17 @@ impl Launcher {
         }
         for life in &lost {
             self.change(*life, node, RankState::Dead);
+        }
+        // Those whose processes were lost are dead; the logs of those that were to be restarted are, too.
+        let is_without_log = |rank: &Rank| {
+            let waits = rank.phase == (Phase::Waiting { node: None }) && rank.incarnation.0 > 0;
+            rank.last == node && (rank.recovering || waits)
+        };
+        if self.config.logging.is_some()
+            && !mutant!(LostAnswerAwaited)
+            && let Some(number) = self.ranks.iter().position(is_without_log)
+        {
+            self.fail_without_log(number as u32);
         }
         lost
     }
@@ -202,7 +257,8 @@ impl Launcher {
             if let Some(program) = program.filter(|_| is_new) {
                 self.send(node, Frame::Program(program.clone()));
             }
-            self.send(node, Frame::Start { life, app, generation: self.generation });
+            let generations = self.generations.clone();
+            self.send(node, Frame::Start { life, app, generations });
         }
     }
 

@@ -1,12 +1,18 @@
 use super::*;
+use crate::wire::{EventKind, Kept};
 
 fn launcher(hosts: &str, ranks: usize) -> Launcher {
+    Launcher::new(config(hosts, ranks)).unwrap()
+}
+
+fn config(hosts: &str, ranks: usize) -> Config {
     let program = Program { arguments: vec![b"a.out".to_vec()], ..Program::default() };
-    Launcher::new(Config {
+    Config {
         hosts: hosts.parse().unwrap(),
         ranks,
         oversubscribe: false,
         sets: None,
+        logging: None,
         programs: vec![program],
         apps: vec![0; ranks],
         job: "job".into(),
@@ -15,8 +21,7 @@ fn launcher(hosts: &str, ranks: usize) -> Launcher {
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
         output_window: 100,
-    })
-    .unwrap()
+    }
 }
 
 fn at(launcher: &mut Launcher, seconds: u64, event: Event) -> Vec<Action> {
@@ -37,11 +42,18 @@ fn sent(actions: &[Action]) -> Vec<(NodeId, &'static str)> {
 
 /// A job of two ranks on each of two nodes, which runs.
 fn running() -> Launcher {
-    let mut launcher = launcher("a:2,b:2,c:2", 4);
+    begun(launcher("a:2,b:2,c:2", 4))
+}
+
+fn begun(mut launcher: Launcher) -> Launcher {
+    let logs = launcher.config.logging.is_some();
     let started = at(&mut launcher, 0, Event::Begin);
     assert_eq!(started, [Action::StartAgent(0), Action::StartAgent(1)], "a spare has no agent");
     let one = from(&mut launcher, 0, Frame::Hello(Hello::default()));
-    assert_eq!(sent(&one), [(0, "WELCOME"), (0, "ROSTER"), (0, "ROSTER")]);
+    let logging = logs.then_some((0, "LOGGING"));
+    let rosters = [(0, "ROSTER"), (0, "ROSTER")];
+    let expected: Vec<_> = [(0, "WELCOME")].into_iter().chain(logging).chain(rosters).collect();
+    assert_eq!(sent(&one), expected);
     from(&mut launcher, 1, Frame::Hello(Hello::default()));
     let epoch = launcher.roster().epoch();
     assert_eq!(sent(&from(&mut launcher, 0, Frame::RosterAck { epoch })), []);
@@ -66,7 +78,8 @@ fn a_killed_rank_starts_again_on_its_node() {
     let epoch = launcher.roster().epoch();
     from(&mut launcher, 1, Frame::RosterAck { epoch });
     let actions = from(&mut launcher, 0, Frame::RosterAck { epoch });
-    let again = Frame::Start { life: RankIncarnation::new(2, 1), app: 0, generation: 1 };
+    let again =
+        Frame::Start { life: RankIncarnation::new(2, 1), app: 0, generations: vec![0, 0, 1, 0] };
     assert_eq!(actions, [Action::Send(1, again)]);
 }
 
@@ -178,4 +191,62 @@ fn a_set_stays_on_one_node() {
     let actions = from(&mut launcher, 1, Frame::Goodbye { refused: [0; 5] });
     let why = "no host is left; the last one was b".to_owned();
     assert_eq!(actions.last(), Some(&Action::Report(Report::Failed { status: 1, why })));
+}
+
+/// The same job, with its messages logged, after rank 2 was killed.
+fn logged() -> Launcher {
+    let logging = Logging {
+        events: EventKind::Nondeterministic,
+        kept: Kept::Process,
+        memory: 0,
+        sets: vec![0, 0, 1, 1],
+    };
+    let config = Config { logging: Some(logging), ..config("a:2,b:2,c:2", 4) };
+    let mut launcher = begun(Launcher::new(config).unwrap());
+    from(&mut launcher, 1, Frame::Ended { life: life(2), end: End::Signal(9) });
+    launcher
+}
+
+fn failure(actions: &[Action]) -> Option<&str> {
+    actions.iter().find_map(|action| match action {
+        Action::Report(Report::Failed { why, .. }) => Some(why.as_str()),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_a_killed_rank_leaves_is_found_out_on_its_node() {
+    let mut launcher = logged();
+    let actions = at(&mut launcher, 1, Event::Recover(vec![2]));
+    assert_eq!(actions, [Action::Send(1, Frame::Recover { life: life(2) })]);
+    let left = LeftBehind { events: 3, checkpoint: None };
+    let actions = from(&mut launcher, 1, Frame::Recovered { life: life(2), left });
+    assert_eq!(actions, [Action::Report(Report::Recovered { life: life(2), left })]);
+    // A second answer is to nothing.
+    let actions = from(&mut launcher, 1, Frame::Recovered { life: life(2), left });
+    assert_eq!(sent(&actions), [(1, "REVOKE")]);
+}
+
+#[test]
+fn a_rank_is_not_started_again_without_its_log() {
+    // Its node is lost before it is asked, before it has answered, or before the rank is started.
+    for asked in 0..3 {
+        let mut launcher = logged();
+        let lost = Event::Broken { node: 1, why: "a test".into() };
+        if asked > 0 {
+            at(&mut launcher, 1, Event::Recover(vec![2]));
+        }
+        if asked > 1 {
+            let left = LeftBehind::default();
+            from(&mut launcher, 1, Frame::Recovered { life: life(2), left });
+        }
+        at(&mut launcher, 1, lost);
+        let actions = match asked {
+            0 => at(&mut launcher, 1, Event::Recover(vec![2])),
+            1 => at(&mut launcher, 100, Event::Tick),
+            _ => at(&mut launcher, 1, Event::Restart { ranks: vec![2], generation: 1 }),
+        };
+        let why = failure(&actions).unwrap_or_else(|| panic!("{asked}: {actions:?}"));
+        assert!(why.contains("rank 2 cannot be restarted") && why.contains("node b"), "{why}");
+    }
 }

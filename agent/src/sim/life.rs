@@ -22,9 +22,23 @@ impl World {
                 }
                 Ok(Vec::new())
             }
+            Report::Ended { life, .. } if self.case.logs => {
+                Ok(vec![Event::Recover(vec![life.rank])])
+            }
+            Report::Recovered { life, .. } => {
+                self.ended.recovered += 1;
+                let soon = self.now + self.rng.u64(0..LEASE);
+                self.at(soon, Happening::Restarts(life.rank));
+                Ok(Vec::new())
+            }
             Report::Ended { life, .. } => Ok(self.restart(vec![life.rank])),
             Report::NodeEnded { lost, .. } => {
                 self.ended.nodes_lost += u32::from(!lost.is_empty());
+                if self.case.logs && !lost.is_empty() {
+                    // Their logs are lost with them.
+                    self.ended.failed = 1;
+                    return Ok(vec![Event::Finish]);
+                }
                 let ranks: Vec<u32> = lost.iter().map(|life| life.rank).collect();
                 if ranks.is_empty() { Ok(Vec::new()) } else { Ok(self.restart(ranks)) }
             }
@@ -41,7 +55,7 @@ impl World {
         }
     }
 
-    fn restart(&mut self, ranks: Vec<u32>) -> Vec<Event> {
+    pub fn restart(&mut self, ranks: Vec<u32>) -> Vec<Event> {
         if self.ended.failed > 0 {
             return Vec::new();
         }
@@ -62,10 +76,24 @@ impl World {
             self.violated = Some(format!("one-acts: {before} still lives where {life} starts"));
         }
         let before = self.last_node[rank as usize].replace(node);
+        if self.case.logs && life.incarnation.0 > 0 && before != Some(node) {
+            self.violated =
+                Some(format!("with-its-log: {life} starts on node {node}, not {before:?}"));
+        }
         self.ended.moved += u32::from(before.is_some_and(|before| before != node));
         self.entered[rank as usize] = self.entered[rank as usize].min(self.passed);
         self.agent_event(node, agent::Event::Started { life, pid: rank + 1 });
         self.goes_on(node, life);
+    }
+
+    /// What a rank leaves is found out after a while.
+    pub fn recover(&mut self, node: usize, life: RankIncarnation) {
+        if self.hosts[node].processes.contains_key(&life.rank) {
+            self.violated =
+                Some(format!("with-its-log: the log of {life} is handed out while it is written"));
+        }
+        let soon = self.now + self.rng.u64(0..LEASE);
+        self.at(soon, Happening::Recovered(node, life));
     }
 
     /// A process does its next step after a while.

@@ -84,6 +84,7 @@ fn two_incarnations_of_a_rank_never_both_act() {
     assert!(all.restarts > all.finished, "ranks are started again: {all:?}");
     assert!(share(all.nodes_lost, seeds) > 20, "nodes are lost: {all:?}");
     assert!(share(all.fenced, seeds) > 20, "agents lose their leases: {all:?}");
+    assert!(all.recovered > 100, "logs are handed over: {all:?}");
     assert!(share(all.moved, seeds) > 20, "ranks start on other nodes: {all:?}");
 }
 
@@ -128,5 +129,7 @@ mod mutants {
         entered_by_the_dead: EnteredByTheDead,
         begins_early: BeginsEarly,
         not_placed_anew: NotPlacedAnew,
+        restarted_without_log: RestartedWithoutLog,
+        lost_answer_awaited: LostAnswerAwaited,
     }
 }

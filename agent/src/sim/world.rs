@@ -6,7 +6,7 @@ use super::node::Host;
 use crate::agent::{self, Agent};
 use crate::hosts;
 use crate::launcher::{self, Config, Launcher};
-use crate::wire::{Direction, End, Frame, Hello};
+use crate::wire::{Direction, End, EventKind, Frame, Hello, Kept, LeftBehind, Logging};
 use crate::{NodeId, RankIncarnation, Secret};
 use fastrand::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,6 +44,10 @@ pub enum Happening {
     Dies(usize, RankIncarnation, Option<i32>),
     /// Its agent has reaped it.
     Reaped(usize, RankIncarnation, Option<i32>),
+    /// Its agent has found out what it leaves.
+    Recovered(usize, RankIncarnation),
+    /// It is started again: its whole set has ended.
+    Restarts(u32),
 }
 
 /// What a run came to, or several.
@@ -55,6 +59,7 @@ pub struct Ended {
     pub nodes_lost: u32,
     pub fenced: u32,
     pub moved: u32,
+    pub recovered: u32,
     pub steps: u32,
 }
 
@@ -66,6 +71,7 @@ impl Ended {
         self.nodes_lost += other.nodes_lost;
         self.fenced += other.fenced;
         self.moved += other.moved;
+        self.recovered += other.recovered;
         self.steps += other.steps;
     }
 }
@@ -108,6 +114,12 @@ impl World {
         let placed = crate::place::initial(&hosts, ranks, false).expect("enough slots");
         let config = Config {
             sets: case.sets.then(|| crate::sets::by_node(&placed)),
+            logging: case.logs.then(|| Logging {
+                events: EventKind::Nondeterministic,
+                kept: Kept::Process,
+                memory: 0,
+                sets: (0..case.ranks).collect(),
+            }),
             hosts,
             ranks,
             oversubscribe: false,
@@ -206,6 +218,14 @@ impl World {
             Happening::Reaped(node, life, signal) => {
                 let end = signal.map_or(End::Exited(0), End::Signal);
                 self.agent_event(node, agent::Event::Ended { life, end });
+            }
+            Happening::Restarts(rank) => {
+                let events = self.restart(vec![rank]);
+                self.launcher_events(events)?;
+            }
+            Happening::Recovered(node, life) => {
+                let left = LeftBehind::default();
+                self.agent_event(node, agent::Event::Recovered { life, left });
             }
         }
         Ok(())
@@ -368,6 +388,7 @@ impl World {
                     self.note(format!("node {node} starts {life}"));
                     self.spawn(node, life);
                 }
+                agent::Action::Recover(life) => self.recover(node, life),
                 agent::Action::Kill(life) => self.kill(node, life.rank, false),
                 agent::Action::KillAll => self.kill_all(node),
                 agent::Action::Report(line) => self.note(format!("node {node} says: {line}")),

@@ -3,12 +3,15 @@
 use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
-    End, Frame, Hello, Level, Member, MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords,
-    Welcome,
+    End, EventKind, Frame, Hello, Kept, LastCheckpoint, LeftBehind, Level, Logging, Member,
+    MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
 };
 use super::shape::{Direction, HEADER, Header};
 use crate::roster::{ADDRESS_MAX, Change, RankState};
 use crate::{NODES_MAX, NodeId, RANKS_MAX, RankIncarnation, Secret};
+
+/// Event loggers of a node at the most.
+const COPIES_MAX: u32 = 8;
 
 /// Reads one frame, which is all of these bytes.
 ///
@@ -42,7 +45,11 @@ pub(super) fn decode_body(header: &Header, body: &[u8]) -> Result<Frame, Malform
 
 fn of_rank(kind: u8, life: RankIncarnation, from: &mut Reader<'_>) -> Result<Frame, Malformed> {
     Ok(match kind {
-        8 => Frame::Start { life, app: from.u32("app")?, generation: from.u32("generation")? },
+        8 => {
+            let app = from.u32("app")?;
+            let generations = from.list("generations", 4, |from| from.u32("generation"))?;
+            Frame::Start { life, app, generations }
+        }
         9 => Frame::Started { life, pid: from.u32("pid")? },
         10 => Frame::Ended { life, end: read_end(from)? },
         11 => Frame::Member { life, member: read_member(from)? },
@@ -65,6 +72,9 @@ fn of_rank(kind: u8, life: RankIncarnation, from: &mut Reader<'_>) -> Result<Fra
             }
             address => return Err(Malformed::new("address", "1 to 112 bytes", address.len())),
         },
+        31 => Frame::Recover { life },
+        32 => Frame::Recovered { life, left: read_left(from)? },
+        33 => Frame::Left { life, known: from.u64("known")? },
         _ => {
             let (wave, target) = (from.u64("wave")?, from.u64("target")?);
             let (committed, schedule) = (from.u64("committed")?, from.u64("schedule")?);
@@ -110,6 +120,7 @@ fn of_node(kind: u8, from: &mut Reader<'_>) -> Result<Frame, Malformed> {
             }
             Frame::Goodbye { refused }
         }
+        30 => Frame::Logging(read_logging(from)?),
         28 => Frame::Failed { status: from.u32("status")?, why: from.text("why")? },
         _ => {
             let level = match from.u32("level")? {
@@ -216,6 +227,42 @@ fn read_end(from: &mut Reader<'_>) -> Result<End, Malformed> {
         2 => checked_signal(value).map(End::Signal),
         3 => Ok(End::NotStarted(value, why)),
         _ => Err(Malformed::new("kind of end", "1 to 3", kind)),
+    }
+}
+
+fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
+    let events = match from.u32("events")? {
+        1 => EventKind::Nondeterministic,
+        2 => EventKind::All,
+        other => return Err(Malformed::new("events", "1 or 2", other)),
+    };
+    let (kind, copies) = (from.u32("durability")?, from.u32("copies")?);
+    let folder = from.bytes("folder")?;
+    let kept = match (kind, copies, folder.is_empty()) {
+        (1, 0, true) => Kept::Process,
+        (2, 0, false) if !folder.contains(&0) => Kept::Disk(folder),
+        (3, 1..=COPIES_MAX, true) => Kept::Copies(copies),
+        _ => {
+            let expected = "1; 2 with a folder; or 3 with 1 to 8 copies";
+            let got = format!("{kind} with {copies} copies and {} bytes", folder.len());
+            return Err(Malformed::new("durability", expected, got));
+        }
+    };
+    let memory = from.u64("memory")?;
+    let sets = from.list("sets", 4, |from| from.u32("set"))?;
+    Ok(Logging { events, kept, memory, sets })
+}
+
+fn read_left(from: &mut Reader<'_>) -> Result<LeftBehind, Malformed> {
+    let (events, number, covered) =
+        (from.u64("events")?, from.u64("checkpoint")?, from.u64("events of the checkpoint")?);
+    match (number, covered) {
+        (0, 0) => Ok(LeftBehind { events, checkpoint: None }),
+        (0, _) => Err(Malformed::new("events of the checkpoint", "0 without one", covered)),
+        _ => {
+            let checkpoint = LastCheckpoint { number, events: covered };
+            Ok(LeftBehind { events, checkpoint: Some(checkpoint) })
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes frames.
 
 use super::bytes::Writer;
-use super::frame::{End, Frame, Hello, Program, RosterUpdate, Welcome};
+use super::frame::{End, Frame, Hello, Kept, Logging, Program, RosterUpdate, Welcome};
 use super::shape::{Header, TEXT};
 use crate::RankIncarnation;
 
@@ -54,7 +54,10 @@ impl Frame {
             | Frame::Put { life, .. }
             | Frame::Enter { life, .. }
             | Frame::Address { life, .. }
-            | Frame::Wave { life, .. } => Some(*life),
+            | Frame::Wave { life, .. }
+            | Frame::Recover { life }
+            | Frame::Recovered { life, .. }
+            | Frame::Left { life, .. } => Some(*life),
             _ => None,
         }
     }
@@ -75,7 +78,11 @@ impl Frame {
             Frame::Roster(update) => write_roster(update, to),
             Frame::RosterAck { epoch } => word(6, *epoch, to),
             Frame::Program(program) => write_program(program, to),
-            Frame::Start { app, generation, .. } => two(8, *app, *generation, to),
+            Frame::Start { app, generations, .. } => {
+                to.u32(*app);
+                to.list(generations, |to, generation| to.u32(*generation));
+                8
+            }
             Frame::Started { pid, .. } => one(9, *pid, to),
             Frame::Ended { end, .. } => write_end(end, to),
             Frame::Member { member, .. } => {
@@ -135,6 +142,15 @@ impl Frame {
                 to.words(text, WORDS);
                 29
             }
+            Frame::Logging(logging) => write_logging(logging, to),
+            Frame::Recover { .. } => 31,
+            Frame::Recovered { left, .. } => {
+                let (number, covered) =
+                    left.checkpoint.map_or((0, 0), |last| (last.number, last.events));
+                [left.events, number, covered].into_iter().for_each(|word| to.u64(word));
+                32
+            }
+            Frame::Left { known, .. } => word(33, *known, to),
         }
     }
 }
@@ -199,6 +215,19 @@ fn write_program(program: &Program, to: &mut Writer) -> u8 {
         to.bytes(value);
     });
     7
+}
+
+fn write_logging(logging: &Logging, to: &mut Writer) -> u8 {
+    let (kind, copies, folder): (u32, u32, &[u8]) = match &logging.kept {
+        Kept::Process => (1, 0, &[]),
+        Kept::Disk(folder) => (2, 0, folder),
+        Kept::Copies(copies) => (3, *copies, &[]),
+    };
+    [logging.events as u32, kind, copies].into_iter().for_each(|word| to.u32(word));
+    to.bytes(folder);
+    to.u64(logging.memory);
+    to.list(&logging.sets, |to, set| to.u32(*set));
+    30
 }
 
 fn write_end(end: &End, to: &mut Writer) -> u8 {

@@ -9,33 +9,110 @@ use crate::{NodeId, RankIncarnation, Secret};
 pub enum Frame {
     Hello(Hello),
     Welcome(Box<Welcome>),
-    Renew { renewal: u64 },
-    Grant { renewal: u64 },
+    Renew {
+        renewal: u64,
+    },
+    Grant {
+        renewal: u64,
+    },
     Roster(RosterUpdate),
-    RosterAck { epoch: u64 },
+    RosterAck {
+        epoch: u64,
+    },
     Program(Program),
-    Start { life: RankIncarnation, app: u32, generation: u32 },
-    Started { life: RankIncarnation, pid: u32 },
-    Ended { life: RankIncarnation, end: End },
-    Member { life: RankIncarnation, member: Member },
-    Output { life: RankIncarnation, stream: Stream, bytes: Vec<u8> },
-    OutputTaken { bytes: u32 },
-    Input { life: RankIncarnation, bytes: Vec<u8> },
-    InputTaken { life: RankIncarnation, bytes: u32 },
-    Signal { signal: i32, reach: Reach },
-    Kill { life: RankIncarnation },
+    /// The generations are those of all ranks.
+    Start {
+        life: RankIncarnation,
+        app: u32,
+        generations: Vec<u32>,
+    },
+    Started {
+        life: RankIncarnation,
+        pid: u32,
+    },
+    Ended {
+        life: RankIncarnation,
+        end: End,
+    },
+    Member {
+        life: RankIncarnation,
+        member: Member,
+    },
+    Output {
+        life: RankIncarnation,
+        stream: Stream,
+        bytes: Vec<u8>,
+    },
+    OutputTaken {
+        bytes: u32,
+    },
+    Input {
+        life: RankIncarnation,
+        bytes: Vec<u8>,
+    },
+    InputTaken {
+        life: RankIncarnation,
+        bytes: u32,
+    },
+    Signal {
+        signal: i32,
+        reach: Reach,
+    },
+    Kill {
+        life: RankIncarnation,
+    },
     Release,
-    Put { life: RankIncarnation, key: String, value: String },
-    Enter { life: RankIncarnation, barrier: u64 },
-    Complete { barriers: u64 },
-    Address { life: RankIncarnation, address: Vec<u8> },
-    Wave { life: RankIncarnation, words: WaveWords },
-    End { signal: i32, grace_ms: u32 },
+    Put {
+        life: RankIncarnation,
+        key: String,
+        value: String,
+    },
+    Enter {
+        life: RankIncarnation,
+        barrier: u64,
+    },
+    Complete {
+        barriers: u64,
+    },
+    Address {
+        life: RankIncarnation,
+        address: Vec<u8>,
+    },
+    Wave {
+        life: RankIncarnation,
+        words: WaveWords,
+    },
+    End {
+        signal: i32,
+        grace_ms: u32,
+    },
     Farewell,
-    Revoke { why: String },
-    Goodbye { refused: [u64; 5] },
-    Failed { status: u32, why: String },
-    Note { level: Level, text: String },
+    Revoke {
+        why: String,
+    },
+    Goodbye {
+        refused: [u64; 5],
+    },
+    Failed {
+        status: u32,
+        why: String,
+    },
+    Note {
+        level: Level,
+        text: String,
+    },
+    Logging(Logging),
+    Recover {
+        life: RankIncarnation,
+    },
+    Recovered {
+        life: RankIncarnation,
+        left: LeftBehind,
+    },
+    Left {
+        life: RankIncarnation,
+        known: u64,
+    },
 }
 
 /// The first frame of an agent.
@@ -100,6 +177,57 @@ pub struct Program {
     pub arguments: Vec<Vec<u8>>,
     /// Names and values.
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// How the messages of a job are logged: pessimistically, by the agents of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// Which events are logged.
+    pub events: EventKind,
+    /// What they survive.
+    pub kept: Kept,
+    /// Bytes for the messages that a rank logs; 0 for the default.
+    pub memory: u64,
+    /// The correlated set of each rank.
+    pub sets: Vec<u32>,
+}
+
+/// Which events are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Nondeterministic ones.
+    Nondeterministic = 1,
+    /// Every reception.
+    All,
+}
+
+/// What events survive, on their node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Killed ranks: they are in memory of the agent.
+    Process,
+    /// The end of the node: they are in this folder.
+    Disk(Vec<u8>),
+    /// All but one of these event loggers.
+    Copies(u32),
+}
+
+/// What the incarnations of a rank that have ended leave for the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// How many events.
+    pub events: u64,
+    /// The last checkpoint, if there is one.
+    pub checkpoint: Option<LastCheckpoint>,
+}
+
+/// A checkpoint that a rank resumes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastCheckpoint {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Events that it makes superfluous.
+    pub events: u64,
 }
 
 /// How an incarnation has ended.

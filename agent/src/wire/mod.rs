@@ -13,8 +13,8 @@ mod tests;
 pub use decode::decode;
 pub use encode::TooLong;
 pub use frame::{
-    End, Frame, Hello, Level, Member, MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords,
-    Welcome,
+    End, EventKind, Frame, Hello, Kept, LastCheckpoint, LeftBehind, Level, Logging, Member,
+    MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
 };
 pub use shape::{Direction, HEADER};
 pub use stream::{Decoder, GREETING_MAX, Item, PREAMBLE, VERSION, preamble};

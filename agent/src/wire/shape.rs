@@ -1,6 +1,7 @@
 //! The header, and what the types of frames have in common.
 
 use super::Malformed;
+use crate::RANKS_MAX;
 use crate::roster::ADDRESS_MAX;
 
 /// Bytes of a header.
@@ -38,7 +39,7 @@ const fn shape(name: &'static str, way: &str, of_rank: bool, limit: usize) -> Sh
 pub(super) const TEXT: usize = 4096;
 
 /// Type 1 is the first.
-pub(super) static SHAPES: [Shape; 29] = [
+pub(super) static SHAPES: [Shape; 33] = [
     shape("HELLO", "U", false, 16_384),
     shape("WELCOME", "D", false, TEXT),
     shape("RENEW", "U", false, 8),
@@ -46,7 +47,7 @@ pub(super) static SHAPES: [Shape; 29] = [
     shape("ROSTER", "D", false, 65_536),
     shape("ROSTER_ACK", "U", false, 8),
     shape("PROGRAM", "D", false, 4 << 20),
-    shape("START", "D", true, 8),
+    shape("START", "D", true, 8 + 4 * RANKS_MAX),
     shape("STARTED", "U", true, 4),
     shape("ENDED", "U", true, TEXT),
     shape("MEMBER", "U", true, TEXT),
@@ -68,6 +69,10 @@ pub(super) static SHAPES: [Shape; 29] = [
     shape("GOODBYE", "U", false, 40),
     shape("FAILED", "U", false, TEXT),
     shape("NOTE", "U", false, TEXT),
+    shape("LOGGING", "D", false, TEXT + 4 * RANKS_MAX),
+    shape("RECOVER", "D", true, 0),
+    shape("RECOVERED", "U", true, 24),
+    shape("LEFT", "U", true, 8),
 ];
 
 /// A header whose every field was checked.
@@ -101,7 +106,7 @@ impl Header {
         }
         let kind = bytes[2];
         let shape = usize::from(kind).checked_sub(1).and_then(|at| SHAPES.get(at));
-        let shape = shape.ok_or_else(|| Malformed::new("type", "1 to 29", kind))?;
+        let shape = shape.ok_or_else(|| Malformed::new("type", "1 to 33", kind))?;
         let right_way = if from == Direction::Up { shape.up } else { shape.down };
         if !right_way {
             let (expected, got) = match from {

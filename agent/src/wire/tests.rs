@@ -78,6 +78,25 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
+fn left() -> impl Strategy<Value = LeftBehind> {
+    let last = (1_u64.., any::<u64>());
+    let last = last.prop_map(|(number, events)| LastCheckpoint { number, events });
+    (any::<u64>(), proptest::option::of(last))
+        .prop_map(|(events, checkpoint)| LeftBehind { events, checkpoint })
+}
+
+fn logging() -> impl Strategy<Value = Frame> {
+    let events = prop::sample::select(vec![EventKind::Nondeterministic, EventKind::All]);
+    let kept = prop_oneof![
+        Just(Kept::Process),
+        vec(1..=255_u8, 1..50).prop_map(Kept::Disk),
+        (1..9_u32).prop_map(Kept::Copies),
+    ];
+    (events, kept, any::<u64>(), vec(any::<u32>(), 0..10)).prop_map(
+        |(events, kept, memory, sets)| Frame::Logging(Logging { events, kept, memory, sets }),
+    )
+}
+
 fn of_rank() -> impl Strategy<Value = Frame> {
     let bytes = || vec(any::<u8>(), 0..100);
     let words = any::<[u64; 4]>().prop_map(|[wave, target, committed, schedule]| WaveWords {
@@ -88,11 +107,11 @@ fn of_rank() -> impl Strategy<Value = Frame> {
     });
     let streams = prop::sample::select(vec![Stream::Output, Stream::Error]);
     prop_oneof![
-        (life(), any::<u32>(), any::<u32>()).prop_map(|(life, app, generation)| Frame::Start {
-            life,
-            app,
-            generation
-        }),
+        (life(), any::<u32>(), vec(any::<u32>(), 0..10))
+            .prop_map(|(life, app, generations)| { Frame::Start { life, app, generations } }),
+        life().prop_map(|life| Frame::Recover { life }),
+        (life(), left()).prop_map(|(life, left)| Frame::Recovered { life, left }),
+        (life(), any::<u64>()).prop_map(|(life, known)| Frame::Left { life, known }),
         (life(), any::<u32>()).prop_map(|(life, pid)| Frame::Started { life, pid }),
         (life(), end()).prop_map(|(life, end)| Frame::Ended { life, end }),
         (life(), member()).prop_map(|(life, member)| Frame::Member { life, member }),
@@ -122,6 +141,7 @@ fn of_node() -> impl Strategy<Value = Frame> {
     prop_oneof![
         hello(),
         welcome(),
+        logging(),
         roster(),
         program(),
         any::<u64>().prop_map(|renewal| Frame::Renew { renewal }),
@@ -234,12 +254,12 @@ fn a_channel_that_is_none_is_refused() {
         "preamble"
     );
     let mut other = preamble();
-    other[16] = 2;
+    other[16] = 3;
     assert_eq!(refused(Direction::Up, &other).unwrap_err().field, "preamble");
-    other[20] = !2;
+    other[20] = !3;
     assert_eq!(
         refused(Direction::Up, &other).unwrap_err().to_string(),
-        "version: expected 1, got 2"
+        "version: expected 2, got 3"
     );
 
     let behind = |bytes: &[u8]| {
