@@ -6,6 +6,7 @@ use super::packet::{Packet, Told};
 use super::running::{Running, unasked};
 use rustix::fs::MemfdFlags;
 use rustix::process::Pid;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Error;
@@ -94,7 +95,7 @@ pub struct Keeper {
     keeping: Keeping,
     job: u64,
     capacity: u64,
-    ranks: Vec<Held>,
+    ranks: BTreeMap<u32, Held>,
     /// One for each copy.
     loggers: Vec<Option<Running>>,
     copies: Copies,
@@ -110,8 +111,8 @@ struct Held {
 }
 
 impl Keeper {
-    /// Makes a ring for each rank, with room for `capacity` records (a power of two). `sets` has the
-    /// number of each rank's correlated set: its events are stable together. `program` is the `taffrail`
+    /// Makes a ring for each rank, with room for `capacity` records (a power of two). `ranks` are their numbers and
+    /// those of their correlated sets: the events of a set are stable together. `program` is the `taffrail`
     /// command; `job` tells this execution apart from others that use the folder.
     ///
     /// # Errors
@@ -121,7 +122,7 @@ impl Keeper {
     /// If the capacity is no power of two up to 2^32, or if there are no copies or more than 8.
     pub fn new(
         program: PathBuf,
-        sets: &[usize],
+        ranks: &[(u32, usize)],
         job: u64,
         capacity: u64,
         keeping: Keeping,
@@ -133,14 +134,14 @@ impl Keeper {
             keeping,
             job,
             capacity,
-            ranks: Vec::with_capacity(sets.len()),
+            ranks: BTreeMap::new(),
             loggers: (0..copies).map(|_| None).collect(),
-            copies: Copies::new(copies, 0..sets.len() as u32, own_memory),
+            copies: Copies::new(copies, ranks.iter().map(|(rank, _)| *rank), own_memory),
             told: Vec::new(),
         };
-        for (rank, &set) in (0..).zip(sets) {
+        for &(rank, set) in ranks {
             let held = keeper.hold(rank, set)?;
-            keeper.ranks.push(held);
+            keeper.ranks.insert(rank, held);
         }
         Ok(keeper)
     }
@@ -167,7 +168,7 @@ impl Keeper {
     /// # Panics
     /// If there is no such rank.
     pub fn ring(&self, rank: u32) -> BorrowedFd<'_> {
-        self.ranks[rank as usize].ring.as_fd()
+        self.ranks[&rank].ring.as_fd()
     }
 
     /// The incarnations of all ranks, added up, when a rank was done with them; `None` as long as it is
@@ -274,10 +275,10 @@ impl Keeper {
             },
             Keeping::Process | Keeping::Disk(_) => None,
         };
-        let held = &self.ranks[rank as usize];
+        let held = &self.ranks[&rank];
         let files = [Some(&held.ring), held.store.as_ref(), known.as_ref()];
         let files: Vec<BorrowedFd<'_>> = files.into_iter().flatten().map(AsFd::as_fd).collect();
-        let members = self.ranks.iter().filter(|other| other.set == held.set).count() as u32;
+        let members = self.ranks.values().filter(|other| other.set == held.set).count() as u32;
         let (job, capacity, set) = (self.job, self.capacity, held.set as u32);
         let packet = Packet::Serve { rank, job, capacity, set, members };
         let running = self.loggers[copy].as_mut().ok_or(ChannelError::Closed)?;

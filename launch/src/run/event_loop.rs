@@ -8,6 +8,7 @@ use super::members::Members;
 use super::open_barrier::BarrierWatch;
 use super::outlets::{self, Outlets, To};
 use super::output::Output;
+use super::rank_files::spill_folder;
 use super::ranks::{self, Environment, Rank, RankEnv, Start, Streams};
 use super::recovery::Recovery;
 use super::server::Server;
@@ -27,7 +28,7 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(3);
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
-    let plan = args.failures.plan(args.ranks as usize)?;
+    let plan = args.failures.plan(&vec![0; args.ranks as usize])?;
     let places = cpus::places(args)?;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
@@ -35,6 +36,13 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     })?;
     let (name, digest) = job_name::draw()?;
     let guard = Guard::start(&name, args.ranks, None)?;
+    let (on_failure, restarts) = (plan.on_failure, plan.restarts());
+    let recovery = plan.logging.map(|logged| {
+        let ranks: Vec<u32> = (0..args.ranks).collect();
+        let spill = spill_folder(args);
+        let outside = (spill.as_path(), crate::mpi::found_provider(&args.environment));
+        Recovery::new(logged, &ranks, digest, outside, &guard)
+    });
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
@@ -49,8 +57,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         keyboard: Keyboard::new(args),
         outlets,
         signals,
-        life: Life::new(args.ranks as usize, plan.on_failure, plan.restarts()),
-        recovery: Recovery::new(plan, args, digest, &guard)?,
+        life: Life::new(args.ranks as usize, on_failure, restarts),
+        recovery: recovery.transpose()?,
         guard,
         members: Members::new(args.ranks),
         barrier: BarrierWatch::default(),
@@ -121,7 +129,11 @@ impl Job<'_> {
         replay: Option<OwnedFd>,
     ) -> Result<Rank, Failure> {
         let mut env = match &self.recovery {
-            Some(recovery) => recovery.env(number, replay, self.life.generations())?,
+            Some(recovery) => {
+                let lives = self.life.generations();
+                let generations = lives.iter().map(|life| life.generation);
+                recovery.env(number, lives[number].incarnation, replay, generations)?
+            }
             None => RankEnv::default(),
         };
         env.set("TAFFRAIL_JOB", &self.name);

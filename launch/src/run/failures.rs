@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use taffrail::{environment, units};
+use taffrail_agent::NodeId;
 use taffrail_logging::store::MAX_COPIES;
 
 /// Sets that are started again in one job, unless it is said otherwise.
@@ -126,6 +127,11 @@ impl Options {
         self.logging != Logging::None
     }
 
+    /// Whether they are logged causally.
+    pub(super) fn is_causal(&self) -> bool {
+        self.logging == Logging::Causal
+    }
+
     /// Whether some ranks may be started again, and others not.
     pub(super) fn has_sets_apart(&self) -> bool {
         self.log() && self.sets.as_deref().is_some_and(|sets| sets != "node")
@@ -136,11 +142,11 @@ impl Options {
         self.heartbeat
     }
 
-    /// What follows for so many ranks.
+    /// What follows for ranks on these nodes.
     ///
     /// # Errors
     /// When options contradict each other, or sets are not as they should be.
-    pub(super) fn plan(&self, ranks: usize) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self, nodes: &[NodeId]) -> Result<Plan, Failure> {
         let usage = |why: String| Failure { status: 2, why };
         if self.logging == Logging::None {
             let needs_logging = [
@@ -167,7 +173,7 @@ impl Options {
         }
         let keeping = self.keeping().map_err(usage)?;
         let sets = self.sets.as_deref().unwrap_or("node".as_ref());
-        let sets = Sets::choose(sets, ranks).map_err(usage)?;
+        let sets = Sets::choose(sets, nodes).map_err(usage)?;
         let logged = Logged {
             causal: self.logging == Logging::Causal,
             sets,
@@ -225,7 +231,7 @@ mod tests {
 
     fn plan(line: &str) -> Result<Plan, String> {
         let cli = Cli::try_parse_from(["run"].into_iter().chain(line.split_whitespace()));
-        cli.map_err(|e| e.to_string())?.options.plan(4).map_err(|failure| failure.why)
+        cli.map_err(|e| e.to_string())?.options.plan(&[0; 4]).map_err(|failure| failure.why)
     }
 
     #[test]

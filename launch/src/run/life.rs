@@ -58,6 +58,8 @@ pub struct Life {
     deaths: Vec<Option<Death>>,
     /// The restart that is under way.
     recovering: Option<Recovering>,
+    /// Ranks that were killed during it.
+    killed_meanwhile: Vec<(Cause, Option<i32>)>,
     pub stats: RecoveryStats,
     restarted_sets: u32,
     /// The first rank that has ended with status 0.
@@ -97,6 +99,7 @@ impl Life {
             generations: vec![RankGeneration::default(); ranks],
             deaths: vec![None; ranks],
             recovering: None,
+            killed_meanwhile: Vec::new(),
             stats: RecoveryStats::default(),
             restarted_sets: 0,
             done: None,
@@ -119,6 +122,10 @@ impl Life {
             self.take(event, &mut killed);
         }
         if !killed.is_empty() {
+            self.killed(killed);
+        }
+        if self.recovering.is_none() && !self.killed_meanwhile.is_empty() {
+            let killed = std::mem::take(&mut self.killed_meanwhile);
             self.killed(killed);
         }
         self.check_held();

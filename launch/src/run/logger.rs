@@ -26,16 +26,16 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// Starts it, with a ring for each rank. `job` tells this execution from all others; `together` says
-    /// for each rank whose events are stable together with its own: those with the same number.
+    /// Starts it, with a ring for each of these ranks. `job` is of this execution alone. Behind each rank stands a number:
+    /// the events of ranks with the same number are stable together.
     pub fn start(
-        together: &[usize],
+        ranks: &[(u32, usize)],
         job: u64,
         keeping: Keeping,
         guard: &Guard,
     ) -> Result<Logger, Failure> {
         let keeper =
-            Keeper::new(own_program::path(), together, job, CAPACITY, keeping).map_err(failure)?;
+            Keeper::new(own_program::path(), ranks, job, CAPACITY, keeping).map_err(failure)?;
         let mut logger = Logger { keeper, deaths: 0, lost: false };
         logger.try_to_start(guard)?;
         Ok(logger)

@@ -4,6 +4,7 @@
 mod agent;
 mod channel;
 mod launcher;
+mod logging;
 mod options;
 mod relay;
 mod starter;

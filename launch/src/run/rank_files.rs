@@ -3,10 +3,14 @@
 
 use super::ranks::RankEnv;
 use super::{Args, Failure, in_words, say};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use taffrail_logging::store::{CheckpointFiles, Owner, Spill, Summary, empty_memory};
+
+/// The variable that names the folder for what has no room in memory.
+pub const SPILL: &str = "TAFFRAIL_SPILL";
 
 /// Of one rank, which is a set by itself.
 pub struct RankFiles {
@@ -58,17 +62,21 @@ impl Log {
 
 /// Where files are made that nobody else sees, for what has no room in memory.
 pub fn spill_folder(args: &Args) -> PathBuf {
-    let given = args.environment.iter().rev().find(|(name, _)| *name == "TAFFRAIL_SPILL");
+    let given = args.environment.iter().rev().find(|(name, _)| *name == SPILL);
     let given = given.map(|(_, folder)| folder.into());
-    let folder = given.or_else(|| std::env::var_os("TAFFRAIL_SPILL"));
-    folder.map_or_else(std::env::temp_dir, PathBuf::from)
+    spill_folder_of(given.or_else(|| std::env::var_os(SPILL)))
+}
+
+/// The same, where the variable has this value.
+pub fn spill_folder_of(given: Option<OsString>) -> PathBuf {
+    given.map_or_else(std::env::temp_dir, PathBuf::from)
 }
 
 impl RankFiles {
     /// Of a rank that is about to be started for the first time. None if it has to do without: a line says
     /// why it cannot take checkpoints then.
-    pub fn of(args: &Args, owner: Owner) -> Option<RankFiles> {
-        let spill = spill_folder(args);
+    pub fn of(spill: &Path, owner: Owner) -> Option<RankFiles> {
+        let spill = spill.to_owned();
         let made = Log::new(0, &spill).and_then(|own| {
             let vault = empty_memory("taffrail-checkpoints");
             Ok((own, vault.map_err(|e| Failure::new(e.to_string()))?))

@@ -1,13 +1,13 @@
 //! What is kept of a job whose ranks are started again: their sets and lives, and their events.
 
-use super::failures::{Events, Logged, Plan};
+use super::failures::{Events, Logged};
 use super::guard::Guard;
 use super::logger::Logger;
 use super::rank_files::RankFiles;
-use super::{Args, Failure, ranks};
+use super::{Failure, ranks};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{Owner, Summary};
 
@@ -23,9 +23,10 @@ const OF_FIRST_LIVES: u32 = 600;
 pub struct Recovery {
     pub logged: Logged,
     pub logger: Logger,
-    ranks: usize,
+    /// Those whose events and logs are kept here.
+    pub ranks: Vec<usize>,
     /// Of each rank that can take checkpoints.
-    files: Vec<Option<RankFiles>>,
+    files: HashMap<usize, RankFiles>,
     /// The library of the provider, if ranks found it when the job began.
     provider: Option<PathBuf>,
     /// The events of ranks that have ended, until their next life is started.
@@ -42,28 +43,28 @@ pub struct RankGeneration {
 }
 
 impl Recovery {
-    /// For the ranks of a job, if its messages are logged. `job` is its digest.
+    /// For these ranks of a job, all or those of this node, if its messages are logged. `job` is its digest, `spill` the
+    /// folder for what has no room in memory, `provider` the library that ranks found when the job began.
     pub fn new(
-        plan: Plan,
-        args: &Args,
+        logged: Logged,
+        ranks: &[u32],
         job: u64,
+        (spill, provider): (&Path, Option<PathBuf>),
         guard: &Guard,
-    ) -> Result<Option<Recovery>, Failure> {
-        let Some(logged) = plan.logging else { return Ok(None) };
-        let ranks = args.ranks;
+    ) -> Result<Recovery, Failure> {
         // Where nothing waits for events, those of a rank may depend on others of any rank: all are
         // stable together.
-        let together =
-            if logged.causal { vec![0; ranks as usize] } else { logged.sets.all().to_vec() };
+        let group = |rank: u32| if logged.causal { 0 } else { logged.sets.of(rank as usize) };
+        let together: Vec<(u32, usize)> = ranks.iter().map(|&rank| (rank, group(rank))).collect();
         let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
         // Members of a larger set fall back together, and would have to agree on where to.
         let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
         let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
-        let files = |rank| RankFiles::of(args, Owner { rank, job });
-        let files = (0..ranks).map(|rank| takes_checkpoints(rank).then(|| files(rank))?).collect();
-        let replays = HashMap::new();
-        let provider = crate::mpi::found_provider(&args.environment);
-        Ok(Some(Recovery { ranks: ranks as usize, logged, logger, files, provider, replays }))
+        let files = |rank| RankFiles::of(spill, Owner { rank, job });
+        let able = ranks.iter().filter(|rank| takes_checkpoints(**rank));
+        let files = able.filter_map(|&rank| Some((rank as usize, files(rank)?))).collect();
+        let ranks = ranks.iter().map(|&rank| rank as usize).collect();
+        Ok(Recovery { ranks, logged, logger, files, provider, replays: HashMap::new() })
     }
 
     /// Whether ranks that are started again find what those before them have found.
@@ -83,7 +84,7 @@ impl Recovery {
     /// What causal logging has sent with the messages of all ranks that are done, if it is in use.
     pub fn sent(&self) -> Result<Option<Counters>, Failure> {
         let mut all = Counters::default();
-        for rank in 0..self.ranks {
+        for &rank in &self.ranks {
             all.add(&self.logger.sent(rank)?);
         }
         Ok(self.logged.causal.then_some(all))
@@ -91,21 +92,22 @@ impl Recovery {
 
     /// A rank has ended and is about to be started again. The checkpoint that it goes on from, if it has one.
     pub fn begin_again(&mut self, rank: usize) -> Result<Option<Summary>, Failure> {
-        match &mut self.files[rank] {
+        match self.files.get_mut(&rank) {
             Some(files) => files.begin_again(),
             None => Ok(None),
         }
     }
 
-    /// What the next life of a rank is given; `replay` has the events of those before it.
+    /// What the next life of a rank is given; `replay` has the events of those before it. `generations` are those of all
+    /// ranks of the job.
     pub fn env(
         &self,
         rank: usize,
+        incarnation: u32,
         replay: Option<OwnedFd>,
-        generations: &[RankGeneration],
+        generations: impl Iterator<Item = u32>,
     ) -> Result<ranks::RankEnv, Failure> {
         let sets = &self.logged.sets;
-        let life = generations[rank];
         let events = match self.logged.events {
             Events::Nondeterministic => "nondeterministic",
             Events::All => "all",
@@ -114,8 +116,8 @@ impl Recovery {
         env.set("TAFFRAIL_LOGGING", if self.logged.causal { "causal" } else { "pessimistic" });
         env.set("TAFFRAIL_EVENTS", events);
         env.set("TAFFRAIL_SETS", list(sets.all()));
-        env.set("TAFFRAIL_INCARNATION", life.incarnation);
-        env.set("TAFFRAIL_GENERATIONS", list(generations.iter().map(|life| life.generation)));
+        env.set("TAFFRAIL_INCARNATION", incarnation);
+        env.set("TAFFRAIL_GENERATIONS", list(generations));
         let mut rings = Vec::new();
         for member in sets.members(sets.of(rank)) {
             let ring = env.inherit(&self.logger.ring(member))?;
@@ -132,11 +134,11 @@ impl Recovery {
         if let Some(bytes) = self.logged.memory {
             env.set("TAFFRAIL_LOG_MEMORY", bytes);
         }
-        if let Some(files) = &self.files[rank] {
+        if let Some(files) = self.files.get(&rank) {
             files.hand_over(&mut env)?;
         }
         if std::env::var_os(PATIENCE).is_none() {
-            let is_first = life.incarnation == 0;
+            let is_first = incarnation == 0;
             let seconds = if is_first { OF_FIRST_LIVES } else { OF_SUCCESSORS };
             // In as many letters, too.
             env.set(PATIENCE, format!("{seconds:07}"));

@@ -3,20 +3,23 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use taffrail::words::counted;
+use taffrail_agent::NodeId;
+use taffrail_agent::sets::by_node;
 
 /// The set of each rank. Sets are numbered from 0, and all ranks are in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sets(Vec<usize>);
 
 impl Sets {
-    /// `node`: all ranks are one set; `rank`: each is its own; else the name of a file.
+    /// `node`: the ranks of each node are one set; `rank`: each is its own; else the name of a file. `nodes` has the
+    /// node of each rank.
     ///
     /// # Errors
     /// What is wrong with the file, and where.
-    pub fn choose(how: impl AsRef<OsStr>, ranks: usize) -> Result<Sets, String> {
-        let how = how.as_ref();
+    pub fn choose(how: impl AsRef<OsStr>, nodes: &[NodeId]) -> Result<Sets, String> {
+        let (how, ranks) = (how.as_ref(), nodes.len());
         match how.to_str() {
-            Some("node") => Ok(Sets(vec![0; ranks])),
+            Some("node") => Ok(Sets(by_node(nodes))),
             Some("rank") => Ok(Sets((0..ranks).collect())),
             _ => {
                 let file = Path::new(how);
@@ -63,6 +66,11 @@ impl Sets {
         }
     }
 
+    /// The sets of ranks, by their numbers.
+    pub fn of_numbers(sets: impl Iterator<Item = usize>) -> Sets {
+        Sets(sets.collect())
+    }
+
     /// The set of a rank.
     pub fn of(&self, rank: usize) -> usize {
         self.0[rank]
@@ -99,13 +107,14 @@ mod tests {
         assert_eq!(error("0 1\n\n2 1"), "line 3: rank 1 is in a set already, in line 1");
         assert_eq!(error("0\n2"), "rank 1 is in no set; each rank of the job must be in one");
         assert!(error("").starts_with("rank 0 is in no set"));
-        let missing = Sets::choose("no/such/file", 3).unwrap_err();
+        let missing = Sets::choose("no/such/file", &[0; 3]).unwrap_err();
         assert!(missing.starts_with("--sets no/such/file: No such file"), "{missing}");
     }
 
     #[test]
     fn nodes_and_ranks_need_no_file() {
-        assert_eq!(Sets::choose("node", 3), Ok(Sets(vec![0, 0, 0])));
-        assert_eq!(Sets::choose("rank", 3), Ok(Sets(vec![0, 1, 2])));
+        assert_eq!(Sets::choose("node", &[0; 3]), Ok(Sets(vec![0, 0, 0])));
+        assert_eq!(Sets::choose("node", &[4, 4, 2]), Ok(Sets(vec![0, 0, 1])));
+        assert_eq!(Sets::choose("rank", &[0; 3]), Ok(Sets(vec![0, 1, 2])));
     }
 }

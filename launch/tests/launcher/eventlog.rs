@@ -29,7 +29,8 @@ fn event(rank: u32, clock: u64) -> Event {
 
 fn keeper(sets: &[usize], keeping: &Keeping) -> Keeper {
     let program = env!("CARGO_BIN_EXE_taffrail").into();
-    Keeper::new(program, sets, JOB, CAPACITY, keeping.clone()).unwrap()
+    let ranks: Vec<(u32, usize)> = (0..).zip(sets.iter().copied()).collect();
+    Keeper::new(program, &ranks, JOB, CAPACITY, keeping.clone()).unwrap()
 }
 
 /// A word of a ring, as the format has it.

@@ -7,6 +7,7 @@ mod kills;
 mod messages;
 mod namespaces;
 mod ranks;
+mod restarts;
 mod sshd;
 mod starts;
 

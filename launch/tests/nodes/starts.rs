@@ -184,7 +184,7 @@ fn standard_error_is_apart_and_its_last_line_is_whole() {
 
 #[test]
 fn what_does_not_go_over_nodes_yet_is_said() {
-    for option in [&["--logging", "pessimistic"][..], &["--heartbeat", "5"], &["--bind", "core"]] {
+    for option in [&["--logging", "causal"][..], &["--heartbeat", "5"], &["--bind", "core"]] {
         let job = Job::on("a,b").with(option).with(&["-n", "2", "true"]).run();
         assert_eq!(job.status, 2, "{option:?}");
         assert!(job.err.contains("does not go with --hosts"), "{}", job.err);

@@ -72,7 +72,7 @@ struct World {
 
 impl World {
     fn new(on_failure: OnFailure, restarts: bool, sets: &str, seed: u32) -> World {
-        let sets = Sets::choose(sets, RANKS).unwrap();
+        let sets = Sets::choose(sets, &[0; RANKS]).unwrap();
         let rules = restarts.then(|| Restarts { sets: sets.clone(), max: MAX });
         let mut world = World {
             life: Life::new(RANKS, on_failure, rules),

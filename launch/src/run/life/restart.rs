@@ -85,6 +85,11 @@ impl Life {
         if failed.is_empty() {
             return;
         }
+        // One restart after the other: ranks of other nodes die while what others leave is found out.
+        if self.recovering.is_some() && !self.is_ending() {
+            self.killed_meanwhile.extend(failed);
+            return;
+        }
         // A rank that can be started again is no reason for the others to fail.
         let restarts = self.on_failure == OnFailure::Restart && self.restarts.is_some();
         if restarts && !self.is_ending() && self.held.is_none() {
@@ -253,8 +258,14 @@ impl Life {
     }
 
     pub(super) fn started(&mut self, rank: usize, pid: i32) {
+        // From another node that may be heard when the process is to be stopped already.
+        if self.ranks[rank].state == (State::Restarting { reaped: false }) {
+            self.ranks[rank].pid = pid;
+            return;
+        }
         self.ranks[rank].start(pid);
-        let Some(recovering) = &mut self.recovering else { return };
+        let of_recovering = |recovering: &&mut Recovering| recovering.ranks.contains(&rank);
+        let Some(recovering) = self.recovering.as_mut().filter(of_recovering) else { return };
         recovering.started += 1;
         if recovering.started < recovering.ranks.len() {
             return;

@@ -16,7 +16,7 @@ fn job(on_failure: OnFailure, restarts: Option<u32>) -> Life {
 }
 
 fn sets(on_failure: OnFailure, restarts: Option<u32>, how: &str) -> Life {
-    let restarts = restarts.map(|max| Restarts { sets: Sets::choose(how, 2).unwrap(), max });
+    let restarts = restarts.map(|max| Restarts { sets: Sets::choose(how, &[0; 2]).unwrap(), max });
     let mut life = Life::new(2, on_failure, restarts);
     for rank in 0..2 {
         assert_eq!(at(&mut life, 0, vec![started(rank)]), []);

@@ -3,6 +3,7 @@
 mod job;
 mod program;
 mod rank;
+mod recovery;
 
 use super::channel::Channel;
 use super::poll_all;
@@ -30,6 +31,7 @@ pub(super) enum Source {
     Signals,
     Channel,
     Guard,
+    Logger,
     Line(usize),
     Output(usize, To),
     Input(usize),

@@ -6,6 +6,7 @@ mod input;
 mod reports;
 mod wait;
 
+use super::logging;
 use super::options::{AT_ONCE, Plan};
 use super::starter::Starter;
 use crate::run::event_loop::{DELIVERY, trouble};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use taffrail::words::counted;
 use taffrail_agent::launcher;
 use taffrail_agent::wire::{Frame, Item, Reach};
-use taffrail_agent::{Launcher, NodeId};
+use taffrail_agent::{Launcher, NodeId, place};
 use wait::Source;
 
 /// How long ranks have to end by themselves once asked to; as on one host, the state machine of ranks counts it, too.
@@ -34,27 +35,38 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Starts the job on its hosts, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.nodes.plan(args)?;
-    let on_failure = args.failures.plan(args.ranks as usize)?.on_failure;
+    let usage = |why: String| Failure { status: 2, why };
+    let ranks = args.ranks as usize;
+    let nodes = place::initial(&plan.hosts, ranks, plan.oversubscribe);
+    let nodes = nodes.map_err(|e| usage(e.to_string()))?;
+    let names: Vec<String> = plan.hosts.0.iter().map(|host| host.name.clone()).collect();
+    let failures = args.failures.plan(&nodes)?;
+    let logged = failures.logging.as_ref();
+    let logging = logged.map(|logged| logging::to_wire(logged, &nodes, &names)).transpose()?;
+    if logging.is_some() && taffrail_agent::sets::survives_a_node(&nodes) {
+        crate::log::note(
+            "killed ranks are restarted; the loss of a node is not survived: the logs of its ranks are there alone",
+        );
+    }
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
     })?;
-    let ranks = args.ranks as usize;
-    let launcher = Launcher::new(config::config(args, &plan)?);
-    let launcher = launcher.map_err(|e| Failure { status: 2, why: e.to_string() })?;
+    let launcher = Launcher::new(config::config(args, &plan, logging)?);
+    let launcher = launcher.map_err(|e| usage(e.to_string()))?;
     let lines = |_| [To::Out, To::Err].map(|_| Lines::new(None));
     let mut job = Job {
-        names: plan.hosts.0.iter().map(|host| host.name.clone()).collect(),
+        names,
         starters: plan.hosts.0.iter().map(|_| None).collect(),
         owed: vec![0; plan.hosts.0.len()],
         plan,
         args,
         launcher,
-        life: Life::new(ranks, on_failure, None),
+        life: Life::new(ranks, failures.on_failure, failures.restarts()),
         queue: VecDeque::new(),
         placed: vec![None; ranks],
         lines: (0..ranks).map(lines).collect(),
-        input: Input::new(),
+        input: Input::new(args),
         outlets,
         signals,
         started: Instant::now(),
@@ -69,6 +81,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         job.take_turn()?;
     }
     job.life.summary().iter().for_each(|line| say(line));
+    // Of event loggers that were started again each agent has said so.
+    job.life.stats.text(0).iter().for_each(|text| crate::log::note(text));
     job.deliver()?;
     Ok(job.life.status())
 }
@@ -101,13 +115,15 @@ pub(super) struct Job<'a> {
 impl Job<'_> {
     /// Waits until something happens or is due, and does what follows.
     fn take_turn(&mut self) -> Result<(), Failure> {
+        let input = std::iter::from_fn(|| self.input.take()).collect();
+        self.launch(input);
         let ready = self.wait()?;
         let (mut of_life, mut of_launcher) = (Vec::new(), Vec::new());
         for source in ready {
             match source {
                 Source::Signals => self.take_signals(&mut of_life, &mut of_launcher),
                 Source::Outlets => of_life.extend(trouble(self.outlets)),
-                Source::Input => of_launcher.extend(self.input.read()),
+                Source::Input => self.input.read(),
                 Source::Channel(node) => self.receive(node, &mut of_launcher),
                 Source::Error(node) => self.read_lines(node),
             }
@@ -300,8 +316,20 @@ impl Job<'_> {
             Action::EndAll(signal) => vec![On::End(signal, END_GRACE)],
             Action::KillAll => vec![On::End(Signal::KILL.as_raw(), Duration::ZERO)],
             Action::Release => vec![On::Release],
-            // Nothing is started again without a log.
-            Action::FindExiting | Action::Recover(_) | Action::Start(_) => return,
+            Action::Recover(ranks) => vec![On::Recover(numbers(&ranks))],
+            Action::Start(ranks) => match self.input.rewind(&ranks) {
+                Ok(()) => {
+                    let generation =
+                        ranks.first().map(|&rank| self.life.generations()[rank].generation);
+                    let generation = generation.unwrap_or(0);
+                    vec![On::Restart { ranks: numbers(&ranks), generation }]
+                }
+                Err(Failure { status, why }) => {
+                    return self.dispatch(vec![Event::Trouble { status, why }]);
+                }
+            },
+            // It is answered at once.
+            Action::FindExiting => return,
         };
         self.launch(events);
     }
@@ -366,4 +394,9 @@ impl Job<'_> {
         }
         Ok(())
     }
+}
+
+/// Ranks in the words of the wire.
+fn numbers(ranks: &[usize]) -> Vec<u32> {
+    ranks.iter().map(|rank| *rank as u32).collect()
 }

@@ -86,7 +86,7 @@ impl NodeOptions {
     /// What cannot be, or is not there over nodes yet.
     pub fn plan(&self, args: &Args) -> Result<Plan, Failure> {
         let missing = [
-            ("--logging", args.failures.log()),
+            ("--logging causal", args.failures.is_causal()),
             ("--heartbeat", args.failures.heartbeat().is_some()),
             ("--bind core", args.bind == Some(Bind::Core)),
             ("Open MPI (--pmix)", args.pmix),
@@ -176,7 +176,7 @@ mod tests {
         for (line, why) in [
             ("--oversubscribe", "need --hosts"),
             ("--network eth0", "need --hosts"),
-            ("--hosts a --logging pessimistic", "--logging does not go with --hosts"),
+            ("--hosts a --logging causal", "--logging causal does not go with --hosts"),
             ("--hosts a --heartbeat 5", "--heartbeat does not go"),
             ("--hosts a --bind core", "--bind core does not go"),
             ("--hosts a --network 10.0.0.0/99", "is no network"),

@@ -263,3 +263,42 @@ fn a_restart_that_fails_names_what_it_was_for() {
     at(&mut life, 20, vec![killed(0, 15)]);
     assert!(!life.goes_on());
 }
+
+#[test]
+fn ranks_of_other_nodes_are_heard_late() {
+    // Of a process that is to be stopped it is heard only then that it was started.
+    let restarts = Restarts { sets: Sets::choose("node", &[0, 0, 1]).unwrap(), max: 100 };
+    let mut life = Life::new(3, OnFailure::Restart, Some(restarts));
+    at(&mut life, 0, vec![started(1)]);
+    assert_eq!(at(&mut life, 1, vec![killed(1, 9)]), [Action::Stop(vec![0])]);
+    assert_eq!(at(&mut life, 2, vec![started(0)]), []);
+    assert_eq!(at(&mut life, 3, vec![killed(0, 9)]), [Action::Recover(vec![0, 1])]);
+    // That another set runs is no news of this one.
+    assert_eq!(at(&mut life, 4, vec![started(2)]), []);
+    let recovered = |rank| Event::Recovered { rank, events: 0, checkpoint: None };
+    let actions = at(&mut life, 5, vec![recovered(0), recovered(1)]);
+    assert_eq!(actions, [Action::Start(vec![0, 1])]);
+    assert_eq!(at(&mut life, 6, vec![started(0)]), []);
+    assert!(lines(&at(&mut life, 7, vec![started(1)]))[0].contains("restarting ranks 0-1"));
+}
+
+#[test]
+fn ranks_that_are_killed_during_a_restart_have_the_next_one() {
+    let recovered = |rank| Event::Recovered { rank, events: 0, checkpoint: None };
+    let mut life = logged();
+    assert_eq!(at(&mut life, 1, vec![killed(1, 9)]), [Action::Recover(vec![1])]);
+    assert_eq!(at(&mut life, 2, vec![killed(0, 9)]), []);
+    assert_eq!(at(&mut life, 3, vec![recovered(1)]), [Action::Start(vec![1])]);
+    let actions = at(&mut life, 4, vec![started(1)]);
+    assert!(lines(&actions)[0].starts_with("rank 1"), "{actions:?}");
+    assert!(actions.contains(&Action::Recover(vec![0])), "{actions:?}");
+    assert_eq!(at(&mut life, 5, vec![recovered(0)]), [Action::Start(vec![0])]);
+    assert!(lines(&at(&mut life, 6, vec![started(0)]))[0].starts_with("rank 0"));
+    assert_eq!(life.stats.failures, 2);
+    // If the first comes to nothing, so does the second.
+    let mut life = logged();
+    at(&mut life, 1, vec![killed(1, 9)]);
+    at(&mut life, 2, vec![killed(0, 9)]);
+    at(&mut life, 3, vec![Event::Trouble { status: 1, why: "no logger".into() }]);
+    assert!(life.is_ending() && !life.goes_on());
+}

@@ -2,6 +2,7 @@
 
 use super::program::Defined;
 use super::rank::NodeRank;
+use super::recovery::NodeLogs;
 use super::{Source, Watched};
 use crate::run::event_loop::DELIVERY;
 use crate::run::guard::{Guard, boot_time};
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use taffrail::words::counted;
 use taffrail_agent::agent::{self, Action, Event, State};
 use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
-use taffrail_agent::roster::{ADDRESS_MAX, JobState, Writer, job_digest};
+use taffrail_agent::roster::{ADDRESS_MAX, JobState, RankState, Writer, job_digest};
 use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
 use taffrail_agent::{Agent, NodeId, RankIncarnation};
 use taffrail_tcp::Interface;
@@ -37,6 +38,8 @@ pub struct Job {
     /// The node of each rank, as the roster has it.
     pub nodes: Vec<NodeId>,
     pub programs: BTreeMap<u32, Defined>,
+    /// Of a job whose messages are logged.
+    pub logs: NodeLogs,
     server: Server,
     pub members: Members,
     pub guard: Guard,
@@ -69,6 +72,7 @@ impl Job {
             writer: writer.map_err(|e| Failure::new(e.to_string()))?,
             nodes: vec![0; ranks],
             programs: BTreeMap::new(),
+            logs: NodeLogs::default(),
             server: Server::of_node(ranks, about.name.clone()),
             members: Members::new(about.ranks),
             guard: Guard::start(&about.name, about.ranks, Some(about.node))?,
@@ -103,7 +107,12 @@ impl Job {
             }
             Action::Publish(update) => {
                 for change in &update.changes {
-                    self.nodes[index(change.life)] = change.node;
+                    let rank = index(change.life);
+                    self.nodes[rank] = change.node;
+                    // What the incarnation before has put is put again.
+                    if change.state == RankState::Live && change.life.incarnation.0 > 0 {
+                        self.server.restarted(rank);
+                    }
                 }
                 self.writer.publish(update.epoch, &update.changes);
             }
@@ -120,7 +129,11 @@ impl Job {
             Action::Define(program) => {
                 self.programs.insert(program.app, Defined::new(program));
             }
-            Action::Spawn { life, app, .. } => return vec![self.spawn(life, app)],
+            Action::Log(logging) => self.logs.log(logging),
+            Action::Recover(life) => return vec![self.recover(life)],
+            Action::Spawn { life, app, generations } => {
+                return vec![self.spawn(life, app, &generations)];
+            }
             Action::Kill(life) => {
                 self.ranks.get(&index(life)).iter().for_each(|rank| rank.kill());
             }
@@ -143,11 +156,15 @@ impl Job {
         Vec::new()
     }
 
-    fn spawn(&mut self, life: RankIncarnation, app: u32) -> Event {
+    fn spawn(&mut self, life: RankIncarnation, app: u32, generations: &[u32]) -> Event {
         let number = index(life);
         self.server.set_nodes(&self.nodes);
         self.server.set_app(number, app as usize);
-        match NodeRank::start(self, life, app) {
+        if life.incarnation.0 > 0 {
+            crate::mpi::remove_left_behind(&self.about.name, [number].into_iter());
+        }
+        let env = self.log_env(life, app, generations);
+        match env.and_then(|env| NodeRank::start(self, life, app, env)) {
             Ok(rank) => {
                 let pid = rank.pid();
                 self.started.insert(number);
@@ -175,6 +192,7 @@ impl Job {
 
     pub fn watch<'a>(&'a self, state: &Agent, watched: &mut Watched<'a>) {
         watched.push((Source::Guard, self.guard.connection(), PollFlags::IN));
+        self.logs.watch(watched);
         let has_room = state.output_room() as usize >= TURN;
         self.ranks.iter().for_each(|(number, rank)| rank.watch(*number, has_room, watched));
         let members = self.members.connections();
@@ -207,6 +225,7 @@ impl Job {
     pub fn handle(&mut self, source: Source, events: &mut Vec<Event>) {
         match source {
             Source::Guard => events.extend(self.check_guard()),
+            Source::Logger => events.extend(self.check_logger()),
             Source::Line(number) => events.extend(self.listen(number)),
             Source::Output(number, to) => events.extend(self.read(number, to)),
             Source::Input(number) => {
@@ -302,7 +321,8 @@ impl Job {
     /// The guard has ended: at the deadline by itself, else somebody has killed it, and there is another one.
     fn check_guard(&mut self) -> Option<Event> {
         let is_late = boot_time() >= self.deadline;
-        let groups: Vec<Pid> = self.ranks.values().map(NodeRank::pid).collect();
+        let groups: Vec<Pid> =
+            self.ranks.values().map(NodeRank::pid).chain(self.logs.pids()).collect();
         match !is_late && self.guard.replace_if_dead(groups.into_iter()).is_ok() {
             true => {
                 self.guard.arm(self.deadline);
@@ -316,6 +336,10 @@ impl Job {
     pub fn reap(&mut self, events: &mut Vec<Event>) {
         let all = self.ranks.iter().filter(|(_, rank)| rank.process.has_ended());
         let ended: Vec<usize> = all.map(|(number, _)| *number).collect();
+        if !ended.is_empty() {
+            let lives: Vec<RankIncarnation> = self.ranks.values().map(|rank| rank.life).collect();
+            events.extend(self.left(&lives));
+        }
         for number in ended {
             // What it said before it ended is heard first.
             events.extend(self.listen(number));
@@ -374,6 +398,7 @@ impl Drop for Job {
         if !self.ranks.is_empty() {
             say("ranks of this node were killed, since their agent has ended");
         }
+        self.forget_loggers();
         self.end_left_behind();
     }
 }

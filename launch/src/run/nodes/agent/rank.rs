@@ -46,12 +46,17 @@ struct Input {
 }
 
 impl NodeRank {
-    pub fn start(job: &mut Job, life: RankIncarnation, app: u32) -> Result<NodeRank, Failure> {
+    /// Starts it; `env` is what it is given so that it logs.
+    pub fn start(
+        job: &mut Job,
+        life: RankIncarnation,
+        app: u32,
+        mut env: RankEnv,
+    ) -> Result<NodeRank, Failure> {
         let number = index(life);
         let program = job.programs.get(&app);
         let unknown = || Failure::new(format!("program {app} of rank {number} is not known"));
         let program = program.ok_or_else(unknown)?;
-        let mut env = RankEnv::default();
         env.set("TAFFRAIL_JOB", &job.about.name);
         env.set(left_behind::NODE, left_behind::node_value(&job.about.name, job.about.node));
         env.set(variable::INCARNATION, life.incarnation.0);

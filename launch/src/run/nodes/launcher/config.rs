@@ -7,13 +7,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use taffrail_agent::Secret;
 use taffrail_agent::launcher::Config;
-use taffrail_agent::wire::Program;
+use taffrail_agent::wire::{Logging, Program};
 
 /// Output that each node may have under way.
 const OUTPUT_WINDOW: u32 = 256 * 1024;
 
 /// The job that the command line asks for, with a name and a secret of its own.
-pub fn config(args: &Args, plan: &Plan) -> Result<Config, Failure> {
+pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Config, Failure> {
     let mut secret = Secret([0; 32]);
     rustix::rand::getrandom(&mut secret.0, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Failure::new(format!("no random numbers (getrandom): {e}")))?;
@@ -36,6 +36,7 @@ pub fn config(args: &Args, plan: &Plan) -> Result<Config, Failure> {
         ranks: args.ranks as usize,
         oversubscribe: plan.oversubscribe,
         sets: None,
+        logging,
         programs: args.apps().iter().enumerate().map(program).collect(),
         apps: args.app_numbers().into_iter().map(|app| app as u32).collect(),
         job: job_name::draw()?.0,

@@ -1,0 +1,84 @@
+//! How the messages of a job over nodes are logged, in the words of the command line and in those of the wire.
+
+use crate::eventlog::Keeping;
+use crate::run::Failure;
+use crate::run::failures::{Events, Logged};
+use crate::run::sets::Sets;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use taffrail::words::spans;
+use taffrail_agent::wire::{EventKind, Kept, Logging};
+use taffrail_agent::{NodeId, sets};
+
+/// What agents learn of it.
+///
+/// # Errors
+/// A set lies on several of these nodes.
+pub fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Logging, Failure> {
+    sets::check(logged.sets.all(), nodes).map_err(|apart| {
+        let of_set: Vec<&str> =
+            apart.nodes.iter().map(|node| names[usize::from(*node)].as_str()).collect();
+        let (set, ranks) = (apart.set, spans(apart.ranks.iter().copied()));
+        let why = format!(
+            "set {set} (ranks {ranks}) lies on nodes {}: with events a set must be on one node; use --sets node",
+            of_set.join(", ")
+        );
+        Failure { status: 2, why }
+    })?;
+    let events = match logged.events {
+        Events::Nondeterministic => EventKind::Nondeterministic,
+        Events::All => EventKind::All,
+    };
+    let kept = match &logged.keeping {
+        Keeping::Process => Kept::Process,
+        Keeping::Disk(folder) => Kept::Disk(folder.as_os_str().as_bytes().to_vec()),
+        Keeping::Node { copies } => Kept::Copies(*copies),
+    };
+    let sets = logged.sets.all().iter().map(|set| *set as u32).collect();
+    Ok(Logging { events, kept, memory: logged.memory.unwrap_or(0), sets })
+}
+
+/// What an agent makes of it. How often sets are restarted is the business of the launcher.
+pub fn of_wire(logging: &Logging) -> Logged {
+    let keeping = match &logging.kept {
+        Kept::Process => Keeping::Process,
+        Kept::Disk(folder) => Keeping::Disk(OsString::from_vec(folder.clone()).into()),
+        Kept::Copies(copies) => Keeping::Node { copies: *copies },
+    };
+    Logged {
+        causal: false,
+        sets: Sets::of_numbers(logging.sets.iter().map(|set| *set as usize)),
+        events: match logging.events {
+            EventKind::Nondeterministic => Events::Nondeterministic,
+            EventKind::All => Events::All,
+        },
+        keeping,
+        memory: (logging.memory > 0).then_some(logging.memory),
+        max_restarts: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_logged_comes_through_the_wire() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        for keeping in [Keeping::Process, Keeping::Disk("/x".into()), Keeping::Node { copies: 3 }] {
+            let logged = Logged {
+                causal: false,
+                sets: Sets::of_numbers([0, 0, 1].into_iter()),
+                events: Events::All,
+                keeping: keeping.clone(),
+                memory: Some(1 << 20),
+                max_restarts: 7,
+            };
+            let there = of_wire(&to_wire(&logged, &[0, 0, 1], &names).unwrap());
+            assert!(there.events == Events::All && there.keeping == keeping);
+            assert_eq!((there.sets.all(), there.memory), (&[0, 0, 1][..], Some(1 << 20)));
+            let apart = to_wire(&logged, &[0, 1, 1], &names).unwrap_err().why;
+            assert!(apart.starts_with("set 0 (ranks 0-1) lies on nodes a, b"), "{apart}");
+        }
+    }
+}
