@@ -2,6 +2,7 @@
 
 mod roster;
 
+use crate::host::setting::Setting as Logging;
 use crate::job_fabric::JobFabric;
 use crate::words::spans;
 use crate::{Error, Job, Settings, endpoint, environment, explain};
@@ -71,8 +72,9 @@ impl Nodes {
         &self,
         job: &mut Job,
         settings: &Settings,
+        logging: Option<&Logging>,
     ) -> Result<(JobFabric, Vec<String>), Error> {
-        let setup = self.own_memory(job, settings)?;
+        let setup = self.own_memory(job, settings, logging)?;
         let listener = self.listen()?;
         let own = Place { shm: setup.address().to_owned(), tcp: reachable(&listener)? };
         let places = job.exchange("nodes", &own.to_string())?;
@@ -91,14 +93,27 @@ impl Nodes {
     }
 
     /// Memory for the ranks of this node, which shared memory numbers from 0.
-    fn own_memory(&self, job: &Job, settings: &Settings) -> Result<Setup, Error> {
+    fn own_memory(
+        &self,
+        job: &Job,
+        settings: &Settings,
+        logging: Option<&Logging>,
+    ) -> Result<Setup, Error> {
         let number = self.near.iter().position(|&rank| rank == job.rank()).unwrap_or_default();
         let first = self.near.first().copied().unwrap_or_default();
         let usual = Config::new(number as u32, self.near.len() as u32);
+        let generation = |logging: &Logging| -> Vec<u32> {
+            self.near.iter().map(|&rank| logging.generations[rank as usize]).collect()
+        };
         let setup = Setup::new(Config {
-            // Nodes that are one host are told apart by their first rank.
+            // Nodes that are one host have digests of their own, by their first ranks.
             job: endpoint::digest(&format!("{}/{first}", job.id())),
-            outbox_max: settings.outbox,
+            incarnation: logging.map_or(0, |logging| logging.config.incarnation),
+            generations: logging.map_or(Vec::new(), generation),
+            restarts: logging.is_some(),
+            outbox_max: settings.outbox + logging.map_or(0, |logging| logging.config.memory),
+            reserve: logging.map_or(0, |logging| logging.reserve),
+            outbox: logging.and_then(Logging::log_memory),
             patience: settings.patience,
             costs: settings
                 .tuning

@@ -62,7 +62,7 @@ impl Endpoint {
         let logging = Logging::from_env(job.rank(), job.size())?;
         let heartbeat = environment::heartbeat()?;
         if let Some(nodes) = Nodes::of(job)? {
-            let mut endpoint = Endpoint::over_nodes(nodes, job, settings, logging.is_some())?;
+            let mut endpoint = Endpoint::over_nodes(nodes, job, settings, logging.as_ref())?;
             endpoint.heartbeat = heartbeat;
             endpoint.heartbeat.beat(0);
             return Ok(endpoint);
@@ -78,12 +78,7 @@ impl Endpoint {
             }
         };
         let fabric = JobFabric::on_node(line.map_err(not_set_up)?)?;
-        let log = logging.as_ref().map(|logging| {
-            let (me, segment) = (job.rank(), fabric.segment_len());
-            let parts = host::open(logging, me, segment, fabric.max_segments())?;
-            LoggingOf::open(&logging.config, parts, me, segment)
-        });
-        let policy = log.transpose()?.map(Box::new);
+        let policy = policy(logging.as_ref(), job.rank(), &fabric)?;
         let mut endpoint = Endpoint::on(fabric, policy, job.size(), settings);
         endpoint.heartbeat = heartbeat;
         endpoint.addresses = addresses;
@@ -106,21 +101,18 @@ impl Endpoint {
         nodes: Nodes,
         job: &mut Job,
         settings: Settings,
-        is_logged: bool,
+        logging: Option<&Logging>,
     ) -> Result<Endpoint, Error> {
-        if is_logged {
-            return Err(Error::NotLogged {
-                what: "a job over several nodes",
-                remedy: "start it without --logging, or with all ranks on one host",
-            });
-        }
-        let (fabric, addresses) = nodes.meet(job, &settings)?;
-        let mut endpoint = Endpoint::on(fabric, None, job.size(), settings);
+        let (fabric, addresses) = nodes.meet(job, &settings, logging)?;
+        let policy = policy(logging, job.rank(), &fabric)?;
+        let mut endpoint = Endpoint::on(fabric, policy, job.size(), settings);
         if endpoint.settings.spin.is_none() {
             endpoint.spin = spin_among(nodes.ranks_here());
         }
         endpoint.addresses = addresses;
         endpoint.engine.set_membership(nodes.membership());
+        endpoint.engine.resume()?;
+        endpoint.engine.begin_exchange();
         Ok(endpoint)
     }
 
@@ -149,6 +141,20 @@ impl Endpoint {
         let addresses = job.exchange("shm", setup.address())?;
         Ok((setup, addresses))
     }
+}
+
+/// The log of a rank whose messages are logged over this fabric.
+fn policy(
+    logging: Option<&Logging>,
+    me: u32,
+    fabric: &JobFabric,
+) -> Result<Option<Box<LoggingOf<Files>>>, Error> {
+    let open = |logging: &Logging| {
+        let segment = fabric.segment_len();
+        let parts = host::open(logging, me, segment, fabric.max_segments())?;
+        LoggingOf::open(&logging.config, parts, me, segment)
+    };
+    Ok(logging.map(open).transpose()?.map(Box::new))
 }
 
 /// How long a wait spins among so many ranks of one node.

@@ -161,7 +161,7 @@ impl Job {
         self.server.set_nodes(&self.nodes);
         self.server.set_app(number, app as usize);
         if life.incarnation.0 > 0 {
-            crate::mpi::remove_left_behind(&self.about.name, [number].into_iter());
+            crate::mpi::remove_left_behind(&self.about.name, [number]);
         }
         let env = self.log_env(life, app, generations);
         match env.and_then(|env| NodeRank::start(self, life, app, env)) {
