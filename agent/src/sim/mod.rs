@@ -5,6 +5,7 @@
 mod case;
 mod channel;
 mod checks;
+mod ended;
 mod faults;
 mod life;
 mod node;
@@ -12,8 +13,9 @@ mod world;
 
 use crate::mutant::{self, Mutant};
 use case::Case;
+use ended::Ended;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Ended, World};
+use world::World;
 
 /// Runs a case. What it came to, or what was violated, with the trace.
 fn run(case: &Case, broken: Option<Mutant>) -> Result<Ended, (String, Vec<String>)> {

@@ -2,6 +2,7 @@
 
 use super::case::{self, Case, Fault, LEASE};
 use super::channel::Arrival;
+use super::ended::Ended;
 use super::node::Host;
 use crate::agent::{self, Agent};
 use crate::hosts;
@@ -48,32 +49,6 @@ pub enum Happening {
     Recovered(usize, RankIncarnation),
     /// It is started again: its whole set has ended.
     Restarts(u32),
-}
-
-/// What a run came to, or several.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ended {
-    pub finished: u32,
-    pub failed: u32,
-    pub restarts: u32,
-    pub nodes_lost: u32,
-    pub fenced: u32,
-    pub moved: u32,
-    pub recovered: u32,
-    pub steps: u32,
-}
-
-impl Ended {
-    pub fn add(&mut self, other: &Ended) {
-        self.finished += other.finished;
-        self.failed += other.failed;
-        self.restarts += other.restarts;
-        self.nodes_lost += other.nodes_lost;
-        self.fenced += other.fenced;
-        self.moved += other.moved;
-        self.recovered += other.recovered;
-        self.steps += other.steps;
-    }
 }
 
 pub struct World {

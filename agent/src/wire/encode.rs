@@ -1,7 +1,7 @@
 //! Writes frames.
 
 use super::bytes::Writer;
-use super::frame::{End, Frame, Hello, Kept, Logging, Program, RosterUpdate, Welcome};
+use super::frame::{End, Frame, Hello, Kept, LeftBehind, Logging, Program, RosterUpdate, Welcome};
 use super::shape::{Header, TEXT};
 use crate::RankIncarnation;
 
@@ -132,27 +132,27 @@ impl Frame {
                 refused.iter().for_each(|&count| to.u64(count));
                 27
             }
-            Frame::Failed { status, why } => {
-                to.u32(*status);
-                to.words(why, WORDS);
-                28
-            }
-            Frame::Note { level, text } => {
-                to.u32(*level as u32);
-                to.words(text, WORDS);
-                29
-            }
+            Frame::Failed { status, why } => people(28, *status, why, to),
+            Frame::Note { level, text } => people(29, *level as u32, text, to),
             Frame::Logging(logging) => write_logging(logging, to),
             Frame::Recover { .. } => 31,
-            Frame::Recovered { left, .. } => {
-                let (number, covered) =
-                    left.checkpoint.map_or((0, 0), |last| (last.number, last.events));
-                [left.events, number, covered].into_iter().for_each(|word| to.u64(word));
-                32
-            }
+            Frame::Recovered { left, .. } => write_left(left, to),
             Frame::Left { known, .. } => word(33, *known, to),
         }
     }
+}
+
+/// Words for people, behind a number.
+fn people(kind: u8, number: u32, words: &str, to: &mut Writer) -> u8 {
+    to.u32(number);
+    to.words(words, WORDS);
+    kind
+}
+
+fn write_left(left: &LeftBehind, to: &mut Writer) -> u8 {
+    let (number, covered) = left.checkpoint.map_or((0, 0), |last| (last.number, last.events));
+    [left.events, number, covered].into_iter().for_each(|word| to.u64(word));
+    32
 }
 
 fn word(kind: u8, value: u64, to: &mut Writer) -> u8 {

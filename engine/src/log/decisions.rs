@@ -111,7 +111,10 @@ impl<H: Host> Policy for Logging<H> {
     fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
         match why {
             Fault::Died => OnLoss::Suspend,
-            Fault::Lost(_) if !self.is_same_set(peer) => OnLoss::Suspend,
+            // Who is dead and restarted calls again, from elsewhere: its former address says nothing of it.
+            Fault::Lost(_) | Fault::Unreachable { .. } if !self.is_same_set(peer) => {
+                OnLoss::Suspend
+            }
             _ => OnLoss::Fail,
         }
     }

@@ -8,7 +8,6 @@ use super::members::Members;
 use super::open_barrier::BarrierWatch;
 use super::outlets::{self, Outlets, To};
 use super::output::Output;
-use super::rank_files::spill_folder;
 use super::ranks::{self, Environment, Rank, RankEnv, Start, Streams};
 use super::recovery::Recovery;
 use super::server::Server;
@@ -37,12 +36,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let (name, digest) = job_name::draw()?;
     let guard = Guard::start(&name, args.ranks, None)?;
     let (on_failure, restarts) = (plan.on_failure, plan.restarts());
-    let recovery = plan.logging.map(|logged| {
-        let ranks: Vec<u32> = (0..args.ranks).collect();
-        let spill = spill_folder(args);
-        let outside = (spill.as_path(), crate::mpi::found_provider(&args.environment));
-        Recovery::new(logged, &ranks, digest, outside, &guard)
-    });
+    let recovery = plan.logging.map(|logged| Recovery::of_all(logged, args, digest, &guard));
     // What a rank leaves behind becomes our child, so that it can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
@@ -129,11 +123,7 @@ impl Job<'_> {
         replay: Option<OwnedFd>,
     ) -> Result<Rank, Failure> {
         let mut env = match &self.recovery {
-            Some(recovery) => {
-                let lives = self.life.generations();
-                let generations = lives.iter().map(|life| life.generation);
-                recovery.env(number, lives[number].incarnation, replay, generations)?
-            }
+            Some(recovery) => recovery.next_env(number, replay, self.life.generations())?,
             None => RankEnv::default(),
         };
         env.set("TAFFRAIL_JOB", &self.name);

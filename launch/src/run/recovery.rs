@@ -3,8 +3,8 @@
 use super::failures::{Events, Logged};
 use super::guard::Guard;
 use super::logger::Logger;
-use super::rank_files::RankFiles;
-use super::{Failure, ranks};
+use super::rank_files::{RankFiles, spill_folder};
+use super::{Args, Failure, ranks};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,19 @@ pub struct RankGeneration {
 }
 
 impl Recovery {
+    /// For all ranks of a job on this host.
+    pub fn of_all(
+        logged: Logged,
+        args: &Args,
+        job: u64,
+        guard: &Guard,
+    ) -> Result<Recovery, Failure> {
+        let ranks: Vec<u32> = (0..args.ranks).collect();
+        let spill = spill_folder(args);
+        let provider = crate::mpi::found_provider(&args.environment);
+        Recovery::new(logged, &ranks, job, (&spill, provider), guard)
+    }
+
     /// For these ranks of a job, all or those of this node, if its messages are logged. `job` is its digest, `spill` the
     /// folder for what has no room in memory, `provider` the library that ranks found when the job began.
     pub fn new(
@@ -96,6 +109,17 @@ impl Recovery {
             Some(files) => files.begin_again(),
             None => Ok(None),
         }
+    }
+
+    /// What the next life of a rank is given, where the lives of all are known.
+    pub fn next_env(
+        &self,
+        rank: usize,
+        replay: Option<OwnedFd>,
+        lives: &[RankGeneration],
+    ) -> Result<ranks::RankEnv, Failure> {
+        let generations = lives.iter().map(|life| life.generation);
+        self.env(rank, lives[rank].incarnation, replay, generations)
     }
 
     /// What the next life of a rank is given; `replay` has the events of those before it. `generations` are those of all

@@ -243,22 +243,23 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 }
                 Ok(())
             }
-            Step::StartLogger => {
-                let opening = self.opening.iter().map(Option::is_some);
-                let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
-                    .map(|(lives, opens)| lives || opens)
-                    .collect();
-                let restarted =
-                    self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
-                match restarted {
-                    Ok(0) => {}
-                    Ok(_) => self.outside.borrow_mut().oracle.paths.reach(Path::CutTorn),
-                    Err(text) => violation("what is stable stays", text)?,
-                }
-                self.fits_together()
-            }
+            Step::StartLogger => self.start_logger(),
             Step::WriteAgain(rank) => self.write_again(rank),
         }
+    }
+
+    fn start_logger(&mut self) -> Checked {
+        let opening = self.opening.iter().map(Option::is_some);
+        let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
+            .map(|(lives, opens)| lives || opens)
+            .collect();
+        let restarted = self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
+        match restarted {
+            Ok(0) => {}
+            Ok(_) => self.outside.borrow_mut().oracle.paths.reach(Path::CutTorn),
+            Err(text) => violation("what is stable stays", text)?,
+        }
+        self.fits_together()
     }
 
     /// Lets loggers with copies do something, after which what is stable is in all of them.

@@ -87,16 +87,21 @@ pub(super) async fn windows(api: Api, place: Place) -> u64 {
     }
     // Nobody goes while its memory is read.
     place.meet(&api).await;
+    hide_windows(&api, &place, &reached).await;
+    state
+}
+
+/// Takes the name of the window back, after which nobody reaches it by that.
+async fn hide_windows(api: &Api, place: &Place, reached: &[Rank]) {
     if !reached.is_empty() {
         api.hide().await;
     }
-    place.meet(&api).await;
-    for peer in reached {
+    place.meet(api).await;
+    for &peer in reached {
         let late = api.get(peer, 0, 1, true).await;
         assert!(api.is_refused(late).await, "nothing has this name any more");
     }
-    place.meet(&api).await;
-    state
+    place.meet(api).await;
 }
 
 /// Exposes a window, and exchanges keys with the ranks that are reached.

@@ -1,5 +1,6 @@
 //! `taffrail agent`: starts and watches the ranks of one node, as the launcher says on its standard input.
 
+mod ends;
 mod job;
 mod program;
 mod rank;

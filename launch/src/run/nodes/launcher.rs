@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use taffrail::words::counted;
 use taffrail_agent::launcher;
 use taffrail_agent::wire::{Frame, Item, Reach};
-use taffrail_agent::{Launcher, NodeId, place};
+use taffrail_agent::{Launcher, NodeId};
 use wait::Source;
 
 /// How long ranks have to end by themselves once asked to; as on one host, the state machine of ranks counts it, too.
@@ -35,28 +35,17 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Starts the job on its hosts, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.nodes.plan(args)?;
-    let usage = |why: String| Failure { status: 2, why };
+    let (failures, logging) = logging::plan(args, &plan)?;
     let ranks = args.ranks as usize;
-    let nodes = place::initial(&plan.hosts, ranks, plan.oversubscribe);
-    let nodes = nodes.map_err(|e| usage(e.to_string()))?;
-    let names: Vec<String> = plan.hosts.0.iter().map(|host| host.name.clone()).collect();
-    let failures = args.failures.plan(&nodes)?;
-    let logged = failures.logging.as_ref();
-    let logging = logged.map(|logged| logging::to_wire(logged, &nodes, &names)).transpose()?;
-    if logging.is_some() && taffrail_agent::sets::survives_a_node(&nodes) {
-        crate::log::note(
-            "killed ranks are restarted; the loss of a node is not survived: the logs of its ranks are there alone",
-        );
-    }
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
     })?;
     let launcher = Launcher::new(config::config(args, &plan, logging)?);
-    let launcher = launcher.map_err(|e| usage(e.to_string()))?;
+    let launcher = launcher.map_err(|e| Failure { status: 2, why: e.to_string() })?;
     let lines = |_| [To::Out, To::Err].map(|_| Lines::new(None));
     let mut job = Job {
-        names,
+        names: plan.hosts.0.iter().map(|host| host.name.clone()).collect(),
         starters: plan.hosts.0.iter().map(|_| None).collect(),
         owed: vec![0; plan.hosts.0.len()],
         plan,

@@ -1,20 +1,41 @@
 //! How the messages of a job over nodes are logged, in the words of the command line and in those of the wire.
 
+use super::options;
 use crate::eventlog::Keeping;
-use crate::run::Failure;
-use crate::run::failures::{Events, Logged};
+use crate::run::failures::{Events, Logged, Plan};
 use crate::run::sets::Sets;
+use crate::run::{Args, Failure};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use taffrail::words::spans;
 use taffrail_agent::wire::{EventKind, Kept, Logging};
-use taffrail_agent::{NodeId, sets};
+use taffrail_agent::{NodeId, place, sets};
+
+/// What follows from the options for failures, and what agents learn of it.
+///
+/// # Errors
+/// Options contradict each other, or do not go with the hosts.
+pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>), Failure> {
+    let ranks = args.ranks as usize;
+    let placed = place::initial(&nodes.hosts, ranks, nodes.oversubscribe);
+    let placed = placed.map_err(|e| Failure { status: 2, why: e.to_string() })?;
+    let names: Vec<String> = nodes.hosts.0.iter().map(|host| host.name.clone()).collect();
+    let failures = args.failures.plan(&placed)?;
+    let logged = failures.logging.as_ref();
+    let logging = logged.map(|logged| to_wire(logged, &placed, &names)).transpose()?;
+    if logging.is_some() && sets::survives_a_node(&placed) {
+        crate::log::note(
+            "killed ranks are restarted; the loss of a node is not survived: the logs of its ranks are there alone",
+        );
+    }
+    Ok((failures, logging))
+}
 
 /// What agents learn of it.
 ///
 /// # Errors
 /// A set lies on several of these nodes.
-pub fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Logging, Failure> {
+fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Logging, Failure> {
     sets::check(logged.sets.all(), nodes).map_err(|apart| {
         let of_set: Vec<&str> =
             apart.nodes.iter().map(|node| names[usize::from(*node)].as_str()).collect();

@@ -15,10 +15,21 @@ use deeds::{Hunter, Toll};
 use std::collections::HashMap;
 
 /// Ranks that are killed if nothing else is said.
-const KILLS: u64 = 25;
+const KILLS: u64 = 20;
 
 #[test]
 fn all_come_to_their_answers() {
+    torture("all_come_to_their_answers", Case::draw);
+}
+
+/// The same with two to four nodes, whose agents are all on this host.
+#[test]
+fn all_come_to_their_answers_over_nodes() {
+    torture("all_come_to_their_answers_over_nodes", |seed| Case::draw(seed).over_nodes());
+}
+
+fn torture(test: &str, case: impl Fn(u64) -> Case) {
+    let command = |seed, kills| command(test, seed, kills);
     let kills = number("TAFFRAIL_KILLS").unwrap_or(KILLS);
     let first = number("TAFFRAIL_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!("again: {}", command(first, kills));
@@ -26,7 +37,7 @@ fn all_come_to_their_answers() {
     let (mut toll, mut jobs, mut late) = (Toll::default(), 0, 0);
     let mut peace = HashMap::new();
     for seed in first.. {
-        let case = Case::draw(seed);
+        let case = case(seed);
         let place = peace.entry((case.part, case.ranks));
         let (answer, took) = place.or_insert_with(|| in_peace(case.part, case.ranks));
         let (of_this, job) = case.run(*took);
@@ -62,10 +73,10 @@ fn was_late(job: &Ended) -> bool {
 }
 
 /// What does the same once more.
-fn command(seed: u64, kills: u64) -> String {
+fn command(test: &str, seed: u64, kills: u64) -> String {
     format!(
         "TAFFRAIL_SEED={seed} TAFFRAIL_KILLS={kills} \
-         cargo test -p taffrail-launch --test launcher restarts::torture -- --nocapture"
+         cargo test -p taffrail-launch --test launcher -- --exact restarts::torture::{test} --nocapture"
     )
 }
 

@@ -21,8 +21,7 @@ use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use taffrail::words::counted;
-use taffrail_agent::agent::{self, Action, Event, State};
+use taffrail_agent::agent::{self, Action, Event};
 use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
 use taffrail_agent::roster::{ADDRESS_MAX, JobState, RankState, Writer, job_digest};
 use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
@@ -40,20 +39,20 @@ pub struct Job {
     pub programs: BTreeMap<u32, Defined>,
     /// Of a job whose messages are logged.
     pub logs: NodeLogs,
-    server: Server,
+    pub(super) server: Server,
     pub members: Members,
     pub guard: Guard,
     /// The deadline that the guard has.
     deadline: Duration,
-    ranks: BTreeMap<usize, NodeRank>,
+    pub(super) ranks: BTreeMap<usize, NodeRank>,
     /// All that were started here.
     started: BTreeSet<usize>,
     /// Those that are over. What they have left behind is known by the outputs that it holds.
-    over: Vec<Rank>,
+    pub(super) over: Vec<Rank>,
     /// Bytes of output that may be read in this turn.
-    room: usize,
+    pub(super) room: usize,
     /// Output that the launcher has not taken by then is lost.
-    delivery: Option<Instant>,
+    pub(super) delivery: Option<Instant>,
 }
 
 impl Job {
@@ -212,7 +211,7 @@ impl Job {
     }
 
     /// What a rank has written, if the launcher takes it.
-    fn read(&mut self, number: usize, to: To) -> Option<Event> {
+    pub(super) fn read(&mut self, number: usize, to: To) -> Option<Event> {
         let rank = self.ranks.get_mut(&number).filter(|_| self.room >= TURN)?;
         let (life, bytes) = (rank.life, rank.read(to));
         rank.was_read(to, bytes.len());
@@ -265,7 +264,7 @@ impl Job {
         right.filter_map(frame).collect()
     }
 
-    fn listen(&mut self, number: usize) -> Vec<Event> {
+    pub(super) fn listen(&mut self, number: usize) -> Vec<Event> {
         let Some(rank) = self.ranks.get_mut(&number) else { return Vec::new() };
         let (life, pid) = (rank.life, rank.pid().as_raw_pid());
         let who = rank.process.name(number);
@@ -313,7 +312,7 @@ impl Job {
         Some(Event::Say(frame))
     }
 
-    fn answer(&mut self, answers: Vec<ServerAction>) -> Vec<Event> {
+    pub(super) fn answer(&mut self, answers: Vec<ServerAction>) -> Vec<Event> {
         let nobody = RankIncarnation::default();
         answers.into_iter().filter_map(|action| self.act(nobody, "", action)).collect()
     }
@@ -329,54 +328,6 @@ impl Job {
                 None
             }
             false => Some(Event::GuardFired),
-        }
-    }
-
-    /// Ranks that have ended are reaped.
-    pub fn reap(&mut self, events: &mut Vec<Event>) {
-        let all = self.ranks.iter().filter(|(_, rank)| rank.process.has_ended());
-        let ended: Vec<usize> = all.map(|(number, _)| *number).collect();
-        if !ended.is_empty() {
-            let lives: Vec<RankIncarnation> = self.ranks.values().map(|rank| rank.life).collect();
-            events.extend(self.left(&lives));
-        }
-        for number in ended {
-            // What it said before it ended is heard first.
-            events.extend(self.listen(number));
-            self.handle(Source::Members(number), events);
-            if let Some(rank) = self.ranks.get_mut(&number) {
-                rank.reap(&self.guard);
-            }
-            self.members.forget(number);
-        }
-    }
-
-    /// Ranks whose processes have ended are over when the launcher has taken their output.
-    pub fn drain(&mut self, state: &Agent, events: &mut Vec<Event>) {
-        let is_late = self.delivery.is_some_and(|at| Instant::now() >= at);
-        let is_lost = state.state() >= State::Leaving;
-        let ended: Vec<usize> =
-            self.ranks.iter().filter(|(_, rank)| rank.has_ended()).map(|(rank, _)| *rank).collect();
-        for number in ended {
-            let unread = |job: &Job| job.ranks.get(&number).and_then(NodeRank::unread);
-            while let Some(to) = unread(self).filter(|_| self.room >= TURN && !is_lost) {
-                events.extend(self.read(number, to));
-            }
-            if unread(self).is_some() && !is_late && !is_lost {
-                continue;
-            }
-            let Some(rank) = self.ranks.remove(&number) else { continue };
-            let lost = rank.unread_bytes();
-            if lost > 0 {
-                let who = rank.process.name(number);
-                let bytes = counted(lost, "byte");
-                let text = format!("nobody reads the output of {who}; lost: the last {bytes}");
-                events.push(Event::Say(Frame::Note { level: Level::Error, text }));
-            }
-            events.extend(rank.end().map(|end| Event::Ended { life: rank.life, end }));
-            self.over.push(rank.process);
-            let answers = self.server.gone(number);
-            events.extend(self.answer(answers));
         }
     }
 

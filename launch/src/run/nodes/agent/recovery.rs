@@ -32,6 +32,11 @@ impl NodeLogs {
         self.logging = Some(logging);
     }
 
+    /// Whether messages are logged.
+    pub fn are_kept(&self) -> bool {
+        self.logging.is_some()
+    }
+
     /// Where loggers have something to say.
     pub fn watch<'a>(&'a self, watched: &mut Watched<'a>) {
         let sockets = self.kept.iter().flat_map(|kept| kept.logger.sockets());

@@ -31,6 +31,8 @@ pub struct Case {
     /// Ranks that are stopped are found, and killed, by the launcher.
     heartbeat: bool,
     deeds: Vec<Deed>,
+    /// Ranks of each node, if there are several.
+    nodes: Vec<u32>,
     seed: u64,
 }
 
@@ -66,6 +68,7 @@ impl Case {
             kept,
             deeds: (0..random.usize(1..=8)).map(|_| Deed::draw(&mut random)).collect(),
             seed: random.u64(..),
+            nodes: Vec::new(),
             causal: random.u32(..3) == 0,
             heartbeat: random.u32(..4) == 0,
         };
@@ -73,6 +76,26 @@ impl Case {
             case.every = Some([1, 5, 30, 300][random.usize(..4)]);
         }
         case
+    }
+
+    /// The same job over several nodes, as far as there is that yet: neither causal logging nor heartbeats.
+    pub fn over_nodes(mut self) -> Case {
+        let mut random = fastrand::Rng::with_seed(!self.seed);
+        (self.causal, self.heartbeat) = (false, false);
+        // Pairs stay together.
+        let nodes = random.u32(2..=4);
+        let most = (self.ranks.div_ceil(nodes) + 1) & !1;
+        let mut left = self.ranks;
+        while left > 0 {
+            let here = most.min(left);
+            self.nodes.push(here);
+            left -= here;
+        }
+        if self.nodes.len() == 1 {
+            // As few ranks as two, of which none needs the other on its node.
+            (self.nodes, self.sets) = (vec![1; self.ranks as usize], Sets::Rank);
+        }
+        self
     }
 
     /// Runs it. In peace it took so long.
@@ -94,6 +117,7 @@ impl Case {
                 // All but one may be killed.
                 heartbeat: self.heartbeat,
                 spared: (self.kept == Kept::Node).then(Vec::new),
+                over_nodes: !self.nodes.is_empty(),
             };
             hunter.await_ranks();
             for &deed in &self.deeds {
@@ -138,6 +162,12 @@ impl Case {
             Kept::Disk => options.extend(["--durability", "disk", "--log-dir", &log]),
             Kept::Node => options.extend(["--durability", "node", "--copies", "3"]),
         }
+        let hosts: Vec<String> =
+            (0..).zip(&self.nodes).map(|(node, ranks)| format!("n{node}:{ranks}")).collect();
+        let hosts = hosts.join(",");
+        if !self.nodes.is_empty() {
+            options.extend(["--rsh-agent", "env TAFFRAIL_TEST_PART={host}", "--hosts", &hosts]);
+        }
         options.into_iter().map(str::to_owned).collect()
     }
 }
@@ -151,9 +181,13 @@ impl Display for Case {
         let policy = if self.causal { "causal" } else { "pessimistic" };
         let every =
             self.every.map_or(String::new(), |every| format!(", checkpoints every {every}"));
+        let nodes = match &self.nodes[..] {
+            [] => String::new(),
+            nodes => format!(" over nodes of {nodes:?}"),
+        };
         write!(
             f,
-            "{part} on {ranks}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}{heartbeat}{every}"
+            "{part} on {ranks}{nodes}, {policy}, sets {sets:?}, events {events}{memory}, durability {kept:?}{heartbeat}{every}"
         )
     }
 }

@@ -87,6 +87,8 @@ pub struct Hunter<'a> {
     pub heartbeat: bool,
     /// The event logger that nobody kills, of several; empty before it is known.
     pub spared: Option<Vec<String>>,
+    /// Whether the launcher has agents, whose children ranks are.
+    pub over_nodes: bool,
 }
 
 impl Hunter<'_> {
@@ -116,7 +118,7 @@ impl Hunter<'_> {
     /// Those whose program runs. Before that an event logger would look the same.
     fn ranks(&self) -> Vec<String> {
         let is_rank = |pid: &String| first_argument(pid) == "--exact" && runs(pid);
-        children(self.launcher).into_iter().filter(is_rank).collect()
+        self.processes().filter(is_rank).collect()
     }
 
     fn kill(&mut self, rank: &str) -> bool {
@@ -164,11 +166,26 @@ impl Hunter<'_> {
     }
 
     fn those(&self, what: impl Fn(&str) -> bool) -> Vec<String> {
-        children(self.launcher).into_iter().filter(|pid| what(pid)).collect()
+        self.processes().filter(|pid| what(pid)).collect()
+    }
+
+    /// Those that the launcher has started, or its agents.
+    fn processes(&self) -> impl Iterator<Item = String> {
+        let own = children(self.launcher);
+        let of_agents = |pid: &String| children(pid.parse().unwrap_or(0));
+        let of_agents: Vec<String> = match self.over_nodes {
+            true => own.iter().flat_map(of_agents).collect(),
+            false => Vec::new(),
+        };
+        own.into_iter().chain(of_agents)
     }
 
     /// Of several, one is spared.
     fn kill_loggers(&mut self) -> u64 {
+        // Each node has several: one of each would have to be spared.
+        if self.over_nodes && self.spared.is_some() {
+            return 0;
+        }
         let mut loggers = self.those(is_logger);
         if let Some(spared) = &mut self.spared {
             if spared.is_empty() {
