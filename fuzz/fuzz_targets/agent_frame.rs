@@ -7,7 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 use taffrail_agent::lease::Terms;
 use taffrail_agent::wire::{
-    Decoder, Direction, Frame, GREETING_MAX, Hello, Item, Program, preamble,
+    Decoder, Direction, EventKind, Frame, GREETING_MAX, Hello, Item, Kept, LeftBehind, Logging,
+    Program, preamble,
 };
 use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
 
@@ -87,7 +88,15 @@ fn to_agent(frames: Vec<Frame>) {
 
 /// One agent of two is what the bytes say; the other one keeps to the rules.
 fn to_launcher(frames: Vec<Frame>) {
+    let logs = frames.len() % 2 == 1;
+    let logging = logs.then(|| Logging {
+        events: EventKind::All,
+        kept: Kept::Process,
+        memory: 0,
+        sets: (0..RANKS as u32).collect(),
+    });
     let config = launcher::Config {
+        logging,
         hosts: "a:2,b:2,c".parse().expect("hosts"),
         ranks: RANKS,
         oversubscribe: false,
@@ -113,8 +122,16 @@ fn to_launcher(frames: Vec<Frame>) {
                 launcher::Action::Send(1, Frame::Roster(update)) => {
                     good.push(Frame::RosterAck { epoch: update.epoch });
                 }
+                launcher::Action::Send(1, Frame::Recover { life }) => {
+                    good.push(Frame::Recovered { life, left: LeftBehind::default() });
+                }
                 launcher::Action::Send(_, frame) => assert!(frame.encode().is_ok()),
-                launcher::Action::Report(launcher::Report::Ended { life, .. }) => {
+                launcher::Action::Report(launcher::Report::Ended { life, .. }) if logs => {
+                    events.push(launcher::Event::Recover(vec![life.rank]));
+                }
+                launcher::Action::Report(
+                    launcher::Report::Ended { life, .. } | launcher::Report::Recovered { life, .. },
+                ) => {
                     events.push(launcher::Event::Restart { ranks: vec![life.rank], generation: 1 });
                 }
                 launcher::Action::Close(node) => {
