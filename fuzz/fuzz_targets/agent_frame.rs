@@ -7,8 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 use taffrail_agent::lease::Terms;
 use taffrail_agent::wire::{
-    Decoder, Direction, EventKind, Frame, GREETING_MAX, Hello, Item, Kept, LeftBehind, Logging,
-    Program, preamble,
+    Decoder, Direction, Durability, EventKind, Frame, GREETING_MAX, Hello, Item, LeftBehind,
+    Logging, Program, preamble,
 };
 use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
 
@@ -91,7 +91,7 @@ fn to_launcher(frames: Vec<Frame>) {
     let logs = frames.len() % 2 == 1;
     let logging = logs.then(|| Logging {
         events: EventKind::All,
-        kept: Kept::Process,
+        durability: Durability::Process,
         memory: 0,
         sets: (0..RANKS as u32).collect(),
     });

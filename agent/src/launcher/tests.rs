@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::{EventKind, Kept};
+use crate::wire::{Durability, EventKind};
 
 fn launcher(hosts: &str, ranks: usize) -> Launcher {
     Launcher::new(config(hosts, ranks)).unwrap()
@@ -197,7 +197,7 @@ fn a_set_stays_on_one_node() {
 fn logged() -> Launcher {
     let logging = Logging {
         events: EventKind::Nondeterministic,
-        kept: Kept::Process,
+        durability: Durability::Process,
         memory: 0,
         sets: vec![0, 0, 1, 1],
     };

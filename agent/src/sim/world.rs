@@ -7,7 +7,7 @@ use super::node::Host;
 use crate::agent::{self, Agent};
 use crate::hosts;
 use crate::launcher::{self, Config, Launcher};
-use crate::wire::{Direction, End, EventKind, Frame, Hello, Kept, LeftBehind, Logging};
+use crate::wire::{Direction, Durability, End, EventKind, Frame, Hello, LeftBehind, Logging};
 use crate::{NodeId, RankIncarnation, Secret};
 use fastrand::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -91,7 +91,7 @@ impl World {
             sets: case.sets.then(|| crate::sets::by_node(&placed)),
             logging: case.logs.then(|| Logging {
                 events: EventKind::Nondeterministic,
-                kept: Kept::Process,
+                durability: Durability::Process,
                 memory: 0,
                 sets: (0..case.ranks).collect(),
             }),

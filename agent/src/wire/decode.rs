@@ -3,7 +3,7 @@
 use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
-    End, EventKind, Frame, Hello, Kept, LastCheckpoint, LeftBehind, Level, Logging, Member,
+    Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level, Logging, Member,
     MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
 };
 use super::shape::{Direction, HEADER, Header};
@@ -238,10 +238,10 @@ fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
     };
     let (kind, copies) = (from.u32("durability")?, from.u32("copies")?);
     let folder = from.bytes("folder")?;
-    let kept = match (kind, copies, folder.is_empty()) {
-        (1, 0, true) => Kept::Process,
-        (2, 0, false) if !folder.contains(&0) => Kept::Disk(folder),
-        (3, 1..=COPIES_MAX, true) => Kept::Copies(copies),
+    let durability = match (kind, copies, folder.is_empty()) {
+        (1, 0, true) => Durability::Process,
+        (2, 0, false) if !folder.contains(&0) => Durability::Disk(folder),
+        (3, 1..=COPIES_MAX, true) => Durability::Copies(copies),
         _ => {
             let expected = "1; 2 with a folder; or 3 with 1 to 8 copies";
             let got = format!("{kind} with {copies} copies and {} bytes", folder.len());
@@ -250,7 +250,7 @@ fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
     };
     let memory = from.u64("memory")?;
     let sets = from.list("sets", 4, |from| from.u32("set"))?;
-    Ok(Logging { events, kept, memory, sets })
+    Ok(Logging { events, durability, memory, sets })
 }
 
 fn read_left(from: &mut Reader<'_>) -> Result<LeftBehind, Malformed> {

@@ -1,7 +1,9 @@
 //! Writes frames.
 
 use super::bytes::Writer;
-use super::frame::{End, Frame, Hello, Kept, LeftBehind, Logging, Program, RosterUpdate, Welcome};
+use super::frame::{
+    Durability, End, Frame, Hello, LeftBehind, Logging, Program, RosterUpdate, Welcome,
+};
 use super::shape::{Header, TEXT};
 use crate::RankIncarnation;
 
@@ -218,10 +220,10 @@ fn write_program(program: &Program, to: &mut Writer) -> u8 {
 }
 
 fn write_logging(logging: &Logging, to: &mut Writer) -> u8 {
-    let (kind, copies, folder): (u32, u32, &[u8]) = match &logging.kept {
-        Kept::Process => (1, 0, &[]),
-        Kept::Disk(folder) => (2, 0, folder),
-        Kept::Copies(copies) => (3, *copies, &[]),
+    let (kind, copies, folder): (u32, u32, &[u8]) = match &logging.durability {
+        Durability::Process => (1, 0, &[]),
+        Durability::Disk(folder) => (2, 0, folder),
+        Durability::Copies(copies) => (3, *copies, &[]),
     };
     [logging.events as u32, kind, copies].into_iter().for_each(|word| to.u32(word));
     to.bytes(folder);

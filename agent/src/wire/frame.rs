@@ -9,110 +9,37 @@ use crate::{NodeId, RankIncarnation, Secret};
 pub enum Frame {
     Hello(Hello),
     Welcome(Box<Welcome>),
-    Renew {
-        renewal: u64,
-    },
-    Grant {
-        renewal: u64,
-    },
+    Renew { renewal: u64 },
+    Grant { renewal: u64 },
     Roster(RosterUpdate),
-    RosterAck {
-        epoch: u64,
-    },
+    RosterAck { epoch: u64 },
     Program(Program),
-    /// The generations are those of all ranks.
-    Start {
-        life: RankIncarnation,
-        app: u32,
-        generations: Vec<u32>,
-    },
-    Started {
-        life: RankIncarnation,
-        pid: u32,
-    },
-    Ended {
-        life: RankIncarnation,
-        end: End,
-    },
-    Member {
-        life: RankIncarnation,
-        member: Member,
-    },
-    Output {
-        life: RankIncarnation,
-        stream: Stream,
-        bytes: Vec<u8>,
-    },
-    OutputTaken {
-        bytes: u32,
-    },
-    Input {
-        life: RankIncarnation,
-        bytes: Vec<u8>,
-    },
-    InputTaken {
-        life: RankIncarnation,
-        bytes: u32,
-    },
-    Signal {
-        signal: i32,
-        reach: Reach,
-    },
-    Kill {
-        life: RankIncarnation,
-    },
+    Start { life: RankIncarnation, app: u32, generations: Vec<u32> },
+    Started { life: RankIncarnation, pid: u32 },
+    Ended { life: RankIncarnation, end: End },
+    Member { life: RankIncarnation, member: Member },
+    Output { life: RankIncarnation, stream: Stream, bytes: Vec<u8> },
+    OutputTaken { bytes: u32 },
+    Input { life: RankIncarnation, bytes: Vec<u8> },
+    InputTaken { life: RankIncarnation, bytes: u32 },
+    Signal { signal: i32, reach: Reach },
+    Kill { life: RankIncarnation },
     Release,
-    Put {
-        life: RankIncarnation,
-        key: String,
-        value: String,
-    },
-    Enter {
-        life: RankIncarnation,
-        barrier: u64,
-    },
-    Complete {
-        barriers: u64,
-    },
-    Address {
-        life: RankIncarnation,
-        address: Vec<u8>,
-    },
-    Wave {
-        life: RankIncarnation,
-        words: WaveWords,
-    },
-    End {
-        signal: i32,
-        grace_ms: u32,
-    },
+    Put { life: RankIncarnation, key: String, value: String },
+    Enter { life: RankIncarnation, barrier: u64 },
+    Complete { barriers: u64 },
+    Address { life: RankIncarnation, address: Vec<u8> },
+    Wave { life: RankIncarnation, words: WaveWords },
+    End { signal: i32, grace_ms: u32 },
     Farewell,
-    Revoke {
-        why: String,
-    },
-    Goodbye {
-        refused: [u64; 5],
-    },
-    Failed {
-        status: u32,
-        why: String,
-    },
-    Note {
-        level: Level,
-        text: String,
-    },
+    Revoke { why: String },
+    Goodbye { refused: [u64; 5] },
+    Failed { status: u32, why: String },
+    Note { level: Level, text: String },
     Logging(Logging),
-    Recover {
-        life: RankIncarnation,
-    },
-    Recovered {
-        life: RankIncarnation,
-        left: LeftBehind,
-    },
-    Left {
-        life: RankIncarnation,
-        known: u64,
-    },
+    Recover { life: RankIncarnation },
+    Recovered { life: RankIncarnation, left: LeftBehind },
+    Left { life: RankIncarnation, known: u64 },
 }
 
 /// The first frame of an agent.
@@ -185,7 +112,7 @@ pub struct Logging {
     /// Which events are logged.
     pub events: EventKind,
     /// What they survive.
-    pub kept: Kept,
+    pub durability: Durability,
     /// Bytes for the messages that a rank logs; 0 for the default.
     pub memory: u64,
     /// The correlated set of each rank.
@@ -203,7 +130,7 @@ pub enum EventKind {
 
 /// What events survive, on their node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum Durability {
     /// Killed ranks: they are in memory of the agent.
     Process,
     /// The end of the node: they are in this folder.

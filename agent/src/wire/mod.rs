@@ -13,7 +13,7 @@ mod tests;
 pub use decode::decode;
 pub use encode::TooLong;
 pub use frame::{
-    End, EventKind, Frame, Hello, Kept, LastCheckpoint, LeftBehind, Level, Logging, Member,
+    Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level, Logging, Member,
     MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
 };
 pub use shape::{Direction, HEADER};

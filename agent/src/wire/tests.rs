@@ -87,13 +87,15 @@ fn left() -> impl Strategy<Value = LeftBehind> {
 
 fn logging() -> impl Strategy<Value = Frame> {
     let events = prop::sample::select(vec![EventKind::Nondeterministic, EventKind::All]);
-    let kept = prop_oneof![
-        Just(Kept::Process),
-        vec(1..=255_u8, 1..50).prop_map(Kept::Disk),
-        (1..9_u32).prop_map(Kept::Copies),
+    let durability = prop_oneof![
+        Just(Durability::Process),
+        vec(1..=255_u8, 1..50).prop_map(Durability::Disk),
+        (1..9_u32).prop_map(Durability::Copies),
     ];
-    (events, kept, any::<u64>(), vec(any::<u32>(), 0..10)).prop_map(
-        |(events, kept, memory, sets)| Frame::Logging(Logging { events, kept, memory, sets }),
+    (events, durability, any::<u64>(), vec(any::<u32>(), 0..10)).prop_map(
+        |(events, durability, memory, sets)| {
+            Frame::Logging(Logging { events, durability, memory, sets })
+        },
     )
 }
 

@@ -111,7 +111,7 @@ impl<H: Host> Policy for Logging<H> {
     fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
         match why {
             Fault::Died => OnLoss::Suspend,
-            // Who is dead and restarted calls again, from elsewhere: its former address says nothing of it.
+            // A restarted peer connects by itself, from another address: that nobody answers at the former one is no verdict.
             Fault::Lost(_) | Fault::Unreachable { .. } if !self.is_same_set(peer) => {
                 OnLoss::Suspend
             }

@@ -8,8 +8,9 @@ use super::{Args, Failure, ranks};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use taffrail_agent::wire::{LastCheckpoint, LeftBehind};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::{Owner, Summary};
+use taffrail_logging::store::Owner;
 
 /// How long a rank waits for the others, in seconds.
 const PATIENCE: &str = "TAFFRAIL_CONNECT_TIMEOUT";
@@ -30,7 +31,7 @@ pub struct Recovery {
     /// The library of the provider, if ranks found it when the job began.
     provider: Option<PathBuf>,
     /// The events of ranks that have ended, until their next life is started.
-    pub replays: HashMap<usize, OwnedFd>,
+    replays: HashMap<usize, OwnedFd>,
 }
 
 /// The present life of a rank.
@@ -103,12 +104,21 @@ impl Recovery {
         Ok(self.logged.causal.then_some(all))
     }
 
-    /// A rank has ended and is about to be started again. The checkpoint that it goes on from, if it has one.
-    pub fn begin_again(&mut self, rank: usize) -> Result<Option<Summary>, Failure> {
-        match self.files.get_mut(&rank) {
-            Some(files) => files.begin_again(),
-            None => Ok(None),
-        }
+    /// A rank has ended and is about to be restarted: gets its events ready for its next incarnation, and returns what there
+    /// is for that.
+    pub fn recover(&mut self, rank: usize, guard: &Guard) -> Result<LeftBehind, Failure> {
+        let download = self.logger.fetch(rank, guard)?;
+        let files = self.files.get_mut(&rank);
+        let last = files.map(RankFiles::begin_again).transpose()?.flatten();
+        self.replays.insert(rank, download.file);
+        let checkpoint =
+            last.map(|last| LastCheckpoint { number: last.number, events: last.clock });
+        Ok(LeftBehind { events: download.count, checkpoint })
+    }
+
+    /// The events that a rank replays, once.
+    pub fn take_replay(&mut self, rank: usize) -> Option<OwnedFd> {
+        self.replays.remove(&rank)
     }
 
     /// What the next life of a rank is given, where the lives of all are known.

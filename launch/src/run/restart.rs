@@ -1,7 +1,7 @@
 //! What the state machine of ranks' lives (`life.rs`) decides is carried out here.
 
 use super::event_loop::Job;
-use super::life::{Action, Checkpoint, End, Event, Process};
+use super::life::{Action, End, Event, Process};
 use super::recovery::Recovery;
 use super::{Failure, in_words, ranks, say};
 use crate::log::note;
@@ -88,12 +88,8 @@ impl Job<'_> {
         let Some(recovery) = &mut self.recovery else { return Ok(Vec::new()) };
         let mut events = Vec::new();
         for &rank in ranks {
-            let download = recovery.logger.fetch(rank, &self.guard)?;
-            let last = recovery.begin_again(rank)?;
-            let checkpoint =
-                last.map(|last| Checkpoint { number: last.number, events: last.clock });
-            events.push(Event::Recovered { rank, events: download.count, checkpoint });
-            recovery.replays.insert(rank, download.file);
+            let left = recovery.recover(rank, &self.guard)?;
+            events.push(Event::recovered(rank, left));
         }
         Ok(events)
     }
@@ -112,7 +108,7 @@ impl Job<'_> {
         let mut events = Vec::new();
         for &rank in ranks {
             let replay: Option<OwnedFd> =
-                self.recovery.as_mut().and_then(|recovery| recovery.replays.remove(&rank));
+                self.recovery.as_mut().and_then(|recovery| recovery.take_replay(rank));
             self.ranks[rank] = self.start(rank, replay)?;
             events.push(Event::Started { rank, pid: self.ranks[rank].pid().as_raw_pid() });
         }

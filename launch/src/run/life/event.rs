@@ -2,6 +2,8 @@
 
 use super::rank::{By, End, Process};
 use std::time::Duration;
+pub use taffrail_agent::wire::LastCheckpoint as Checkpoint;
+use taffrail_agent::wire::LeftBehind;
 
 /// What has happened.
 #[derive(Clone, Debug)]
@@ -42,12 +44,11 @@ pub enum Event {
     Tick,
 }
 
-/// A checkpoint that a rank goes on from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Checkpoint {
-    pub number: u64,
-    /// Events that it makes superfluous.
-    pub events: u64,
+impl Event {
+    /// What the ended lives of a rank leave, as their keeper has found it.
+    pub fn recovered(rank: usize, left: LeftBehind) -> Event {
+        Event::Recovered { rank, events: left.events, checkpoint: left.checkpoint }
+    }
 }
 
 /// What is to be done.

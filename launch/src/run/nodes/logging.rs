@@ -8,7 +8,7 @@ use crate::run::{Args, Failure};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use taffrail::words::spans;
-use taffrail_agent::wire::{EventKind, Kept, Logging};
+use taffrail_agent::wire::{Durability, EventKind, Logging};
 use taffrail_agent::{NodeId, place, sets};
 
 /// What follows from the options for failures, and what agents learn of it.
@@ -50,21 +50,21 @@ fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Loggin
         Events::Nondeterministic => EventKind::Nondeterministic,
         Events::All => EventKind::All,
     };
-    let kept = match &logged.keeping {
-        Keeping::Process => Kept::Process,
-        Keeping::Disk(folder) => Kept::Disk(folder.as_os_str().as_bytes().to_vec()),
-        Keeping::Node { copies } => Kept::Copies(*copies),
+    let durability = match &logged.keeping {
+        Keeping::Process => Durability::Process,
+        Keeping::Disk(folder) => Durability::Disk(folder.as_os_str().as_bytes().to_vec()),
+        Keeping::Node { copies } => Durability::Copies(*copies),
     };
     let sets = logged.sets.all().iter().map(|set| *set as u32).collect();
-    Ok(Logging { events, kept, memory: logged.memory.unwrap_or(0), sets })
+    Ok(Logging { events, durability, memory: logged.memory.unwrap_or(0), sets })
 }
 
 /// What an agent makes of it. How often sets are restarted is the business of the launcher.
 pub fn of_wire(logging: &Logging) -> Logged {
-    let keeping = match &logging.kept {
-        Kept::Process => Keeping::Process,
-        Kept::Disk(folder) => Keeping::Disk(OsString::from_vec(folder.clone()).into()),
-        Kept::Copies(copies) => Keeping::Node { copies: *copies },
+    let keeping = match &logging.durability {
+        Durability::Process => Keeping::Process,
+        Durability::Disk(folder) => Keeping::Disk(OsString::from_vec(folder.clone()).into()),
+        Durability::Copies(copies) => Keeping::Node { copies: *copies },
     };
     Logged {
         causal: false,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::agent::Event;
 use taffrail_agent::roster::job_digest;
-use taffrail_agent::wire::{Frame, LastCheckpoint, LeftBehind, Logging};
+use taffrail_agent::wire::{Frame, LeftBehind, Logging};
 
 /// The logs of the ranks of a node.
 #[derive(Default)]
@@ -96,12 +96,7 @@ impl Job {
     fn try_to_recover(&mut self, rank: usize) -> Result<LeftBehind, Failure> {
         let unknown = || Failure::new(format!("rank {rank} was not started on this node"));
         let kept = self.logs.kept.as_mut().ok_or_else(unknown)?;
-        let download = kept.logger.fetch(rank, &self.guard)?;
-        let last = kept.begin_again(rank)?;
-        kept.replays.insert(rank, download.file);
-        let checkpoint =
-            last.map(|last| LastCheckpoint { number: last.number, events: last.clock });
-        Ok(LeftBehind { events: download.count, checkpoint })
+        kept.recover(rank, &self.guard)
     }
 
     /// What a rank is given so that it logs, and its events to replay.
@@ -118,7 +113,7 @@ impl Job {
         }
         let Some(kept) = &mut self.logs.kept else { return Ok(RankEnv::default()) };
         let rank = index(life);
-        let replay = kept.replays.remove(&rank);
+        let replay = kept.take_replay(rank);
         kept.env(rank, life.incarnation.0, replay, generations.iter().copied())
     }
 

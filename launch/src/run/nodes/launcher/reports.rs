@@ -1,7 +1,7 @@
 //! What happens on nodes, for the state machine of ranks and for people.
 
 use super::Job;
-use crate::run::life::{self, Checkpoint, Event};
+use crate::run::life::{self, Event};
 use crate::run::nodes::{index, relay};
 use crate::run::outlets::To;
 use crate::run::say;
@@ -31,11 +31,7 @@ impl Job<'_> {
                 return self.lost(node, &why, &lost);
             }
             Report::Recovered { life, left } => {
-                let checkpoint = left
-                    .checkpoint
-                    .map(|last| Checkpoint { number: last.number, events: last.events });
-                let (rank, events) = (index(life), left.events);
-                return vec![Event::Recovered { rank, events, checkpoint }];
+                return vec![Event::recovered(index(life), left)];
             }
             Report::Left { life, known } => {
                 return vec![Event::Left { rank: index(life), known }];
