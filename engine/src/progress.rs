@@ -106,7 +106,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                     if slot.stage != Stage::Streaming {
                         // The peer has failed meanwhile.
                     } else if waits {
-                        // The fragments that a former link took end first: how they end says nothing of the new ones.
+                        // Fragments of a former link end first; their results do not count for the new link.
                         self.core.deferred.retry(action);
                     } else {
                         let stream = Stream { request, want, to, non_temporal };

@@ -267,7 +267,7 @@ impl Keeper {
             }
             Keeping::Node { .. } => match self.download(rank) {
                 Ok(download) => Some(download.file),
-                // It is shown next that none is left.
+                // The next step reports that no copy is left.
                 Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
                     return Ok(());
                 }

@@ -31,7 +31,7 @@ pub struct Keyboard {
     /// Where a file began.
     began: Option<u64>,
     is_terminal: bool,
-    /// Where more is kept than memory takes.
+    /// Folder for input that has no room in memory.
     folder: PathBuf,
 }
 

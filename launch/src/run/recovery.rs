@@ -24,7 +24,7 @@ const OF_FIRST_LIVES: u32 = 600;
 pub struct Recovery {
     pub logged: Logged,
     pub logger: Logger,
-    /// Those whose events and logs are kept here.
+    /// The ranks that this process holds events and logs of.
     pub ranks: Vec<usize>,
     /// Of each rank that can take checkpoints.
     files: HashMap<usize, RankFiles>,

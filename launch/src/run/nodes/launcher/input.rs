@@ -1,5 +1,5 @@
-//! Standard input for rank 0 of a job over nodes. What was sent is kept where rank 0 may be started again: it is sent again
-//! then.
+//! Standard input for rank 0 of a job over nodes. In logged jobs the launcher stores what it has sent, for the next
+//! incarnation of rank 0.
 
 use crate::run::kept_input::KeptInput;
 use crate::run::keyboard::is_in_foreground;
@@ -16,7 +16,7 @@ const WINDOW: usize = 65_536;
 
 pub struct Input {
     kept: KeptInput,
-    /// Where more is kept than memory takes.
+    /// Folder for input that has no room in memory.
     folder: PathBuf,
     /// Rank 0 was started.
     is_connected: bool,
