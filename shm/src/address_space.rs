@@ -1,8 +1,8 @@
-//! Where in the address space things of this library are mapped: far from where a program and its other
-//! libraries have theirs, whose addresses then do not depend on what we map, and when.
+//! The part of the address space in which this library maps memory: far from the mappings of the program and of other
+//! libraries, so that their addresses do not depend on the mappings of this one.
 //!
-//! A process that is started again may have to have everything where the one before had it: MPIs send
-//! addresses of their own to others, and are told them back (`docs/logging.md`, section 15).
+//! A restarted process may need everything at the addresses of its predecessor: MPIs send their own addresses to others,
+//! which send them back (`docs/logging.md`, section 15).
 
 use crate::memory::HUGE;
 use std::ffi::c_void;
@@ -26,7 +26,7 @@ const STEP: usize = 1 << 16;
 pub fn place(len: usize) -> *mut c_void {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let library = (&raw const NEXT).addr() / 4096 * HUGE % SPAN;
-    // A page between two says at once who goes too far.
+    // An access beyond the end of a mapping hits the unmapped page between two, and faults.
     let len = (len.min(SPAN) / STEP + 2) * STEP;
     // Of this much as many bytes begin at a huge page as are needed.
     let spare = if len > HUGE { HUGE - STEP } else { 0 };

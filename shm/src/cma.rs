@@ -22,8 +22,8 @@ pub(crate) struct CmaError {
 }
 
 impl CmaError {
-    /// What stands in the way of every move with this process, if it is not the memory. A process goes on
-    /// living: its first thread may have ended, or its permissions may have changed.
+    /// The reason why every copy with this process fails, unless only the memory was wrong. The process may still
+    /// live: its first thread may have ended, or its permissions may have changed.
     pub(crate) fn denial(self) -> Option<Denied> {
         match self.errno {
             Errno::SRCH => Some(denied(
@@ -92,7 +92,7 @@ pub(crate) unsafe fn read(
 /// [`CmaError`]; part of the bytes may have been moved.
 ///
 /// # Safety
-/// `local` is valid for reads of `len` bytes, and whoever owns the bytes at `remote` expects them to
+/// `local` is valid for reads of `len` bytes, and the owner of the bytes at `remote` expects them to
 /// be written.
 pub(crate) unsafe fn write(
     pid: i32,

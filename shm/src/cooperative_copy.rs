@@ -2,8 +2,8 @@
 //! pushes pieces from the back. `docs/wire.md`, section 4.
 //!
 //! Both halves are state machines that move at most one piece in a step; how bytes are moved is
-//! the caller's business. Every word carries the get's serial number, so that an owner who is late
-//! can neither take a piece of the next get nor be believed to have finished one.
+//! the caller's business. Every word carries the get's serial number, so that a late owner can neither take
+//! a piece of the next get nor be believed to have finished one.
 
 use taffrail_fabric::Fault;
 
@@ -20,7 +20,7 @@ pub(crate) struct Cell {
     taken: AtomicU64,
     /// `serial << 32 | pieces`: how many of its pieces the owner has finished.
     finished: AtomicU64,
-    /// The serial of the get that the owner could not go on with.
+    /// The serial of the get in which the owner's copy has failed.
     refused: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Cell {
     /// 24 bytes at `at`, aligned to 8, stay mapped for `'a`, and are only used as a cell.
     pub unsafe fn at<'a>(at: *mut u8) -> &'a Cell {
         debug_assert!(at.cast::<Cell>().is_aligned());
-        // SAFETY: the caller's promise; atomics may be shared with whoever else writes them.
+        // SAFETY: the caller's promise; atomics may be shared with other writers.
         unsafe { &*at.cast::<Cell>() }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    /// Begins get number `serial` of `len` bytes; the owner may be told of it from now on.
+    /// Begins get number `serial` of `len` bytes; the owner may be asked to help from now on.
     ///
     /// Serials count up from 1 in each cell (0 is skipped when they wrap), and a cell holds one get
     /// at a time: the one before has ended.
@@ -136,8 +136,7 @@ impl Pull {
         self.owner_is_dead = true;
     }
 
-    /// Lets neither side take more pieces. The get goes on until the owner has finished the piece
-    /// it is at.
+    /// Lets neither side take more pieces. The get ends when the owner has finished its current piece.
     pub fn stop(&mut self, cell: &Cell) {
         self.stopped = true;
         // What this finds wrong, the next step finds, too.
@@ -213,7 +212,7 @@ impl Pull {
         Ok(taken)
     }
 
-    /// Learns what the owner finished, and returns whether it does not go on.
+    /// Reads the owner's progress, and returns whether the owner has stopped.
     fn look_at_owner(&mut self, cell: &Cell) -> Result<bool, Fault> {
         // First whether it refused: it counts what it finished before it says so.
         let refused = cell.refused.load(Ordering::Acquire) == u64::from(self.serial);

@@ -1,4 +1,4 @@
-//! Tells a process from the children it forks, at the price of one load.
+//! Distinguishes a process from the children that it forks, at the price of one load.
 
 use std::ptr::NonNull;
 

@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use taffrail_fabric::{Cost, Fault, Head, Limits, PeerId};
 
-/// Up to so many bytes of the outbox are fetched for the next message while this one is read. Behind a
-/// payload as long as this none are: often it is a piece, and the next one is written at once.
+/// Bytes of the outbox that are fetched for the next message while this one is read. None are fetched behind a
+/// payload of this length: often it is a fragment, and the next one is written at once.
 pub(crate) const OWN_AHEAD: usize = 16384;
 
 /// The fabric's own kinds of messages.
@@ -75,13 +75,13 @@ impl Default for Costs {
 pub struct ShmFabric {
     pub(crate) me: PeerId,
     pub(crate) pairs: Vec<PeerLink>,
-    /// Peers whose rings are polled all the time.
+    /// Peers with rings that every poll reads.
     hot: Vec<PeerId>,
     pub(crate) window: OutboxAllocator,
     /// Segments that [`prepare_kept`](Self::prepare_kept) has in advance.
     pub(crate) ahead: usize,
     pub(crate) transfers: Transfers,
-    /// Peers whose end is not yet said, and those who are called and not met yet.
+    /// Failed peers that no poll has reported yet, and peers with a call under way.
     pub(crate) failed_peers: Vec<PeerId>,
     armed: *const AtomicU32,
     dirty: *const AtomicU64,
@@ -101,7 +101,7 @@ pub struct ShmFabric {
     pub(crate) layout: Layout,
     /// Where ranks that were started again come in, if they may be.
     pub(crate) door: Option<RejoinListener>,
-    /// Who has which seat, in an open line.
+    /// The seats of an open line.
     pub(crate) seats: Option<Box<Seats>>,
     pub(crate) address: Address,
     /// What peers look for in our memory when they try whether they can read it.
@@ -184,7 +184,7 @@ impl ShmFabric {
             watch,
             events: Vec::new(),
             doorbell,
-            // Whoever connects or answers is told of by a descriptor only.
+            // Connections and answers are announced by a descriptor only.
             fd_wanted: Cell::new(is_open),
             fork_guard,
             inbox,
@@ -218,7 +218,7 @@ impl ShmFabric {
         self.pairs.len()
     }
 
-    /// Tells a peer, if it still listens, that nothing follows.
+    /// Sends a peer that is still connected the goodbye.
     pub(crate) fn say_goodbye(&mut self, to: PeerId) {
         let pair = &mut self.pairs[to.index()];
         if to != self.me && pair.open && pair.writer.has_room(1) {

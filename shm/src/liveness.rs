@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     epoll: OwnedFd,
     /// The processes watched, by rank.
     processes: Vec<(u32, OwnedFd)>,
-    /// Those whose process was gone before it could be watched.
+    /// Peers with a process that was gone before it could be watched.
     gone: Vec<u32>,
 }
 

@@ -35,7 +35,7 @@ impl ShmFabric {
     /// will never again.
     pub fn has_let_go(&self, peer: PeerId) -> bool {
         let cold = &self.pairs[peer.index()].cold;
-        // Whoever was never met has had nothing.
+        // A peer that was never connected maps nothing of ours.
         let closed = cold.mapped.as_ref().is_none_or(|maps| maps.link.is_closed());
         cold.fault.is_some() && closed
     }

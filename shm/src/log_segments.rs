@@ -6,7 +6,7 @@ use crate::memory::HUGE;
 use crate::outbox::SEGMENT;
 use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, Segment, SegmentId, UserBytes};
 
-/// The outbox grows by so many bytes when more of it is to be kept.
+/// Step in bytes by which the outbox grows when more segments are to be kept.
 const GROWTH: usize = HUGE;
 /// Segments to be had in advance, at the most.
 const MAX_AHEAD: usize = GROWTH / SEGMENT;
@@ -30,7 +30,7 @@ impl ShmFabric {
         if want < have + SEGMENT {
             return Err(short(have));
         }
-        // Who had to wait for memory once will need more of it, and may have time before.
+        // A log that had to wait for memory will need more: `prepare_kept` allocates it in advance.
         self.ahead = (2 * self.ahead).clamp(1, MAX_AHEAD);
         self.outbox.grow(want)?;
         self.window.add_spare(((self.outbox.len() - have) / SEGMENT) as u32);
@@ -42,7 +42,7 @@ impl ShmFabric {
         let have = self.outbox.len();
         let len = self.outbox.worth_growing(SEGMENT);
         let wanted = self.window.keepable() < self.ahead && len > have;
-        // If there is no more, whoever needs it is told.
+        // An error here is dropped: `take_kept` reports it when a segment is needed.
         if !wanted || self.outbox.grow(len).is_err() {
             return false;
         }

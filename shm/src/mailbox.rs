@@ -1,10 +1,9 @@
-//! The line that two processes share both ways, for messages of up to eight bytes that answer each
-//! other.
+//! One cache line that both processes of a pair write, for messages of up to eight bytes that answer each other.
 //!
-//! A ring line costs two trips between the caches: the writer takes it away from the reader, who
-//! looks at it all the time, and the reader fetches it again. A line that each side reads and then
-//! writes costs one: it comes with the right to write it. So where a message answers a message, both
-//! travel in one line, each in its half (`docs/wire.md`, section 2, "The mailbox").
+//! A cache line of a ring costs two transfers between the caches: the writer takes it away from the polling
+//! reader, and the reader fetches it again. A line that each side reads and then writes costs one transfer, which
+//! brings the right to write it. So where a message answers a message, both travel in one line, each in its half
+//! (`docs/wire.md`, section 2, "The mailbox").
 //!
 //! A message in the mailbox takes the next position of its ring without filling the slot; the reader
 //! looks for that position in both places. The invariant is that a half is overwritten only when its
@@ -50,13 +49,13 @@ impl Half {
         self.0[0].store(word, Ordering::Release);
     }
 
-    /// Lets the half hold the message of the position whose low bits are `stamp`, which was consumed.
+    /// Marks the half as holding the consumed message of the position with the low bits `stamp`.
     #[cold]
     pub(crate) fn mark(&self, stamp: u32) {
         self.0[0].store(stamp as u64, Ordering::Release);
     }
 
-    /// The message for the position whose low bits are `stamp`, if it is here.
+    /// The message for the position with the low bits `stamp`, if it is here.
     #[inline]
     pub(crate) fn look(&self, stamp: u32) -> Option<Mail> {
         let word = self.0[0].load(Ordering::Acquire);
@@ -73,7 +72,7 @@ impl Half {
         })
     }
 
-    /// Whether the message for the position whose low bits are `stamp` is here.
+    /// Whether the message for the position with the low bits `stamp` is here.
     #[inline]
     pub(crate) fn holds(&self, stamp: u32) -> bool {
         self.0[0].load(Ordering::Acquire) as u32 == stamp

@@ -1,7 +1,7 @@
 //! A fence put into other processes from outside.
 //!
-//! Lets whoever goes to sleep pay for the fence between a writer's store and its look at the
-//! sleeper, instead of the writer paying for it with every message.
+//! The fence between a writer's store and its check whether the reader sleeps is executed by the reader, when it goes
+//! to sleep, instead of by the writer with every message.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -17,7 +17,7 @@ pub(crate) fn register() -> bool {
 }
 
 /// A full fence in every running thread of every process that registered, and in this thread. In
-/// this thread alone if [`register`] was refused: then those that write to it fence themselves.
+/// this thread alone if [`register`] was refused: then the processes that write to it fence themselves.
 ///
 /// # Panics
 /// When the kernel refuses what it granted to [`register`]; going on would lose messages.

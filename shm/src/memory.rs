@@ -2,10 +2,10 @@
 //!
 //! A file's whole limit is mapped at once, most of it beyond the file's end; growing moves only the
 //! end of the file, so nothing mapped ever moves. What lies beyond that end cannot be touched
-//! (`PROT_NONE`): whoever reads all that is mapped, as valgrind's leak check and debuggers do, would meet a
+//! (`PROT_NONE`): a tool that reads all mapped memory, as valgrind's leak check and debuggers do, would get a
 //! SIGBUS at each word of it. Memory is allocated when a file is created or
-//! grown, and refused then: nobody meets a SIGBUS later. Seals keep a peer from shortening a file
-//! under those who have mapped it.
+//! grown, and refused then, so that no access gets a SIGBUS later. Seals keep a peer from shortening a file
+//! that others have mapped.
 
 mod headroom;
 mod huge;
@@ -26,7 +26,7 @@ pub(crate) use mapped::{Access, Expected, Mapped, OpenError};
 
 /// Memory is asked for in steps of this many bytes, so that a signal costs one step and not all.
 const STEP: usize = 16 << 20;
-/// How much is left is looked up for so many bytes more than are needed: it takes half as long as to have
+/// Bytes beyond the need for which the free memory is looked up at once: a look-up takes half as long as to allocate
 /// 64 KiB.
 const LOOKED_UP: u64 = 4 << 20;
 
@@ -270,7 +270,7 @@ struct Space {
 }
 
 // SAFETY: the mapping belongs to the process and not to a thread; what is done through the address
-// is the business of whoever does it.
+// is the business of the code that does it.
 unsafe impl Send for Space {}
 // SAFETY: as for Send; no method changes anything through a shared reference.
 unsafe impl Sync for Space {}
@@ -320,7 +320,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever held its address had to keep us alive.
+        // SAFETY: the mapping is ours, and every holder of its address had to keep us alive.
         if let Err(errno) = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.len) } {
             tracing::warn!(%errno, len = self.len, "shared memory could not be unmapped");
         }

@@ -1,5 +1,5 @@
 //! Loom models of the ring, the mailbox and of being seen (`docs/wire.md`, section 2). They run the
-//! code that runs over mapped memory, over memory whose every access loom watches.
+//! code that runs over mapped memory, over memory of which loom observes each access.
 
 use crate::mailbox::Half;
 use crate::ring::{PayloadLocation, Reader, SlotHeader, Slots, Writer};
@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 use taffrail_fabric::Head;
 
-/// Slots whose bodies complain when they are read while they are written.
+/// Slots with bodies that detect a read during a write.
 struct Watched {
     words: Vec<AtomicU64>,
     bodies: Vec<UnsafeCell<[u8; 56]>>,
@@ -78,7 +78,7 @@ fn loom_ring_keeps_order_and_credit() {
     });
 }
 
-/// A message that goes on in a second slot is seen with both or not at all.
+/// A message that takes two slots is seen with both or not at all.
 #[test]
 fn loom_ring_shows_messages_of_two_slots_whole() {
     loom::model(|| {
@@ -135,8 +135,8 @@ fn loom_mailbox_is_answered_and_used_again() {
 }
 
 /// An owner that stops to poll a ring, or goes to sleep, does not miss a message: it finds it when it
-/// looks once more, or the writer sets its bit (rings its bell). The fences are those that
-/// `membarrier` puts into writers, or that writers put in themselves.
+/// polls once more, or the writer sets its bit (rings its bell). The fences are executed in the writers by
+/// `membarrier`, or by the writers themselves.
 #[test]
 fn loom_nothing_is_missed_by_who_stops_looking() {
     loom::model(|| {

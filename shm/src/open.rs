@@ -1,7 +1,8 @@
 //! Open lines: processes that are called by their addresses, or come by themselves.
 //!
-//! Who has which seat is kept here; how two processes meet is in [`meeting`], who may come in
-//! [`newcomers`], how a seat becomes free again in [`leaving`]. The protocol, and why it always ends well, is in `docs/wire.md`, section 1.
+//! This file has the table of seats, [`meeting`] the handshake of two processes, [`newcomers`] the decision about
+//! processes that connect by themselves, [`leaving`] the release of a seat. The protocol, and why it always ends, is in
+//! `docs/wire.md`, section 1.
 
 mod leaving;
 mod meeting;
@@ -30,7 +31,7 @@ pub enum CallError {
          open with more seats, or forget those who are gone"
     )]
     Full {
-        /// Who was called.
+        /// The address that was called.
         address: String,
         /// How many seats there are, the own among them.
         seats: usize,
@@ -42,40 +43,40 @@ pub enum CallError {
 /// The seats of an open line.
 pub(crate) struct Seats {
     callers: Callers,
-    /// What others are told; each is told its own seat.
+    /// Sent to every peer, with the seat that the peer has here.
     hello: Hello,
     /// Our outbox, as peers may have it.
     outbox: OwnedFd,
     patience: Duration,
     seats: Vec<Seat>,
-    /// Of these, where somebody is met right now, and those that are to become free: the others need no
-    /// look.
+    /// Seats with a handshake under way.
     under_way: Vec<usize>,
+    /// Seats that are to become free.
     leaving: Vec<usize>,
-    /// Those who have said who they are, and have no seat yet.
+    /// Processes that have sent HELLO, and have no seat yet.
     waiting: Vec<Newcomer>,
-    /// Polls since calls were last looked at.
+    /// Counts polls, to advance calls only every few polls.
     polls: u32,
-    /// It was said that there is no seat left.
+    /// A process was refused because no seat is left: this is logged once.
     is_full_said: bool,
 }
 
-/// Who has a seat.
+/// State of a seat.
 enum Seat {
     /// This process itself.
     Own,
-    /// Nobody.
+    /// Of no process.
     Vacant,
-    /// Somebody whom we meet right now.
+    /// Of a peer with which a handshake is under way.
     Meeting(Call),
-    /// Somebody who was met, or was called and has failed. `left` is a connection over which it may
-    /// still take us for met.
+    /// Of a peer that is connected, or was called and has failed. `left` is the connection of a failed call: over it
+    /// the peer may still have completed the handshake.
     Taken { address: Address, left: Option<Link> },
-    /// Somebody who is forgotten, and may still write.
+    /// Of a peer that is forgotten, and may still write.
     Leaving { left: Option<Link> },
 }
 
-/// How far things are with somebody.
+/// A handshake under way.
 struct Call {
     address: Address,
     since: Instant,
@@ -93,7 +94,7 @@ enum Stage {
     ToAnswer(Box<PeerLink>, Option<Link>),
 }
 
-/// Somebody who came by itself.
+/// A process that has connected by itself.
 struct Newcomer {
     peer: Peer,
     /// It is the process that listens at the address it says.
@@ -117,7 +118,7 @@ impl Seats {
         }
     }
 
-    /// The seat of whoever listens at an address.
+    /// The seat of the process that listens at an address.
     fn find(&self, address: &Address) -> Option<usize> {
         self.seats.iter().position(|seat| match seat {
             Seat::Own => self.hello.address == *address,
@@ -169,7 +170,7 @@ impl ShmFabric {
         let seat = self.seat_for(&mut seats, address);
         self.seats = Some(seats);
         if let Ok(peer) = seat {
-            // Whatever goes wrong is told like everything that happens later.
+            // An error is reported by a later poll, as the end of the link.
             self.meet_some(|seat| seat == peer.index());
         }
         seat

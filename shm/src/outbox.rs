@@ -3,15 +3,15 @@
 //!
 //! A segment is filled front to back, and is free again when every peer has consumed its last ring
 //! position that points into it. Taking the segment that became free the longest ago keeps the
-//! window moving: the lines written next are those that have long since fallen out of the reader's
-//! private cache, and those are the cheap ones to write (DESIGN section 3; `docs/measurements.md`).
+//! window moving: the lines written next have long since fallen out of the reader's private cache, which makes
+//! them cheap to write (DESIGN section 3; `docs/measurements.md`).
 //! The bookkeeping here touches no memory but its own.
 //!
-//! A window that cannot grow any more is shared: a peer that does not read is not given what others
-//! need to go on.
+//! A window that cannot grow any more is shared: a peer that does not read gets no segments that sends to
+//! others need.
 //!
-//! Segments can be *kept*: somebody else fills them, and they stay as they are until they are given
-//! back. That is how a message log is what messages leave from.
+//! Segments can be *kept*: the message log fills them, messages are sent out of them, and they stay unchanged until
+//! the log releases them.
 
 use std::collections::VecDeque;
 use taffrail_fabric::PeerId;
@@ -19,14 +19,14 @@ use taffrail_fabric::PeerId;
 /// Bytes of a segment, and so the longest payload.
 pub(crate) const SEGMENT: usize = 64 * 1024;
 
-/// A peer may hold so many times as many segments as are left, once there will not be more.
+/// Once the window cannot grow, a peer may hold this many times the number of free segments.
 const SHARE: usize = 3;
 
-/// The kept segments that are used again in turn are so many, where there are more: past the private cache
-/// of the processor that writes them, inside the one that it shares with the reader's (DESIGN section 3).
+/// Number of kept segments that are reused in turn, where there are more: larger than the private cache of the
+/// processor that writes them, smaller than the cache that it shares with the reader's (DESIGN section 3).
 const ROUND: usize = (4 << 20) / SEGMENT;
 
-/// A segment in use: who was sent what from it, last.
+/// A segment in use, with the last position of each peer that was sent from it.
 #[derive(Default)]
 struct Segment {
     index: u32,
@@ -63,7 +63,7 @@ pub(crate) struct OutboxAllocator {
     spare: VecDeque<Segment>,
     /// Segments that were kept and are not read by all yet, the oldest first.
     returning: VecDeque<Segment>,
-    /// So many segments are never kept.
+    /// Number of segments that are never kept.
     floor: usize,
 }
 
@@ -106,7 +106,7 @@ impl OutboxAllocator {
         }
     }
 
-    /// Takes a segment out, to be kept. `None`: what is left is for those who keep nothing.
+    /// Takes a segment out, to be kept. `None`: the segments that are left are for sends that are not logged.
     pub(crate) fn keep(&mut self, consumed: impl Fn(PeerId) -> u64) -> Option<u32> {
         if self.keepable() == 0 {
             return None;
@@ -165,7 +165,7 @@ impl OutboxAllocator {
         }
     }
 
-    /// A segment is not to be kept any more. It is free once those it was sent from have read it.
+    /// Releases a kept segment. It is free once every peer has read the messages sent from it.
     ///
     /// # Panics
     /// If the segment is not kept.
@@ -187,7 +187,7 @@ impl OutboxAllocator {
         (self.count as usize - self.keeping).saturating_sub(self.floor)
     }
 
-    /// Adds segments to be kept, after those that there are.
+    /// Adds new segments to be kept.
     pub(crate) fn add_spare(&mut self, segments: u32) {
         let new = self.count..self.count + segments;
         self.spare.extend(new.map(|index| Segment { index, uses: Vec::with_capacity(4) }));
@@ -250,7 +250,7 @@ impl OutboxAllocator {
         true
     }
 
-    /// Whether a peer holds so much that others could be left with nothing.
+    /// Whether a peer holds more than its share of the window.
     #[cold]
     fn is_greedy(&self, peer: PeerId, consumed: &impl Fn(PeerId) -> u64) -> bool {
         let held = self.busy.iter().filter(|s| s.is_held_by(peer, consumed)).count();
@@ -282,7 +282,7 @@ impl OutboxAllocator {
             self.release(segment);
         }
         if self.free.is_empty() {
-            // One slow peer holds the oldest; those behind it may be free all the same.
+            // A slow peer may hold the oldest segment while later ones are free.
             while let Some(at) = self.busy.iter().position(|s| s.is_free(consumed)) {
                 let segment = self.busy.remove(at).expect("just seen");
                 self.release(segment);

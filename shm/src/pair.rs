@@ -57,8 +57,8 @@ pub(crate) struct Cold {
     pub(crate) fault: Option<Fault>,
     /// Memory that it allocated and we know of.
     pub(crate) regions: FxHashMap<u32, Remote>,
-    /// Our regions that it was told of.
-    pub(crate) told: FxHashSet<u32>,
+    /// Our regions that were announced to it.
+    pub(crate) announced_regions: FxHashSet<u32>,
     /// Messages it sent while its ring was not hot.
     pub(crate) heat: u32,
     /// The reader's position when idleness was last looked at.
@@ -115,7 +115,7 @@ impl RingControl {
     }
 }
 
-/// An inbox, and the seat in it whose ring somebody writes.
+/// A ring: the inbox that has it, and the seat of its writer.
 #[derive(Clone, Copy)]
 pub(crate) struct RingLocation {
     pub(crate) inbox: *mut u8,
@@ -134,7 +134,7 @@ impl RingLocation {
     }
 }
 
-/// In whose inbox the mailbox of a pair is. The first half of it is the owner's.
+/// The side that has the mailbox of a pair in its inbox. The first half of it is the owner's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mailbox {
     Ours,
@@ -227,8 +227,8 @@ impl PeerLink {
         true
     }
 
-    /// After a message that took so many slots: if it is not an answer but one in a row, the lines of those
-    /// that follow are fetched ahead.
+    /// After a message of this many slots: if it is not an answer but one of several in a row, the cache lines of the
+    /// next ones are fetched ahead.
     #[inline(always)]
     pub(crate) fn prefetch_write(&mut self, slots: u64) {
         let heard = self.reader.position();
@@ -285,7 +285,7 @@ impl PeerLink {
         if self.open { self.credit().load(Ordering::Acquire) } else { u64::MAX }
     }
 
-    /// Tells the peer whether its ring is polled.
+    /// Publishes to the peer whether its ring is polled.
     pub(crate) fn watch(&mut self, watched: bool) {
         self.hot = watched;
         // SAFETY: mapped as long as the pair lives (constructor).

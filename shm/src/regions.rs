@@ -65,8 +65,8 @@ enum Own {
 pub(crate) struct Regions {
     last: u32,
     own: FxHashMap<u32, Own>,
-    /// Peers (by index) that could not be told yet that a region is gone.
-    untold: Vec<(usize, u32)>,
+    /// FORGET packets that the peers' sockets had no room for: peer (by index) and region.
+    pending_forgets: Vec<(usize, u32)>,
 }
 
 impl Regions {
@@ -107,8 +107,8 @@ impl Regions {
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
         if let Own::Allocated { .. } = self.own.remove(&region.0).ok_or(unknown)? {
             for (peer, pair) in pairs.iter_mut().enumerate() {
-                if pair.cold.told.remove(&region.0) {
-                    self.untold.push((peer, region.0));
+                if pair.cold.announced_regions.remove(&region.0) {
+                    self.pending_forgets.push((peer, region.0));
                 }
             }
             self.retry(pairs);
@@ -140,17 +140,17 @@ impl Regions {
         Some(at.addr() as u64..(at.addr() + len) as u64)
     }
 
-    /// Tells peers of regions that are gone, as far as their sockets take it.
+    /// Sends the pending FORGET packets, as far as the sockets have room.
     pub(crate) fn retry(&mut self, pairs: &mut [PeerLink]) {
-        self.untold.retain(|&(peer, region)| {
+        self.pending_forgets.retain(|&(peer, region)| {
             let Some(maps) = &pairs[peer].cold.mapped else { return false };
             matches!(maps.link.send_forget(region), Err(LinkError::Full))
         });
     }
 
-    /// Another process stands in a peer's place, which was told nothing.
+    /// A peer has another process now, to which no region was announced.
     pub(crate) fn replaced(&mut self, peer: usize) {
-        self.untold.retain(|(of, _)| *of != peer);
+        self.pending_forgets.retain(|(of, _)| *of != peer);
     }
 
     pub(crate) fn key(
@@ -169,10 +169,10 @@ impl Regions {
             return Err(unknown);
         }
         let addr = at.addr() as u64 + offset as u64;
-        // A peer that was not met yet can be told nothing.
-        let told = !pair.is_awaited()
-            && memory.is_some_and(|memory| tell(region.0, memory, len, &mut pair.cold));
-        let key = match told {
+        // Nothing can be announced to a peer that is not connected yet.
+        let announced = !pair.is_awaited()
+            && memory.is_some_and(|memory| announce(region.0, memory, len, &mut pair.cold));
+        let key = match announced {
             true => Key { addr, region: region.0, offset: offset as u64 },
             // The peer can still reach the memory through the kernel.
             false => Key { addr, region: 0, offset: 0 },
@@ -182,16 +182,16 @@ impl Regions {
 }
 
 /// Makes sure that the peer has the region's descriptor. Whether it has.
-fn tell(region: u32, memory: &Shared, used: usize, cold: &mut Cold) -> bool {
+fn announce(region: u32, memory: &Shared, used: usize, cold: &mut Cold) -> bool {
     // This process knows its own regions.
     let Some(maps) = &cold.mapped else { return true };
-    if cold.told.contains(&region) {
+    if cold.announced_regions.contains(&region) {
         return true;
     }
     let (len, used) = (memory.len() as u64, used as u64);
     let sent = maps.link.send_region(region, len, used, memory.fd()).is_ok();
     if sent {
-        cold.told.insert(region);
+        cold.announced_regions.insert(region);
     }
     sent
 }
@@ -203,7 +203,7 @@ pub(crate) fn receive(cold: &mut Cold) -> Result<(), Fault> {
         let Some(maps) = &cold.mapped else { return Ok(()) };
         match maps.link.receive() {
             Ok(None) => return Ok(()),
-            // The end of the connection is the watch's to tell.
+            // The watch reports the end of the connection.
             Err(LinkError::Closed) if maps.link.is_closed() => return Ok(()),
             // The kernel says the same of a packet without bytes.
             Err(LinkError::Closed) => {

@@ -1,10 +1,8 @@
-//! Ranks that were started again: how their new processes take the place of the dead.
+//! Ranks that were restarted: how their new processes take the place of the dead ones.
 //!
-//! A process that starts for a rank which has died connects to every other (`docs/wire.md`, section
-//! 4). These give it a clean half of everything the two share: the ring, the words and the mailbox in
-//! their own inbox are set to zero before the newcomer is answered, so that it finds nothing of its
-//! predecessor there, and they find nothing of it in the newcomer's inbox, which is new. What the
-//! predecessor had written whole was delivered before.
+//! The new process of a restarted rank connects to every other rank (`docs/wire.md`, section 4). Before a rank answers
+//! it, it delivers all whole messages of the dead process, and sets the ring, the words and the mailbox of that rank
+//! in its own inbox to zero. The inbox of the new process is new. So neither side finds anything of the dead process.
 
 use crate::layout::Layout;
 use crate::line::ShmFabric;
@@ -20,12 +18,12 @@ pub(crate) struct RejoinListener {
     hello: Hello,
     /// Our outbox, as peers may have it.
     outbox: OwnedFd,
-    /// Those whom we could not answer yet.
+    /// Successors whose sockets were full when they were to be answered.
     unanswered: Vec<Peer>,
 }
 
 impl RejoinListener {
-    /// `callers` may have those who have come already.
+    /// `callers` may hold connections that were accepted before.
     pub(crate) fn new(callers: Callers, hello: Hello, outbox: OwnedFd) -> Self {
         RejoinListener { callers, hello, outbox, unanswered: Vec::new() }
     }
@@ -38,7 +36,7 @@ impl ShmFabric {
         let peers = std::mem::take(&mut door.unanswered);
         let mut came = Came { peers, ..Came::default() };
         if let Err(error) = door.callers.hear(&door.hello, &mut came) {
-            tracing::warn!(%error, "could not look who has come");
+            tracing::warn!(%error, "could not accept connections of restarted ranks");
         }
         let mut taken_in = 0;
         for peer in came.peers {

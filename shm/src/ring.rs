@@ -1,7 +1,7 @@
 //! The ring between two processes: one writes, one reads, and a slot says itself whether it is full.
 //!
 //! Format: `docs/wire.md`, section 2. The invariant is that a slot's word holds the stamp of
-//! position `p` only while the slot, and the slots its message goes on in, hold message `p`: the
+//! position `p` only while the slot, and the further slots of its message, hold message `p`: the
 //! writer stores the first word last (release), the reader believes nothing before it has seen that
 //! word (acquire), and the writer fills `p + s` only after it has seen `consumed >= p` (acquire),
 //! which the reader stores after its last look at `p` (release).
@@ -18,10 +18,10 @@ pub(crate) const LEAD: usize = 44;
 pub(crate) const RUN: usize = 56;
 /// The longest payload that travels in slots.
 pub(crate) const INLINE: usize = LEAD + 4 * RUN;
-/// The size field of a message whose payload lies in the outbox.
+/// The size field of a message with its payload in the outbox.
 pub(crate) const INDIRECT: usize = 511;
 
-/// The slot so far behind the next one is fetched for writing. Those in between are the reader's to look at.
+/// Distance in slots at which a slot is fetched for writing. The reader may be polling the nearer ones.
 const OWNED_AHEAD: u64 = 6;
 /// The slot so far behind the one that is read is fetched.
 const FETCHED_AHEAD: u64 = 3;
@@ -96,7 +96,7 @@ impl<S: Slots> Writer<S> {
         Writer { slots, next: 1, limit }
     }
 
-    /// Goes on as if all positions before this one had been filled and consumed.
+    /// Starts at this position, as if all before had been filled and consumed.
     #[cfg(test)]
     pub(crate) fn start_at(&mut self, position: u64) {
         (self.next, self.limit) = (position, position - 1 + self.slots.count());
@@ -136,7 +136,7 @@ impl<S: Slots> Writer<S> {
         self.limit - self.slots.count()
     }
 
-    /// Takes note that the reader has consumed the position whose low bits are `ack`.
+    /// Records that the reader has consumed the position with the low bits `ack`.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: u32) -> Result<(), Fault> {
         let known = self.consumed();
@@ -234,8 +234,8 @@ impl<S: Slots> Writer<S> {
         self.next = position;
     }
 
-    /// Begins to fetch slots for writing, as many as the last message took, that are filled soon if messages
-    /// go on as they do.
+    /// Begins to fetch slots for writing, as many as the last message took: the next message will fill them, if it
+    /// is as long.
     #[inline(always)]
     pub(crate) fn prefetch_write(&self, slots: u64) {
         let next = self.next + OWNED_AHEAD;
@@ -331,7 +331,7 @@ pub(crate) struct Reader<S> {
     next: u64,
     /// The slot of that position.
     slot: u64,
-    /// What the writer was last told.
+    /// The last position published to the writer as consumed.
     published: u64,
 }
 
@@ -340,7 +340,7 @@ impl<S: Slots> Reader<S> {
         Reader { slots, next: 1, slot: 1, published: 0 }
     }
 
-    /// Goes on as if all positions before this one had been read.
+    /// Starts at this position, as if all before had been read.
     #[cfg(test)]
     pub(crate) fn start_at(&mut self, position: u64) {
         (self.next, self.published) = (position, position - 1);
@@ -365,13 +365,13 @@ impl<S: Slots> Reader<S> {
         (word as u32 == self.next as u32).then(|| SlotHeader::unpack(word))
     }
 
-    /// Begins to fetch a slot that is read soon, if messages go on as they do.
+    /// Begins to fetch a slot that is read soon, if more messages like the last one come.
     #[inline]
     pub(crate) fn fetch_ahead(&self) {
         self.slots.fetch((self.slot + FETCHED_AHEAD) & (self.slots.count() - 1));
     }
 
-    /// The head of the message whose first word this is.
+    /// The head of the message with this first word.
     #[inline]
     pub(crate) fn head(&self, first: SlotHeader) -> Head {
         let (tag, seq) = self.slots.read(self.slot, |body| {
@@ -413,13 +413,13 @@ impl<S: Slots> Reader<S> {
         })
     }
 
-    /// Steps over the message at the head, which took `slots` slots. The writer is told at once if
-    /// `tell` is set, else when a quarter of the ring was read since it last was.
+    /// Steps over the message at the head, which took `slots` slots. The credit is published at once if `publish`
+    /// is set, else when a quarter of the ring was read since the last time.
     #[inline]
-    pub(crate) fn advance(&mut self, slots: u64, tell: bool, credit: &AtomicU64) {
+    pub(crate) fn advance(&mut self, slots: u64, publish: bool, credit: &AtomicU64) {
         self.next += slots;
         self.slot = self.next & (self.slots.count() - 1);
-        if tell || self.next - 1 - self.published >= self.slots.count() / 4 {
+        if publish || self.next - 1 - self.published >= self.slots.count() / 4 {
             self.published = self.next - 1;
             credit.store(self.published, Ordering::Release);
         }

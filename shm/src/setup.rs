@@ -31,7 +31,7 @@ const OUTBOXES: usize = 16 << 20;
 /// No outbox grows beyond this.
 const OUTBOX_LIMIT: usize = 64 << 30;
 
-/// The job of all open lines: whoever is of the same user may connect.
+/// The job of all open lines: every process of the same user may connect.
 const OPEN: [u64; 2] = [u64::from_le_bytes(*b"TAFFOPEN"), 0];
 
 /// A line in the making: it has its own memory and an address, and no peers yet.
@@ -216,7 +216,7 @@ impl Setup {
         Err(SetupError::Kind { is: kind(self.config.open), wanted: kind(open) })
     }
 
-    /// What every peer is told.
+    /// The HELLO for every peer.
     fn hello(&self) -> Hello {
         let Config { rank, ranks, incarnation, open, .. } = self.config;
         Hello {
@@ -257,7 +257,7 @@ pub(crate) struct Home<'a> {
     pub(crate) fenced: bool,
 }
 
-/// Who writes where, and in whose inbox the mailbox is.
+/// Places of the two sides of a pair in each other's memory, and the owner of the mailbox.
 pub(crate) struct Seating {
     /// The peer's seat in our inbox.
     pub(crate) theirs: usize,
@@ -364,7 +364,7 @@ pub(crate) fn cold(pid: i32) -> Cold {
         cma: Ok(()),
         fault: None,
         regions: FxHashMap::default(),
-        told: FxHashSet::default(),
+        announced_regions: FxHashSet::default(),
         heat: 0,
         seen: 0,
         serial: 0,

@@ -1,4 +1,4 @@
-//! The sockets between processes: who is there, what they own, and whether they live.
+//! The sockets between processes: handshake, passed descriptors, and the end of a process.
 //!
 //! Unix sockets of whole packets with abstract names: no file is left behind. Only processes of the
 //! same user are listened to.
@@ -90,7 +90,7 @@ impl Listener {
         Ok(Listener { socket, address })
     }
 
-    /// The next that has connected, and whose process it is; `None` when nobody has.
+    /// The next connection and the user of its process; `None` when there is none.
     ///
     /// # Errors
     /// The kernel's.
@@ -232,7 +232,7 @@ impl Link {
     /// Says that nothing will be sent any more: the peer finds this end closed. What it says is still
     /// heard.
     pub fn shut(&self) {
-        // Fails when the peer is gone, which leaves nobody to tell.
+        // Fails when the peer has closed its end already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
@@ -341,7 +341,7 @@ fn new_socket() -> Result<OwnedFd, SetupError> {
         .map_err(|errno| SetupError::from_os("socket", errno))
 }
 
-/// Who holds the other end: process (0: not visible from here) and user.
+/// Process (0: not visible from here) and user of the other end.
 fn credentials(socket: &OwnedFd) -> Result<(i32, u32), SetupError> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;

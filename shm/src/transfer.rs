@@ -97,7 +97,7 @@ impl Transfers {
                 format!("{} from {addr:#x} to {into:#x}, serial {serial}", counted(len, "byte"));
             return Err(wrong("a range of memory and a serial", got));
         }
-        // Where the kernel does not let us write, the reader goes on alone.
+        // Where the kernel does not let us write, the reader copies alone.
         if pair.cold.cma.is_ok() {
             self.pushes.retain(|p| p.peer != from);
             self.pushes.push(Pushing { peer: from, push: Push::new(serial, len), addr, into, len });
@@ -204,7 +204,7 @@ impl ShmFabric {
             Remote::Mapped { at, .. } => {
                 // SAFETY: `at` is mapped for `len` bytes, and `source` is readable as promised where it was named.
                 unsafe { copy::plain(at.as_ptr(), source, len) };
-                // Whoever is told of the bytes by a later message sees them: stores are ordered.
+                // A peer that receives a later message sees the bytes: stores are ordered.
                 self.transfers.ended.push_back((token, Ok(())));
             }
             Remote::Kernel(_) => self.queue(Move {
@@ -306,7 +306,7 @@ impl ShmFabric {
         Ok(Some((Remote::Kernel(addr), addr)))
     }
 
-    /// Tells the owner of the memory that it may move pieces of the get as well.
+    /// Asks the owner of the memory to move pieces of the get as well.
     fn announce(&mut self, from: PeerId, remote: u64, into: *mut u8, len: usize) -> Option<Pull> {
         let pair = &mut self.pairs[from.index()];
         let mut body = [0; 28];
@@ -397,7 +397,7 @@ impl ShmFabric {
         Some(result)
     }
 
-    /// Moves one piece of a peer's get. Whether it goes on.
+    /// Moves one piece of a peer's get. Whether more is to be moved.
     fn step_push(&mut self, k: usize) -> bool {
         let Transfers { pushes, .. } = &mut self.transfers;
         let Pushing { peer, push, addr, into, .. } = &mut pushes[k];
@@ -413,11 +413,11 @@ impl ShmFabric {
         if let Err(error) = step {
             pair.deny_kernel(error);
         }
-        let goes_on = matches!(step, Ok(PushStep::Moved));
-        if !goes_on {
+        let moved = matches!(step, Ok(PushStep::Moved));
+        if !moved {
             pushes.swap_remove(k);
         }
-        goes_on
+        moved
     }
 
     /// See [`Fabric::deregister`].

@@ -125,7 +125,7 @@ fn a_hole_in_the_peers_memory_ends_a_transfer_after_what_was_before_it() {
     const PAGE: usize = 4096;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let mut into = vec![0xffu8; 4 * PAGE];
-    // SAFETY: a new mapping, whose last two pages are unmapped again and not touched by us.
+    // SAFETY: a new mapping; its last two pages are unmapped again and not touched by us.
     let at = unsafe {
         let at = mmap_anonymous(std::ptr::null_mut(), 4 * PAGE, access, MapFlags::PRIVATE).unwrap();
         munmap(at.add(2 * PAGE), 2 * PAGE).unwrap();
@@ -142,7 +142,7 @@ fn a_hole_in_the_peers_memory_ends_a_transfer_after_what_was_before_it() {
     unsafe { munmap(at, 2 * PAGE).unwrap() };
 }
 
-/// The kernel moves what it likes in one call; the loop asks for the rest, and goes on after a
+/// The kernel moves what it likes in one call; the loop asks for the rest, also after a
 /// signal.
 #[test]
 fn partial_transfers_are_continued() {

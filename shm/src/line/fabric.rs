@@ -264,7 +264,7 @@ impl SendMemory for ShmFabric {
 impl Wait for ShmFabric {
     fn arm(&mut self) -> Arming {
         let how = if self.fd_wanted.get() { ON_FD } else { ON_FUTEX };
-        // Whoever rang last has put the word back, and nobody else has emptied the eventfd.
+        // The last peer that rang has cleared the word, and only this process empties the eventfd.
         self.silence();
         self.armed().store(how, Ordering::SeqCst);
         crate::wait::fence_writers();

@@ -24,7 +24,7 @@ impl ShmFabric {
         while taken < most {
             let pair = &mut self.pairs[from.index()];
             let mail = pair.mailbox();
-            let (head, body, slots, tell) = if let Some(mail) = &mail {
+            let (head, body, slots, publish) = if let Some(mail) = &mail {
                 pair.own_mailbox();
                 let SlotHeader { context, size, kind, .. } = SlotHeader::unpack(mail.word);
                 let head = Head { kind, context, seq: mail.seq, tag: mail.tag };
@@ -83,9 +83,9 @@ impl ShmFabric {
             taken += 1;
             let _ = sink.message(from, head, body);
             let pair = &mut self.pairs[from.index()];
-            pair.reader.advance(slots, tell, pair.consumed());
+            pair.reader.advance(slots, publish, pair.consumed());
             if mail.is_some() {
-                // Whoever writes by mail waits for an answer: there is nothing behind it.
+                // A peer that writes to the mailbox waits for an answer: there is nothing behind it.
                 break;
             }
         }
@@ -132,7 +132,7 @@ impl ShmFabric {
     }
 
     /// Handles what is not for the sink: one of the fabric's own messages, or none at all. Whether
-    /// the ring goes on.
+    /// the next slot is to be read.
     #[cold]
     #[inline(never)]
     pub(super) fn own_message(&mut self, from: PeerId) -> bool {
@@ -303,14 +303,14 @@ impl ShmFabric {
         events
     }
 
-    /// Whether somebody is being called: it is among those whose end is not said, so that polling,
-    /// which looks there anyhow, goes on with it.
+    /// Whether a call is under way. A called peer is in `failed_peers`, which every poll checks, so that polls
+    /// advance the call.
     #[cold]
     fn is_calling(&self) -> bool {
         self.failed_peers.iter().any(|peer| self.pairs[peer.index()].is_awaited())
     }
 
-    /// Whether there is more to do than to wait for the answer to a call, which wakes whoever waits.
+    /// Whether there is more to do than to wait for the answer to a call. Such an answer wakes the waiting thread.
     fn is_busy(&self) -> bool {
         let is_end = |peer: &PeerId| !self.pairs[peer.index()].is_awaited();
         self.transfers.busy() || self.failed_peers.iter().any(is_end)

@@ -34,10 +34,11 @@ fn more_peers_than_one_call_tells_of_are_all_told_of() {
         watch.add(rank, &zero.link).unwrap();
         one.link.send_forget(1).unwrap();
     }
-    let mut told: Vec<_> = (0..2).flat_map(|_| polled(&mut watch)).map(|(rank, _)| rank).collect();
-    told.sort_unstable();
-    told.dedup();
-    assert_eq!(told.len(), pairs.len());
+    let mut reported: Vec<_> =
+        (0..2).flat_map(|_| polled(&mut watch)).map(|(rank, _)| rank).collect();
+    reported.sort_unstable();
+    reported.dedup();
+    assert_eq!(reported.len(), pairs.len());
 }
 
 /// A peer dies while a child of its own holds the connection open.
@@ -63,14 +64,14 @@ fn a_death_is_told_although_a_child_holds_the_socket() {
     assert_eq!(polled(&mut watch), []);
     kill(&link);
     let start = Instant::now();
-    let mut told = polled(&mut watch);
-    while told.is_empty() && start.elapsed() < Duration::from_secs(20) {
-        told = polled(&mut watch);
+    let mut reported = polled(&mut watch);
+    while reported.is_empty() && start.elapsed() < Duration::from_secs(20) {
+        reported = polled(&mut watch);
     }
-    assert_eq!(told, [(4, Event::HungUp)]);
+    assert_eq!(reported, [(4, Event::HungUp)]);
     assert!(!link.is_closed(), "the grandchild should hold the connection");
     bury(&link);
-    // Whoever is dead and gone by the time it is added is told of, too.
+    // A process that has ended before it is added is reported, too.
     let mut late = Watch::new().unwrap();
     late.add(5, &link).unwrap();
     assert_eq!(polled(&mut late), [(5, Event::HungUp)]);
@@ -90,8 +91,8 @@ fn a_killed_peer_hangs_up() {
     assert_eq!(polled(&mut watch), []);
     kill(&link);
     bury(&link);
-    let told = polled(&mut watch);
-    assert!(told.contains(&(2, Event::HungUp)), "{told:?}");
+    let reported = polled(&mut watch);
+    assert!(reported.contains(&(2, Event::HungUp)), "{reported:?}");
     assert!(link.is_closed());
 }
 

@@ -63,7 +63,7 @@ impl Room {
     }
 }
 
-/// The limit that leaves least, of those that can be read.
+/// The tightest limit that can be read.
 fn tightest(proc: &Path, groups: &Path) -> Option<Room> {
     let machine = std::fs::read_to_string(proc.join("meminfo"))
         .ok()

@@ -1,5 +1,5 @@
-//! Huge pages: new memory takes a tenth of the time in them that it takes in ordinary pages, and who maps it
-//! fills one page table entry for each instead of 512.
+//! Huge pages: allocating memory in them takes a tenth of the time that it takes in ordinary pages, and mapping
+//! it fills one page table entry for each instead of 512.
 //!
 //! The kernel gives shared memory huge pages by itself only where an administrator has said so
 //! (`shmem_enabled`). Since Linux 6.1 a process may ask for them, for a range of which a page is there
@@ -49,13 +49,13 @@ pub unsafe fn fill_huge(
     }
 }
 
-/// Whether shared memory gets a huge page now, for whoever wants to know.
+/// Whether shared memory gets a huge page now, for reports.
 ///
 /// # Errors
 /// What the kernel said.
 pub fn try_huge_page() -> Result<(), Errno> {
     let file = rustix::fs::memfd_create("taffrail-try", MemfdFlags::CLOEXEC)?;
     let space = Space::map(file.as_fd(), HUGE, ProtFlags::READ | ProtFlags::WRITE, HUGE)?;
-    // SAFETY: so much is mapped, and nobody else has the file.
+    // SAFETY: `HUGE` bytes are mapped, and no other process has the file.
     unsafe { fill_huge(file.as_fd(), space.at.as_ptr(), 0, HUGE) }
 }

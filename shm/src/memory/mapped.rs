@@ -35,7 +35,7 @@ pub(crate) enum Expected {
 /// Why a peer's memory was not mapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// The peer could shorten it and so end whoever has mapped it.
+    /// The peer could shorten it, and an access to the missing part would end the process that has mapped it.
     #[error(
         "the peer's memory is not sealed against shrinking (expected a sealed memfd, got {got})"
     )]
@@ -51,7 +51,7 @@ pub(crate) enum OpenError {
         /// The length found, in bytes.
         got: u64,
     },
-    /// Not all of it has memory, as it should: whoever touches it first would have to pay.
+    /// Not all of it is allocated, as it should be: the first access would pay for it.
     #[error("the peer's memory should be allocated, of {len} bytes only {have} are")]
     Holes {
         /// The length of the file, in bytes.

@@ -23,7 +23,7 @@ impl ShmFabric {
         let old = std::mem::replace(seat, Seat::Vacant);
         seats.seats[peer.index()] = match old {
             Seat::Meeting(call) => {
-                // One that nobody has called and that was not answered yet.
+                // A process that has connected by itself and was not answered yet.
                 self.drop_call(peer.index(), call.stage);
                 Seat::Leaving { left: None }
             }
@@ -38,7 +38,7 @@ impl ShmFabric {
         self.seats = Some(seats);
     }
 
-    /// Frees the seats of those who are forgotten and do not write any more.
+    /// Frees the seats of forgotten peers that do not write any more.
     pub(super) fn reclaim(&mut self, seats: &mut Seats) {
         for seat in std::mem::take(&mut seats.leaving) {
             let has_gone = match &seats.seats[seat] {
@@ -60,7 +60,8 @@ impl ShmFabric {
         }
     }
 
-    /// Whether neither side has anything of the other any more. The peer is told when we have not.
+    /// Whether neither side maps memory of the other any more. Once this side does not, it shuts the connection, which
+    /// the peer sees.
     fn has_left(&mut self, peer: PeerId) -> bool {
         if self.transfers.are_with(peer) {
             return false;

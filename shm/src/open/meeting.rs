@@ -1,4 +1,4 @@
-//! How two processes of open lines meet, in steps that never wait.
+//! The handshake of two processes with open lines, in steps that never wait.
 
 use super::{Call, Seat, Seats, Stage};
 use crate::layout::Layout;
@@ -10,11 +10,11 @@ use crate::socket::{dial, hear};
 use std::os::fd::AsFd;
 use taffrail_fabric::{Fault, PeerId};
 
-/// Calls under way are looked at once in so many polls, and with every check.
+/// Polls between two steps of the calls under way. Every check makes a step, too.
 const POLLS: u32 = 16;
 
 impl ShmFabric {
-    /// Looks who has come, and goes on with all that is under way. Returns how much happened.
+    /// Accepts connections, and advances every handshake. Returns the number of events.
     pub(crate) fn meet(&mut self) -> usize {
         let Some(mut seats) = self.seats.take() else { return 0 };
         self.reclaim(&mut seats);
@@ -33,7 +33,7 @@ impl ShmFabric {
         if seats.polls.is_multiple_of(POLLS) { self.meet() } else { 0 }
     }
 
-    /// Goes on with some seats as far as possible.
+    /// Advances the handshakes of some seats as far as possible.
     pub(super) fn meet_some(&mut self, which: impl Fn(usize) -> bool) -> usize {
         let Some(seats) = &mut self.seats else { return 0 };
         let under_way = std::mem::take(&mut seats.under_way);
@@ -60,11 +60,11 @@ impl ShmFabric {
         {
             let stage = std::mem::discriminant(&call.stage);
             seats.seats[seat] = self.step(&seats, seat, call);
-            let goes_on = matches!(&seats.seats[seat], Seat::Meeting(call)
+            let advanced = matches!(&seats.seats[seat], Seat::Meeting(call)
                                    if std::mem::discriminant(&call.stage) != stage);
             let has_ended = !matches!(seats.seats[seat], Seat::Meeting(_));
             self.seats = Some(seats);
-            return goes_on || has_ended;
+            return advanced || has_ended;
         }
         self.seats = Some(seats);
         false
@@ -138,7 +138,7 @@ impl ShmFabric {
         }
     }
 
-    /// Takes in somebody who has answered our call.
+    /// Connects a process that has answered our call.
     fn answered(&mut self, seats: &Seats, seat: usize, address: Address, peer: Peer) -> Seat {
         if peer.hello.address != address {
             let fault = Malformed {
@@ -157,7 +157,7 @@ impl ShmFabric {
         }
     }
 
-    /// A peer is there, and its ring is looked at from now on.
+    /// A peer is connected, and its ring is polled from now on.
     fn install(&mut self, seat: usize, pair: PeerLink) {
         let peer = PeerId(seat as u32);
         self.failed_peers.retain(|&of| of != peer);
@@ -165,12 +165,12 @@ impl ShmFabric {
         if self.has_hot_place() {
             self.heat_up(peer);
         } else {
-            // It may have written since it knows us, and told us when nobody looked.
+            // The peer may have written already, and set its bit before this process polled it.
             self.pairs[seat].mark_dirty();
         }
     }
 
-    /// Somebody whom we have called is not to be had.
+    /// A call has failed.
     pub(super) fn fail(
         &mut self,
         seat: usize,
@@ -182,13 +182,13 @@ impl ShmFabric {
             self.watch.remove(seat as u32, link);
             link.shut();
         }
-        // It is among those whose end is to be said, since it was called.
+        // The next poll reports the end of the link: a called peer is in `failed_peers`.
         self.pairs[seat].cold.fault = Some(fault);
         Seat::Taken { address, left }
     }
 
-    /// Somebody who came by himself has left before our answer. Nobody knows of him, if we have not
-    /// called him as well.
+    /// A process that has connected by itself has left before our answer. No event reports it, unless we have
+    /// called it as well.
     fn unanswered(
         &mut self,
         seat: usize,
@@ -207,7 +207,7 @@ impl ShmFabric {
         }
     }
 
-    /// What has become of somebody whose connection ended before we have met.
+    /// The fault of a process that has closed its connection during the handshake.
     fn left(&self, seat: usize, address: Address, error: LinkError) -> Fault {
         match error {
             LinkError::Closed if self.watch.has_ended(seat as u32) => Fault::Died,
@@ -274,7 +274,7 @@ impl ShmFabric {
 }
 
 impl Seats {
-    /// Says who this is to the holder of a seat, and gives what it needs.
+    /// Sends HELLO with the descriptors that a peer needs.
     pub(super) fn say_hello(
         &self,
         line: &ShmFabric,
@@ -291,7 +291,7 @@ impl Seats {
     }
 }
 
-/// Who writes where, between us and whoever said this: each is told its seat by the other.
+/// The places of both sides in the memory of the other. Each side learns its seat from the HELLO of the other.
 pub(super) fn seating(seats: &Seats, seat: usize, hello: &Hello) -> Seating {
     let we_are_lower = seats.hello.address < hello.address;
     Seating {

@@ -1,4 +1,4 @@
-//! Those who come by themselves to an open line: who they are, and which seat they get.
+//! Processes that connect to an open line by themselves: their check, and the seats that they get.
 
 use super::meeting::seating;
 use super::{Call, Newcomer, Seat, Seats, Stage};
@@ -86,15 +86,15 @@ impl ShmFabric {
 }
 
 impl Seats {
-    /// Looks who has connected, and who has said who it is.
+    /// Accepts connections, and queues the processes that have sent HELLO.
     pub(super) fn listen(&mut self, watch: &Watch) {
         let mut came = Came::default();
         if let Err(error) = self.callers.hear(&self.hello, &mut came) {
-            tracing::warn!(%error, "could not look who has come");
+            tracing::warn!(%error, "could not accept connections");
         }
         for silent in self.callers.unknown() {
             if let Err(error) = watch.have_own(silent) {
-                tracing::warn!(%error, "somebody who has connected is looked at only now and then");
+                tracing::warn!(%error, "a new connection is polled only now and then");
             }
         }
         for peer in came.peers {
@@ -103,7 +103,7 @@ impl Seats {
         }
     }
 
-    /// What is to be done with somebody who has said who it is (`docs/wire.md`, "Crossing calls").
+    /// Decides about a process that has sent HELLO (`docs/wire.md`, "Crossing calls").
     fn judge(&mut self, newcomer: &mut Newcomer) -> Verdict {
         let address = newcomer.peer.hello.address;
         if newcomer.peer.link.is_closed() {
@@ -143,7 +143,7 @@ impl Seats {
         }
     }
 
-    /// What is done with newcomers when there is no seat left. It is said once.
+    /// The decision when no seat is left. The reason is logged once.
     fn full(&mut self) -> Verdict {
         if std::mem::replace(&mut self.is_full_said, true) {
             return Verdict::Gone;

@@ -12,7 +12,7 @@ mod waiting;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// An open line with so many seats.
+/// An open line with this number of seats.
 pub(super) fn line(seats: u32) -> ShmFabric {
     patient_line(seats, SOON)
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// What a line is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The line is an open one ([`Setup::open`](super::Setup::open)): it begins alone, and whoever is called or comes by
-    /// himself gets one of its seats. Otherwise it is that of a job whose ranks all meet at the
+    /// The line is an open one ([`Setup::open`](super::Setup::open)): it begins alone, and processes that are called or
+    /// connect by themselves get its seats. Otherwise it is that of a job, with ranks that all connect at the
     /// beginning ([`Setup::connect`](super::Setup::connect)).
     pub open: bool,
     /// This process's rank; in an open line the number of its own seat.
@@ -28,8 +28,8 @@ pub struct Config {
     /// Of each rank, how many restarts the job had seen when it was started, so that of two ranks the
     /// later connects to the earlier. Empty when all are started together.
     pub generations: Vec<u32>,
-    /// Ranks that die may be started again: the line then takes in their successors. Whoever starts
-    /// one must have made sure that its predecessor's process has ended.
+    /// Ranks that die may be started again: the line then accepts their successors. The launcher must make sure
+    /// that the process of the predecessor has ended before it starts the successor.
     pub restarts: bool,
     /// Digest of the job's identity; processes of another job are refused. Not used by open lines, which
     /// refuse nobody of the same user.

@@ -1,6 +1,6 @@
-//! Those who connect to this process, until they have said who they are.
+//! Connections to this process that have not sent their HELLO yet.
 
-use super::greeting::{Peer, hear, tell_version};
+use super::greeting::{Peer, hear, send_version};
 use super::{Address, Hello, Link, LinkError, Listener, SetupError, own_user};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -10,11 +10,11 @@ const STRANGERS: usize = 64;
 /// Where other processes come in: at the start, and when they were started again.
 pub(crate) struct Callers {
     listener: Listener,
-    /// Of the same user, and have not said who they are.
+    /// Of the same user, without HELLO so far.
     unknown: Vec<Link>,
 }
 
-/// Those who have said who they are, and those who were sent away.
+/// Connections that have sent HELLO, and refused ones.
 #[derive(Default)]
 pub(crate) struct Came {
     pub peers: Vec<Peer>,
@@ -37,15 +37,16 @@ impl Callers {
         self.listener.fd()
     }
 
-    /// Each readable when one of those who are here says who it is.
+    /// Sockets that become readable with a HELLO.
     pub fn unknown(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.unknown.iter().map(AsFd::as_fd)
     }
 
-    /// Adds to `came` who has said who it is, now that we are `mine`.
+    /// Accepts connections and reads their HELLOs, and adds them to `came`. Theirs have to fit to `mine`, the HELLO
+    /// of this process.
     ///
     /// # Errors
-    /// The kernel's, such as too many open files. Nobody who came is lost but the one it is about.
+    /// The kernel's, such as too many open files. At most one connection is lost by it.
     pub fn hear(&mut self, mine: &Hello, came: &mut Came) -> Result<(), SetupError> {
         while let Some((link, uid)) = self.listener.accept()? {
             if uid == own_user() {
@@ -69,11 +70,11 @@ impl Callers {
                     self.unknown.extend(links);
                     return Err(SetupError::descriptors());
                 }
-                // Somebody may have looked who listens here.
+                // A process may have connected only to see which process listens here.
                 Err((LinkError::Closed, _)) if mine.open => {}
                 Err((error, link)) => {
                     if mine.open {
-                        tell_version(mine, &link, &error);
+                        send_version(mine, &link, &error);
                     }
                     self.refuse(pid, &error.to_string(), came);
                 }

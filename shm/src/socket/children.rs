@@ -35,8 +35,8 @@ pub(super) fn forget(listener: RawFd) {
     }
 }
 
-/// Called in a forked child before anything else runs in it. The numbers stay open, since whoever has a
-/// listener there closes it some time.
+/// Called in a forked child before anything else runs in it. The descriptor numbers stay open, since the
+/// owner of a listener in the child closes it later.
 unsafe extern "C" fn in_child() {
     if LISTENERS.iter().all(|place| place.load(Relaxed) == NONE) {
         return;

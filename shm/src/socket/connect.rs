@@ -1,17 +1,16 @@
-//! How a set of processes finds together.
+//! How the processes of a job connect with each other.
 //!
-//! Each pair has one socket; the side that was started later connects, of two started together the
-//! one with the higher rank. Nobody waits for anybody in
-//! particular: all connections proceed at once in one loop, so that the order in which processes
-//! start does not matter, and strangers delay nobody.
+//! Each pair has one socket. The process that was started later connects; of two started together, the one
+//! with the higher rank. All connections proceed at once in one loop, so that the order in which processes
+//! start does not matter, and connections of strangers delay no other.
 //!
-//! With restarts, a peer may be killed at any time, also before this process has met it. Its successor
-//! is started later than this process, so it comes by itself. Each process knows who was started
-//! before it, and the present process of each of these; what it does not know is who is started after
-//! it. So where two connect to each other, the one that was started later is right.
+//! With restarts, a peer may be killed at any time, also before this process is connected with it. Its successor
+//! is started later than this process, so the successor connects. A process knows all processes that were started
+//! before it, but not those that are started after it. So where two processes connect to each other, the
+//! connection of the later one is used.
 //!
-//! Where addresses are names that were known before, a process may not listen yet, or its successor may
-//! under the same name: it is tried again and again, and taken in if it comes by itself.
+//! Where addresses are names known in advance, a process may not listen yet, or its successor may listen under the
+//! same name: connecting is tried again and again, and a connection from that rank is accepted as well.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +22,9 @@ use super::greeting::{Offer, Peer, hear};
 use super::packet::same;
 use super::{DialError, Hello, Link, LinkError, SetupError, dial};
 
-/// How soon something is tried again that no descriptor tells of.
+/// Interval of retries that no descriptor can announce.
 const SOON: Duration = Duration::from_millis(1);
-/// The same of names that nobody listens under yet, after a while.
+/// Longest interval of retries of a name under which no process listens yet.
 const LATER: Duration = Duration::from_millis(20);
 
 /// Refusals that are kept for the error text.
@@ -143,8 +142,8 @@ impl<'a> Meeting<'a> {
         Meeting { callers, offer, addresses, terms, start, places, refused: Vec::new() }
     }
 
-    /// Does whatever can be done now. Returns when something must be tried again that no descriptor
-    /// tells of.
+    /// Advances every peer as far as possible. Returns when to try again, if no descriptor can announce the next
+    /// step.
     fn advance(&mut self) -> Result<Option<Duration>, SetupError> {
         self.hear_callers()?;
         let now = Instant::now();
@@ -176,13 +175,13 @@ impl<'a> Meeting<'a> {
         Ok(again)
     }
 
-    /// Somebody who is not there, or not there any more. It comes by itself, if it was started after us;
-    /// where names do not tell which process has them, both are tried.
+    /// The state of a peer that does not listen, or does not live any more. A process that was started after this one
+    /// connects by itself. A name says nothing about the process behind it, so there connecting is tried again, too.
     fn not_there(&self) -> PeerState {
         if !self.terms.named {
             return PeerState::Awaited;
         }
-        // The longer nobody came, the less one more millisecond matters.
+        // The longer it took, the less one more millisecond matters.
         let pause = (self.start.elapsed() / 8).clamp(SOON, LATER);
         PeerState::NotYet(Instant::now() + pause)
     }
@@ -226,8 +225,8 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    /// It was killed, or does not want us: because it was started after us, and comes by itself, or
-    /// for a reason that it tells in its own log.
+    /// The peer closed the connection instead of answering. It was killed, or it was started after this process and
+    /// connects by itself, or it refused for a reason that stands in its own log.
     fn hung_up(&mut self, rank: u32, pid: i32) -> PeerState {
         self.refused.push(format!("process {pid} (rank {rank} hung up instead of answering)"));
         self.refused.truncate(KEPT_REFUSALS);
@@ -276,7 +275,7 @@ impl<'a> Meeting<'a> {
             PeerState::ToAnswer(old) | PeerState::Met(old)
                 if restarts && hello.incarnation > old.hello.incarnation => {}
             PeerState::ToAnswer(_) | PeerState::Met(_) => return Err("is here already"),
-            // It was started after us, whom we had not to wait for when we were started.
+            // The peer was started after this process, which was to connect to the peer's predecessor.
             _ if restarts && age(hello) > age(&self.offer.hello) => {}
             _ => return Err("is to wait for this one"),
         }
@@ -290,7 +289,7 @@ impl<'a> Meeting<'a> {
         self.refused.append(&mut came.refused);
     }
 
-    /// Whether somebody may come. Successors may, of whoever is here already.
+    /// Whether connections are to be accepted. With restarts always: a connected peer may have a successor.
     fn listens(&self) -> bool {
         self.terms.restarts || self.is_awaiting()
     }
@@ -319,7 +318,7 @@ impl<'a> Meeting<'a> {
         self.places.into_iter().map(peer).collect()
     }
 
-    /// Waits until somebody says something or the time is over.
+    /// Waits until a descriptor is ready or the time is over.
     fn wait(&self, limit: Duration) -> Result<(), SetupError> {
         let mut fds: Vec<PollFd<'_>> = Vec::new();
         let poll_fd = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
@@ -340,7 +339,7 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// Whoever was started later connects; of those started together, the higher rank.
+/// Order of processes: the greater one connects. It was started later, or together and with a higher rank.
 fn age(hello: &Hello) -> (u32, u32) {
     (hello.generation, hello.rank)
 }

@@ -10,7 +10,7 @@ pub(crate) enum DialError {
     /// Nobody listens at this address.
     #[error("{}", Errno::CONNREFUSED)]
     Nobody,
-    /// Whoever listens there is not to be talked to.
+    /// The process that listens there is refused.
     #[error("{0}")]
     Unreachable(String),
     /// This process could not even try.
@@ -18,8 +18,8 @@ pub(crate) enum DialError {
     Own(#[from] SetupError),
 }
 
-/// A connection with whoever listens at `address`, which is a process of the same user. `None` when
-/// too many others wait there: try again.
+/// A connection with the process that listens at `address`, which has the same user. `None` when its queue of
+/// connections is full: try again.
 pub(crate) fn dial(address: &str) -> Result<Option<Link>, DialError> {
     let unreachable = |errno: Errno| DialError::Unreachable(errno.to_string());
     let name = SocketAddrUnix::new_abstract_name(address.as_bytes()).map_err(unreachable)?;

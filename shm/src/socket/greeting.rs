@@ -5,7 +5,7 @@ use super::{Hello, Link, LinkError, Malformed, decode_hello, receive, send};
 use rustix::fs::OFlags;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// What this process tells and gives every peer.
+/// HELLO and descriptors that this process sends every peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer<'a> {
     /// The packet.
@@ -19,7 +19,7 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Says who this is, and gives what a peer needs.
+    /// Sends HELLO with the descriptors that a peer needs.
     pub(crate) fn say_hello(&self, link: &Link) -> Result<(), LinkError> {
         let Offer { hello, inbox, outbox, doorbell } = *self;
         send(&link.socket, &hello.encode(), &[inbox, outbox, doorbell])
@@ -40,9 +40,9 @@ pub(crate) fn hear(mine: &Hello, link: Link) -> Result<Result<Peer, Link>, (Link
     }
 }
 
-/// Tells somebody who was refused for the version of its formats which one ours is, so that its own side
-/// can say both. Nothing is given to it.
-pub(crate) fn tell_version(mine: &Hello, link: &Link, why: &LinkError) {
+/// Sends the format version of this process, without descriptors, to a process that was refused for its own, so that
+/// its error can name both.
+pub(crate) fn send_version(mine: &Hello, link: &Link, why: &LinkError) {
     if matches!(why, LinkError::Protocol(Malformed { place: "HELLO, version", .. })) {
         let _ = send(&link.socket, &mine.encode(), &[]);
     }

@@ -29,7 +29,7 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// What a process tells every other one when they meet.
+/// First packet of a connection, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The sender's rank; its own seat in an open line.
@@ -96,7 +96,7 @@ impl Hello {
 /// [`Malformed`], naming the first field that is wrong. What depends on the reader (its job, the
 /// rank it expects) is the reader's business.
 pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
-    // Another version may have another length, and is to be told from this one by its number.
+    // Another version may have another length: its number is checked first.
     if bytes.len() >= 12 {
         magic("HELLO, magic", HELLO, word(bytes, 0))?;
         same("HELLO, version", VERSION, half(bytes, 8))?;

@@ -61,7 +61,7 @@ pub enum SetupError {
         ranks: Vec<u32>,
         /// How long they were waited for.
         waited: Duration,
-        /// Who came and was refused, and why.
+        /// Processes that connected and were refused, each with the reason.
         refused: Vec<String>,
     },
     /// Waiting longer for peers makes no sense.
@@ -107,7 +107,7 @@ pub enum SetupError {
     /// A peer's memory cannot be used.
     #[error("the memory that rank {rank} sent cannot be used: {fault}")]
     PeerMemory {
-        /// Whose it is.
+        /// The rank of the memory.
         rank: u32,
         /// What is wrong with it.
         fault: Fault,

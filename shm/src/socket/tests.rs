@@ -217,7 +217,7 @@ fn many_processes_meet_under_the_usual_limits() {
     let mut listeners: Vec<_> = listeners.into_iter().map(Some).collect();
     let children: Vec<_> = (0..RANKS)
         .map(|rank| {
-            // Not by libc's fork, whose children have no listeners.
+            // Not by libc's fork: its children have no listeners.
             // SAFETY: this process has one thread, so its copy can do whatever it could.
             let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
             assert!(child >= 0);

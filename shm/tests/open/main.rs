@@ -1,7 +1,6 @@
-//! Open lines of real processes, that are killed while they connect, and of some that are not what they
-//! say ([`impostor`]).
+//! Open lines of real processes, which are killed while they connect, and of impostors ([`impostor`]).
 //!
-//! The test has one line; each child process has another, and is killed at a point that it tells.
+//! The test has one line; each child process has another, and is killed at a point that it prints.
 
 mod impostor;
 
@@ -64,14 +63,14 @@ fn until(
 }
 
 /// What a child process does: `listen` or `call ADDRESS`, and then `wait` (nothing more) or `meet` (until
-/// it has met somebody, to whom it sends five messages) or `serve` (until it is killed).
+/// it is connected with a peer; it sends that peer five messages) or `serve` (until it is killed).
 #[test]
 #[ignore = "run by the other tests here, as a peer process of theirs"]
 fn child() {
     let Ok(part) = std::env::var("OPEN_LINE") else { return };
     let words: Vec<&str> = part.split(' ').collect();
     let mut line = line(3);
-    tell(&format!("address {}", line.address()));
+    print_line(&format!("address {}", line.address()));
     let begin = || {
         let mut word = String::new();
         std::io::stdin().read_line(&mut word).expect("a pipe");
@@ -89,7 +88,7 @@ fn child() {
             line.send(PeerId(1), head, Source::Bytes(&[0; 300])).expect("room");
         }
     }
-    tell("there");
+    print_line("there");
     loop {
         if how != "serve" {
             std::thread::park();
@@ -104,7 +103,7 @@ fn child() {
 }
 
 /// On a line of its own, whatever the test harness has written before.
-fn tell(what: &str) {
+fn print_line(what: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{what}\n").as_bytes()).and_then(|()| out.flush()).expect("a pipe");
 }
@@ -271,7 +270,7 @@ fn a_callee_killed_after_its_answer_has_died_and_what_it_sent_is_delivered() {
         let mut child = Process::start("listen meet");
         line.call(&child.address).expect("a seat");
         child.begin();
-        // It asks who listens here, which nobody has to answer.
+        // It connects to see which process listens here; no answer is needed.
         child.read("there");
         child.kill();
         let mut said = Said::default();

@@ -95,8 +95,8 @@ impl Process {
         }
     }
 
-    /// Where the others are, unless it knows it already.
-    fn tell(&mut self, addresses: &[String]) {
+    /// Sends the addresses of the others, unless it has them already.
+    fn send_addresses(&mut self, addresses: &[String]) {
         if self.address.is_empty() {
             return;
         }
@@ -127,7 +127,7 @@ fn ranks_that_are_killed_come_back_twenty_times() {
     come_back_twenty_times(NAMELESS);
 }
 
-/// Under the names of those who were killed: nobody tells anybody where they are.
+/// Successors have the names of their predecessors, so that no addresses are handed out.
 #[test]
 fn ranks_with_names_that_are_killed_come_back_twenty_times() {
     come_back_twenty_times(&job_with_names("come-back"));
@@ -140,7 +140,7 @@ fn come_back_twenty_times(job: &str) {
     let mut children: Vec<Process> =
         (1..RANKS).map(|rank| Process::start(job, rank, 0, &generations, &incarnations)).collect();
     addresses.extend(children.iter().map(|child| child.address.clone()));
-    children.iter_mut().for_each(|child| child.tell(&addresses));
+    children.iter_mut().for_each(|child| child.send_addresses(&addresses));
     if job != NAMELESS {
         addresses = names(job, RANKS);
     }
@@ -172,7 +172,7 @@ fn come_back_twenty_times(job: &str) {
             children[rank as usize - 1] = child;
         }
         for &rank in &dead {
-            children[rank as usize - 1].tell(&addresses);
+            children[rank as usize - 1].send_addresses(&addresses);
         }
         let start = Instant::now();
         while (1..RANKS as usize).any(|r| member.log.expected[r].0 != Some(incarnations[r])) {

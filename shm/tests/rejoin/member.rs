@@ -11,7 +11,7 @@ fn length(number: u64) -> usize {
     [8, 0, 44, 45, 268, 269, 5000, 65536][number as usize % 8]
 }
 
-/// The name of a rank of a job whose ranks have names; of others none.
+/// The name of a rank in a job with names; `None` in a job without.
 pub fn name(job: &str, rank: u32) -> Option<String> {
     (job != NAMELESS).then(|| format!("{job}-{rank}"))
 }
@@ -19,12 +19,12 @@ pub fn name(job: &str, rank: u32) -> Option<String> {
 /// Stands for a job without names.
 pub const NAMELESS: &str = "-";
 
-/// The addresses of a job whose ranks have names.
+/// The addresses of a job with names.
 pub fn names(job: &str, ranks: u32) -> Vec<String> {
     (0..ranks).filter_map(|rank| name(job, rank)).collect()
 }
 
-/// A job that no other test has, whose ranks have names.
+/// A job with names that no other test has.
 pub fn job_with_names(test: &str) -> String {
     format!("taffrail-test-{test}-{}", std::process::id())
 }
@@ -50,7 +50,7 @@ pub struct Log {
     /// number of its next message.
     pub expected: Vec<(Option<u32>, u64)>,
     alive: Vec<bool>,
-    /// Who has come back since we have looked.
+    /// Ranks that have reconnected since the last turn.
     back: Vec<usize>,
     wrong: Option<String>,
 }
@@ -142,7 +142,7 @@ impl Member {
         self.line.poll(&mut self.log);
         self.line.check(&mut self.log);
         for rank in self.log.back.drain(..) {
-            // Somebody who is back has had nothing of ours.
+            // The successor has received nothing from this rank yet.
             self.sent[rank] = 0;
         }
         if let Some(wrong) = self.log.wrong.take() {

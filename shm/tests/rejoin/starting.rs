@@ -1,8 +1,8 @@
-//! Ranks that are killed while they meet: at random moments, several at once, the same one again and
-//! again, until they are let be. Then all must find together.
+//! Ranks that are killed while they connect: at random moments, several at once, the same one again and
+//! again. When the kills end, all must connect with each other.
 //!
-//! The test is the launcher only. It hands out addresses as the launcher does: that of a rank which is
-//! started again is not given before it has told its new one.
+//! The test is the launcher only. It hands out addresses as the launcher does: the address of a restarted rank is not
+//! handed out before the rank has printed its new one.
 
 use super::member::{Member, NAMELESS, PATIENCE, job_with_names, names, setup};
 use std::io::{BufRead, BufReader, Write};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 const RANKS: u32 = 4;
 const KILLS: u32 = 150;
 
-/// What a child process does: meets the others and then sends and checks until it is killed. It tells
-/// with which incarnations it has exchanged ten messages.
+/// The child process: connects with the others, then sends and checks until it is killed. It prints
+/// the incarnations with which it has exchanged ten messages.
 #[test]
 #[ignore = "run by the test here, as a process of its own"]
 fn starting_child() {
@@ -23,9 +23,9 @@ fn starting_child() {
     let numbers: Vec<u32> = part.split(',').map(|n| n.parse().expect("a number")).collect();
     let (rank, incarnation, generations) = (numbers[0], numbers[1], &numbers[2..]);
     let setup = setup(rank, RANKS, incarnation, generations.to_vec(), job);
-    tell(&format!("address {}", setup.address()));
+    print_line(&format!("address {}", setup.address()));
     let address = |of: u32| {
-        tell(&format!("get {of}"));
+        print_line(&format!("get {of}"));
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).expect("an address");
         line.trim().to_owned()
@@ -36,7 +36,7 @@ fn starting_child() {
     };
     let line = setup.connect(&addresses).expect("a connection with every peer");
     let mut member = Member::new(line, incarnation, &[None; RANKS as usize]);
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         member.turn();
         let with = |rank: usize| match member.log.expected[rank] {
@@ -44,16 +44,16 @@ fn starting_child() {
             _ => "-".to_owned(),
         };
         let now = (0..RANKS as usize).map(with).collect::<Vec<_>>().join(" ");
-        if now != told {
-            tell(&format!("with {now}"));
-            told = now;
+        if now != printed {
+            print_line(&format!("with {now}"));
+            printed = now;
         }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
 
 /// On a line of its own, whatever the test harness has written before.
-fn tell(what: &str) {
+fn print_line(what: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{what}\n").as_bytes()).and_then(|()| out.flush()).expect("a pipe");
 }
@@ -66,7 +66,7 @@ struct Process {
     input: ChildStdin,
     incarnation: u32,
     address: Option<String>,
-    /// The rank whose address it has asked for.
+    /// The rank of which it has asked the address.
     wants: Option<usize>,
     with: String,
 }
@@ -190,7 +190,7 @@ fn ranks_that_are_killed_while_they_meet_are_replaced() {
     kill_while_they_meet(NAMELESS);
 }
 
-/// Their successors have the same names, and nobody tells anybody where they are.
+/// Successors have the names of their predecessors, so that no addresses are handed out.
 #[test]
 fn ranks_with_names_that_are_killed_while_they_meet_are_replaced() {
     kill_while_they_meet(&job_with_names("starting"));
@@ -215,8 +215,8 @@ fn kill_while_they_meet(job: &str) {
             let start = Instant::now();
             while !launcher.together() {
                 launcher.serve(Duration::from_millis(1));
-                let told: Vec<_> = launcher.ranks.iter().map(|rank| &rank.with).collect();
-                assert!(start.elapsed() < PATIENCE, "they are not together: {told:?}");
+                let with: Vec<_> = launcher.ranks.iter().map(|rank| &rank.with).collect();
+                assert!(start.elapsed() < PATIENCE, "they are not connected: {with:?}");
             }
             rests += 1;
         }

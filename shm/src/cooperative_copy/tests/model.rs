@@ -76,7 +76,7 @@ fn loom_assist_a_late_owner_leaves_the_next_get_alone() {
         let mut pull = Pull::start(&buffer.cell, 1, buffer.len());
         let owner = owner_of(&buffer);
         assert_eq!(pull_all(&mut pull, &buffer), Ok(()));
-        // The next get is into the same memory; the owner has not been told of it.
+        // The next get is into the same memory; the owner was not asked to help.
         let mut pull = Pull::start(&buffer.cell, 2, buffer.len());
         assert_eq!(pull_all(&mut pull, &buffer), Ok(()));
         assert_eq!(buffer.counts(), [2, 2]);

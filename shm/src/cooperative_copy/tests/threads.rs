@@ -79,7 +79,7 @@ proptest! {
     }
 
     /// Whatever a peer writes into the cell, the reader ends with an error or with the pieces that
-    /// it moved itself and those the peer claims, and never moves bytes outside of the get.
+    /// it moved itself and the pieces that the peer claims, and never moves bytes outside of the get.
     #[test]
     fn a_lying_owner_harms_only_its_get(words in prop::collection::vec(any::<[u64; 4]>(), 1..30),
                                         honest in any::<u8>()) {

@@ -6,11 +6,11 @@ use super::*;
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Act {
     Call,
-    /// Looks who has come and what they say.
+    /// Accepts connections and reads HELLOs.
     Listen,
     /// Answers them, or does not.
     Welcome,
-    /// Goes on with its call, or answer, by one step.
+    /// Advances its call, or answer, by one step.
     Advance,
 }
 
@@ -31,15 +31,15 @@ fn act(line: &mut ShmFabric, act: Act, other: &str) {
     }
 }
 
-/// `order` has a bit for each step: whose it is.
+/// `order` has a bit for each step: the process that makes it.
 fn cross(order: u32) {
     let mut lines = two(3);
     let addresses = [0, 1].map(|k: usize| lines[k].address().to_owned());
     let mut next = [0; 2];
     for step in 0..2 * ACTS.len() {
-        let who = (order >> step & 1) as usize;
-        act(&mut lines[who], ACTS[next[who]], &addresses[1 - who]);
-        next[who] += 1;
+        let side = (order >> step & 1) as usize;
+        act(&mut lines[side], ACTS[next[side]], &addresses[1 - side]);
+        next[side] += 1;
     }
     assert_eq!(next, [ACTS.len(); 2]);
     let [low, high] = &mut lines;
@@ -47,8 +47,8 @@ fn cross(order: u32) {
     let met =
         |lines: &[&mut ShmFabric], _: &[Said]| lines.iter().all(|line| line.is_met(PeerId(1)));
     until(&mut [low, high], &mut said, &format!("order {order:b}"), met);
-    // A process that another test is just starting has copies of our descriptors: who hangs up may not be
-    // seen at once.
+    // A process that another test is just starting has copies of our descriptors, so that the end of a connection may
+    // be seen later.
     let nobody_waits = |lines: &[&mut ShmFabric], _: &[Said]| {
         lines.iter().all(|line| line.seats.as_ref().is_some_and(|seats| seats.waiting.is_empty()))
     };

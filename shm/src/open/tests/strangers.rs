@@ -8,7 +8,7 @@ use rustix::event::EventfdFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::fd::AsFd;
 
-/// Somebody with a listener of its own, and memory for so many seats.
+/// A process with a listener of its own, and memory for this number of seats.
 struct Stranger {
     hello: Hello,
     listener: Listener,
@@ -147,7 +147,7 @@ fn those_who_look_who_listens_are_no_trouble() {
     assert_eq!(Stranger::new(3).come(&mut line).unwrap().hello.seat, 1);
 }
 
-/// A process of another user may listen under any name; it is told nothing.
+/// A process of another user may listen under any name; nothing is sent to it.
 #[test]
 fn a_process_of_another_user_is_not_talked_to() {
     if !alone(module_path!(), "a_process_of_another_user_is_not_talked_to", "true") {
@@ -168,7 +168,7 @@ fn a_process_of_another_user_is_not_talked_to() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: plain system calls. Whoever listens is who did so last.
+        // SAFETY: plain system calls. The kernel names the user of the last `listen` as the listener.
         unsafe {
             let is_other = libc::setresuid(65534, 65534, 65534) == 0;
             let code = i32::from(!is_other || rustix::net::listen(&socket, backlog).is_err());

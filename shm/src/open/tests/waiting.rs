@@ -1,4 +1,4 @@
-//! Whoever sleeps is woken by those who come and those who answer.
+//! A sleeping process is woken by connections and by answers.
 
 use super::*;
 use crate::socket::dial;

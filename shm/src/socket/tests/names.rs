@@ -1,4 +1,4 @@
-//! Ranks that listen under names known before: those who are not there yet are waited for.
+//! Ranks that listen under names known before: a rank that does not listen yet is waited for.
 
 use super::*;
 

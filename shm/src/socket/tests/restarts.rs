@@ -23,7 +23,7 @@ impl Life {
         self.callers.address().to_string()
     }
 
-    /// The incarnations of all whom it has met, and the ranks that were renewed.
+    /// The incarnations of all peers that it is connected with, and the ranks that were renewed.
     fn meet(&mut self, addresses: &[String; 3], patience: Duration) -> Result<Met, SetupError> {
         let renewed = RefCell::new(Vec::new());
         let terms = Terms {

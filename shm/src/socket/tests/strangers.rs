@@ -10,7 +10,7 @@ fn dial(address: &str) -> OwnedFd {
 }
 
 /// Lets 2 ranks meet while `disturb` has connected to rank 0 first; returns the refusals of another
-/// rank 0, whose rank 1 is missing.
+/// rank 0 that has no rank 1.
 fn disturbed(disturb: impl Fn(&str) -> Vec<OwnedFd>) -> Vec<String> {
     let (mut all, addresses) = listeners(2);
     let strangers = disturb(&addresses[0]);
