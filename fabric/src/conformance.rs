@@ -72,7 +72,7 @@ pub trait Bench: Sync {
     }
 }
 
-/// A backend whose peers may be processes of their own.
+/// A backend with peers that may be processes of their own.
 pub trait Processes: Bench {
     /// Connects this process (or thread) as rank [`Seat::rank`] of [`Seat::size`]. Every rank
     /// calls this at the same time; [`Seat::exchange`] gives each what the others have to say.

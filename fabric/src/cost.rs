@@ -14,7 +14,7 @@ pub struct Limits {
     /// [`map`](crate::Fabric::map) works: views of the peer's memory without a copy.
     pub maps: bool,
     /// Deregistered memory is out of the peer's reach at once, and a get or put past the end of a
-    /// region fails. Where this is not so, that is up to those who hand out keys.
+    /// region fails. Where this is not so, the holders of keys must take care of it.
     pub guards: bool,
 }
 

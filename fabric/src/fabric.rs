@@ -89,14 +89,15 @@ pub trait Fabric {
     /// those were. Makes progress with gets, puts and sends under way.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> usize;
 
-    /// Whether this fabric may be polled by [`poll_apart`](Self::poll_apart) as well. So may one that has two ways to poll,
-    /// a short one and one that is out of line, while it goes the latter. A sink whose address that one has is kept in
-    /// memory for the short one, too, unless each is given its own.
+    /// Whether this fabric is to be polled by [`poll_apart`](Self::poll_apart) now instead of [`poll`](Self::poll). For a
+    /// fabric with two poll functions, one inlined and one out of line, that needs the latter now. The caller passes each
+    /// of them a sink of its own: the call out of line takes the address of its sink, and a sink with an address cannot
+    /// stay in registers in the inlined poll.
     fn polls_apart(&self) -> bool {
         false
     }
 
-    /// As [`poll`](Self::poll), out of line. Only for a fabric that [polls apart](Self::polls_apart).
+    /// As [`poll`](Self::poll), out of line. Called only while [`polls_apart`](Self::polls_apart).
     fn poll_apart<S: Sink>(&mut self, sink: &mut S) -> usize {
         self.poll(sink)
     }
@@ -120,7 +121,7 @@ pub trait Fabric {
     }
 
     /// This process is a forked child of the one that opened the fabric: drops all links without a word to peers or
-    /// device, whose other ends are the parent's (*abandon-in-child*). The fabric is not used afterwards.
+    /// device, which belong to the parent (*abandon-in-child*). The fabric is not used afterwards.
     fn abandon_in_child(&mut self);
 
     /// Checks that are too slow for every poll, such as system calls that find broken links. To be called
@@ -142,7 +143,7 @@ pub trait Fabric {
     }
 
     /// The incarnation of a peer that the link connects with, or has connected with last. The default is for
-    /// fabrics whose peers never restart.
+    /// fabrics with peers that never restart.
     fn incarnation(&self, peer: PeerId) -> Incarnation {
         let _ = peer;
         Incarnation::default()
@@ -201,8 +202,8 @@ pub trait Fabric {
         false
     }
 
-    /// Whether this number has a peer. `false` only in fabrics whose peers come by their addresses, of a number
-    /// that nobody has.
+    /// Whether this number has a peer. `false` only in fabrics that number their peers as they connect, for a number
+    /// without a peer.
     fn knows(&self, peer: PeerId) -> bool {
         let _ = peer;
         true
@@ -220,7 +221,7 @@ pub trait Fabric {
         None
     }
 
-    /// Where a peer is found, in fabrics whose peers come by their addresses; `None` of a number that nobody has.
+    /// The address of a peer, in fabrics that number their peers as they connect; `None` for a number without a peer.
     fn address_of(&self, peer: PeerId) -> Option<&str> {
         let _ = peer;
         None

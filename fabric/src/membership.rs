@@ -1,4 +1,4 @@
-//! Who of the job lives: the one source of verdicts (*one-verdict*).
+//! State of the processes of a job: the one source of verdicts (*one-verdict*).
 
 use crate::PeerId;
 
@@ -17,7 +17,7 @@ pub enum Life {
     Finished,
 }
 
-/// Says who is dead, was restarted or has finished. A fabric only reports links: a link may break between two living
+/// Reports which peers are dead, were restarted or have finished. A fabric only reports links: a link may break between two living
 /// processes, and a node that is cut off is not dead. Only [`Fault::Died`](crate::Fault::Died) says more: the kernel that
 /// both processes share has seen the end of one.
 ///

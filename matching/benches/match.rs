@@ -11,7 +11,7 @@ fn scatter(n: u64, depth: u64) -> u64 {
     n.wrapping_mul(7919) % depth
 }
 
-/// So many receives are posted, and stay so many: one message arrives, its receive is posted anew.
+/// A constant number of receives is posted: one message arrives, its receive is posted anew.
 fn arrive_and_post(c: &mut Criterion) {
     type Kind = (&'static str, fn(u64) -> Posting);
     let kinds: [Kind; 3] = [
@@ -50,7 +50,7 @@ fn arrive_and_post(c: &mut Criterion) {
     }
 }
 
-/// So many messages wait, and stay so many: one is received, another arrives.
+/// A constant number of messages waits: one is received, another arrives.
 fn unexpected(c: &mut Criterion) {
     let mut group = c.benchmark_group("unexpected");
     for depth in DEPTHS {

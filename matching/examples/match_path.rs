@@ -2,8 +2,8 @@
 //!
 //! - `alone` (also without an argument): a receive is posted and its message arrives;
 //! - `window`: 64 receives with the same key are posted, then their messages arrive;
-//! - `tags`: receives with 10 000 different tags are posted, and stay so many: a message arrives,
-//!   its receive is posted anew.
+//! - `tags`: receives with 10 000 different tags are posted; each message that arrives has its receive
+//!   posted anew.
 //!
 //! `valgrind --tool=callgrind target/release/examples/match_path window`; the total, divided by a
 //! million, is the cost of a message, the loop included. Run by itself it prints nanoseconds.

@@ -31,7 +31,7 @@ pub(crate) struct Found {
 }
 
 impl Buckets {
-    /// Finds the queue whose head is the `same`.
+    /// Finds the queue with the `same` head.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut same: impl FnMut(u32) -> bool) -> Option<Found> {
         let mask = self.buckets.len().wrapping_sub(1);

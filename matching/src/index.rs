@@ -1,5 +1,5 @@
-//! A hash from keys to first-in-first-out queues of slab numbers, without the keys, for slabs whose
-//! values stand in several of them.
+//! A hash from keys to first-in-first-out queues of slab numbers, without the keys, for slabs with
+//! values that stand in several of them.
 
 use crate::buckets::{Buckets, Found, SMALLEST};
 
@@ -19,7 +19,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Finds the queue whose head is the `same`.
+    /// Finds the queue with the `same` head.
     #[inline]
     pub(crate) fn find(&self, hash: u32, same: impl FnMut(u32) -> bool) -> Option<Found> {
         self.buckets.find(hash, same)

@@ -7,8 +7,8 @@
 //! - a message goes to the receive posted first among those that fit;
 //! - a receive gets the message that arrived first among those that fit.
 //!
-//! In which order messages arrive, and whether one of them was here before, is not its business: whoever
-//! calls it has judged that (*policy-judges-arrival*).
+//! Order and duplicates of messages are not its business: the policy has judged them before
+//! (*policy-judges-arrival*).
 //!
 //! [`Matcher`] has the calls. A message costs: [`Matcher::post`] and [`Matcher::arrive`] in either
 //! order, with [`Matcher::store_unexpected`] in between if the message comes first.

@@ -39,7 +39,7 @@ impl<R: Copy, U> Matcher<R, U> {
     }
 
     /// As [`new`](Self::new), with a seed for the hash tables instead of a random one: then each run
-    /// takes the same time, and whoever knows the seed can choose tags that take very long. The
+    /// takes the same time, and a peer that knows the seed can choose tags that take very long. The
     /// results do not depend on it.
     pub fn with_seed(seed: u64) -> Self {
         Matcher::seeded(Seed::fixed(seed))
@@ -88,7 +88,7 @@ impl<R: Copy, U> Matcher<R, U> {
         self.receives.is_empty() && self.unexpected.waiting() == 0
     }
 
-    /// Stores a message whose arrival was [`Arrival::Unmatched`]. Nothing may be posted in between.
+    /// Stores a message that was [`Arrival::Unmatched`]. Nothing may be posted in between.
     #[inline]
     pub fn store_unexpected(&mut self, envelope: &Envelope, payload: U) -> MessageId {
         self.unexpected.push(envelope, payload)

@@ -39,8 +39,8 @@ struct Class {
     posted: usize,
 }
 
-/// So many classes without any receive are kept, so that a class used now and then is not made anew
-/// each time; looking at an idle class is one comparison.
+/// Number of classes without receives that are kept, so that a class used now and then is not made anew
+/// each time; an idle class costs one comparison.
 const IDLE_CLASSES: usize = 4;
 
 #[derive(Debug)]

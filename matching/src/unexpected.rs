@@ -297,7 +297,7 @@ impl<U> Unexpected<U> {
 enum Walked {
     Found(u32),
     End,
-    /// Not found so far; the list goes on here.
+    /// Not found so far; the search continues here.
     Further(u32),
 }
 

@@ -11,7 +11,8 @@ pub(crate) enum Side {
     Far,
 }
 
-/// Whose the kept buffers are. Names are given as buffers are handed over, and remembered of those that are kept.
+/// The fabric that has lent each kept buffer. A buffer gets a name when it is handed over; the names of kept buffers are
+/// stored.
 #[derive(Default)]
 pub(crate) struct Leases {
     last: u64,
@@ -40,7 +41,7 @@ impl Leases {
         }
     }
 
-    /// Forgets a kept buffer. Returns whose it is, and its name there.
+    /// Forgets a kept buffer. Returns the fabric that has lent it, and the lease of that fabric.
     ///
     /// # Panics
     /// If no such buffer is kept.

@@ -15,7 +15,7 @@ pub(crate) struct Names {
     first: u32,
     pub(crate) routes: Routes,
     pub(crate) leases: Leases,
-    /// Ranks of this node whose link has ended, as the sink knows.
+    /// Ranks of this node with a link that has ended, as was reported to the sink.
     pub(crate) ended: FxHashSet<PeerId>,
     /// Peers that a fabric connects to, and the route leads over the other one.
     pub(crate) strangers: Vec<(Side, PeerId)>,

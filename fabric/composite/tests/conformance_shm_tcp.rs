@@ -37,7 +37,7 @@ mod one_node {
     taffrail_fabric::conformance_processes!(On(Nodes::One));
 }
 
-/// Those whose memory tests reach, 0 and 1, are on one node.
+/// The ranks with memory that tests reach, 0 and 1, are on one node.
 mod pairs {
     use super::*;
     taffrail_fabric::conformance!(On(Nodes::Pairs));

@@ -95,7 +95,7 @@ pub fn disconnected<B: Bench>(bench: &B) {
         // after the news.
         mesh.seen[0].messages.clear();
         for number in 0..500 {
-            // The one that was cut off may go on as if nothing had happened.
+            // The rank that was cut off may continue as if nothing had happened.
             let _ = mesh.at(1).send(peer(0), numbered(number), Source::Bytes(b"nonsense"));
             for (from, to) in [(0, 2), (2, 0), (1, 2), (2, 1)] {
                 mesh.send(from, to, numbered(number), b"sense");

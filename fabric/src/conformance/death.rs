@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Killed,
-    /// Stopped first, for a time in which the others go on.
+    /// Stopped first, for a time in which the others continue.
     StoppedAndKilled,
     InGoodOrder,
 }

@@ -146,7 +146,7 @@ pub fn many_wakers<B: Bench>(bench: &B) {
             poll(&mut sleeper, &mut seen);
             for (from, head, _) in seen.messages.drain(..) {
                 count += 1;
-                // The answer lets the waker go on; so all messages wait for a sleeper that woke.
+                // The waker continues after the answer; so all messages wait for a sleeper that woke.
                 accepted(&mut sleeper, from, head, Source::Bytes(&[]))
                     .expect("room for one answer");
             }

@@ -18,7 +18,7 @@ pub(super) struct Seat {
     pub(super) regions: HashMap<u32, Region>,
     /// Peers it will have no more to do with, and why.
     pub(super) cut: HashMap<usize, Fault>,
-    /// Peers whose end was reported to it.
+    /// Peers with an end that was reported to it.
     pub(super) notified: HashSet<usize>,
     pub(super) alarm: Arc<OwnedFd>,
     pub(super) armed: bool,

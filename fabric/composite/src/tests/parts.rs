@@ -166,7 +166,7 @@ impl Wait for Counted {
     }
 }
 
-/// Four ranks of two nodes, whose far fabrics count.
+/// Four ranks of two nodes, with far fabrics that count.
 pub fn counted(is_active: bool) -> Vec<Composite<Loopback, Counted>> {
     let fars = mesh(4).into_iter().map(|inner| Counted { inner, polls: 0, is_active });
     composites(Nodes::Pairs, |fabric| fabric, fars.collect())
