@@ -23,7 +23,7 @@ pub enum Interface {
     Network(IpAddr, u8),
     /// This address.
     Address(IpAddr),
-    /// All addresses. Only for those who ask for it: the other hosts need one address to call.
+    /// All addresses. Never chosen by default: the other hosts need one address to connect to.
     Any,
 }
 
@@ -102,8 +102,8 @@ impl std::fmt::Display for Interface {
 }
 
 impl Interface {
-    /// The address for those who name none: the first that other hosts may reach, and that of the loopback interface where
-    /// there is no other.
+    /// The default: the first address that other hosts may reach, or that of the loopback interface where there is no
+    /// other.
     ///
     /// # Errors
     /// [`ListenError`]: the host has no address at all.

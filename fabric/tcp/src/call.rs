@@ -53,7 +53,7 @@ impl Failed {
     }
 }
 
-/// Whom to call, and what to say.
+/// The peer to connect to, and the contents of the handshake.
 pub(crate) struct Callee<'a> {
     pub(crate) me: &'a Identity,
     pub(crate) peer: PeerId,
@@ -62,7 +62,7 @@ pub(crate) struct Callee<'a> {
 }
 
 impl Call {
-    /// A call whose first attempt is due at a moment.
+    /// A call with its first attempt due after `delay`.
     pub(crate) fn new(now: Instant, delay: Duration, lost: Option<String>) -> Call {
         Call { since: now, lost, pause: FIRST_PAUSE, state: State::Waiting(now + delay) }
     }
@@ -136,7 +136,7 @@ impl Call {
     }
 
     /// The socket is ready for something. The answer of the peer, when it has come.
-    pub(crate) fn go_on(
+    pub(crate) fn advance(
         &mut self,
         watch: &Watch,
         callee: &Callee<'_>,

@@ -16,7 +16,7 @@ const MAX_ACCEPTED: usize = 16;
 const GRACE: Duration = Duration::from_secs(1);
 /// How long nothing is accepted when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Refusals that are logged each; beyond, those whose number is a power of two.
+/// Refusals that are logged one by one; beyond, only every refusal with a number that is a power of two.
 const MAX_LOGGED: u64 = 16;
 
 /// Connections that were dropped before they were proven, by reason.

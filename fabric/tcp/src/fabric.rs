@@ -43,8 +43,9 @@ pub struct Config {
     pub max_handshakes: usize,
     /// Bytes of copied messages that may be sent to a peer and not acknowledged by it.
     pub window: usize,
-    /// Messages are accepted while their connection is being made. Whoever accepts them has to poll until then, also a
-    /// program that has nothing else to do with its peers: if not, they are refused as [`Refused::Busy`].
+    /// Whether a message is accepted while the connection with its peer is still being made. It then leaves with a later
+    /// poll, so that the program has to poll although it waits for nothing. If `false`, sends are refused with
+    /// [`Refused::Busy`] until the connection is made.
     ///
     /// [`Refused::Busy`]: taffrail_fabric::Refused::Busy
     pub accepts_unconnected: bool,
@@ -70,7 +71,7 @@ impl Default for Config {
     }
 }
 
-/// A connected stream socket, and whom it connects with.
+/// A connected stream socket, and its peer.
 #[derive(Debug)]
 pub struct Connection {
     /// The rank at the other end.
@@ -92,7 +93,7 @@ pub struct TcpFabric {
     pub(crate) watch: Watch,
     own: Own,
     lively: Lively,
-    /// What the sink is to be told at the next opportunity, in this order.
+    /// Events for the sink of the next poll, in order.
     news: VecDeque<News>,
     /// Peers of links that end when all that has arrived is read.
     failing: Vec<PeerId>,
@@ -180,7 +181,7 @@ impl TcpFabric {
     /// Takes a new connection with a peer, which ends one that there is already. The next poll reports both.
     ///
     /// # Errors
-    /// As of [`new`](Self::new). A connection that there is goes on.
+    /// As of [`new`](Self::new). An existing connection stays.
     pub fn connect(&mut self, connection: Connection) -> Result<(), SetupError> {
         let (peer, incarnation) = (connection.peer, connection.incarnation);
         self.put(connection)?;

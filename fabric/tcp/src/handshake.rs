@@ -1,5 +1,5 @@
 //! The handshake of a new connection (`docs/spec/tcp.md`): bytes in, bytes out. Both sides prove that they know the
-//! job's secret, and say where the stream between them goes on.
+//! job's secret, and send the position at which the stream between them resumes.
 //!
 //! Nothing here reads more than [`wants`](Server::wants) says, so that what follows the handshake stays in the socket.
 
@@ -31,10 +31,10 @@ const SERVER: &[u8] = b"taffrail tcp 1 server";
 /// Random bytes that are used once.
 pub type Nonce = [u8; 32];
 
-/// Who this process is.
+/// Identity of this process.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// A digest of the job's name, to tell jobs apart: not secret.
+    /// A digest of the job's name, to distinguish jobs: not secret.
     pub job: [u8; 16],
     /// What proves that a process belongs to the job.
     pub secret: Secret,
@@ -60,7 +60,7 @@ pub struct Standing {
 /// What the server says to a client that has proven itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The stream goes on over this connection, or begins.
+    /// The stream resumes over this connection, or begins.
     Welcome,
     /// The server's own connection to the client takes precedence, or is in use already.
     Elsewhere,

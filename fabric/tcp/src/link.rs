@@ -70,7 +70,7 @@ impl Link {
         Link { socket: Some(socket), is_network, ..link }
     }
 
-    /// A link whose first connection is to be made, with room for `window` bytes of copied frames.
+    /// A link without a connection so far, with room for `window` bytes of copied frames.
     pub(crate) fn lasting(
         stream: Stream,
         peer: PeerId,
@@ -127,8 +127,8 @@ impl Link {
         self.stream.as_ref().map(Stream::standing)
     }
 
-    /// Goes on over a new connection, which is watched, with all that the peer has not received. Returns the calls of the
-    /// sink, or `None` if what the peer says cannot be.
+    /// Resumes over a new connection, which is watched, with all bytes that the peer has not received. Returns the number
+    /// of calls of the sink, or `None` if the peer's position is impossible.
     pub(crate) fn resume<S: Sink>(
         &mut self,
         watch: &Watch,
@@ -272,7 +272,7 @@ impl Link {
         turn
     }
 
-    /// Tells the peer what has come, if it waits for that, or it is much.
+    /// Acknowledges received bytes, if the peer waits for that, or they are many.
     fn acknowledge(&mut self, watch: &Watch) {
         let is_due = self.rx.take_due();
         let Some(stream) = &self.stream else { return };

@@ -2,7 +2,7 @@
 
 use taffrail_fabric::PeerId;
 
-/// Of so many polls one looks at all connections.
+/// One in this many polls reads all connections.
 const ONE_IN: u32 = 4;
 /// Polls without anything from a peer after which it is like all others.
 const MAX_QUIET: u32 = 64;

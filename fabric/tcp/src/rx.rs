@@ -70,8 +70,8 @@ impl Rx {
     pub(crate) fn destination(&mut self) -> Option<&mut [u8]> {
         match self.state {
             State::Rest { to, done, room, .. } => {
-                // SAFETY: whoever named this memory has promised that it is writable and used by nobody else until
-                // its token is reported, which ends this state; `done + room` is within its length.
+                // SAFETY: the maker of the `UserBuf` has promised that the memory is writable and not used otherwise
+                // until its token is reported, which ends this state; `done + room` is within its length.
                 Some(unsafe { std::slice::from_raw_parts_mut(to.as_ptr().add(done), room) })
             }
             _ => None,

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_proof_is_what_the_standard_says() {
-        // RFC 4231, test case 2, whose key is shorter than a block: padded with zeros it is the same key.
+        // RFC 4231, test case 2. Its key is shorter than a block: padded with zeros it is the same key.
         let mut key = [0; 32];
         key[..4].copy_from_slice(b"Jefe");
         let proof = Secret::new(key).prove(&[b"what do ya want ", b"for nothing?"]);

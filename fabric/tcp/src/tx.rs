@@ -12,7 +12,7 @@ use taffrail_fabric::{Refused, SegmentId, Sent, Token, UserBytes};
 const MAX_PARTS: usize = 15;
 /// Pieces that are written by one call.
 const MAX_PIECES: usize = 32;
-/// Frames in the queue whose payload is not copied.
+/// Frames in the queue with a payload that is not copied.
 const MAX_LENT: usize = 64;
 /// Short frames are copied into chunks of this length, which are freed as a whole.
 const CHUNK: usize = 8 << 10;
@@ -46,7 +46,7 @@ impl Payload<'_> {
     }
 }
 
-/// Whose memory a payload is read from.
+/// Owner of the memory that a payload is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lender {
     Log(SegmentId),

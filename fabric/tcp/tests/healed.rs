@@ -11,7 +11,7 @@ mod traffic;
 
 use lazy::{contact, identity, listener};
 use proxy::Proxy;
-use raw::{Notes, Told, head, pattern};
+use raw::{Event, Notes, head, pattern};
 use std::time::{Duration, Instant};
 use taffrail_fabric::{
     Fabric, Fault, Head, Incarnation, LinkEvent, PeerId, Refused, Source, Token,
@@ -81,14 +81,14 @@ fn a_peer_that_does_not_poll_for_longer_than_a_heartbeat_loses_nothing() {
     // It can send by itself.
     assert!(one.send(PeerId(0), head(1, 0), Source::Bytes(b"here")).is_ok());
     let deadline = Instant::now() + Duration::from_secs(20);
-    while others.told.len() < sent as usize || notes.told.is_empty() {
+    while others.events.len() < sent as usize || notes.events.is_empty() {
         one.poll(&mut others);
         zero.poll(&mut notes);
-        assert!(Instant::now() < deadline, "{} of {sent}", others.told.len());
+        assert!(Instant::now() < deadline, "{} of {sent}", others.events.len());
     }
-    assert_eq!(notes.take(), [Told::Message(1, head(1, 0), b"here".to_vec(), 0)]);
-    for (number, told) in others.take().into_iter().enumerate() {
-        assert!(matches!(told, Told::Message(0, got, ..) if got == head(1, number as u32)));
+    assert_eq!(notes.take(), [Event::Message(1, head(1, 0), b"here".to_vec(), 0)]);
+    for (number, event) in others.take().into_iter().enumerate() {
+        assert!(matches!(event, Event::Message(0, got, ..) if got == head(1, number as u32)));
     }
 }
 
@@ -101,7 +101,7 @@ fn a_link_that_is_not_made_anew_breaks_when_the_patience_is_over_and_can_be_begu
     let mut others = Notes { rest: Some(vec![0; 50_000]), ..Notes::default() };
     lazy::send(zero, &mut notes, PeerId(1), head(1, 1), b"hello");
     lazy::send(one, &mut others, PeerId(0), head(1, 1), b"hello");
-    while notes.told.is_empty() || others.told.is_empty() {
+    while notes.events.is_empty() || others.events.is_empty() {
         zero.poll(&mut notes);
         one.poll(&mut others);
     }
@@ -115,43 +115,44 @@ fn a_link_that_is_not_made_anew_breaks_when_the_patience_is_over_and_can_be_begu
     let user = unsafe { taffrail_fabric::UserBytes::new(long.as_ptr(), long.len()) };
     zero.send(PeerId(1), head(1, 7), Source::User(user, Token(9))).expect("room");
     let start = Instant::now();
-    let is_broken = |notes: &Notes| matches!(notes.told.last(), Some(Told::Link(..)));
+    let is_broken = |notes: &Notes| matches!(notes.events.last(), Some(Event::Link(..)));
     while !(is_broken(&notes) && is_broken(&others)) {
         zero.poll(&mut notes);
         one.poll(&mut others);
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?} {:?}", notes.told, others.told);
+        assert!(start.elapsed() < Duration::from_secs(20), "{notes:?} {others:?}");
     }
     assert!(start.elapsed() >= patience);
-    let told = notes.take();
-    let [Told::Sent(9, Err(_)), Told::Link(1, LinkEvent::Broken(why @ Fault::Lost(_)))] = &told[..]
+    let events = notes.take();
+    let [Event::Sent(9, Err(_)), Event::Link(1, LinkEvent::Broken(why @ Fault::Lost(_)))] =
+        &events[..]
     else {
-        panic!("{told:?}")
+        panic!("{events:?}")
     };
-    let told = others.take();
+    let events = others.take();
     assert!(
         matches!(
-            &told[..],
+            &events[..],
             [
-                Told::Message(..),
-                Told::Moved(7, Err(_)),
-                Told::Link(0, LinkEvent::Broken(Fault::Lost(_)))
+                Event::Message(..),
+                Event::Moved(7, Err(_)),
+                Event::Link(0, LinkEvent::Broken(Fault::Lost(_)))
             ]
         ),
-        "{told:?}"
+        "{events:?}"
     );
     let late = zero.send(PeerId(1), Head::default(), Source::Bytes(b"too late"));
     assert_eq!(late, Err(Refused::Failed(why.clone())));
-    // The way is open again, and somebody who knows says so.
+    // The network carries again, and the peers get the address anew.
     proxies.iter().for_each(Proxy::carry_all);
     zero.contact(PeerId(1), contact(proxies[1].address(), 0));
     lazy::send(zero, &mut notes, PeerId(1), head(1, 2), b"again");
-    while others.told.len() < 2 || notes.told.is_empty() {
+    while others.events.len() < 2 || notes.events.is_empty() {
         zero.poll(&mut notes);
         one.poll(&mut others);
-        assert!(start.elapsed() < Duration::from_secs(40), "{:?} {:?}", notes.told, others.told);
+        assert!(start.elapsed() < Duration::from_secs(40), "{notes:?} {others:?}");
     }
     let up = LinkEvent::Up(Incarnation(0));
-    assert_eq!(notes.take(), [Told::Link(1, up.clone())]);
-    let message = Told::Message(0, head(1, 2), b"again".to_vec(), 0);
-    assert_eq!(others.take(), [Told::Link(0, up), message]);
+    assert_eq!(notes.take(), [Event::Link(1, up.clone())]);
+    let message = Event::Message(0, head(1, 2), b"again".to_vec(), 0);
+    assert_eq!(others.take(), [Event::Link(0, up), message]);
 }

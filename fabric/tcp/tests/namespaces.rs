@@ -8,7 +8,7 @@ mod raw;
 mod traffic;
 
 use lazy::{contact, identity};
-use raw::{Notes, Told};
+use raw::{Event, Notes};
 use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -59,7 +59,7 @@ impl Nodes {
         let mut ends = [Some((to_one, of_one)), Some((to_zero, of_zero))];
         std::thread::scope(|scope| {
             for (node, end) in ends.iter_mut().enumerate() {
-                let (tell, hear) = end.take().expect("two");
+                let (send, recv) = end.take().expect("two");
                 let (work, ready) = (&work, ready.clone());
                 scope.spawn(move || {
                     let path = format!("/run/netns/{}", self.0[node]);
@@ -70,7 +70,7 @@ impl Nodes {
                         kind,
                     )
                     .expect("what may be made may be entered");
-                    work(node, Seat { tell, hear, ready });
+                    work(node, Seat { send, recv, ready });
                 });
             }
         });
@@ -94,8 +94,8 @@ impl Drop for Nodes {
 }
 
 struct Seat {
-    tell: Sender<std::net::SocketAddr>,
-    hear: Receiver<std::net::SocketAddr>,
+    send: Sender<std::net::SocketAddr>,
+    recv: Receiver<std::net::SocketAddr>,
     ready: Arc<Barrier>,
 }
 
@@ -112,8 +112,8 @@ impl Seat {
             }
         };
         let mine = listener.address();
-        self.tell.send(mine).expect("the other node");
-        let other = self.hear.recv().expect("the other node");
+        self.send.send(mine).expect("the other node");
+        let other = self.recv.recv().expect("the other node");
         let mut contacts = [contact(mine, 0), contact(other, 0)];
         if node == 1 {
             contacts.swap(0, 1);
@@ -175,7 +175,7 @@ fn a_cable_that_is_pulled_for_good_breaks_the_link_in_time_whether_there_is_traf
             let mut notes = Notes::default();
             let peer = PeerId(1 - node as u32);
             lazy::send(&mut fabric, &mut notes, peer, Head::default(), b"hello");
-            while notes.told.is_empty() || !fabric.flushed(peer) {
+            while notes.events.is_empty() || !fabric.flushed(peer) {
                 fabric.poll(&mut notes);
             }
             seat.ready.wait();
@@ -185,7 +185,7 @@ fn a_cable_that_is_pulled_for_good_breaks_the_link_in_time_whether_there_is_traf
             seat.ready.wait();
             let start = Instant::now();
             notes.take();
-            while notes.told.is_empty() {
+            while notes.events.is_empty() {
                 if busy {
                     let _ = fabric.send(peer, Head::default(), Source::Bytes(b"anybody?"));
                 }
@@ -194,10 +194,10 @@ fn a_cable_that_is_pulled_for_good_breaks_the_link_in_time_whether_there_is_traf
             }
             let took = start.elapsed();
             println!("noticed after {took:?}, with traffic: {busy}");
-            let told = notes.take();
+            let events = notes.take();
             assert!(
-                matches!(&told[..], [Told::Link(_, LinkEvent::Broken(Fault::Lost(_)))]),
-                "{told:?}"
+                matches!(&events[..], [Event::Link(_, LinkEvent::Broken(Fault::Lost(_)))]),
+                "{events:?}"
             );
             // The heartbeat (probes are a second apart), the patience, an attempt that was begun before its end; and a
             // machine that is loaded.

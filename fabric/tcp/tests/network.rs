@@ -1,4 +1,4 @@
-//! Connections that the fabric makes by itself: who may come in, who calls whom, and what they cost.
+//! Connections that the fabric makes by itself: admission, the side that connects, and costs.
 
 #[path = "common/lazy.rs"]
 mod lazy;
@@ -6,7 +6,7 @@ mod lazy;
 mod raw;
 
 use lazy::{Count, contact, fabrics, identity, listener};
-use raw::{Notes, Told, head, pattern};
+use raw::{Event, Notes, head, pattern};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ fn notes(n: usize) -> Vec<Notes> {
 }
 
 fn messages(notes: &Notes) -> usize {
-    notes.told.iter().filter(|told| matches!(told, Told::Message(..))).count()
+    notes.events.iter().filter(|event| matches!(event, Event::Message(..))).count()
 }
 
 fn say(fabric: &mut TcpFabric, to: u32, seq: u32) {
@@ -56,13 +56,13 @@ fn the_first_message_makes_the_connection_and_no_other_is_made() {
     until(&mut fabrics, &mut notes, "the answer", |_, notes| messages(&notes[0]) == 1);
     // That the link is there is no news: there was one as far as anybody could see.
     for (at, from, seq) in [(0, 1, 2), (1, 0, 1)] {
-        let message = Told::Message(from, head(1, seq), pattern(seq as usize, 100), 0);
+        let message = Event::Message(from, head(1, seq), pattern(seq as usize, 100), 0);
         assert_eq!(notes[at].take(), [message]);
     }
     drop(fabrics.remove(0));
     let rest = &mut notes[1..];
-    until(&mut fabrics, rest, "the end of rank 0", |_, notes| !notes[0].told.is_empty());
-    assert_eq!(notes[1].take(), [Told::Link(0, LinkEvent::Closed)]);
+    until(&mut fabrics, rest, "the end of rank 0", |_, notes| !notes[0].events.is_empty());
+    assert_eq!(notes[1].take(), [Event::Link(0, LinkEvent::Closed)]);
     assert_eq!(notes[2].take(), [], "rank 2 has never spoken to it");
 }
 
@@ -82,7 +82,7 @@ fn both_may_call_at_once() {
             notes.iter().all(|notes| messages(notes) == 3)
         });
         for (at, from) in [(0, 1), (1, 0)] {
-            let message = |seq| Told::Message(from, head(1, seq), pattern(seq as usize, 100), 0);
+            let message = |seq| Event::Message(from, head(1, seq), pattern(seq as usize, 100), 0);
             assert_eq!(notes[at].take(), [message(0), message(1), message(2)]);
         }
     }
@@ -96,15 +96,15 @@ fn who_is_not_there_is_unreachable_at_once_and_can_be_named_anew() {
     let contacts = vec![contact(mine.address(), 0), contact(gone, 0), Contact::default()];
     let mut fabric =
         TcpFabric::open(identity(0, 0), mine, contacts, Config::DEFAULT).expect("few ranks");
-    let mut told = Notes::default();
+    let mut lonely = Notes::default();
     let vacant = fabric.send(PeerId(2), Head::default(), Source::Bytes(b"where?"));
     assert_eq!(vacant, Err(Refused::Failed(Fault::Vacant)));
     say(&mut fabric, 1, 1);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while told.told.is_empty() && Instant::now() < deadline {
-        fabric.poll(&mut told);
+    while lonely.events.is_empty() && Instant::now() < deadline {
+        fabric.poll(&mut lonely);
     }
-    let [Told::Link(1, LinkEvent::Broken(fault))] = &told.take()[..] else { panic!("no end") };
+    let [Event::Link(1, LinkEvent::Broken(fault))] = &lonely.take()[..] else { panic!("no end") };
     assert!(fault.to_string().contains(&gone.to_string()), "{fault}");
     let late = fabric.send(PeerId(1), Head::default(), Source::Bytes(b"too late"));
     assert_eq!(late, Err(Refused::Failed(fault.clone())));
@@ -116,40 +116,40 @@ fn who_is_not_there_is_unreachable_at_once_and_can_be_named_anew() {
     let (mut all, mut notes) = (vec![fabric, again.expect("few ranks")], notes(2));
     say(&mut all[0], 1, 2);
     until(&mut all, &mut notes, "a message", |_, notes| messages(&notes[1]) == 1);
-    assert_eq!(notes[0].take(), [Told::Link(1, LinkEvent::Up(Incarnation(1)))]);
+    assert_eq!(notes[0].take(), [Event::Link(1, LinkEvent::Up(Incarnation(1)))]);
     assert_eq!(all[0].incarnation(PeerId(1)), Incarnation(1));
 }
 
 #[test]
 fn a_restarted_rank_calls_and_the_old_one_is_not_let_in_any_more() {
     let config = Config { patience: Duration::from_secs(1), ..Config::DEFAULT };
-    let (mut all, mut told) = (fabrics(2, config), notes(2));
+    let (mut all, mut sinks) = (fabrics(2, config), notes(2));
     say(&mut all[0], 1, 1);
-    until(&mut all, &mut told, "a message", |_, notes| messages(&notes[1]) == 1);
+    until(&mut all, &mut sinks, "a message", |_, notes| messages(&notes[1]) == 1);
     let mut old = all.pop().expect("rank 1");
     let address = all[0].address().expect("it listens");
     let contacts = vec![contact(address, 0), Contact::default()];
     all.push(TcpFabric::open(identity(1, 1), listener(), contacts, config).expect("few ranks"));
-    told = notes(2);
+    sinks = notes(2);
     say(&mut all[1], 0, 2);
-    until(&mut all, &mut told, "its message", |_, notes| messages(&notes[0]) == 1);
-    let news = told[0].take();
-    let [Told::Link(1, LinkEvent::Broken(_)), Told::Link(1, LinkEvent::Up(up)), _] = &news[..]
+    until(&mut all, &mut sinks, "its message", |_, notes| messages(&notes[0]) == 1);
+    let news = sinks[0].take();
+    let [Event::Link(1, LinkEvent::Broken(_)), Event::Link(1, LinkEvent::Up(up)), _] = &news[..]
     else {
         panic!("{news:?}")
     };
     assert_eq!(*up, Incarnation(1));
     // The old one lives on, notices that its connection is lost, and calls.
-    let mut old_told = Notes::default();
+    let mut old_notes = Notes::default();
     let deadline = Instant::now() + Duration::from_secs(10);
-    while old_told.told.is_empty() && Instant::now() < deadline {
-        old.poll(&mut old_told);
-        all[0].poll(&mut told[0]);
+    while old_notes.events.is_empty() && Instant::now() < deadline {
+        old.poll(&mut old_notes);
+        all[0].poll(&mut sinks[0]);
     }
-    let ended = old_told.told.last().cloned();
-    let Some(Told::Link(0, LinkEvent::Broken(fault))) = ended else { panic!("{ended:?}") };
+    let ended = old_notes.events.last().cloned();
+    let Some(Event::Link(0, LinkEvent::Broken(fault))) = ended else { panic!("{ended:?}") };
     assert!(fault.to_string().contains("later incarnation"), "{fault}");
-    assert_eq!(told[0].take(), [], "and the new one's link is not concerned");
+    assert_eq!(sinks[0].take(), [], "and the new one's link is not concerned");
 }
 
 /// A raw client of a job, up to the answer to its first packet.
@@ -163,12 +163,12 @@ fn knock(stream: &mut TcpStream, me: &Identity) -> (Client, [u8; 40]) {
 }
 
 #[test]
-fn who_proves_nothing_is_dropped_and_counted_and_others_go_on() {
+fn a_caller_without_proof_is_dropped_and_counted_and_others_stay() {
     let config =
         Config { handshake: Duration::from_millis(300), max_handshakes: 8, ..Config::DEFAULT };
-    let (mut all, mut told) = (fabrics(3, config), notes(3));
+    let (mut all, mut sinks) = (fabrics(3, config), notes(3));
     say(&mut all[0], 1, 0);
-    until(&mut all, &mut told, "a message", |_, notes| messages(&notes[1]) == 1);
+    until(&mut all, &mut sinks, "a message", |_, notes| messages(&notes[1]) == 1);
     let address = all[0].address().expect("it listens");
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -219,7 +219,7 @@ fn who_proves_nothing_is_dropped_and_counted_and_others_go_on() {
         while !stop.load(std::sync::atomic::Ordering::Relaxed) && !hostile.is_finished() {
             seq += 1;
             say(&mut all[0], 1, seq);
-            until(&mut all, &mut told, "a message meanwhile", |_, notes| {
+            until(&mut all, &mut sinks, "a message meanwhile", |_, notes| {
                 messages(&notes[1]) == 1 + seq as usize
             });
         }
@@ -230,40 +230,40 @@ fn who_proves_nothing_is_dropped_and_counted_and_others_go_on() {
     assert_eq!((garbage, other_job, wrong_secret, truncated), (1, 1, 1, 1));
     assert_eq!(late + crowded, 21, "{late} and {crowded}");
     // A rank that connects now is let in.
-    told[0].take();
+    sinks[0].take();
     say(&mut all[2], 0, 1);
-    until(&mut all, &mut told, "another rank's message", |_, notes| messages(&notes[0]) == 1);
+    until(&mut all, &mut sinks, "another rank's message", |_, notes| messages(&notes[0]) == 1);
 }
 
 #[test]
 fn two_jobs_with_different_secrets_do_not_meet() {
     let config = Config { patience: Duration::from_millis(200), ..Config::DEFAULT };
-    let (mut all, mut told) = (fabrics(2, config), notes(2));
+    let (mut all, mut sinks) = (fabrics(2, config), notes(2));
     let mine = listener();
     let contacts =
         vec![contact(mine.address(), 0), contact(all[1].address().expect("it listens"), 0)];
     let me = Identity { secret: Secret::new([1; 32]), ..identity(0, 0) };
     all[0] = TcpFabric::open(me, mine, contacts, config).expect("few ranks");
     say(&mut all[0], 1, 1);
-    until(&mut all, &mut told, "the end of the link", |_, notes| !notes[0].told.is_empty());
-    let news = told[0].take();
-    let [Told::Link(1, LinkEvent::Broken(fault @ Fault::Unreachable { .. }))] = &news[..] else {
+    until(&mut all, &mut sinks, "the end of the link", |_, notes| !notes[0].events.is_empty());
+    let news = sinks[0].take();
+    let [Event::Link(1, LinkEvent::Broken(fault @ Fault::Unreachable { .. }))] = &news[..] else {
         panic!("{news:?}")
     };
     assert!(fault.to_string().contains("secret"), "{fault}");
-    assert_eq!(told[1].take(), []);
+    assert_eq!(sinks[1].take(), []);
     assert!(all[1].dropped().wrong_secret > 0);
 }
 
 #[test]
 fn a_sleeper_wakes_for_a_call_and_for_an_attempt_that_is_due() {
-    let (mut all, mut told) = (fabrics(2, Config::DEFAULT), notes(2));
+    let (mut all, mut sinks) = (fabrics(2, Config::DEFAULT), notes(2));
     assert_eq!(all[1].arm(), Arming::Armed);
     say(&mut all[0], 1, 1);
     let start = Instant::now();
     all[1].sleep(Duration::from_secs(20));
     assert!(start.elapsed() < Duration::from_secs(10), "a call has come");
-    until(&mut all, &mut told, "the message", |_, notes| messages(&notes[1]) == 1);
+    until(&mut all, &mut sinks, "the message", |_, notes| messages(&notes[1]) == 1);
     assert_eq!(all[1].arm(), Arming::Armed);
     all[1].disarm();
 }

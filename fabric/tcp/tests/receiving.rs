@@ -3,7 +3,7 @@
 #[path = "common/raw.rs"]
 mod raw;
 
-use raw::{Notes, Told, frame, goodbye, head, pattern, rank_0};
+use raw::{Event, Notes, frame, goodbye, head, pattern, rank_0};
 use std::io::Write;
 use std::net::Shutdown;
 use taffrail_fabric::{Fabric, Fault, Head, Incarnation, LinkEvent, PeerId, Refused, Source};
@@ -11,8 +11,8 @@ use taffrail_tcp::Config;
 
 const SHORT: Config = Config { whole: 64, max_segments: 16, ..Config::DEFAULT };
 
-fn lost(told: &Told, peer: u32) -> bool {
-    matches!(told, Told::Link(it, LinkEvent::Broken(Fault::Lost(_))) if *it == peer)
+fn lost(event: &Event, peer: u32) -> bool {
+    matches!(event, Event::Link(it, LinkEvent::Broken(Fault::Lost(_))) if *it == peer)
 }
 
 #[test]
@@ -24,11 +24,11 @@ fn frames_that_come_byte_by_byte_arrive_whole() {
         let bytes = frame(9, number as u32, &payload);
         for (at, byte) in bytes.iter().enumerate() {
             notes.settle(&mut fabric);
-            assert_eq!(notes.told, [], "{at} of {} bytes are there", bytes.len());
+            assert_eq!(notes.events, [], "{at} of {} bytes are there", bytes.len());
             ends[0].write_all(&[*byte]).unwrap();
         }
         notes.settle(&mut fabric);
-        assert_eq!(notes.take(), [Told::Message(1, head(9, number as u32), payload, 0)]);
+        assert_eq!(notes.take(), [Event::Message(1, head(9, number as u32), payload, 0)]);
     }
 }
 
@@ -43,16 +43,16 @@ fn a_long_message_is_handed_over_with_its_header_and_goes_on_in_user_memory() {
         ends[0].write_all(&bytes[..cut]).unwrap();
         notes.settle(&mut fabric);
         let (here, left) = payload.split_at(cut - 24);
-        assert_eq!(notes.take(), [Told::Message(1, head(1, 7), here.to_vec(), left.len())]);
+        assert_eq!(notes.take(), [Event::Message(1, head(1, 7), here.to_vec(), left.len())]);
         for byte in &left[..left.len() - 1] {
             ends[0].write_all(&[*byte]).unwrap();
             notes.settle(&mut fabric);
-            assert_eq!(notes.told, [], "the rest is not all there");
+            assert_eq!(notes.events, [], "the rest is not all there");
         }
         ends[0].write_all(&bytes[24 + 999..]).unwrap();
         notes.settle(&mut fabric);
-        let behind = Told::Message(1, head(2, 8), b"behind it".to_vec(), 0);
-        assert_eq!(notes.take(), [Told::Moved(7, Ok(())), behind]);
+        let behind = Event::Message(1, head(2, 8), b"behind it".to_vec(), 0);
+        assert_eq!(notes.take(), [Event::Moved(7, Ok(())), behind]);
         let rest = notes.rest.unwrap();
         assert_eq!(rest[..left.len()], *left);
         assert!(rest[left.len()..].iter().all(|&byte| byte == 0), "written behind the rest");
@@ -71,9 +71,9 @@ fn a_rest_that_does_not_fit_or_is_not_wanted_is_dropped() {
         notes.settle(&mut fabric);
         ends[0].write_all(&bytes[124..]).unwrap();
         notes.settle(&mut fabric);
-        let mut expected = vec![Told::Message(1, head(1, 7), payload[..100].to_vec(), 900)];
-        expected.extend(room.map(|_| Told::Moved(7, Ok(()))));
-        expected.push(Told::Message(1, head(2, 8), b"behind it".to_vec(), 0));
+        let mut expected = vec![Event::Message(1, head(1, 7), payload[..100].to_vec(), 900)];
+        expected.extend(room.map(|_| Event::Moved(7, Ok(()))));
+        expected.push(Event::Message(1, head(2, 8), b"behind it".to_vec(), 0));
         assert_eq!(notes.take(), expected, "room for {room:?}");
         if let (Some(len), Some(rest)) = (room, notes.rest) {
             assert_eq!(rest, payload[100..100 + len]);
@@ -105,19 +105,19 @@ fn what_is_no_frame_breaks_its_link_and_no_other() {
         bytes.extend(frame(1, 2, b"too late"));
         ends[0].write_all(&bytes).unwrap();
         notes.settle(&mut fabric);
-        let told = notes.take();
-        assert_eq!(told[0], Told::Message(1, head(1, 1), b"well".to_vec(), 0));
-        let Told::Link(1, LinkEvent::Broken(fault @ Fault::Protocol { place, .. })) = &told[1]
+        let events = notes.take();
+        assert_eq!(events[0], Event::Message(1, head(1, 1), b"well".to_vec(), 0));
+        let Event::Link(1, LinkEvent::Broken(fault @ Fault::Protocol { place, .. })) = &events[1]
         else {
-            panic!("{told:?}")
+            panic!("{events:?}")
         };
-        assert_eq!((*place, told.len()), (expected, 2));
+        assert_eq!((*place, events.len()), (expected, 2));
         let refused = fabric.send(PeerId(1), Head::default(), Source::Bytes(b""));
         assert_eq!(refused, Err(Refused::Failed(fault.clone())));
         assert!(fabric.drained(PeerId(1), Incarnation(0)));
         ends[1].write_all(&frame(1, 3, b"another peer")).unwrap();
         notes.settle(&mut fabric);
-        assert_eq!(notes.take(), [Told::Message(2, head(1, 3), b"another peer".to_vec(), 0)]);
+        assert_eq!(notes.take(), [Event::Message(2, head(1, 3), b"another peer".to_vec(), 0)]);
         assert!(!fabric.drained(PeerId(2), Incarnation(0)));
     }
 }
@@ -136,9 +136,9 @@ fn a_connection_that_ends_without_a_goodbye_is_lost_and_nobody_dead() {
                 false => drop(ends.remove(0)),
             }
             notes.settle(&mut fabric);
-            let told = notes.take();
-            assert_eq!(told[0], Told::Message(1, head(1, 1), b"well".to_vec(), 0));
-            assert!(told.len() == 2 && lost(&told[1], 1), "{told:?}");
+            let events = notes.take();
+            assert_eq!(events[0], Event::Message(1, head(1, 1), b"well".to_vec(), 0));
+            assert!(events.len() == 2 && lost(&events[1], 1), "{events:?}");
         }
     }
     let (mut fabric, mut ends) = rank_0(1, SHORT);
@@ -147,10 +147,10 @@ fn a_connection_that_ends_without_a_goodbye_is_lost_and_nobody_dead() {
     notes.settle(&mut fabric);
     drop(ends);
     notes.settle(&mut fabric);
-    let told = notes.take();
-    assert!(matches!(told[0], Told::Message(..)), "{told:?}");
-    assert!(matches!(told[1], Told::Moved(2, Err(Fault::Lost(_)))), "{told:?}");
-    assert!(told.len() == 3 && lost(&told[2], 1), "{told:?}");
+    let events = notes.take();
+    assert!(matches!(events[0], Event::Message(..)), "{events:?}");
+    assert!(matches!(events[1], Event::Moved(2, Err(Fault::Lost(_)))), "{events:?}");
+    assert!(events.len() == 3 && lost(&events[2], 1), "{events:?}");
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn a_goodbye_is_the_last_frame() {
     bytes.extend(frame(1, 2, b"too late"));
     ends[0].write_all(&bytes).unwrap();
     notes.settle(&mut fabric);
-    let message = Told::Message(1, head(1, 1), b"well".to_vec(), 0);
-    assert_eq!(notes.take(), [message, Told::Link(1, LinkEvent::Closed)]);
+    let message = Event::Message(1, head(1, 1), b"well".to_vec(), 0);
+    assert_eq!(notes.take(), [message, Event::Link(1, LinkEvent::Closed)]);
     fabric.disconnect(PeerId(1), Fault::Died);
     notes.settle(&mut fabric);
-    assert_eq!(notes.told, [], "it had left before");
+    assert_eq!(notes.events, [], "it had left before");
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn one_peer_gets_one_read_in_a_poll() {
     }
     fabric.poll(&mut notes);
     for peer in [1, 2] {
-        let from = |told: &&Told| matches!(told, Told::Message(it, ..) if *it == peer);
-        let count = notes.told.iter().filter(from).count();
+        let from = |event: &&Event| matches!(event, Event::Message(it, ..) if *it == peer);
+        let count = notes.events.iter().filter(from).count();
         assert!((1..=18).contains(&count), "{count} messages of {peer} by one poll");
     }
     notes.settle(&mut fabric);
-    assert_eq!(notes.told.len(), 80);
+    assert_eq!(notes.events.len(), 80);
 }

@@ -3,7 +3,7 @@
 #[path = "common/raw.rs"]
 mod raw;
 
-use raw::{Notes, Told, connection, frame, goodbye, head, pattern, rank_0};
+use raw::{Event, Notes, connection, frame, goodbye, head, pattern, rank_0};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -95,7 +95,7 @@ fn frames_of_all_sources_leave_in_their_order_whatever_the_socket_takes() {
         let bytes = drain(&mut fabric, &mut notes, &mut end, expected.len(), each);
         assert!(bytes == expected, "{each} bytes at a time");
         notes.settle(&mut fabric);
-        assert_eq!(notes.take(), [Told::Sent(7, Ok(())), Told::Sent(8, Ok(()))]);
+        assert_eq!(notes.take(), [Event::Sent(7, Ok(())), Event::Sent(8, Ok(()))]);
         assert!(!fabric.uses(segment) && !fabric.uses(SegmentId(1000)) && fabric.flushed(PEER));
         let now = fabric.send(PEER, head(4, 9), Source::User(user(&short), Token(9)));
         assert_eq!(now, Ok(Sent::Now), "it all leaves at once");
@@ -136,7 +136,7 @@ fn the_queue_is_bounded_and_has_room_again() {
         let bytes = drain(&mut fabric, &mut notes, &mut end, expected.len(), MAX);
         assert!(bytes == expected, "round {round}");
         expected.clear();
-        assert_eq!(notes.take(), vec![Told::Sent(0, Ok(())); lent as usize]);
+        assert_eq!(notes.take(), vec![Event::Sent(0, Ok(())); lent as usize]);
     }
 }
 
@@ -186,11 +186,13 @@ fn sends_under_way_end_with_the_link_in_an_error_once() {
             false => drop(end),
         }
         notes.settle(&mut fabric);
-        let told = notes.take();
-        let Some(Told::Link(1, LinkEvent::Broken(why))) = told.last() else { panic!("{told:?}") };
-        let mut expected: Vec<Told> = (1..4).map(|t| Told::Sent(t, Err(why.clone()))).collect();
-        expected.push(Told::Link(1, LinkEvent::Broken(why.clone())));
-        assert_eq!(told, expected);
+        let events = notes.take();
+        let Some(Event::Link(1, LinkEvent::Broken(why))) = events.last() else {
+            panic!("{events:?}")
+        };
+        let mut expected: Vec<Event> = (1..4).map(|t| Event::Sent(t, Err(why.clone()))).collect();
+        expected.push(Event::Link(1, LinkEvent::Broken(why.clone())));
+        assert_eq!(events, expected);
         assert!(if disconnect { *why == fault } else { matches!(why, Fault::Lost(_)) }, "{why}");
         assert!(!fabric.uses(segment), "nobody will read it");
         assert!(fabric.flushed(PEER), "nothing is left to be flushed");
@@ -229,15 +231,15 @@ fn reset_behind(count: usize, last: &[u8], connection: Connection, mut end: impl
     notes.settle(&mut fabric);
     assert_eq!(fabric.arm(), Arming::Armed, "the link has ended");
     fabric.disarm();
-    let messages = notes.told.iter().filter(|told| matches!(told, Told::Message(..))).count();
+    let messages = notes.events.iter().filter(|event| matches!(event, Event::Message(..))).count();
     assert_eq!(
-        (messages, notes.told.len()),
+        (messages, notes.events.len()),
         (count, count + 1),
         "all messages, and the end of the link"
     );
-    match (&notes.told[count], last.is_empty()) {
-        (Told::Link(1, LinkEvent::Closed), false) => {}
-        (Told::Link(1, LinkEvent::Broken(Fault::Lost(_))), true) => {}
+    match (&notes.events[count], last.is_empty()) {
+        (Event::Link(1, LinkEvent::Closed), false) => {}
+        (Event::Link(1, LinkEvent::Broken(Fault::Lost(_))), true) => {}
         other => panic!("{other:?}"),
     }
 }
@@ -273,8 +275,12 @@ fn a_sleeper_with_a_backlog_wakes_when_there_is_room() {
     fabric.disarm();
     drain(&mut fabric, &mut notes, &mut end, MAX + 24 - read, MAX);
     notes.settle(&mut fabric);
-    assert_eq!(notes.take(), [Told::Sent(1, Ok(()))]);
-    assert_eq!(fabric.arm(), Arming::Armed, "room alone wakes nobody who has nothing to send");
+    assert_eq!(notes.take(), [Event::Sent(1, Ok(()))]);
+    assert_eq!(
+        fabric.arm(),
+        Arming::Armed,
+        "room alone does not wake a process that has nothing to send"
+    );
 }
 
 #[test]
@@ -286,8 +292,11 @@ fn a_peer_that_reads_no_more_is_lost() {
     let failed = fabric.send(PEER, head(1, 0), Source::Bytes(b"anybody?"));
     assert_eq!(failed, Err(Refused::Busy));
     notes.settle(&mut fabric);
-    let told = notes.take();
-    assert!(matches!(&told[..], [Told::Link(1, LinkEvent::Broken(Fault::Lost(_)))]), "{told:?}");
+    let events = notes.take();
+    assert!(
+        matches!(&events[..], [Event::Link(1, LinkEvent::Broken(Fault::Lost(_)))]),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -299,8 +308,8 @@ fn a_peer_that_reads_no_more_and_writes_without_end_is_lost_as_well() {
     let writer =
         std::thread::spawn(move || while end.write_all(&frame(1, 0, &[1; 60_000])).is_ok() {});
     let deadline = Instant::now() + Duration::from_secs(20);
-    while !matches!(notes.told.last(), Some(Told::Link(1, LinkEvent::Broken(Fault::Lost(_))))) {
-        assert!(Instant::now() < deadline, "{} messages, and no end", notes.told.len());
+    while !matches!(notes.events.last(), Some(Event::Link(1, LinkEvent::Broken(Fault::Lost(_))))) {
+        assert!(Instant::now() < deadline, "{} messages, and no end", notes.events.len());
         let _ = fabric.send(PEER, head(1, 0), Source::Bytes(b"anybody?"));
         fabric.poll(&mut notes);
     }
@@ -360,13 +369,13 @@ fn a_new_connection_replaces_the_old_one_and_nothing_of_that_comes_after_it() {
     assert!(fabric.drained(PEER, Incarnation(4)) && !fabric.drained(PEER, Incarnation(5)));
     assert_eq!(fabric.incarnation(PEER), Incarnation(5));
     notes.settle(&mut fabric);
-    let told = notes.take();
-    let Told::Link(1, LinkEvent::Broken(why @ Fault::Lost(_))) = &told[1] else {
-        panic!("{told:?}")
+    let events = notes.take();
+    let Event::Link(1, LinkEvent::Broken(why @ Fault::Lost(_))) = &events[1] else {
+        panic!("{events:?}")
     };
-    assert_eq!(told[0], Told::Moved(1, Err(why.clone())));
-    let new = Told::Message(1, head(1, 2), b"new".to_vec(), 0);
-    assert_eq!(told[2..], [Told::Link(1, LinkEvent::Up(Incarnation(5))), new]);
+    assert_eq!(events[0], Event::Moved(1, Err(why.clone())));
+    let new = Event::Message(1, head(1, 2), b"new".to_vec(), 0);
+    assert_eq!(events[2..], [Event::Link(1, LinkEvent::Up(Incarnation(5))), new]);
     // Reset, since bytes of it were not read.
     assert!(!matches!(ends[0].read(&mut [0]), Ok(1..)), "the old connection is closed");
     drop(there);

@@ -3,7 +3,7 @@
 #[path = "common/raw.rs"]
 mod raw;
 
-use raw::{Notes, Told, connection, frame, head, rank_0};
+use raw::{Event, Notes, connection, frame, head, rank_0};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -57,7 +57,7 @@ fn ranks_that_are_none_are_refused_and_ranks_without_a_connection_have_none() {
     assert!(fabric.connect(connection(1, 0, pair().0)).is_err());
     notes.settle(&mut fabric);
     let up = taffrail_fabric::LinkEvent::Up(Incarnation(0));
-    assert_eq!(notes.take(), [Told::Link(2, up)]);
+    assert_eq!(notes.take(), [Event::Link(2, up)]);
     assert!(fabric.send(PeerId(2), Head::default(), Source::Bytes(b"you!")).is_ok());
 }
 
@@ -84,7 +84,7 @@ fn a_forked_child_leaves_without_a_word_and_the_parent_goes_on() {
     assert!(ends[0].read(&mut [0]).is_err(), "neither a goodbye nor an end");
     ends[0].write_all(&frame(1, 1, b"still here?")).unwrap();
     notes.settle(&mut fabric);
-    assert_eq!(notes.take(), [Told::Message(1, head(1, 1), b"still here?".to_vec(), 0)]);
+    assert_eq!(notes.take(), [Event::Message(1, head(1, 1), b"still here?".to_vec(), 0)]);
     fabric.send(PeerId(1), head(1, 2), Source::Bytes(b"yes")).unwrap();
     let mut bytes = vec![0; 27];
     ends[0].read_exact(&mut bytes).unwrap();

@@ -86,8 +86,8 @@ impl TcpFabric {
         Ok(fabric)
     }
 
-    /// Tells where a peer is to be found from now on. A link that has ended can be begun anew by that; one that is up with
-    /// this incarnation goes on.
+    /// Sets the address of a peer. A link that has ended can be made anew afterwards; one that is up with this
+    /// incarnation stays.
     ///
     /// # Panics
     /// If the fabric was not [opened](Self::open) with a listener, or the peer is none of the job.
@@ -105,7 +105,7 @@ impl TcpFabric {
         self.peers[peer.index()] = Peer::Fresh { is_news: true };
     }
 
-    /// Where it listens; `None` for a fabric whose connections were made beforehand.
+    /// The address on which it listens; `None` for a fabric with connections that were made beforehand.
     pub fn address(&self) -> Option<SocketAddr> {
         self.network.as_ref().map(|network| network.door.listener().address())
     }
@@ -262,7 +262,7 @@ impl TcpFabric {
             return 0;
         };
         let callee = Callee { me: &network.me, peer, incarnation: link.incarnation, standing };
-        match call.go_on(&self.watch, &callee, nonce) {
+        match call.advance(&self.watch, &callee, nonce) {
             Ok(ClientStep::Answer { verdict, standing, incarnation }) => {
                 self.answered(peer, verdict, &standing, incarnation, sink)
             }

@@ -12,13 +12,13 @@ const WELCOME_MARK: [u8; 4] = *b"TFWE";
 pub(super) const PROVEN_BY_CLIENT: usize = PROOF - 32;
 pub(super) const PROVEN_BY_SERVER: usize = WELCOME - 32;
 
-/// Who calls whom.
+/// First packet: both ranks and incarnations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) incarnation: Incarnation,
-    /// Which incarnation of `to` is looked for.
+    /// The incarnation of `to` that is called.
     pub(crate) wanted: Incarnation,
     pub(crate) job: [u8; 16],
     pub(crate) nonce: Nonce,

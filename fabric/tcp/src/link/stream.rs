@@ -11,7 +11,7 @@ pub(crate) struct Stream {
     peer_session: u64,
     /// Bytes received, over all connections.
     pub(super) received: u64,
-    /// How many of them the peer was told of.
+    /// How many of them were acknowledged to the peer.
     pub(super) acknowledged: u64,
     /// Connections of the peer that this side has accepted.
     accepted: u32,

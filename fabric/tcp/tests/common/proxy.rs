@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Carries connections to a target, in both directions together only so many bytes each.
+/// Carries connections to a target, with a limit on the bytes of each connection, both directions together.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -50,7 +50,7 @@ impl Proxy {
         *self.shared.bytes.lock().expect("no panic") = Some((bytes, random));
     }
 
-    /// Those that are there are cut after so many more bytes.
+    /// Cuts each open connection after `bytes` more bytes.
     pub fn cut_after_more(&self, bytes: i64) {
         for budget in &*self.shared.budgets.lock().expect("no panic") {
             budget.store(bytes, Ordering::Relaxed);

@@ -52,10 +52,10 @@ pub fn connection(peer: u32, incarnation: u32, socket: impl Into<OwnedFd>) -> Co
     Connection { peer, incarnation, socket: socket.into() }
 }
 
-/// What a sink was told.
+/// A call of a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The bytes that were there, and how many were to come.
+pub enum Event {
+    /// Sender, head, the bytes that are here, and the length of the rest.
     Message(u32, Head, Vec<u8>, usize),
     Sent(u64, Result<(), Fault>),
     Moved(u64, Result<(), Fault>),
@@ -63,16 +63,16 @@ pub enum Told {
 }
 
 /// Notes everything; wants the rest of a stream in `rest`, if there is such memory.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Notes {
-    pub told: Vec<Told>,
+    pub events: Vec<Event>,
     pub rest: Option<Vec<u8>>,
 }
 
 impl Sink for Notes {
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let left = body.len() - body.here().len();
-        self.told.push(Told::Message(from.0, head, body.here().to_vec(), left));
+        self.events.push(Event::Message(from.0, head, body.here().to_vec(), left));
         match &mut self.rest {
             // SAFETY: the vector is neither moved nor read before `moved`, and outlives the polls of the test.
             Some(rest) if left > 0 => unsafe {
@@ -83,15 +83,15 @@ impl Sink for Notes {
     }
 
     fn sent(&mut self, token: Token, result: Result<(), Fault>) {
-        self.told.push(Told::Sent(token.0, result));
+        self.events.push(Event::Sent(token.0, result));
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {
-        self.told.push(Told::Moved(token.0, result));
+        self.events.push(Event::Moved(token.0, result));
     }
 
     fn link(&mut self, peer: PeerId, event: LinkEvent) {
-        self.told.push(Told::Link(peer.0, event));
+        self.events.push(Event::Link(peer.0, event));
     }
 }
 
@@ -104,8 +104,8 @@ impl Notes {
         }
     }
 
-    /// What was told since the last call.
-    pub fn take(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.told)
+    /// The events since the last call.
+    pub fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 }

@@ -35,7 +35,7 @@ pub struct End {
 }
 
 impl End {
-    /// Is to send so many messages.
+    /// An end that is to send `quota` messages.
     pub fn new(seed: u64, peer: u32, quota: u32) -> End {
         let peer = PeerId(peer);
         End { seed, peer, quota, sent: 0, received: 0, rest: None, lent: Vec::new(), tokens: 0 }

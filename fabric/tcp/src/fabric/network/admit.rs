@@ -1,4 +1,4 @@
-//! Who may come in: a process that has proven that it belongs to the job has called.
+//! Admission of a process that has connected and proven that it belongs to the job.
 
 use super::{Call, Fit, Link, News, Peer, TcpFabric, restarted};
 use crate::door::Visitor;
@@ -8,13 +8,13 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 use taffrail_fabric::{Fault, LinkEvent, PeerId, Sink};
 
-/// What is to be done for a caller.
+/// Decision about a new connection.
 enum Admission {
-    /// Nothing but to say this.
+    /// It is refused with this verdict.
     Refuse(Verdict),
-    /// The link that there is goes on over the new connection.
-    GoOn,
-    /// There is none, or it ends for this reason.
+    /// The link with the peer resumes over the new connection.
+    Resume,
+    /// A new link begins. The one before, if there is one, ends for this reason.
     Begin { end: Option<Fault>, is_news: bool },
 }
 
@@ -25,7 +25,7 @@ impl TcpFabric {
         let peer = PeerId(proven.rank);
         let verdict = match self.admission(peer, &proven) {
             Admission::Refuse(verdict) => verdict,
-            Admission::GoOn => Verdict::Welcome,
+            Admission::Resume => Verdict::Welcome,
             Admission::Begin { end, is_news } => {
                 if let Some(fault) = end {
                     self.end(peer, LinkEvent::Broken(fault));
@@ -112,7 +112,7 @@ impl TcpFabric {
         link.standing().unwrap_or_default()
     }
 
-    /// A link goes on over this connection.
+    /// Resumes a link over this connection.
     pub(super) fn attach<S: Sink>(
         &mut self,
         peer: PeerId,
@@ -147,5 +147,5 @@ fn precedence(is_lower: bool, link: &Link, theirs: &Standing, call: Option<&Call
     let is_calling = call.is_some_and(|call| call.is_promising(Instant::now()));
     // While both call, the lower rank's connection is used: both sides see it so.
     let yields = if link.socket().is_some() { is_late } else { is_lower && is_calling };
-    if yields { Admission::Refuse(Verdict::Elsewhere) } else { Admission::GoOn }
+    if yields { Admission::Refuse(Verdict::Elsewhere) } else { Admission::Resume }
 }
