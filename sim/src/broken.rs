@@ -1,12 +1,13 @@
-//! Ways to get it wrong beside the product, each of which jobs must find: in the event logger, and in who is asked after a death.
+//! Faults beside the product, each of which jobs must find: in the event logger, and in the choice of the peers that are
+//! asked after a death.
 
 /// What is wrong, on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Broken {
-    /// The event logger makes the events of each rank stable by themselves, not those of a set
+    /// The event logger makes the events of each rank stable by themselves, instead of the events of a set
     /// together.
     LoggerCutsEachRank,
-    /// The event logger goes on after a crash before all ranks of a set are there again.
+    /// The event logger resumes after a crash before all ranks of a set are there again.
     LoggerDoesNotWait,
     /// The event logger says that events are stable before they are.
     LoggerPromises,

@@ -1,7 +1,7 @@
-//! What a program can ask of its rank, and what it is told.
+//! Calls of a program, and their outcomes.
 //!
-//! A program is a future: each `await` hands one [`Call`] to the simulator and goes on with its
-//! [`Outcome`]. It knows nothing else, so it is determined by its outcomes.
+//! A program is a future: each `await` hands one [`Call`] to the simulator and returns its
+//! [`Outcome`]. The program has no other input, so that it is determined by its outcomes.
 
 mod api;
 
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use taffrail_logging::{MsgId, Rank};
 use taffrail_matching::Posting;
 
-/// A request: those of a rank are counted.
+/// A request: the requests of a rank are counted.
 pub type Req = usize;
 
 /// The context of messages that carry the key of their sender's window, which is not the same in each execution: behind their
@@ -100,7 +100,7 @@ pub enum Call {
     PostView(Posting),
     /// Drops a view.
     Drop(Req),
-    /// Posts a receive of many messages into one buffer, which has room for so many bytes.
+    /// Posts a receive of many messages into one buffer of this length in bytes.
     PostMany(Posting, usize),
     /// The next message that such a receive has got, which is over.
     Landed(Req),
@@ -124,7 +124,7 @@ pub enum Call {
     NextActive,
     /// Ends that the window of this rank has a name.
     Hide,
-    /// Exposes a window of so many words to other ranks; registered memory, or a buffer.
+    /// Exposes a window of this number of words to other ranks; registered memory, or a buffer.
     Expose(usize, bool),
     /// Starts to read words of the window of another rank.
     Get {
@@ -209,7 +209,7 @@ pub enum Outcome {
     Unreceived,
     /// The end of a request: with its message, if it is a receive.
     Ended(Req, Option<Message>),
-    /// A message of a receive of many, which goes on.
+    /// A message of a receive of many, which stays posted.
     Landed(Req, Message),
     /// There is no such memory, or not any more.
     Refused,
@@ -246,13 +246,13 @@ impl Program {
         Program { port, future }
     }
 
-    /// Goes on to where it was when it had been told all this, which is all that its state depends on.
+    /// Replays these outcomes from the start, and so restores the state that a program had after them.
     pub fn go_on_from(&mut self, told: &[Outcome]) -> Next {
         let first = self.go_on(None);
         told.iter().fold(first, |_, outcome| self.go_on(Some(outcome.clone())))
     }
 
-    /// Goes on to the next call; with the outcome of the one before, but for the first.
+    /// Runs to the next call; `outcome` is that of the call before, `None` at the start.
     pub fn go_on(&mut self, outcome: Option<Outcome>) -> Next {
         self.port.outcome.set(outcome);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

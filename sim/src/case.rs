@@ -51,7 +51,7 @@ pub struct Case {
     pub checkpoints: u32,
     /// What fails, at which step, and its number.
     pub faults: Vec<(usize, usize, Fault)>,
-    /// Whether a roster says who lives, in its own time. Otherwise the links do.
+    /// Whether a roster has the state of the ranks, with its own delays. Otherwise the links have.
     pub roster: bool,
     /// What is wrong on purpose.
     pub broken: Option<Broken>,
@@ -62,11 +62,11 @@ pub struct Case {
 pub struct Less {
     /// Numbers of faults that do not happen.
     pub without: Vec<usize>,
-    /// So many ranks.
+    /// Number of ranks.
     pub ranks: Option<u32>,
-    /// So many rounds.
+    /// Number of rounds.
     pub rounds: Option<u32>,
-    /// So many checkpoints at the most.
+    /// Upper limit of checkpoints.
     pub checkpoints: Option<u32>,
     /// This profile, in place of that of the seed.
     pub profile: Option<Profile>,
@@ -102,7 +102,7 @@ impl Case {
             habits.page_runs = 2 + (seed >> 3) as usize % 3;
         }
         if causal && durability == Durability::Disk {
-            // A survivor whose ring is full takes nothing in, not even that somebody has died (`docs/logging.md`, section 13).
+            // A survivor with a full ring receives nothing, not even the death of a rank (`docs/logging.md`, section 13).
             habits.ring = 1 << 20;
         }
         let of = Faults { kinds: if nodes { NODES } else { plan.faults.kinds }, ..plan.faults };
@@ -149,13 +149,13 @@ impl Case {
         }
     }
 
-    /// Whose events are stable together.
+    /// Sets of ranks: the events of a set are stable together.
     pub fn groups(&self) -> Vec<Vec<Rank>> {
         if self.causal { vec![(0..self.ranks).collect()] } else { self.sets.clone() }
     }
 
-    /// Whether a rank that dies takes the events with it that are not stable. Whoever depends on them
-    /// holds them.
+    /// Whether the events of a rank that are not stable are lost when it dies. The ranks that depend on them
+    /// hold copies.
     pub fn loses_rings(&self) -> bool {
         self.causal && self.durability == Durability::Disk
     }
@@ -209,13 +209,13 @@ fn faults(
             found
         });
         let [any, other] = [(); 2].map(|()| random.u32(0..ranks));
-        let whom = if of.victim && random.bool() { victim } else { any };
+        let rank = if of.victim && random.bool() { victim } else { any };
         let fault = match kind {
-            Some(0) => Fault::Kill(vec![whom]),
-            Some(1) => Fault::Kill(vec![whom, other]),
+            Some(0) => Fault::Kill(vec![rank]),
+            Some(1) => Fault::Kill(vec![rank, other]),
             Some(2) => Fault::Cut(any, other),
             Some(3) => Fault::Logger,
-            _ => Fault::Node(whom),
+            _ => Fault::Node(rank),
         };
         faults.push((step, fault));
     }
@@ -232,13 +232,13 @@ impl fmt::Display for Case {
         write!(f, ", durability {durability:?}, all events: {all_events}, {:?}", self.profile)?;
         if self.causal {
             let rings = if self.loses_rings() { "lost" } else { "kept" };
-            write!(f, ", causal (rings of who dies are {rings})")?;
+            write!(f, ", causal (rings of dead ranks are {rings})")?;
         }
         if !self.logged {
             write!(f, ", not logged")?;
         }
         if self.roster {
-            write!(f, ", a roster says who lives")?;
+            write!(f, ", a roster")?;
         }
         if self.checkpoints > 0 {
             write!(f, ", {} checkpoints at the most", self.checkpoints)?;

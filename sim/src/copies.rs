@@ -17,7 +17,7 @@ use taffrail_logging::{LoggedEvent, Rank, Set};
 /// Events that a ring has room for at the most: these are true rings, in memory.
 const MOST: u64 = 256;
 
-/// The ring of a rank, and who looks at it.
+/// The ring of a rank, and its readers.
 #[derive(Debug)]
 struct Ring {
     memory: OwnedFd,
@@ -32,7 +32,7 @@ struct Ring {
 /// What a logger died of being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killed {
-    /// It had all events; so many others have them.
+    /// It had all events; this number of others have them.
     Whole {
         /// The others.
         others: usize,
@@ -46,7 +46,7 @@ pub enum Killed {
 pub struct CopyLoggers {
     rings: Vec<Ring>,
     starter: Copies,
-    /// Those that run.
+    /// The loggers that run.
     loggers: Vec<Option<Logger>>,
     /// What the starter has fetched of a rank for a copy.
     fetched: Option<(usize, Rank, Unpacked)>,
@@ -86,7 +86,7 @@ impl CopyLoggers {
         all
     }
 
-    /// A rank is started again: it goes on behind what its ring has.
+    /// A rank is started again: it continues behind the events of its ring.
     ///
     /// # Errors
     /// When the words of the ring cannot be right.
@@ -152,7 +152,7 @@ impl CopyLoggers {
         self.starter.next() != CopyStep::Done || self.loggers.iter().any(Option::is_none)
     }
 
-    /// The starter goes on by a step. Whether all copies are there with it.
+    /// Advances the starter by a step. Whether all copies are there with it.
     ///
     /// # Errors
     /// When a logger refuses, or none has the events.
@@ -229,7 +229,7 @@ impl CopyLoggers {
         Ok(None)
     }
 
-    /// One of those that run is killed, but never the last that has all events. (`chance`: which one.)
+    /// Kills one of the running loggers, chosen by `chance`, but never the last that has all events.
     pub fn kill(&mut self, chance: usize) -> Option<Killed> {
         let whole: Vec<usize> = (0..self.count()).filter(|&copy| self.is_whole(copy)).collect();
         let spared = if whole.len() == 1 { whole.first() } else { None };

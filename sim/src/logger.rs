@@ -91,8 +91,8 @@ impl Logger {
         Logger { copies, durability, causal, broken, sets: logs.collect(), at, runs: true }
     }
 
-    /// Whether there is room for one more event of a rank, of so many that may not be stable. Where there are copies, it is
-    /// written.
+    /// Whether a rank may have one more event that is not stable, given its limit of these. Where there are copies, the
+    /// event is written.
     ///
     /// # Errors
     /// [`Full`].
@@ -120,7 +120,7 @@ impl Logger {
         let (set, place) = self.at[rank as usize];
         let log = &mut self.sets[set];
         // A ring in shared memory stays while the logger is away; one in its own memory does not,
-        // and a rank writes again what was not stable before it goes on.
+        // and a rank writes the events that were not stable again before it continues.
         let lost = self.durability == Durability::Disk && (!self.runs || log.awaited[place]);
         if lost {
             return Ok(());
@@ -146,7 +146,7 @@ impl Logger {
         self.sets[set].stable[place] as u64
     }
 
-    /// What ranks are told is stable: the same, but for one way to be broken.
+    /// The stable count that is published to ranks: the same, but for one way to be broken.
     pub fn announced(&self, rank: Rank) -> u64 {
         if let Some(copies) = &self.copies {
             return copies.announced(rank);
@@ -357,7 +357,7 @@ impl Logger {
 }
 
 impl SetLog {
-    /// Writes so many of the bytes that make a cut valid, at the most. Returns where they are.
+    /// Writes at most `most` of the bytes that make a cut valid. Returns their position.
     fn seal(&mut self, cut: &Cut, most: usize) -> usize {
         let (at, bytes) = cut.encode(&self.set);
         let some = &bytes[..most.min(bytes.len())];

@@ -34,13 +34,13 @@ struct Arguments {
     /// With --seed: without these of its faults.
     #[arg(long, value_delimiter = ',', requires = "seed")]
     without: Vec<usize>,
-    /// With --seed: with so many ranks.
+    /// With --seed: number of ranks.
     #[arg(long, requires = "seed")]
     ranks: Option<u32>,
-    /// With --seed: with so many rounds.
+    /// With --seed: number of rounds.
     #[arg(long, requires = "seed")]
     rounds: Option<u32>,
-    /// With --seed: with so many checkpoints at the most.
+    /// With --seed: upper limit of checkpoints.
     #[arg(long, requires = "seed")]
     checkpoints: Option<u32>,
     /// What is wrong on purpose beside the product.

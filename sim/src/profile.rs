@@ -21,9 +21,9 @@ pub enum Profile {
     Polls,
     /// Links break between ranks that live.
     Links,
-    /// Links break in causal logging, whose logger is slow.
+    /// Links break in causal logging with a slow logger.
     CausalLinks,
-    /// Causal logging where the events of who dies are lost, and one death soon follows another.
+    /// Causal logging where the events of a dead rank are lost, and one death soon follows another.
     Survivors,
     /// The event logger is killed, mostly while it writes a cut.
     Logger,
@@ -47,7 +47,7 @@ pub enum Profile {
     Copies,
 }
 
-/// Those that a seed draws from; few seeds have copies.
+/// The profiles that a seed draws from; few seeds have copies.
 const PROFILES: [Profile; 15] = [
     Profile::Even,
     Profile::Victim,
@@ -85,11 +85,11 @@ pub(crate) struct Faults {
     pub least: u32,
     /// In how many of eight cases one comes soon after the one before.
     pub soon: u8,
-    /// How soon that is: within so many steps.
+    /// Upper limit of steps until then.
     pub within: usize,
     /// How often a rank is killed, two, a link breaks, the logger is killed, and a node.
     pub kinds: [u32; 5],
-    /// Half of those that are killed are the same rank.
+    /// Half of the kills hit the same rank.
     pub victim: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) enum Kind {
     WriteAgain,
 }
 
-/// So many of them.
+/// Number of kinds.
 pub(crate) const KINDS: usize = Kind::WriteAgain as usize + 1;
 
 /// What is drawn from for a case. `None`: as chance wants it.

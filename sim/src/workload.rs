@@ -20,9 +20,9 @@ use taffrail_matching::Posting;
 pub enum Workload {
     /// A token goes round.
     Ring,
-    /// A master hands tasks to whoever is done: receives from any source.
+    /// A master hands tasks to ranks that are done: receives from any source.
     Master,
-    /// One rank probes for the messages of all others, who test for its answers.
+    /// One rank probes for the messages of all others, which test for its answers.
     Probe,
     /// Everybody waits for any of its receives.
     WaitAny,
@@ -44,7 +44,7 @@ pub enum Workload {
     Synchronous,
     /// Tests, probes and receives beside each other.
     Polls,
-    /// Gets, puts and additions in the memory of those that are reached, messages to the others.
+    /// Gets, puts and additions in the memory of reached ranks, messages to the others.
     Windows,
     /// Messages that are lent and kept.
     Loans,
@@ -52,7 +52,7 @@ pub enum Workload {
     Beside,
 }
 
-/// Those of most profiles.
+/// The workloads of most profiles.
 pub const ALL: [Workload; 15] = [
     Workload::Ring,
     Workload::Master,
@@ -83,9 +83,9 @@ pub struct Place {
     pub ranks: u32,
     /// How long the program is.
     pub rounds: u32,
-    /// Which one of those that there are, for random ones.
+    /// Selects one of the random workloads.
     pub variant: u64,
-    /// The ranks whose memory it reaches: a bit for each.
+    /// The ranks with memory that it reaches: a bit for each.
     pub reached: u32,
 }
 

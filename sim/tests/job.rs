@@ -21,7 +21,7 @@ fn seeds() -> u64 {
     seeds.map_or(600, |text| text.parse().expect("a number"))
 }
 
-/// The results are those of a run without failures, whatever fails; and schedules reach what they are to reach.
+/// The results equal the results of a run without failures, whatever fails; and schedules reach all required paths.
 #[test]
 fn jobs_end_as_without_failures() {
     let seeds = 0..seeds();
@@ -33,7 +33,7 @@ fn jobs_end_as_without_failures() {
     println!("{counts:?}");
     assert_eq!(counts.runs, expected);
     assert!(counts.faults > expected / 2, "faults must happen: {counts:?}");
-    // Ranks start again, checkpoints are taken, and ranks go on from them.
+    // Ranks start again, checkpoints are taken, and ranks restart from them.
     let happened = [counts.restarts, counts.checkpoints, counts.restored];
     assert!(happened.iter().all(|&count| count > expected / 20), "{counts:?}");
     assert_eq!(

@@ -163,8 +163,8 @@ impl Api {
         self.call(Call::Report(req)).await;
     }
 
-    /// The next end that is reported, or the next message of a receive of many; with `more` of those that were there at the
-    /// last look. Whether the request is over.
+    /// The next reported completion, or the next message of a receive of many; with `more` only one that the last poll has
+    /// found. Whether the request is complete.
     pub async fn next_ended(&self, more: bool) -> Option<(Req, Option<Message>, bool)> {
         match self.call(Call::NextEnded { more }).await {
             Outcome::Ended(req, message) => Some((req, message, true)),
@@ -173,7 +173,7 @@ impl Api {
         }
     }
 
-    /// Exposes a window of so many words.
+    /// Exposes a window of `words` words.
     pub async fn expose(&self, words: usize, registered: bool) {
         self.call(Call::Expose(words, registered)).await;
     }

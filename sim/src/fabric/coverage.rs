@@ -81,7 +81,7 @@ situations! {
     LostWithLink = "lost-with-link",
     /// A message was sent on a link that had broken, and the sender did not know.
     SentOnBroken = "sent-on-broken",
-    /// A message arrived on a link whose sender knew already that it had broken.
+    /// A message arrived on a link that its sender already knew to be broken.
     ArrivedOnBroken = "arrived-on-broken",
     /// A process ended its link with a peer.
     Disconnected = "disconnected",

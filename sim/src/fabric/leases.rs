@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What is in a receive buffer that is not the sink's.
 const GARBAGE: u8 = 0xdb;
-/// Returned receive buffers that stay readable, so that whoever reads one finds garbage there.
+/// Returned receive buffers that stay readable, so that a read of one finds garbage.
 const RETURNED_MAX: usize = 64;
 
 #[derive(Default)]

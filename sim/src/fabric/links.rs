@@ -100,7 +100,7 @@ impl Net {
         unreported.unwrap_or(Incarnation(self.end(rank, peer).incarnation))
     }
 
-    /// The sink is told of a link.
+    /// A link event is reported to the sink.
     pub(super) fn reported(&mut self, rank: usize, peer: usize, event: &LinkEvent) {
         let ready = &mut self.processes[rank].ready.iter();
         let is_newest = !ready.any(|one| one.peer == peer && matches!(one.what, What::Link(_)));

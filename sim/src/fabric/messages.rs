@@ -7,7 +7,7 @@ use super::watch::Frame;
 use super::{Amount, Mutant};
 use taffrail_fabric::{Fault, Head, Refused, Sent, Token};
 
-/// One message in so many is spoilt by a mutant.
+/// One message in this many is spoilt by a mutant.
 const SPOILT: u64 = 5;
 
 impl Net {
@@ -124,7 +124,7 @@ impl Net {
         }
     }
 
-    /// More of a message arrives whose beginning is here.
+    /// More bytes of a message arrive that has begun to arrive.
     pub(super) fn more(&mut self, (from, to): (usize, usize), amount: Amount) {
         if let Some(rest) = self.processes[to].rests.remove(&from) {
             return self.more_of_rest((from, to), rest, amount);
@@ -287,7 +287,7 @@ impl Net {
         }
     }
 
-    /// Drops the beginning of a message whose rest cannot come any more.
+    /// Drops the beginning of a message of which the rest cannot come any more.
     pub(super) fn cut_rest(&mut self, (from, to): (usize, usize)) {
         let process = &mut self.processes[to];
         if let Some(place) = process.ready.iter().position(|ready| ready.is_part_of(from))
@@ -324,7 +324,7 @@ pub(super) fn lost_link() -> Fault {
     Fault::Lost("the link has ended".into())
 }
 
-/// So many of `left` bytes.
+/// The part of `left` bytes that an amount stands for.
 pub(super) fn part(amount: Amount, left: usize) -> usize {
     match amount {
         Amount::Head => 0,

@@ -13,7 +13,7 @@ pub enum Mutant {
     OrderIgnored,
     /// There is always room.
     NeverBusy,
-    /// A message is sent although its sender is told that there is no room.
+    /// A message is sent although `send` returns that there is no room.
     SentWhenBusy,
     /// Room that lost messages took is not given back.
     RoomLost,

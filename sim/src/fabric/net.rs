@@ -1,4 +1,4 @@
-//! The handle on a network that whoever controls the schedule has.
+//! The handle on a network for the owner of the schedule.
 
 use super::coverage::Coverage;
 use super::roster::SimRoster;
@@ -9,8 +9,8 @@ use super::{Settings, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A network of processes, whose fabrics have these constants. Nothing happens in it between two
-/// [steps](Self::step) but what processes call.
+/// A network of processes; their fabrics have these constants. Between two [steps](Self::step) nothing happens in it
+/// but the calls of processes.
 #[derive(Clone)]
 pub struct SimNet<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>(
     pub(super) Rc<RefCell<Net>>,
@@ -40,7 +40,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         self.0.borrow().possible(false)
     }
 
-    /// Those by which nothing fails.
+    /// The possible steps by which nothing fails.
     pub fn calm(&self) -> Vec<Step> {
         self.0.borrow().possible(true)
     }
@@ -68,11 +68,12 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
             || peers.clone().any(|peer| net.end(rank, peer).ended.is_some())
     }
 
-    /// Whether there is a link between two processes, as one of them sees it; `told`: and its sink was told of it.
-    pub fn is_linked(&self, rank: usize, peer: usize, told: bool) -> bool {
+    /// Whether there is a link between two processes, as one of them sees it; with `reported` only a link that its sink
+    /// knows.
+    pub fn is_linked(&self, rank: usize, peer: usize, reported: bool) -> bool {
         match self.0.borrow().end(rank, peer).link {
             Link::Up => true,
-            Link::Coming => !told,
+            Link::Coming => !reported,
             Link::Down(_) => false,
         }
     }

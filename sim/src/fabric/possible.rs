@@ -34,7 +34,7 @@ impl Net {
         steps
     }
 
-    /// Those between two processes that may be possible.
+    /// The steps between two processes that may be possible.
     fn list_between(&self, (from, to): (usize, usize), calm: bool, list: &mut impl FnMut(Step)) {
         let ordered = self.kinds.ordered && !self.has(Mutant::OrderIgnored);
         let most = if ordered { 1 } else { usize::MAX };

@@ -1,6 +1,6 @@
 //! Memory that is reached by its address: the only unsafe code of the simulator.
 //!
-//! A [`Span`] of user memory is made of a [`UserBuf`] or [`UserBytes`], whose makers have promised that the memory
+//! A [`Span`] of user memory is made of a [`UserBuf`] or [`UserBytes`]: their makers have promised that the memory
 //! stays until its operation has ended. The network drops each span before it reports that end, and
 //! [`Net::kill`](super::state::Net::kill) takes copies of what a dying process owns before the process is dropped.
 
@@ -19,13 +19,13 @@ pub(super) struct Pages {
     layout: Layout,
 }
 
-// SAFETY: plain memory, released by whoever drops the last reference.
+// SAFETY: plain memory, released with the last reference.
 unsafe impl Send for Pages {}
 // SAFETY: as above; the bytes are reached by raw copies, within one process of the simulation at a time.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `None` if there is not so much.
+    /// `None` if there is not enough memory.
     pub(super) fn new(len: usize) -> Option<Arc<Pages>> {
         let layout = Layout::from_size_align(len.max(1), PAGE).ok()?;
         // SAFETY: the layout is not of size 0.
@@ -126,7 +126,7 @@ impl Span {
 
     /// Writes one byte too many: for a mutant.
     pub(super) fn write_beyond(&self, byte: u8) {
-        // SAFETY: whoever runs the mutant has a guard behind its memory.
+        // SAFETY: a test that runs the mutant has a guard behind its memory.
         unsafe { self.at.add(self.len).write(byte) };
     }
 

@@ -1,4 +1,4 @@
-//! Who of the job lives, as one process hears it.
+//! State of the processes of a job, as one process learns it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use taffrail_fabric::{Life, Membership, PeerId};

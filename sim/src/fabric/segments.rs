@@ -11,7 +11,7 @@ pub(super) struct Segments {
     len: usize,
     most: usize,
     own: Vec<Own>,
-    /// Those that were released; the one that is free the longest first.
+    /// Released segments; the one that is free the longest first.
     free: VecDeque<SegmentId>,
     /// Of other fabrics of the process.
     adopted: BTreeMap<u32, (Span, Rc<()>)>,

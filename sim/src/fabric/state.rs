@@ -53,7 +53,7 @@ pub(super) struct Kinds {
     pub(super) streams: bool,
 }
 
-/// A rule that was broken, by the fabric or by those above it.
+/// A rule that was broken, by the fabric or by its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
@@ -119,7 +119,7 @@ pub(super) struct End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Up,
-    /// It is up, which the sink has not been told yet.
+    /// It is up, and not reported to the sink yet.
     Coming,
     Down(Fault),
 }
@@ -211,7 +211,7 @@ pub(super) struct Operation {
     pub(super) fault: Option<Fault>,
     /// No more bytes move.
     pub(super) is_stopped: bool,
-    /// Whoever has started it is dead or has closed.
+    /// The process that has started it is dead or has closed.
     pub(super) is_orphan: bool,
 }
 

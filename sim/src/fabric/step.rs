@@ -22,12 +22,12 @@ pub enum Step {
         from: usize,
         /// The receiver.
         to: usize,
-        /// Its place among those on the way: 0 where there is an order.
+        /// Its place among the messages on the way: 0 where there is an order.
         at: usize,
         /// How much of it.
         amount: Amount,
     },
-    /// More of a message arrives whose beginning is here.
+    /// More bytes of a message arrive that has begun to arrive.
     More {
         /// The sender.
         from: usize,
@@ -53,9 +53,9 @@ pub enum Step {
     Connect(usize, usize),
     /// A process hears of the life of another.
     Verdict {
-        /// Who hears.
+        /// The process that learns it.
         to: usize,
-        /// Of whom.
+        /// The process that it is about.
         of: usize,
         /// The newest verdict alone; otherwise the next one.
         newest: bool,
@@ -76,14 +76,14 @@ pub enum Step {
     },
     /// The link of two living processes breaks.
     Break(usize, usize),
-    /// A process dies. Whoever controls the schedule drops it then, together with its fabric.
+    /// A process dies. The owner of the schedule drops it then, together with its fabric.
     Kill {
         /// Which.
         rank: usize,
         /// Its memory can be read until its peers are drained of it.
         lingers: bool,
     },
-    /// A dead process is started again. Whoever controls the schedule [opens](super::SimNet::open) its fabric then.
+    /// A dead process is started again. The owner of the schedule [opens](super::SimNet::open) its fabric then.
     Restart(usize),
 }
 

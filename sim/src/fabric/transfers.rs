@@ -270,7 +270,7 @@ fn nowhere(why: &str) -> Fault {
     Fault::NoSuchMemory(why.into())
 }
 
-/// Keys that nobody made are told from keys by their padding.
+/// The padding of a key distinguishes it from bytes that are no key of this network.
 fn padding(at: usize, region: u32) -> u8 {
     (at as u32).wrapping_mul(31).wrapping_add(region.wrapping_mul(7)) as u8
 }

@@ -203,7 +203,7 @@ pub(super) const COPIES: Plan = Plan {
 };
 
 impl Plan {
-    /// When events are stable. Of the jobs whose events survive processes alone some have copies of them.
+    /// When events are stable. Of the jobs with events that survive only processes some have copies of them.
     pub(crate) fn durability(&self, disk: bool, seed: u64) -> Durability {
         let copies = self.copies || seed & 0x18 == 0x18 && self.disk.is_none() && !disk;
         match copies && self.logged {

@@ -4,8 +4,8 @@ use super::{Place, from, from_any};
 use crate::call::{Api, NUMBERED, Req, mix};
 use taffrail_matching::Posting;
 
-/// Each rank sends every other one a message with a number and an active message in each round, and takes those of the others
-/// in the order that its polls find them. Active messages of the next round may come before the last message of this one.
+/// Each rank sends every other one a message with a number and an active message in each round, and takes the messages of
+/// the others in the order in which its polls find them. Active messages of the next round may come before the last message of this one.
 pub(super) async fn beside(api: Api, place: Place) -> u64 {
     let (mut state, mut sum) = (place.me.into(), 0_u64);
     let mut missing = 0;

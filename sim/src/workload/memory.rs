@@ -5,7 +5,7 @@ use crate::call::{Api, KEYS, Req, mix};
 use taffrail_logging::Rank;
 use taffrail_matching::Posting;
 
-/// Words of a row: those that one rank writes in every other round.
+/// Words of a row, which one rank writes in every other round.
 const ROW: usize = 3;
 /// Words of a window for each of the two kinds of rounds: rows of all ranks, what its owner shows, what others add, and what
 /// each adds and fetches.
@@ -21,8 +21,8 @@ impl Place {
 }
 
 /// In each round every rank writes a row to every other one, adds to a word there, and reads what is shown there: in the memory of
-/// the ranks that it reaches, and by messages to the others. A message says that it has done it. So what is in a window is
-/// determined, though it was written by nobody's call, and the results do not depend on who reaches whom.
+/// the ranks that it reaches, and by messages to the others. A message says that it has done it. So the contents of a
+/// window are determined, though its owner has made no call, and the results do not depend on the ranks that are reached.
 pub(super) async fn windows(api: Api, place: Place) -> u64 {
     let mut state = mix(place.variant, place.me.into());
     let reached: Vec<Rank> = place.others().filter(|&rank| place.reaches(rank)).collect();
@@ -117,8 +117,8 @@ async fn show_windows(api: &Api, place: &Place, reached: &[Rank]) {
     }
 }
 
-/// Every rank lends messages to all others, and keeps those that it gets for a while: none changes meanwhile, though their
-/// owners lend the next ones. The last rank ends early, and keeps what it has got.
+/// Every rank lends messages to all others, and keeps the loans that it gets for a while: none changes meanwhile, though
+/// their owners lend the next ones. The last rank ends early, and keeps its loans.
 pub(super) async fn loans(api: Api, place: Place) -> u64 {
     let (mut state, mut sum) = (place.me.into(), 0_u64);
     let last = place.ranks - 1;

@@ -1,4 +1,4 @@
-//! Synchronous sends whose ends are awaited late or never, and polls in numbers.
+//! Synchronous sends with ends that are awaited late or never, and polls in numbers.
 
 use super::{Place, from, from_any};
 use crate::call::{Api, Message, mix};
@@ -8,8 +8,8 @@ const NOTICE: u16 = 2;
 const LATE: u16 = 3;
 const NEVER: u16 = 4;
 
-/// A synchronous send has ended when its message is matched, and not before: whoever has not posted the receive cannot know
-/// that it was. Others are awaited at the end, and the last ones are not received at all.
+/// A synchronous send has ended when its message is matched, and not before. Some are awaited at the end, and the last ones
+/// are not received at all.
 pub(super) async fn synchronous(api: Api, place: Place) -> u64 {
     let mut state = place.me.into();
     let (mut late, mut sum) = (Vec::new(), 0_u64);
@@ -108,15 +108,15 @@ pub(super) async fn polls(api: Api, place: Place) -> u64 {
                 Some(message) => {
                     sum = sum.wrapping_add(message.words[0]);
                     state = mix(mix(state, message.words[1]), message.name.source.into());
-                    // What was seen is told: somebody depends on it.
+                    // The outcome of the poll is sent: the receiver depends on it.
                     api.send(message.name.source, NOTICE, round, [round, state, 0]).await;
                 }
                 None => state = mix(state, 8),
             }
         }
         for _ in place.others().flat_map(|_| [one, two]) {
-            let told = api.recv(Posting { context: NOTICE, ..from_any(round) }).await;
-            state = mix(state, told.words[1]);
+            let notice = api.recv(Posting { context: NOTICE, ..from_any(round) }).await;
+            state = mix(state, notice.words[1]);
         }
     }
     sum

@@ -59,7 +59,7 @@ impl Ram {
         self.read(0, self.len)
     }
 
-    /// Gives a part up: whoever reads it from now on gets garbage.
+    /// Gives a part up: reads of it get garbage from now on.
     pub fn spoil(&self, at: usize, len: usize) {
         assert!(at + len <= self.len);
         // SAFETY: as `read`.

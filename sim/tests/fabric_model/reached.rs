@@ -136,7 +136,7 @@ impl<const O: bool, const S: bool, const L: bool> World<O, S, L> {
             let len = self.random.usize(1..100);
             let bytes = pattern(len as u64, len);
             let (region, at, keep) = process.fabric.alloc(len).expect("memory");
-            // SAFETY: so many bytes were allocated, and nobody else has them yet.
+            // SAFETY: `len` bytes were allocated, and no other process has them yet.
             unsafe { bytes.as_ptr().copy_to(at.as_ptr(), len) };
             let peers = (0..PROCESSES as u32).map(PeerId);
             let key = |to| process.fabric.key(to, region, 0).expect("a key of a region");

@@ -315,7 +315,7 @@ impl Sink for Witness {
 
     fn sent(&mut self, token: Token, _: Result<(), Fault>) {
         match self.sends.remove(&token.0) {
-            // Whoever still reads it gets garbage.
+            // A late read of it gets garbage.
             Some((.., ram)) => ram.spoil_all(),
             None => self.fail(format!("a send has ended that is not under way: {token:?}")),
         }

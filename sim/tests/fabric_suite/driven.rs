@@ -31,7 +31,7 @@ struct Shared<const O: bool, const S: bool, const L: bool> {
 }
 
 impl<const O: bool, const S: bool, const L: bool> Shared<O, S, L> {
-    /// Does some steps by chance, of those that are possible now. How many.
+    /// Makes some random steps of the possible ones. Returns their number.
     fn drive(&mut self) -> usize {
         let steps = self.net.calm();
         if steps.is_empty() {
@@ -41,7 +41,7 @@ impl<const O: bool, const S: bool, const L: bool> Shared<O, S, L> {
         (0..most).filter(|_| self.net.step(steps[self.random.usize(..steps.len())])).count()
     }
 
-    /// Wakes those that are armed and have something to do.
+    /// Wakes processes that are armed and have something to do.
     fn wake(&mut self) {
         for (rank, alarm) in self.alarms.iter().enumerate() {
             if self.armed[rank] && self.net.concerns(rank) {
