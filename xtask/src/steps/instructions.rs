@@ -15,6 +15,10 @@ use std::process::Command;
 /// The file of limits.
 const FILE: &str = "xtask/instructions.toml";
 
+/// Where those in Rust are.
+#[cfg(test)]
+const PATHS: &str = "benches/src/bin";
+
 /// Where the C programs are.
 const PROGRAMS: &str = "xtask/instructions";
 
@@ -38,10 +42,10 @@ struct Workload {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 enum Program {
-    /// An example, which moves `messages` by itself. Its start and its end are included.
-    Example { package: String, name: String },
-    /// An example that is started as the only rank of a job whose messages are logged.
-    Logged { package: String, name: String },
+    /// A program in Rust, which moves `messages` by itself. Its start and its end are included.
+    Path(String),
+    /// One that is started as the only rank of a job whose messages are logged.
+    Logged(String),
     /// A C program over the libfabric provider. Its argument is the number of round trips.
     Provider(String),
     /// A C program over the C library. Its argument is the number of round trips.
@@ -58,7 +62,7 @@ pub fn step(place: &Place) -> Outcome {
         Ok(baseline) => baseline,
         Err(why) => return Outcome::Failed(Counts::default(), why),
     };
-    if let Err(why) = build(place, &baseline.workload) {
+    if let Err(why) = build(place) {
         return Outcome::Failed(Counts::default(), why);
     }
     let mut counts = Counts::default();
@@ -92,21 +96,13 @@ fn read(path: &Path) -> Result<Baseline, String> {
     toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
 }
 
-/// Builds all that is measured, as it is installed. The linker optimises each program on one processor, so programs are
-/// built together.
-fn build(place: &Place, workloads: &[Workload]) -> Result<(), String> {
-    let mut examples = cargo(place, "build --release --locked");
-    for workload in workloads {
-        if let Program::Example { package, name } | Program::Logged { package, name } =
-            &workload.program
-        {
-            examples.args(["-p", package, "--example", name]);
-        }
-    }
-    let libraries = "build --release --locked --lib -p taffrail-ofi -p taffrail-c-static";
+/// Builds all that is measured, as it is installed: at once, so that what the programs and libraries share is built once.
+/// The linker optimises each of them on one processor.
+fn build(place: &Place) -> Result<(), String> {
+    let measured = "build --release --locked --bins -p taffrail-benches --lib -p taffrail-ofi -p taffrail-c-static";
     // The launcher is not measured, and so is the one that tests use.
     let launcher = install::with_tests(place, "--test launcher");
-    match [examples, cargo(place, libraries), launcher].iter_mut().all(|build| run(build).ok) {
+    match [cargo(place, measured), launcher].iter_mut().all(|build| run(build).ok) {
         true => Ok(()),
         false => Err("what is measured does not build".into()),
     }
@@ -115,10 +111,10 @@ fn build(place: &Place, workloads: &[Workload]) -> Result<(), String> {
 /// Instructions for each message.
 fn measure(place: &Place, workload: &Workload) -> Result<f64, String> {
     let messages = workload.messages;
-    let example = |name: &str| place.build("release").join("examples").join(name);
+    let built = |name: &str| place.build("release").join(name);
     let collected = match &workload.program {
-        Program::Example { name, .. } => count(place, &[], &example(name), &[], ""),
-        Program::Logged { name, .. } => logged(place, &example(name), messages),
+        Program::Path(name) => count(place, &[], &built(name), &[], ""),
+        Program::Logged(name) => logged(place, &built(name), messages),
         Program::Provider(name) => provider(place, name, messages),
         Program::Library(name) => library(place, name, messages),
     };
@@ -218,12 +214,11 @@ mod tests {
         let root = Place::find().root;
         let baseline = read(&root.join(FILE)).unwrap();
         for workload in baseline.workload {
-            match workload.program {
-                Program::Example { .. } | Program::Logged { .. } => {}
-                Program::Provider(name) | Program::Library(name) => {
-                    assert!(root.join(PROGRAMS).join(format!("{name}.c")).is_file(), "{name}.c");
-                }
-            }
+            let source = match workload.program {
+                Program::Path(name) | Program::Logged(name) => format!("{PATHS}/{name}.rs"),
+                Program::Provider(name) | Program::Library(name) => format!("{PROGRAMS}/{name}.c"),
+            };
+            assert!(root.join(&source).is_file(), "{source}");
         }
     }
 }

@@ -31,8 +31,8 @@ pub fn rules(place: &Place) -> Outcome {
 /// What tests, chores and the simulator may do and nothing that is installed: print where the reader may be
 /// gone or the disk full, panic over what comes from outside, and read words that may not be UTF-8.
 fn input_and_output(place: &Place) -> Outcome {
-    let line = "clippy --workspace --lib --bins --exclude xtask --exclude taffrail-sim \
-                --features taffrail/pmix --locked -- -D clippy::print_stdout -D clippy::print_stderr \
+    let line = "clippy --workspace --lib --bins --exclude xtask --exclude taffrail-benches \
+                --exclude taffrail-sim --features taffrail/pmix --locked -- -D clippy::print_stdout -D clippy::print_stderr \
                 -D clippy::unwrap_used -D clippy::expect_used -D clippy::panic -D clippy::unreachable \
                 -D clippy::todo -D clippy::unimplemented -D clippy::disallowed_methods";
     let remedy = "print through the helper of the crate that returns errors (say, print), give errors back \

@@ -5,7 +5,7 @@
 //! - `tags`: receives with 10 000 different tags are posted; each message that arrives has its receive
 //!   posted anew.
 //!
-//! `valgrind --tool=callgrind target/release/examples/match_path window`; the total, divided by a
+//! `valgrind --tool=callgrind target/release/match_path window`; the total, divided by a
 //! million, is the cost of a message, the loop included. Run by itself it prints nanoseconds.
 
 use std::hint::black_box;
