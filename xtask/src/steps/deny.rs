@@ -1,6 +1,6 @@
 //! Licences and sources of what we depend on.
 
-use crate::command::{cargo, run, succeeds};
+use crate::command::{run, run_beside, succeeds};
 use crate::place::Place;
 use crate::report::Outcome;
 use crate::tools;
@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Checks everything that needs no network, and known vulnerabilities where their list is present.
-pub fn step(place: &Place) -> Outcome {
-    let Some(program) = program(place) else {
+pub fn step(place: &Place, program: Option<PathBuf>) -> Outcome {
+    let Some(program) = program else {
         let how = "cargo-deny could not be installed; type: cargo install cargo-deny --locked";
         return Outcome::Skipped(how.into());
     };
@@ -27,8 +27,9 @@ pub fn step(place: &Place) -> Outcome {
     Outcome::of_check(ok, "see deny.toml and the report above")
 }
 
-/// The installed cargo-deny, or one that we build for ourselves and keep.
-fn program(place: &Place) -> Option<PathBuf> {
+/// The installed cargo-deny, or one that we build for ourselves and keep: beside other steps, of which many wait for most
+/// of their time, and after them in line for the processors.
+pub fn program(place: &Place) -> Option<PathBuf> {
     if let Some(installed) = tools::find("cargo-deny") {
         return Some(installed);
     }
@@ -36,12 +37,14 @@ fn program(place: &Place) -> Option<PathBuf> {
     let ours = root.join("bin/cargo-deny");
     if !ours.is_file() {
         // Unoptimised, it builds in one minute instead of five, and is quick enough.
-        let mut command = cargo(place, "install cargo-deny --locked --debug --no-track --root");
+        let mut command = Command::new("nice");
+        command.args("-n 19 cargo install cargo-deny --locked --debug --no-track".split(' '));
         command
+            .args(["--quiet", "--root"])
             .arg(&root)
             .env("CARGO_TARGET_DIR", root.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0");
-        run(&mut command);
+        run_beside(&mut command);
         // Half a gigabyte that nobody needs again; a failure to remove it harms nobody.
         let _ = std::fs::remove_dir_all(root.join("build"));
     }
