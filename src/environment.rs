@@ -153,6 +153,7 @@ pub const VARIABLES: &[Variable] = &[
     tests("TAFFRAIL_TEST_SEED", "The seed of random tests."),
     tests("TAFFRAIL_TEST_KILLS", "How many ranks a test kills."),
     tests("TAFFRAIL_TEST_LAUNCHER", "The launcher that tests start ranks with."),
+    tests("TAFFRAIL_TEST_LIBRARY", "The libfabric provider, built together with the tests."),
     tests("TAFFRAIL_TEST_MPICH", "Where tests find MPICH."),
     tests("TAFFRAIL_TEST_OTHER_MPIS", "Where tests find other MPIs."),
     tests("TAFFRAIL_TEST_PREFIX", "Where tests find what is installed."),

@@ -24,7 +24,13 @@ pub const MPI: (&str, &str) = (
 const SEE_THE_TRACE: &str = "see the trace above, and the command that repeats it";
 
 pub fn all(place: &Place) -> Outcome {
-    counted(&mut selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace"))
+    // With libraries that are not for Rust, which cargo makes for no test.
+    let built = run(&mut with_tests(place, "--lib --tests")).ok;
+    let mut tests = selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace");
+    if built {
+        tests.env("TAFFRAIL_TEST_LIBRARY", place.build("debug").join("libtaffrail_ofi.so"));
+    }
+    counted(&mut tests)
 }
 
 pub fn doctests(place: &Place) -> Outcome {

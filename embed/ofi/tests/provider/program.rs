@@ -45,8 +45,12 @@ impl Folder {
     }
 }
 
-/// The provider, built as these tests are: cargo makes no library for tests that is not for Rust.
+/// The provider, built as these tests are: cargo makes no library for tests that is not for Rust. `cargo xtask test`
+/// has built it together with all tests, and names it.
 fn library() -> PathBuf {
+    if let Some(built) = std::env::var_os("TAFFRAIL_TEST_LIBRARY") {
+        return built.into();
+    }
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap();
     let mut build = Command::new(env!("CARGO"));

@@ -11,7 +11,7 @@ fn of_the_next_version() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("next-version");
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--locked", "--quiet", "--lib", "-p", "taffrail-ofi"]);
-    build.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
+    build.args(["--config", "profile.dev.opt-level=0"]);
     build.args(["--config", "profile.dev.debug=false"]);
     build.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", &folder);
     build.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", "--cfg next_version");
