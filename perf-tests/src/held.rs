@@ -5,10 +5,11 @@
 //! and has it in small pages of the host's at first. A figure would say how busy the machine had been before.
 
 use crate::limits::Fresh;
+use crate::provenance::DIVISOR;
 use std::cell::RefCell;
 
 /// What two ranks take at the most, each with a log of 512 MiB. Of more the host begins to take some at once.
-const MOST: usize = 17 << 26;
+const MOST: usize = (17 << 26) / DIVISOR;
 
 /// Memory that the host cannot take back, until this is dropped.
 pub struct Held(RefCell<Option<Fresh>>);

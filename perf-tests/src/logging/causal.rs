@@ -3,13 +3,14 @@
 
 use crate::determinants::Row;
 use crate::ours;
+use crate::provenance::DIVISOR;
 use crate::stats::Spread;
 use crate::table::{align, times};
 use serde::Serialize;
 
 /// Applications, with sizes and iterations that take some tenths of a second.
-pub const APPLICATIONS: [(&str, &str, &str); 3] =
-    [("wave2d", "256", "500"), ("jacobi3d", "32", "400"), ("irregular", "64", "100")];
+pub const APPLICATIONS: [(&str, &str, usize); 3] =
+    [("wave2d", "256", 500), ("jacobi3d", "32", 400), ("irregular", "64", 100)];
 /// Ranks of each, which must be able to divide the work.
 const RANKS: &str = "4";
 
@@ -42,9 +43,10 @@ pub fn none() -> Vec<Figures> {
 /// Why something is missing.
 pub fn measure(figures: &mut [Figures], application: usize) -> Result<(), String> {
     let (name, size, iterations) = APPLICATIONS[application];
+    let iterations = (iterations / DIVISOR).to_string();
     let run = |logging: Option<&str>| -> Result<Row, String> {
         let command =
-            ["determinants", name, "-n", RANKS, "--size", size, "--iterations", iterations];
+            ["determinants", name, "-n", RANKS, "--size", size, "--iterations", &iterations];
         let more = logging.map_or(Vec::new(), |how| [&["--logging", how][..], &LOGGED].concat());
         let rows: Vec<Row> = ours::measure(&command, &more)?;
         rows.into_iter().next().ok_or_else(|| "`determinants` measured nothing".into())

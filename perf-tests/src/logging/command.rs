@@ -68,9 +68,9 @@ const NODE_MESSAGES: usize = 2000 / DIVISOR;
 const DISK_MESSAGES: usize = 20;
 
 /// Bytes of a stream into memory that is there; more than caches hold.
-const STREAM: usize = 256 << 20;
+const STREAM: usize = (256 << 20) / DIVISOR;
 /// Bytes of a stream into fresh memory.
-const FRESH_STREAM: usize = 64 << 20;
+const FRESH_STREAM: usize = (64 << 20) / DIVISOR;
 
 /// What logging messages costs, beside the same without and the machine's limits, measured in turn
 ///
