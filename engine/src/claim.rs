@@ -123,7 +123,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 self.tx().give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.
-            found @ Unexpected::Stored { .. } => {
+            found @ (Unexpected::Stored { .. } | Unexpected::Kept(_)) => {
                 let nowhere = std::ptr::null_mut();
                 let request = self.core.requests.start(Stage::Posted, env.source, nowhere, 0);
                 self.core.receives(request, &env);

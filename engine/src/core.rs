@@ -7,6 +7,7 @@ mod again;
 mod arrivals;
 pub(crate) mod deferred;
 pub(crate) mod delivery;
+mod leased;
 mod loss;
 mod rest;
 pub(crate) mod state;

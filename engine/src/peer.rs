@@ -52,6 +52,8 @@ pub struct Peer {
     answers: usize,
     /// We asked it for announcements.
     pub(crate) throttled: bool,
+    /// Receive buffers of the fabric that its unexpected messages keep.
+    pub(crate) kept_leases: u8,
     /// What long messages from it have cost lately.
     pub(crate) rndv_paths: RndvPaths,
     /// The same, of those in memory that this process has mapped.

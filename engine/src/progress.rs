@@ -50,6 +50,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Does what follows from what has arrived.
     #[inline(always)]
     pub(crate) fn after_poll(&mut self, mut events: usize) -> usize {
+        if F::LEASES {
+            self.core.unexpected.returns().for_each(|lease| self.fabric.return_lease(lease));
+        }
         if !self.core.deferred.is_empty() {
             self.run_deferred();
         }

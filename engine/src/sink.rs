@@ -7,7 +7,7 @@ use super::policy::rx::RxPolicy;
 use super::recv_record::name;
 use super::unposted_recv::UnpostedRecv;
 use std::marker::PhantomData;
-use taffrail_fabric::{Body, Fault, Head, LinkEvent, Payload, PeerId, Sink, Take, Token};
+use taffrail_fabric::{Body, Fault, Head, Lease, LinkEvent, Payload, PeerId, Sink, Take, Token};
 use taffrail_logging::Admit;
 use taffrail_matching::{Arrival, Envelope};
 
@@ -36,8 +36,11 @@ impl<P: Policy, R: RxPolicy<P>, const UNPOSTED: bool> Sink for Rx<'_, P, R, UNPO
     #[inline(always)]
     fn message(&mut self, from: PeerId, head: Head, body: Body<'_>) -> Take {
         let payload = match &body {
-            // A buffer that the fabric leaves to us is copied out of, too, and its own again.
-            Body::Whole(payload) | Body::Leased(payload, _) => payload,
+            Body::Whole(payload) => payload,
+            Body::Leased(payload, Lease(lease)) => {
+                let (core, want) = (&mut *self.core, self.want.as_deref_mut());
+                return core.receive_leased::<R>(want, from.0, head, payload, Lease(*lease));
+            }
             Body::Stream { here, left } => {
                 if let Some(want) = &mut self.want {
                     self.core.post_unposted(want);
@@ -120,7 +123,12 @@ impl<P: Policy> Core<P> {
     }
 
     #[inline(never)]
-    fn receive_unmatched(&mut self, admit: Admit, env: &Envelope, payload: &Payload<'_>) {
+    pub(crate) fn receive_unmatched(
+        &mut self,
+        admit: Admit,
+        env: &Envelope,
+        payload: &Payload<'_>,
+    ) {
         // What a peer says that was cut off a moment ago.
         if self.peers[env.source as usize].fault.is_some() {
             return;

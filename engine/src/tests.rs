@@ -1,6 +1,7 @@
 //! The engine over fabrics of every kind: what is sent arrives, whole and in order, however the fabric hands it over.
 
 mod former;
+mod leased;
 
 use super::policy::{NoLogging, Policy};
 use super::{Engine, Sizes};

@@ -1,8 +1,9 @@
-//! The bytes of messages that arrived before their receives.
+//! The bytes of messages that arrived before their receives: copied into buffers, or kept in the receive buffers of the
+//! fabric (`docs/spec/seam.md`, section 3).
 
 use crate::error::broken;
 use crate::peer::Peer;
-use taffrail_fabric::{Fault, Payload};
+use taffrail_fabric::{Fault, Lease, Payload};
 use taffrail_logging::mutant;
 
 /// Entries above this many bytes give their memory back when released.
@@ -13,9 +14,25 @@ pub(crate) const MESSAGE_OVERHEAD: usize = 128;
 /// Bytes that a peer may still send after THROTTLE: more than rings and outboxes hold.
 const GRACE: usize = 64 << 20;
 
+/// Receive buffers of the fabric that messages of one peer may keep.
+const KEPT_MAX: u8 = 16;
+
+/// A message in a receive buffer of the fabric, which is returned when the message has been copied to its receive.
+pub struct KeptMessage {
+    payload: Payload<'static>,
+    lease: Lease,
+}
+
+impl KeptMessage {
+    pub(crate) fn payload(&self) -> &Payload<'_> {
+        &self.payload
+    }
+}
+
 /// Buffers, reused, and how much of them a peer may have.
 ///
-/// *Invariant:* an entry belongs to one message that waits, or is free.
+/// *Invariant:* an entry belongs to one message that waits, or is free. A receive buffer of the fabric belongs to one message
+/// that waits, or is in `returns`, or is the fabric's.
 pub(crate) struct UnexpectedBuffers {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
@@ -23,12 +40,55 @@ pub(crate) struct UnexpectedBuffers {
     limit: usize,
     /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
     bytes_max: usize,
+    /// Receive buffers of the fabric that the next turn returns.
+    returns: Vec<Lease>,
 }
 
 impl UnexpectedBuffers {
     pub(crate) fn new(limit: usize) -> Self {
         let bytes_max = limit.saturating_mul(4).saturating_add(GRACE);
-        UnexpectedBuffers { entries: Vec::new(), free: Vec::new(), limit, bytes_max }
+        let (entries, free, returns) = (Vec::new(), Vec::new(), Vec::new());
+        UnexpectedBuffers { entries, free, limit, bytes_max, returns }
+    }
+
+    /// Whether the receive buffer of an unexpected message of this length is kept. Copying a short message costs less than
+    /// a buffer that the fabric lacks.
+    pub(crate) fn may_keep(peer: &Peer, len: usize) -> bool {
+        len > peer.inline() && peer.kept_leases < KEPT_MAX
+    }
+
+    /// Keeps the receive buffer of a message of a peer. The answer to the fabric is [`Take::Keep`](taffrail_fabric::Take::Keep)
+    /// with this lease.
+    pub(crate) fn keep(
+        &mut self,
+        peer: &mut Peer,
+        payload: &Payload<'_>,
+        lease: &Lease,
+    ) -> KeptMessage {
+        peer.kept_leases += 1;
+        let lease = Lease(lease.0);
+        if mutant!(LeaseReturnedEarly) {
+            self.returns.push(Lease(lease.0));
+        }
+        // SAFETY: the fabric's answer is `Keep`. The payload is read before the lease is in `returns`, and never by a
+        // destructor, so not after the fabric is gone.
+        KeptMessage { payload: unsafe { payload.kept() }, lease }
+    }
+
+    /// A kept message of a peer was copied: the fabric gets its receive buffer back.
+    pub(crate) fn give_back(&mut self, peer: &mut Peer, kept: KeptMessage) {
+        peer.kept_leases -= 1;
+        if mutant!(LeaseReturnedTwice) {
+            self.returns.push(Lease(kept.lease.0));
+        }
+        if !mutant!(LeaseReturnedEarly) && !mutant!(LeaseNotReturned) {
+            self.returns.push(kept.lease);
+        }
+    }
+
+    /// The receive buffers that are to be returned now.
+    pub(crate) fn returns(&mut self) -> impl Iterator<Item = Lease> {
+        self.returns.drain(..)
     }
 
     /// A message of a peer is buffered. Whether the peer is to be sent THROTTLE for that.

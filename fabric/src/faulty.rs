@@ -93,4 +93,9 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         let state = State::new(faults, inner.me());
         Faulty { inner, state }
     }
+
+    /// Receive buffers that the sink keeps.
+    pub fn kept_leases(&self) -> usize {
+        self.state.leases.len()
+    }
 }

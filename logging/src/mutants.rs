@@ -116,6 +116,12 @@ mutants! {
     AnnouncementOfDeadKept = "announcement-of-dead-kept",
     /// A message whose rest was lost with its link is delivered.
     LostRestDelivered = "lost-rest-delivered",
+    /// The receive buffer of an unexpected message is returned before the message is copied.
+    LeaseReturnedEarly = "lease-returned-early",
+    /// The receive buffer of an unexpected message is returned twice.
+    LeaseReturnedTwice = "lease-returned-twice",
+    /// The receive buffer of an unexpected message is not returned. Costs receive buffers only.
+    LeaseNotReturned = "lease-not-returned",
 
     // Peers that die and return.
     /// What a dead incarnation has reported to have is believed after its death.

@@ -4,8 +4,9 @@ use taffrail_sim::case::Less;
 use taffrail_sim::fabric::Situation;
 use taffrail_sim::job::check::{Wrong, check, check_all};
 
-/// Situations of the network that jobs must reach: sends that end later, memory of others, and ranks that close.
-const SITUATIONS: [Situation; 7] = [
+/// Situations of the network that jobs must reach: sends that end later, memory of others, ranks that close, and
+/// receive buffers that messages keep.
+const SITUATIONS: [Situation; 9] = [
     Situation::LaterCompletion,
     Situation::LaterFailed,
     Situation::TransferSplit,
@@ -13,6 +14,8 @@ const SITUATIONS: [Situation; 7] = [
     Situation::DiedMidTransfer,
     Situation::Mapped,
     Situation::Closed,
+    Situation::LeaseKept,
+    Situation::LeasesUsedUp,
 ];
 
 /// Seeds from 0 on.

@@ -67,6 +67,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::CheckpointInReplay,
     Mutant::OldIncarnationMet,
     Mutant::CommittedNotRepeated,
+    Mutant::LeaseNotReturned,
 ];
 
 /// Says which of them are not found, by a thread for each processor.

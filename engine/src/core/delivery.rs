@@ -152,6 +152,7 @@ impl<P: Policy> Core<P> {
                 }
                 self.receive_stored(request, env, entry);
             }
+            Unexpected::Kept(kept) => self.receive_kept(request, &env, kept),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::frame::Rts;
 use crate::immediate::Immediate;
 use crate::peer::Peer;
 use crate::request::{ANY, Requests, Stage};
-use crate::unexpected::UnexpectedBuffers;
+use crate::unexpected::{KeptMessage, UnexpectedBuffers};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -25,6 +25,8 @@ pub enum Unexpected {
         /// The send that waits to hear of a receive.
         sync: Option<u64>,
     },
+    /// Its bytes are in a receive buffer of the fabric.
+    Kept(KeptMessage),
     /// Its RTS is here, its bytes are still its sender's.
     Rts(Rts),
     /// It is a loan.
@@ -37,7 +39,7 @@ impl Unexpected {
         match self {
             Unexpected::Stored { sync, .. } => *sync,
             Unexpected::Rts(rts) => Some(rts.name),
-            Unexpected::Loan(_) => None,
+            Unexpected::Kept(_) | Unexpected::Loan(_) => None,
         }
     }
 }

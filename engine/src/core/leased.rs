@@ -1,0 +1,87 @@
+//! Messages in receive buffers of the fabric: one that no receive has matched stays in its buffer (`docs/spec/seam.md`,
+//! section 3).
+
+use super::delivery::put;
+use super::{Core, Unexpected};
+use crate::frame::{MsgHead, kind};
+use crate::policy::Policy;
+use crate::policy::rx::RxPolicy;
+use crate::unexpected::{KeptMessage, UnexpectedBuffers};
+use crate::unposted_recv::UnpostedRecv;
+use taffrail_fabric::{Fault, Head, Lease, Payload, Take};
+use taffrail_logging::Admit;
+use taffrail_matching::Envelope;
+
+impl<P: Policy> Core<P> {
+    /// A message of any kind, in a receive buffer that may be kept. It may be for the receive `want`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn receive_leased<R: RxPolicy<P>>(
+        &mut self,
+        want: Option<&mut UnpostedRecv>,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+        lease: Lease,
+    ) -> Take {
+        if let Some(want) = want
+            && self.take_unposted::<R>(want, from, head, payload)
+        {
+            return Take::Done;
+        }
+        let peer = &self.peers[from as usize];
+        let may_keep = peer.fault.is_none() && UnexpectedBuffers::may_keep(peer, payload.len());
+        if head.kind != kind::EAGER || !may_keep {
+            self.receive_apart::<R>(from, head, payload);
+            return Take::Done;
+        }
+        self.receive_or_keep::<R>(from, head, payload, lease).unwrap_or_else(|fault| {
+            self.protocol_error(from, fault);
+            Take::Done
+        })
+    }
+
+    /// A whole message of a peer that may keep one more receive buffer.
+    fn receive_or_keep<R: RxPolicy<P>>(
+        &mut self,
+        from: u32,
+        head: Head,
+        payload: &Payload<'_>,
+        lease: Lease,
+    ) -> Result<Take, Fault> {
+        let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
+        match self.arrive_by::<R>(&env)? {
+            (_, Some(request)) => self.deliver(request, &env, payload, 0),
+            (admit @ (Admit::Match | Admit::Reserved(_)), None) => {
+                let peer = &mut self.peers[from as usize];
+                let kept = self.unexpected.keep(peer, payload, &lease);
+                if self.unexpected.buffered(peer, payload.len()) {
+                    self.deferred.throttle(from, true);
+                }
+                self.store_unmatched(admit, &env, Unexpected::Kept(kept));
+                // Also if the peer has broken the limit with it: the message is stored.
+                if let Err(fault) = self.check_buffer_limit(from) {
+                    self.protocol_error(from, fault);
+                }
+                return Ok(Take::Keep(lease));
+            }
+            (admit, None) => self.receive_unmatched(admit, &env, payload),
+        }
+        Ok(Take::Done)
+    }
+
+    /// Copies a kept message to the receive that it has matched.
+    pub(super) fn receive_kept(&mut self, request: u32, env: &Envelope, kept: KeptMessage) {
+        let request = self.land(request);
+        let slot = self.requests.get(request);
+        let payload = kept.payload();
+        put(slot, 0, payload, 0, payload.len());
+        slot.moved = payload.len();
+        let peer = &mut self.peers[env.source as usize];
+        self.unexpected.give_back(peer, kept);
+        if self.unexpected.received(peer, env.len as usize) {
+            self.deferred.throttle(env.source, false);
+        }
+        self.complete(request);
+    }
+}
