@@ -27,6 +27,11 @@ pub fn all(place: &Place) -> Outcome {
     // With libraries that are not for Rust, which cargo makes for no test.
     let built = run(&mut with_tests(place, "--lib --tests")).ok;
     let mut tests = selected(place, "--workspace", &format!("not ({})", MPI.0), "--workspace");
+    if std::env::var_os("NEXTEST_TEST_THREADS").is_none() {
+        // Many wait for most of their time.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        tests.env("NEXTEST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
+    }
     if built {
         tests.env("TAFFRAIL_TEST_LIBRARY", place.build("debug").join("libtaffrail_ofi.so"));
     }
