@@ -6,7 +6,7 @@
 
 mod scan;
 
-use super::packed::BlockError;
+use super::packed::{BlockError, copy_packed};
 use crate::event::{RECORD, RecordError};
 use crate::{Event, LoggedEvent, Rank};
 use rustix::io::Errno;
@@ -286,6 +286,21 @@ impl EventFile {
         let scan = Scan { owner, name: &self.name, len: self.end(), read, end: End::Whole };
         scan.events(|event| each(event.event)).map(drop)
     }
+}
+
+/// Copies the first records of an event file as a [packed store](super::Unpacked), after a look at each of them.
+///
+/// # Errors
+/// [`FileError`]: there are not that many, or one is damaged.
+pub fn hand_out(
+    file: File,
+    name: &str,
+    owner: Owner,
+    records: u64,
+    into: &File,
+) -> Result<(), FileError> {
+    let file = EventFile { file, name: name.to_owned(), records };
+    copy_packed(&file, owner, into).map(drop)
 }
 
 fn offset(records: u64) -> u64 {

@@ -28,12 +28,35 @@ pub(super) struct Group {
     retry: Option<(Instant, Duration)>,
     /// Nothing more is read.
     damaged: bool,
+    /// What is kept of all members was written at one moment.
+    stands: bool,
+}
+
+/// What one member of a set has that is not kept yet: none, if only others have.
+#[derive(Clone, Copy, Debug)]
+pub struct Unkept<'a> {
+    /// The member.
+    pub rank: Rank,
+    /// The clock of its last event that is kept.
+    pub kept: u64,
+    /// The clock of the last of these.
+    pub clock: u64,
+    /// Their records.
+    pub records: &'a [u8],
 }
 
 impl Group {
     /// Of no ranks yet.
     pub fn new(set: Set, cuts: Option<CutFile>) -> Self {
-        Group { set, ledgers: Vec::new(), cuts, next: None, retry: None, damaged: false }
+        Group {
+            set,
+            ledgers: Vec::new(),
+            cuts,
+            next: None,
+            retry: None,
+            damaged: false,
+            stands: false,
+        }
     }
 
     /// Which set it is.
@@ -81,7 +104,11 @@ impl Group {
     fn cut(&mut self) -> Result<bool, RingError> {
         let rings = self.ledgers.iter().map(RankStore::ring);
         let clocks = match moment(rings, self.ledgers.iter().map(RankStore::seen))? {
-            Snapshot::Old => return Ok(false),
+            Snapshot::Old => {
+                // Read again in one round, and nothing is new since it was kept.
+                self.stands |= self.ledgers.iter().all(|ledger| ledger.seen() == ledger.kept());
+                return Ok(false);
+            }
             Snapshot::Moving => return Ok(true),
             Snapshot::Still(clocks) => clocks,
         };
@@ -103,6 +130,18 @@ impl Group {
     /// Whether there is something to be written now.
     pub fn is_due(&self, now: Instant) -> bool {
         self.writes().next().is_some() && self.retry.is_none_or(|(at, _)| at <= now)
+    }
+
+    /// What is to be written of each member, if there is anything.
+    pub fn unkept(&self) -> impl Iterator<Item = Unkept<'_>> {
+        let any = self.writes().next().is_some();
+        self.ledgers.iter().filter(move |_| any).map(RankStore::unkept)
+    }
+
+    /// What is kept of each member, if it was written at one moment.
+    pub fn standing(&self) -> impl Iterator<Item = (Rank, u64)> {
+        let all = self.ledgers.iter().filter(|_| self.stands);
+        all.map(|ledger| (ledger.rank(), ledger.kept()))
     }
 
     /// The records to be written.
@@ -155,6 +194,7 @@ impl Group {
     /// All that was written is stable.
     fn keep(&mut self) -> Option<Report> {
         self.ledgers.iter_mut().for_each(RankStore::keep);
+        self.stands = true;
         let rank = self.ledgers[0].rank();
         self.retry.take().map(|_| Report::Resumed { rank })
     }

@@ -3,7 +3,7 @@
 use super::cuts::{CutFile, CutFileError, cut_file_name};
 use super::disk::{CommitError, Disk, Write};
 use super::file::{End, EventFile, FileError, Owner};
-use super::group::Group;
+use super::group::{Group, Unkept};
 use super::memory::Memory;
 use super::packed::{PackedFile, Unpacked};
 use super::rank_store::{CopyError, LedgerError, RankStore, Store};
@@ -219,6 +219,13 @@ impl Logger {
 
     /// Makes a cut of each set of which there is anything new, keeps it, then announces it as stable.
     pub fn turn(&mut self) -> Turn {
+        let mut turn = self.look();
+        self.commit(&mut turn);
+        turn
+    }
+
+    /// Makes a cut of each set of which there is anything new. It is [kept](Self::commit) before the next one is made.
+    pub fn look(&mut self) -> Turn {
         let mut turn = Turn::default();
         for group in &mut self.groups {
             match group.look() {
@@ -232,11 +239,32 @@ impl Logger {
                 }
             }
         }
+        turn
+    }
+
+    /// What [`commit`](Self::commit) would keep: of each set that has anything, all members.
+    pub fn unkept(&self) -> impl Iterator<Item = Unkept<'_>> {
+        self.groups.iter().flat_map(Group::unkept)
+    }
+
+    /// Of each set whose kept events were written at one moment, its ranks and the clocks of their last ones.
+    pub fn standing(&self) -> impl Iterator<Item = (Rank, u64)> {
+        self.groups.iter().flat_map(Group::standing)
+    }
+
+    /// The ranks that are served, their event files if they have some, and how many records those have.
+    pub fn stores(&self) -> impl Iterator<Item = (Rank, Option<&File>, u64)> {
+        let all = self.groups.iter().flat_map(Group::ledgers);
+        all.map(|ledger| (ledger.rank(), ledger.file(), ledger.kept()))
+    }
+
+    /// Keeps the cuts that were made, then announces them as stable.
+    pub fn commit(&mut self, turn: &mut Turn) {
         let now = Instant::now();
         let mut due: Vec<&mut Group> =
             self.groups.iter_mut().filter(|group| group.is_due(now)).collect();
         if due.is_empty() {
-            return turn;
+            return;
         }
         let writes: Vec<Write<'_>> = due.iter().flat_map(|group| group.writes()).collect();
         let mut results = self.disk.commit(&writes).into_iter();
@@ -253,7 +281,6 @@ impl Logger {
         for (group, result) in due.iter_mut().zip(results) {
             turn.reports.extend(group.sealed(result, now));
         }
-        turn
     }
 
     /// Copies all events of a rank, which is dead, as a [packed store](super::Unpacked): those that are kept,

@@ -45,7 +45,9 @@ pub use cuts::CutFileError;
 #[cfg(not(loom))]
 pub use disk::{CommitError, Disk};
 #[cfg(not(loom))]
-pub use file::{Behind, FILE_HEADER, FileError, Owner, file_header, read_events};
+pub use file::{Behind, FILE_HEADER, FileError, Owner, file_header, hand_out, read_events};
+#[cfg(not(loom))]
+pub use group::Unkept;
 #[cfg(not(loom))]
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]

@@ -3,6 +3,7 @@
 use super::batch::Batch;
 use super::disk::Write;
 use super::file::{EventFile, FileError, Owner};
+use super::group::Unkept;
 use super::memory::Memory;
 use super::packed::{PackedFile, copy_packed, pack};
 use super::ring::{RingError, RingReader, RingShape};
@@ -191,6 +192,21 @@ impl RankStore {
         };
         let write = Write { file, at, bytes: &self.bytes };
         (self.due > 0).then_some(write)
+    }
+
+    /// The same, for another place.
+    pub fn unkept(&self) -> Unkept<'_> {
+        let records: &[u8] = if self.due > 0 { &self.bytes } else { &[] };
+        let kept = self.kept();
+        Unkept { rank: self.rank(), kept, clock: kept + self.due as u64, records }
+    }
+
+    /// The file with the records that are kept, if they lie in it one after the other.
+    pub fn file(&self) -> Option<&File> {
+        match &self.store {
+            Store::Plain(file) => Some(file.file()),
+            Store::Packed(_) => None,
+        }
     }
 
     /// What was to be written will stay: it is stable.
