@@ -248,6 +248,16 @@ impl Received {
         let expected = self.channels.iter().find(|(c, _)| *c == context).map_or(0, |(_, e)| *e);
         before(seq, expected) && !self.missing.contains(&(context, seq))
     }
+
+    /// Whether it is as far in every channel as another one.
+    pub fn reaches(&self, other: &Received) -> bool {
+        let here = |context: u16| self.channels.iter().find(|(c, _)| *c == context);
+        let mut all = other.channels.iter();
+        all.all(|(context, expected)| {
+            let here = here(*context).map_or(0, |(_, expected)| *expected);
+            here == *expected || before(*expected, here)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -291,6 +291,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             true => Received { channels: sent.collect(), missing: vec![] },
             false => committed,
         };
+        log.links[rank as usize].dropped = Some(committed.clone());
         if let Err(error) = log.drop_covered(fabric, rank, &committed) {
             P::Host::warn(&format!(
                 "rank {}: what rank {rank} does not need any more stays in the log: {error}",

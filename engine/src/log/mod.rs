@@ -132,6 +132,8 @@ struct Link {
     same_set: bool,
     /// What its last checkpoint covers, if that is still to be dropped.
     committed: Option<Received>,
+    /// What a checkpoint of it covers that its log was dropped for.
+    dropped: Option<Received>,
     /// What our last checkpoint covers of it: COMMITTED, which it may have missed.
     own_checkpoint: Option<Received>,
 }

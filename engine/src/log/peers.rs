@@ -1,8 +1,8 @@
 //! Peers that die and are restarted, the restart exchange, and the end of the program.
 
-use super::Logging;
 use super::decisions::Logged;
 use super::nondeterminism::CoreParts;
+use super::{Host, Logging};
 use crate::core::{Core, Deferred, broken};
 use crate::frame::{Frame, body, kind};
 use crate::peer::Destination;
@@ -83,6 +83,16 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         // Where both were restarted, its RESTART1 has said the same already.
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
+            if let Some(dropped) = &log.links[rank as usize].dropped
+                && !restart.received.reaches(dropped)
+            {
+                // Its node was lost with that checkpoint (*oldest-usable*).
+                P::Host::end_process(&format!(
+                    "rank {rank} was restarted before its last checkpoint, and rank {} has dropped messages that this \
+                     covers; the job cannot be continued",
+                    log.me
+                ));
+            }
             if mutant!(DiscardedEarly) {
                 engine.collect(rank, restart.received.clone());
             }
