@@ -129,6 +129,10 @@ pub const VARIABLES: &[Variable] = &[
         "TAFFRAIL_OVER",
         "The descriptor of the connection on which this rank waits for the end of all.",
     ),
+    job(
+        "TAFFRAIL_NEAR",
+        "In a job over nodes: the ranks that share memory with this one, where ranks of lost nodes are on its node.",
+    ),
     job("TAFFRAIL_NODE", "In a job over nodes: its name and the number of this node."),
     job("TAFFRAIL_ROSTER", "In a job over nodes: the descriptor of the roster."),
     job("TAFFRAIL_SECRET", "In a job over nodes: the descriptor of the job's secret."),

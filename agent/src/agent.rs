@@ -8,7 +8,8 @@ mod tests;
 use crate::lease::Held;
 use crate::roster::Roster;
 use crate::wire::{
-    End, Frame, Hello, LeftBehind, Logging, Malformed, Program, Reach, RosterUpdate, WaveWords,
+    CopyOrder, End, Frame, Hello, LeftBehind, Logging, Malformed, Program, Reach, RosterUpdate,
+    WaveWords,
 };
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use std::collections::BTreeMap;
@@ -45,8 +46,13 @@ pub enum Event {
         /// What it leaves.
         left: LeftBehind,
     },
+    /// The events of all ranks of the node are in the copy that this order has asked for.
+    Copied {
+        /// The number of the order.
+        epoch: u64,
+    },
     /// Something of a rank or of the agent for the launcher: LEFT, MEMBER, OUTPUT, INPUT_TAKEN, PUT, ENTER, ADDRESS,
-    /// FAILED, NOTE.
+    /// FAILED, NOTE, STORE, UNCOPIED, CHECKPOINT.
     Say(Frame),
     /// A listener of the node has refused a connection.
     Refused(Refusal),
@@ -104,7 +110,14 @@ pub enum Action {
     /// Messages are logged: make what outlives the processes of ranks.
     Log(Logging),
     /// Find out what a rank that has ended leaves for its next incarnation. Answered by [`Event::Recovered`].
-    Recover(RankIncarnation),
+    Recover {
+        /// The incarnation that has ended.
+        life: RankIncarnation,
+        /// The order by which this node has a copy of its events; 0: it has run here.
+        copy: u64,
+    },
+    /// Copy the events of all ranks of this node there. Answered by [`Event::Copied`], if ranks were started.
+    CopyTo(CopyOrder),
     /// Kill the process group of a rank. Answered by [`Event::Ended`].
     Kill(RankIncarnation),
     /// Kill all that belongs to the job on this node. Answered by [`Event::Ended`] of each rank.
@@ -173,6 +186,8 @@ pub struct Agent {
     started: BTreeMap<u32, Incarnation>,
     /// The launcher has said that messages are logged.
     logs: bool,
+    /// The last order to copy events.
+    copy: u64,
     output_window: u32,
     /// Of it, bytes under way.
     output_used: u32,
@@ -195,6 +210,7 @@ impl Agent {
             lives: BTreeMap::new(),
             started: BTreeMap::new(),
             logs: false,
+            copy: 0,
             output_window: 0,
             output_used: 0,
             refused: [0; 5],
@@ -251,6 +267,11 @@ impl Agent {
                 self.send(Frame::Recovered { life, left });
             }
             Event::Recovered { .. } => {}
+            // Of an order before the last one: it counts no more.
+            Event::Copied { epoch } if self.serves() && epoch == self.copy => {
+                self.send(Frame::Copied { epoch });
+            }
+            Event::Copied { .. } => {}
             Event::Say(frame) => self.say(frame),
             Event::Refused(why) => self.refused[why as usize] += 1,
             Event::Tick => {}

@@ -19,6 +19,9 @@ pub mod variable {
     pub const NETWORK: &str = "TAFFRAIL_NETWORK";
     /// The descriptor of the connection with the agent, on which the processes of a rank report.
     pub const AGENT: &str = "TAFFRAIL_OVER";
+    /// The ranks that share memory with this one, where these are not those of its node: those that have begun there do, those
+    /// that came from lost nodes share it with nobody.
+    pub const NEAR: &str = "TAFFRAIL_NEAR";
     /// How often this rank was started before.
     pub const INCARNATION: &str = "TAFFRAIL_INCARNATION";
 }
@@ -37,6 +40,7 @@ pub struct Client {
     job: u64,
     secret: Secret,
     network: Option<String>,
+    near: Option<Vec<u32>>,
 }
 
 /// Why a rank cannot learn of its job.
@@ -95,7 +99,12 @@ impl Client {
                 .map_err(|why| ClientError::Memory { name: variable::SECRET, why })?;
         let agent = descriptor(variable::AGENT, text(variable::AGENT))?;
         let life = RankIncarnation { rank, incarnation: Incarnation(incarnation) };
-        Ok(Some(Client { agent, life, memory, job, secret, network: look(variable::NETWORK) }))
+        let near = look(variable::NEAR).map(|text| {
+            let all = text.split(',').map(|text| number(variable::NEAR, text.to_owned()));
+            all.collect::<Result<Vec<u32>, _>>()
+        });
+        let (near, network) = (near.transpose()?, look(variable::NETWORK));
+        Ok(Some(Client { agent, life, memory, job, secret, network, near }))
     }
 
     /// This process's rank and incarnation.
@@ -120,12 +129,16 @@ impl Client {
         (0..roster.ranks()).map(|rank| Ok(roster.life(rank)?.node)).collect()
     }
 
-    /// The ranks of this node, this one among them.
+    /// The ranks of this node that share memory, this one among them.
     ///
     /// # Errors
     /// As [`roster`](Self::roster).
     pub fn local_ranks(&self) -> Result<Vec<u32>, RosterError> {
-        let node = self.roster()?.node();
+        let (roster, near) = (self.roster()?, self.near.as_ref());
+        if let Some(near) = near.filter(|near| near.iter().all(|rank| *rank < roster.ranks())) {
+            return Ok(near.clone());
+        }
+        let node = roster.node();
         Ok((0..).zip(self.nodes()?).filter(|(_, of)| *of == node).map(|(rank, _)| rank).collect())
     }
 

@@ -3,6 +3,7 @@
 //! It carries out on nodes what the state machine of ranks' lives decides (`docs/spec/rank-life.md`), and reports what
 //! happens there.
 
+mod copies;
 mod exchange;
 mod frames;
 mod nodes;
@@ -35,8 +36,8 @@ pub struct Config {
     pub oversubscribe: bool,
     /// The set of every rank, where a set must stay on one node.
     pub sets: Option<Vec<usize>>,
-    /// How messages are logged, if they are. The logs of a rank are with the agent of its node: it is not started
-    /// again elsewhere.
+    /// How messages are logged, if they are. The logs of a rank are with the agent of its node, and it is started again there;
+    /// elsewhere only where that node is lost, and another one has a copy of its events.
     pub logging: Option<Logging>,
     /// Its programs.
     pub programs: Vec<Program>,
@@ -130,10 +131,22 @@ pub enum Action {
 pub enum Report {
     /// A node is up.
     NodeUp { node: NodeId, hello: Hello },
-    /// The connection with the agent of a node is lost: these ranks may live until its lease has expired.
-    NodeCut { node: NodeId, why: String, ranks: Vec<RankIncarnation> },
-    /// A node has left in good order, or is given up: then these ranks were lost with it.
-    NodeEnded { node: NodeId, why: String, lost: Vec<RankIncarnation>, refused: [u64; 5] },
+    /// The connection with the agent of a node is lost: these ranks may live until its lease has expired. Then they can be
+    /// restarted where a whole copy of their events is.
+    NodeCut { node: NodeId, why: String, ranks: Vec<RankIncarnation>, copy: Option<NodeId> },
+    /// A node has left in good order, or is given up: then these ranks were lost with it, and can be restarted where a whole
+    /// copy of their events is.
+    NodeEnded {
+        node: NodeId,
+        why: String,
+        lost: Vec<RankIncarnation>,
+        refused: [u64; 5],
+        copy: Option<NodeId>,
+    },
+    /// The events of a node's ranks are to be copied there; nowhere, if no node is left for them.
+    Copying { node: NodeId, to: Option<NodeId> },
+    /// The events of a node's ranks cannot be copied to where they were to be.
+    Uncopied { node: NodeId, why: String },
     /// A rank was started.
     Started { life: RankIncarnation, node: NodeId, pid: u32 },
     /// A rank has ended.
@@ -171,6 +184,8 @@ pub struct Launcher {
     exchange: Exchange,
     /// Of each rank, how many restarts the job had had when its present incarnation was to be started.
     generations: Vec<u32>,
+    /// The number of the last order to copy events.
+    copy_epoch: u64,
     /// Whether ranks were started.
     begun: bool,
     /// Ranks were asked to end, or nothing is to be started for another reason.
@@ -196,6 +211,7 @@ impl Launcher {
             changes: Vec::new(),
             exchange: Exchange::new(config.ranks),
             generations: vec![0; config.ranks],
+            copy_epoch: 0,
             begun: false,
             ending: false,
             finishing: false,
@@ -214,6 +230,7 @@ impl Launcher {
         }
         self.check_nodes();
         self.advance();
+        self.check_copies();
         self.publish();
         self.check_done();
         std::mem::take(&mut self.actions)

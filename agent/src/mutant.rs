@@ -59,6 +59,12 @@ mod in_tests {
         RestartedWithoutLog,
         /// The launcher waits for what a lost node was asked for.
         LostAnswerAwaited,
+        /// An agent says that events are copied when it is asked to copy them.
+        CopiedWhenOrdered,
+        /// A copy counts until the next one is complete.
+        FormerCopyCounts,
+        /// A copy counts as whole when ranks have come to its node that it does not have.
+        ArrivalsNotCopied,
     }
 
     thread_local! {

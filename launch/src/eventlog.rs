@@ -5,16 +5,23 @@
 //! and starts the logger, again when it was killed.
 
 mod channel;
+mod copies;
+mod copy_store;
+mod forward;
 mod keeper;
 mod packet;
 mod running;
 mod serve;
+mod stream;
 
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use packet::{Packet, decode};
 
 pub use channel::ChannelError;
-pub use keeper::{Download, Keeper, KeeperError, Keeping};
+pub use copies::{CopiesArgs, copies};
+pub use copy_store::CopyStore;
+pub use keeper::{Download, Elsewhere, Keeper, KeeperError, Keeping, Target};
 pub use packet::{Malformed, Told, What};
+pub use running::{CopyNews, Heard};
 pub use serve::{Args, Kept, eventlog};

@@ -30,6 +30,9 @@ enum Command {
     /// Keeps the events of ranks; started by whoever starts the ranks
     #[command(hide = true)]
     Eventlog(eventlog::Args),
+    /// Keeps copies of the events of other nodes' ranks; started by the agent of a node
+    #[command(hide = true)]
+    Copies(eventlog::CopiesArgs),
     /// Ends the ranks of a launcher that died; started by `run`
     #[command(hide = true)]
     Guard,
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Mpi(args) => mpi::mpi(args),
         Command::Info(args) => info::info(&args),
         Command::Eventlog(args) => eventlog::eventlog(&args),
+        Command::Copies(args) => eventlog::copies(&args),
         Command::Agent => run::agent(),
         Command::Guard => run::guard(),
         Command::PmixRank { program, args } => run::pmix_rank(&program, &args),

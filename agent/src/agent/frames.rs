@@ -3,7 +3,7 @@
 use super::{Action, Agent, Job, State};
 use crate::RankIncarnation;
 use crate::roster::{RankState, Roster};
-use crate::wire::{End, Frame, Logging, Malformed, Reach, RosterUpdate, Welcome};
+use crate::wire::{CopyOrder, End, Frame, Logging, Malformed, Reach, RosterUpdate, Welcome};
 use std::time::Duration;
 
 /// Signals, as the kernel numbers them.
@@ -70,7 +70,8 @@ impl Agent {
             Frame::Program(program) => self.actions.push(Action::Define(program)),
             Frame::Logging(logging) => self.log(logging)?,
             Frame::Start { life, app, generations } => self.start(life, app, generations)?,
-            Frame::Recover { life } => self.recover(life)?,
+            Frame::Recover { life, copy } => self.recover(life, copy)?,
+            Frame::Copy(order) => self.copy(order)?,
             Frame::Kill { life } => self.kill(life),
             Frame::OutputTaken { bytes } => {
                 let left = self.output_used.checked_sub(bytes);
@@ -136,14 +137,34 @@ impl Agent {
         Ok(())
     }
 
-    /// Of an incarnation whose process has ended here, and which is the last one.
-    fn recover(&mut self, life: RankIncarnation) -> Result<(), Malformed> {
-        let is_last = self.started.get(&life.rank) == Some(&life.incarnation);
+    /// Of an incarnation whose process has ended: here, and it is the last one; or elsewhere, after all that were here.
+    fn recover(&mut self, life: RankIncarnation, copy: u64) -> Result<(), Malformed> {
+        self.known(life.rank)?;
+        let last = self.started.get(&life.rank);
+        let is_last = match copy {
+            0 => last == Some(&life.incarnation),
+            _ => last.is_none_or(|last| *last < life.incarnation),
+        };
         if !self.logs || !is_last || self.lives.contains_key(&life.rank) {
-            let expected = "the last one that was started here, after its end, in a logged job";
+            let expected = "the last one that was started here, after its end, in a logged job, or one of another node";
             return Err(Malformed::new("incarnation to recover", expected, life));
         }
-        self.actions.push(Action::Recover(life));
+        self.actions.push(Action::Recover { life, copy });
+        Ok(())
+    }
+
+    /// A later order than all before.
+    fn copy(&mut self, order: CopyOrder) -> Result<(), Malformed> {
+        let is_nowhere = order.address.is_empty();
+        if !self.logs || order.epoch <= self.copy || (order.node == self.node) != is_nowhere {
+            let expected = format!("one behind {}, to another node, in a logged job", self.copy);
+            return Err(Malformed::new("order to copy", expected, order.epoch));
+        }
+        self.copy = order.epoch;
+        if mutant!(CopiedWhenOrdered) {
+            self.send(Frame::Copied { epoch: order.epoch });
+        }
+        self.actions.push(Action::CopyTo(order));
         Ok(())
     }
 

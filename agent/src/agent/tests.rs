@@ -170,7 +170,7 @@ fn what_a_rank_leaves_is_found_out_after_its_end_only() {
     };
     let fenced = |agent: &Agent| agent.state() >= State::Fenced;
     let mut agent = logged();
-    frame(&mut agent, 1, Frame::Recover { life: LIFE });
+    frame(&mut agent, 1, Frame::Recover { life: LIFE, copy: 0 });
     assert!(fenced(&agent), "its process lives");
     let mut agent = logged();
     frame(&mut agent, 1, logging.clone());
@@ -178,12 +178,32 @@ fn what_a_rank_leaves_is_found_out_after_its_end_only() {
 
     let mut agent = logged();
     agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
-    let recover = Frame::Recover { life: LIFE };
-    assert_eq!(frame(&mut agent, 1, recover), [Action::Recover(LIFE)]);
+    let recover = Frame::Recover { life: LIFE, copy: 0 };
+    let expected = [Action::Recover { life: LIFE, copy: 0 }];
+    assert_eq!(frame(&mut agent, 1, recover), expected);
     let left = LeftBehind { events: 7, checkpoint: None };
     let actions = agent.handle(seconds(1), Event::Recovered { life: LIFE, left });
     assert_eq!(actions, [Action::Send(Frame::Recovered { life: LIFE, left })]);
     let other = RankIncarnation::new(LIFE.rank, 1);
-    frame(&mut agent, 1, Frame::Recover { life: other });
+    // It has run on another node, of which this one has a copy.
+    let actions = frame(&mut agent, 1, Frame::Recover { life: other, copy: 4 });
+    assert_eq!(actions, [Action::Recover { life: other, copy: 4 }]);
+    frame(&mut agent, 1, Frame::Recover { life: other, copy: 0 });
     assert!(fenced(&agent), "it was not started here");
+
+    let order = |epoch, node, address: &str| {
+        Frame::Copy(CopyOrder { epoch, node, address: address.to_owned() })
+    };
+    let mut agent = logged();
+    assert!(matches!(frame(&mut agent, 1, order(2, 0, "b:1"))[..], [Action::CopyTo(_)]));
+    assert_eq!(agent.handle(seconds(1), Event::Copied { epoch: 1 }), []);
+    let actions = agent.handle(seconds(1), Event::Copied { epoch: 2 });
+    assert_eq!(actions, [Action::Send(Frame::Copied { epoch: 2 })]);
+    frame(&mut agent, 1, order(2, 0, "b:1"));
+    assert!(fenced(&agent), "an order comes once");
+    for (node, address) in [(1, "a:1"), (0, "")] {
+        let mut agent = logged();
+        frame(&mut agent, 1, order(1, node, address));
+        assert!(fenced(&agent), "to itself, or to another node without an address");
+    }
 }

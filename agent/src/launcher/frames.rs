@@ -97,6 +97,9 @@ impl Launcher {
                 let why = format!("node {}: {why}", self.nodes[usize::from(node)].name);
                 self.report(Report::Failed { status, why });
             }
+            Frame::Store { address } => self.store(node, address),
+            Frame::Copied { epoch } => self.copied(node, epoch)?,
+            Frame::Uncopied { epoch, why } => self.uncopied(node, epoch, why)?,
             Frame::Note { level, text } => self.report(Report::Note { node, level, text }),
             other => {
                 return Err(Malformed::new("frame", "one of an agent that serves", other.name()));
@@ -114,6 +117,7 @@ impl Launcher {
         match frame {
             Frame::Started { pid, .. } => self.report(Report::Started { life, node, pid }),
             Frame::Ended { end, .. } => self.rank_ended(life, end),
+            Frame::Checkpoint { .. } => self.ranks[life.rank as usize].has_checkpoint = true,
             Frame::Left { known, .. } => self.report(Report::Left { life, known }),
             Frame::Member { member, .. } => self.report(Report::Member { life, member }),
             Frame::Output { stream, bytes, .. } => {

@@ -1,5 +1,6 @@
 //! The nodes of a job: whether they have an agent, and the leases of those.
 
+use super::copies::Copy;
 use super::{Action, Launcher, Report};
 use crate::NodeId;
 use crate::hosts::Host;
@@ -36,6 +37,10 @@ pub(super) struct Node {
     pub output: u32,
     /// Programs that it knows.
     pub programs: BTreeSet<u32>,
+    /// Where its copy store listens.
+    pub store: Option<String>,
+    /// The copy of its own events.
+    pub copy: Copy,
 }
 
 impl Node {
@@ -48,6 +53,8 @@ impl Node {
             acked: 0,
             output: 0,
             programs: BTreeSet::new(),
+            store: None,
+            copy: Copy::default(),
         }
     }
 
@@ -98,7 +105,8 @@ impl Launcher {
                 self.nodes[usize::from(node)].state = NodeState::Cut;
                 self.actions.push(Action::Close(node));
                 let ranks = self.placed_on(node);
-                self.report(Report::NodeCut { node, why: why.to_owned(), ranks });
+                let copy = self.holder(node).map(|(node, _)| node);
+                self.report(Report::NodeCut { node, why: why.to_owned(), ranks, copy });
                 if mutant!(EndedWhenBroken) {
                     self.node_ended(node, why);
                 }
@@ -139,7 +147,8 @@ impl Launcher {
         self.nodes[number].state = NodeState::Ended;
         let lost = self.lose(node);
         let refused = [0; 5];
-        self.report(Report::NodeEnded { node, why: why.to_owned(), lost, refused });
+        let copy = self.holder(node).map(|(node, _)| node);
+        self.report(Report::NodeEnded { node, why: why.to_owned(), lost, refused, copy });
         let was_named = self.ranks.iter().any(|rank| rank.last == node);
         if matches!(before, NodeState::Starting { .. }) && !self.begun && was_named {
             let name = &self.nodes[number].name;
@@ -153,7 +162,8 @@ impl Launcher {
         self.actions.push(Action::Close(node));
         let lost = self.lose(node);
         let why = "its agent has left".to_owned();
-        self.report(Report::NodeEnded { node, why, lost, refused });
+        let copy = self.holder(node).map(|(node, _)| node);
+        self.report(Report::NodeEnded { node, why, lost, refused, copy });
     }
 
     /// The job has ended.

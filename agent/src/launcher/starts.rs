@@ -27,15 +27,29 @@ pub(super) struct Rank {
     pub phase: Phase,
     /// Where it was placed last.
     pub last: NodeId,
-    /// Its node was asked what it leaves for its next incarnation.
-    pub recovering: bool,
+    /// The node that was asked what it leaves for its next incarnation.
+    pub recovering: Option<NodeId>,
+    /// The node that has its log.
+    pub log: NodeId,
+    /// It has taken a checkpoint, which is on its node alone; others have dropped messages that it covers.
+    pub has_checkpoint: bool,
+    /// It is about to be started on another node than before, with its log.
+    pub moves: bool,
 }
 
 impl Rank {
     /// A rank that was placed, and not started yet.
     pub fn new(node: NodeId) -> Rank {
         let phase = Phase::Waiting { node: Some(node) };
-        Rank { incarnation: Incarnation(0), phase, last: node, recovering: false }
+        Rank {
+            incarnation: Incarnation(0),
+            phase,
+            last: node,
+            recovering: None,
+            log: node,
+            has_checkpoint: false,
+            moves: false,
+        }
     }
 
     /// Where it runs or will, or has been last.
@@ -75,40 +89,79 @@ impl Launcher {
     /// What ranks that have ended leave for their next incarnations is to be found out.
     pub(super) fn recover(&mut self, ranks: &[u32]) {
         for &number in ranks {
-            let Some(rank) = self.ranks.get_mut(number as usize) else { continue };
-            let (node, life) =
-                (rank.last, RankIncarnation { rank: number, incarnation: rank.incarnation });
-            if rank.phase != Phase::Over || !self.nodes[usize::from(node)].is_up() {
-                return self.fail_without_log(number);
+            match self.ranks.get(number as usize).map(|rank| rank.phase) {
+                Some(Phase::Over) => self.ask_for_log(number),
+                Some(_) => {
+                    return self
+                        .fail(format!("rank {number} is to be recovered and has not ended"));
+                }
+                None => {}
             }
-            rank.recovering = true;
-            self.send(node, Frame::Recover { life });
         }
     }
 
-    /// The agent of a rank's node has found that out.
+    /// The incarnation whose log the next one needs.
+    fn ended(&self, number: u32) -> RankIncarnation {
+        let rank = &self.ranks[number as usize];
+        let before = Incarnation(rank.incarnation.0.saturating_sub(1));
+        let incarnation = if rank.phase == Phase::Over { rank.incarnation } else { before };
+        RankIncarnation { rank: number, incarnation }
+    }
+
+    /// Asks the node of a rank for what it leaves, or, if that cannot be reached any more, the node with a copy.
+    fn ask_for_log(&mut self, number: u32) {
+        let home = self.ranks[number as usize].last;
+        let copy = match self.nodes[usize::from(home)].is_up() {
+            true => Some((home, 0)),
+            false => self.holder(home),
+        };
+        let Some((node, copy)) = copy else { return self.fail_without_log(number) };
+        if copy > 0 && self.ranks[number as usize].has_checkpoint {
+            let home = &self.nodes[usize::from(home)].name;
+            return self.fail(format!(
+                "rank {number} cannot be restarted: its checkpoint was on node {home} alone, which is lost, and others have \
+                 dropped messages that it covers"
+            ));
+        }
+        let life = self.ended(number);
+        self.ranks[number as usize].recovering = Some(node);
+        self.send(node, Frame::Recover { life, copy });
+    }
+
+    /// The agent that was asked has found that out.
     pub(super) fn recovered(
         &mut self,
         node: NodeId,
         life: RankIncarnation,
         left: LeftBehind,
     ) -> Result<(), Malformed> {
+        let ended = self.ended(life.rank);
         let rank = &mut self.ranks[life.rank as usize];
-        let is_asked = std::mem::replace(&mut rank.recovering, false);
-        if !is_asked || (rank.last, rank.incarnation) != (node, life.incarnation) {
+        if rank.recovering != Some(node) || life != ended {
             let expected = "one that this node was asked for";
             return Err(Malformed::new("incarnation that was recovered", expected, life));
         }
-        self.report(Report::Recovered { life, left });
+        (rank.recovering, rank.log) = (None, node);
+        rank.has_checkpoint |= left.checkpoint.is_some();
+        match rank.phase {
+            Phase::Over => self.report(Report::Recovered { life, left }),
+            // It was to be started on a node that is lost.
+            _ => rank.phase = Phase::Waiting { node: Some(node) },
+        }
         Ok(())
     }
 
     /// A rank is to be started again, and its log was on a node that is lost (*log-by-value-off-node*).
     fn fail_without_log(&mut self, number: u32) {
         let node = &self.nodes[usize::from(self.ranks[number as usize].last)].name;
-        self.fail(format!(
-            "rank {number} cannot be restarted: its events and messages were logged on node {node} alone, which is lost"
-        ));
+        self.fail(match self.copies() {
+            true => format!(
+                "rank {number} cannot be restarted: node {node} is lost, and no other node has a whole copy of its events"
+            ),
+            false => format!(
+                "rank {number} cannot be restarted: its events and messages were logged on node {node} alone, which is lost"
+            ),
+        });
     }
 
     /// Ranks that have ended are to be started again.
@@ -120,12 +173,14 @@ impl Launcher {
             }
             self.generations[number as usize] = generation;
             rank.incarnation = Launcher::next(rank.incarnation);
-            let stays = self.nodes[usize::from(rank.last)].is_up();
-            if !stays && self.config.logging.is_some() && !mutant!(RestartedWithoutLog) {
-                return self.fail_without_log(number);
-            }
-            rank.phase = Phase::Waiting { node: stays.then_some(rank.last) };
+            let is_logged = self.config.logging.is_some() && !mutant!(RestartedWithoutLog);
+            let node = if is_logged { rank.log } else { rank.last };
+            let is_up = self.nodes[usize::from(node)].is_up();
+            rank.phase = Phase::Waiting { node: is_up.then_some(node) };
             self.exchange.begin(number);
+            if !is_up && is_logged {
+                self.ask_for_log(number);
+            }
         }
     }
 
@@ -151,29 +206,26 @@ impl Launcher {
 
     /// The ranks of a node have ended with it; those that were to be started there will be elsewhere.
     pub(super) fn lose(&mut self, node: NodeId) -> Vec<RankIncarnation> {
-        let mut lost = Vec::new();
+        let (mut lost, mut without_log) = (Vec::new(), Vec::new());
+        let is_logged = self.config.logging.is_some();
         for (number, rank) in (0..).zip(&mut self.ranks) {
+            let was_asked = rank.recovering == Some(node);
             if rank.phase == (Phase::Placed { node }) {
                 rank.phase = Phase::Over;
                 lost.push(RankIncarnation { rank: number, incarnation: rank.incarnation });
             } else if rank.is_waiting_for(node) && !mutant!(NotPlacedAnew) {
                 rank.phase = Phase::Waiting { node: None };
+                if is_logged && rank.incarnation.0 > 0 {
+                    without_log.push(number);
+                }
+            } else if was_asked && !mutant!(LostAnswerAwaited) {
+                without_log.push(number);
             }
         }
         for life in &lost {
             self.change(*life, node, RankState::Dead);
         }
-        // Those whose processes were lost are dead; the logs of those that were to be restarted are, too.
-        let is_without_log = |rank: &Rank| {
-            let waits = rank.phase == (Phase::Waiting { node: None }) && rank.incarnation.0 > 0;
-            rank.last == node && (rank.recovering || waits)
-        };
-        if self.config.logging.is_some()
-            && !mutant!(LostAnswerAwaited)
-            && let Some(number) = self.ranks.iter().position(is_without_log)
-        {
-            self.fail_without_log(number as u32);
-        }
+        without_log.into_iter().for_each(|number| self.ask_for_log(number));
         lost
     }
 
@@ -191,7 +243,7 @@ impl Launcher {
     fn place(&mut self) {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, rank) in self.ranks.iter().enumerate() {
-            if rank.phase == (Phase::Waiting { node: None }) {
+            if rank.phase == (Phase::Waiting { node: None }) && rank.recovering.is_none() {
                 let sets = self.config.sets.as_ref();
                 let group = sets.map_or(usize::from(rank.last), |sets| sets[number]);
                 groups.entry(group).or_default().push(number);
@@ -229,10 +281,15 @@ impl Launcher {
             let Phase::Waiting { node: Some(node) } = rank.phase else { continue };
             if self.nodes[usize::from(node)].is_up() {
                 rank.phase = Phase::Published { node, epoch };
-                rank.last = node;
+                let moves = std::mem::replace(&mut rank.last, node) != node;
+                rank.moves = moves;
+                rank.log = node;
                 let incarnation = rank.incarnation;
                 let life = RankIncarnation { rank: number as u32, incarnation };
                 self.change(life, node, RankState::Live);
+                if moves && !mutant!(ArrivalsNotCopied) {
+                    self.void_copy(node);
+                }
             }
         }
     }
@@ -250,6 +307,7 @@ impl Launcher {
             let rank = &mut self.ranks[number];
             let Phase::Published { node, .. } = rank.phase else { continue };
             rank.phase = Phase::Placed { node };
+            rank.moves = false;
             let life = RankIncarnation { rank: number as u32, incarnation: rank.incarnation };
             let app = self.config.apps.get(number).copied().unwrap_or(0);
             let is_new = self.nodes[usize::from(node)].programs.insert(app);

@@ -88,7 +88,7 @@ fn a_lost_node_is_replaced_by_a_spare_when_its_lease_has_ended() {
     let mut launcher = running();
     let broken = at(&mut launcher, 2, Event::Broken { node: 0, why: "gone".into() });
     let ranks = vec![life(0), life(1)];
-    let cut = Report::NodeCut { node: 0, why: "gone".into(), ranks };
+    let cut = Report::NodeCut { node: 0, why: "gone".into(), ranks, copy: None };
     assert_eq!(broken, [Action::Close(0), Action::Report(cut)]);
     // The last grant was at second 1; 10 s, a 64th of that, and 2 s.
     assert_eq!(launcher.due(), Some(Duration::from_micros(13_156_250)));
@@ -195,9 +195,13 @@ fn a_set_stays_on_one_node() {
 
 /// The same job, with its messages logged, after rank 2 was killed.
 fn logged() -> Launcher {
+    logged_with(Durability::Process)
+}
+
+fn logged_with(durability: Durability) -> Launcher {
     let logging = Logging {
         events: EventKind::Nondeterministic,
-        durability: Durability::Process,
+        durability,
         memory: 0,
         sets: vec![0, 0, 1, 1],
     };
@@ -218,7 +222,7 @@ fn failure(actions: &[Action]) -> Option<&str> {
 fn what_a_killed_rank_leaves_is_found_out_on_its_node() {
     let mut launcher = logged();
     let actions = at(&mut launcher, 1, Event::Recover(vec![2]));
-    assert_eq!(actions, [Action::Send(1, Frame::Recover { life: life(2) })]);
+    assert_eq!(actions, [Action::Send(1, Frame::Recover { life: life(2), copy: 0 })]);
     let left = LeftBehind { events: 3, checkpoint: None };
     let actions = from(&mut launcher, 1, Frame::Recovered { life: life(2), left });
     assert_eq!(actions, [Action::Report(Report::Recovered { life: life(2), left })]);
@@ -249,4 +253,65 @@ fn a_rank_is_not_started_again_without_its_log() {
         let why = failure(&actions).unwrap_or_else(|| panic!("{asked}: {actions:?}"));
         assert!(why.contains("rank 2 cannot be restarted") && why.contains("node b"), "{why}");
     }
+}
+
+/// The orders to copy among these actions: the node, the number, and where to.
+fn orders(actions: &[Action]) -> Vec<(NodeId, u64, NodeId)> {
+    let order = |action: &Action| match action {
+        Action::Send(node, Frame::Copy(order)) => Some((*node, order.epoch, order.node)),
+        _ => None,
+    };
+    actions.iter().filter_map(order).collect()
+}
+
+fn store(launcher: &mut Launcher, node: NodeId) -> Vec<(NodeId, u64, NodeId)> {
+    orders(&from(launcher, node, Frame::Store { address: format!("{node}:1") }))
+}
+
+/// The same job, with copies of all events on another node. Node c is not up.
+fn copied() -> Launcher {
+    let mut launcher = logged_with(Durability::Copies(2));
+    store(&mut launcher, 0);
+    store(&mut launcher, 1);
+    // The spare does not come up: the next node it is.
+    let ordered = orders(&at(&mut launcher, 1, Event::Broken { node: 2, why: "no route".into() }));
+    assert_eq!(ordered, [(0, 1, 1), (1, 2, 0)]);
+    launcher
+}
+
+#[test]
+fn a_copy_is_used_when_all_of_it_is_there() {
+    for is_whole in [false, true] {
+        let mut launcher = copied();
+        if is_whole {
+            from(&mut launcher, 1, Frame::Copied { epoch: 2 });
+        }
+        at(&mut launcher, 1, Event::Broken { node: 1, why: "a test".into() });
+        let asked = at(&mut launcher, 1, Event::Recover(vec![2]));
+        if !is_whole {
+            let why = failure(&asked).unwrap_or_else(|| panic!("{asked:?}"));
+            assert!(why.contains("no other node has a whole copy"), "{why}");
+            continue;
+        }
+        assert_eq!(asked, [Action::Send(0, Frame::Recover { life: life(2), copy: 2 })]);
+        let left = LeftBehind { events: 3, checkpoint: None };
+        from(&mut launcher, 0, Frame::Recovered { life: life(2), left });
+        at(&mut launcher, 1, Event::Restart { ranks: vec![2], generation: 1 });
+        assert_eq!(launcher.map()[2], 0);
+    }
+}
+
+#[test]
+fn a_copy_that_is_lost_is_replaced_or_given_up() {
+    let mut launcher = copied();
+    // Its copy store was started again, and has nothing.
+    assert_eq!(store(&mut launcher, 0), [(1, 3, 0)]);
+    let copied = from(&mut launcher, 1, Frame::Copied { epoch: 2 });
+    assert_eq!(copied, [], "of an order that counts no more");
+    from(&mut launcher, 1, Frame::Copied { epoch: 3 });
+    let uncopied = Frame::Uncopied { epoch: 3, why: "no route".into() };
+    let actions = from(&mut launcher, 1, uncopied);
+    assert_eq!(orders(&actions), [(1, 4, 1)], "nowhere, since no other node is left");
+    let early = from(&mut launcher, 1, Frame::Copied { epoch: 5 });
+    assert_eq!(sent(&early)[0], (1, "REVOKE"));
 }

@@ -89,6 +89,8 @@ pub struct Case {
     pub sets: bool,
     /// Messages are logged: what a rank leaves is found out before it is started again, on its node.
     pub logs: bool,
+    /// The events of a node's ranks are copied to another node, too.
+    pub copies: bool,
     pub launcher: Clock,
     pub clocks: Vec<Clock>,
     pub faults: Vec<Fault>,
@@ -113,11 +115,13 @@ impl Case {
             .collect();
         faults.sort_by_key(|fault| fault.at);
         // Drawn apart, so that seeds keep what else they mean.
-        let logs = Rng::with_seed(!seed).u8(..) < 96;
+        let mut apart = Rng::with_seed(!seed);
+        let (logs, copies) = (apart.u8(..) < 128, apart.u8(..) < 192);
         Case {
             seed,
             ranks,
             logs,
+            copies,
             sets: rng.u8(..) < 64,
             launcher: Clock::new(&mut rng),
             clocks: hosts.iter().map(|_| Clock::new(&mut rng)).collect(),

@@ -10,6 +10,7 @@ pub struct Ended {
     pub fenced: u32,
     pub moved: u32,
     pub recovered: u32,
+    pub from_copies: u32,
     pub steps: u32,
 }
 
@@ -22,6 +23,7 @@ impl Ended {
         self.fenced += other.fenced;
         self.moved += other.moved;
         self.recovered += other.recovered;
+        self.from_copies += other.from_copies;
         self.steps += other.steps;
     }
 }

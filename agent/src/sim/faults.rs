@@ -49,6 +49,7 @@ impl World {
                 self.hosts[node].crashed = true;
                 self.hosts[node].agent = None;
                 self.hosts[node].guard = None;
+                self.hosts[node].copies.clear();
                 self.hosts[node].processes.clear();
                 self.break_channel(node);
             }
@@ -76,6 +77,7 @@ impl World {
     pub fn end_agent(&mut self, node: usize) {
         self.hosts[node].agent = None;
         self.hosts[node].guard = None;
+        self.hosts[node].copies.clear();
         self.kill_all(node);
         let soon = self.now + self.rng.u64(0..LEASE / 10);
         self.at(soon, Happening::NoticesBreak(node, Side::Launcher));

@@ -32,8 +32,12 @@ impl World {
                 Ok(Vec::new())
             }
             Report::Ended { life, .. } => Ok(self.restart(vec![life.rank])),
-            Report::NodeEnded { lost, .. } => {
+            Report::NodeEnded { lost, copy, .. } => {
                 self.ended.nodes_lost += u32::from(!lost.is_empty());
+                if self.case.logs && copy.is_some() {
+                    let ranks: Vec<u32> = lost.iter().map(|life| life.rank).collect();
+                    return Ok(vec![Event::Recover(ranks)]);
+                }
                 if self.case.logs && !lost.is_empty() {
                     // Their logs are lost with them.
                     self.ended.failed = 1;
@@ -76,24 +80,13 @@ impl World {
             self.violated = Some(format!("one-acts: {before} still lives where {life} starts"));
         }
         let before = self.last_node[rank as usize].replace(node);
-        if self.case.logs && life.incarnation.0 > 0 && before != Some(node) {
-            self.violated =
-                Some(format!("with-its-log: {life} starts on node {node}, not {before:?}"));
+        if self.case.logs {
+            self.check_log(node, life);
         }
         self.ended.moved += u32::from(before.is_some_and(|before| before != node));
         self.entered[rank as usize] = self.entered[rank as usize].min(self.passed);
         self.agent_event(node, agent::Event::Started { life, pid: rank + 1 });
         self.goes_on(node, life);
-    }
-
-    /// What a rank leaves is found out after a while.
-    pub fn recover(&mut self, node: usize, life: RankIncarnation) {
-        if self.hosts[node].processes.contains_key(&life.rank) {
-            self.violated =
-                Some(format!("with-its-log: the log of {life} is handed out while it is written"));
-        }
-        let soon = self.now + self.rng.u64(0..LEASE);
-        self.at(soon, Happening::Recovered(node, life));
     }
 
     /// A process does its next step after a while.
@@ -110,6 +103,10 @@ impl World {
         if process.incarnation != life.incarnation {
             return Ok(());
         }
+        if self.case.logs {
+            self.new_event(node, rank);
+        }
+        let Some(process) = self.hosts[node].processes.get_mut(&rank) else { return Ok(()) };
         if process.entered > process.passed {
             if barriers <= process.passed {
                 // It is woken when the barrier is complete.

@@ -1,10 +1,11 @@
-//! A launcher and agents in virtual time, with faults. `docs/spec/agent.md`, section 12.
+//! A launcher and agents in virtual time, with faults. `docs/spec/agent.md`, section 13.
 //!
 //! `TAFFRAIL_SEED=<seed>` runs one seed and prints its trace, `TAFFRAIL_SEEDS=<number>` as many as that.
 
 mod case;
 mod channel;
 mod checks;
+mod copies;
 mod ended;
 mod faults;
 mod life;
@@ -87,6 +88,7 @@ fn two_incarnations_of_a_rank_never_both_act() {
     assert!(share(all.nodes_lost, seeds) > 20, "nodes are lost: {all:?}");
     assert!(share(all.fenced, seeds) > 20, "agents lose their leases: {all:?}");
     assert!(all.recovered > 100, "logs are handed over: {all:?}");
+    assert!(all.from_copies > 100, "copies of lost nodes are used: {all:?}");
     assert!(share(all.moved, seeds) > 20, "ranks start on other nodes: {all:?}");
 }
 
@@ -133,5 +135,8 @@ mod mutants {
         not_placed_anew: NotPlacedAnew,
         restarted_without_log: RestartedWithoutLog,
         lost_answer_awaited: LostAnswerAwaited,
+        copied_when_ordered: CopiedWhenOrdered,
+        former_copy_counts: FormerCopyCounts,
+        arrivals_not_copied: ArrivalsNotCopied,
     }
 }

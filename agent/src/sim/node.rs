@@ -25,6 +25,16 @@ pub struct Host {
     pub barriers: u64,
     pub values: BTreeMap<String, String>,
     pub processes: BTreeMap<u32, Process>,
+    /// Where events of its ranks are to be copied, by which order; nowhere, if that is this host.
+    pub target: Option<(u64, usize)>,
+    /// All of them are there.
+    pub is_copied: bool,
+    /// Events that each rank has had here.
+    pub events: BTreeMap<u32, u64>,
+    /// Copies for other hosts: the order, and how many events of each rank.
+    pub copies: BTreeMap<(u64, u32), u64>,
+    /// What was found of ranks that are to be started here again.
+    pub recovered: BTreeMap<u32, u64>,
     /// It is gone: nothing is started on it.
     pub crashed: bool,
     /// Its agent was welcomed.
@@ -49,6 +59,11 @@ impl Host {
             barriers: 0,
             values: BTreeMap::new(),
             processes: BTreeMap::new(),
+            target: None,
+            is_copied: false,
+            events: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            recovered: BTreeMap::new(),
             crashed: false,
             was_up: false,
             tick: 0,

@@ -46,7 +46,9 @@ pub enum Happening {
     /// Its agent has reaped it.
     Reaped(usize, RankIncarnation, Option<i32>),
     /// Its agent has found out what it leaves.
-    Recovered(usize, RankIncarnation),
+    Recovered(usize, RankIncarnation, LeftBehind),
+    /// Events are copied to another host, as an order says.
+    Copies(usize, u64),
     /// It is started again: its whole set has ended.
     Restarts(u32),
 }
@@ -73,6 +75,8 @@ pub struct World {
     pub passed: u64,
     pub finished: Vec<bool>,
     pub last_node: Vec<Option<usize>>,
+    /// Events of each rank that others may depend on.
+    pub stable: Vec<u64>,
     pub done: bool,
     pub ended: Ended,
     pub trace: Vec<String>,
@@ -91,7 +95,7 @@ impl World {
             sets: case.sets.then(|| crate::sets::by_node(&placed)),
             logging: case.logs.then(|| Logging {
                 events: EventKind::Nondeterministic,
-                durability: Durability::Process,
+                durability: if case.copies { Durability::Copies(2) } else { Durability::Process },
                 memory: 0,
                 sets: (0..case.ranks).collect(),
             }),
@@ -124,6 +128,7 @@ impl World {
             passed: 0,
             finished: vec![false; ranks],
             last_node: vec![None; ranks],
+            stable: vec![0; ranks],
             done: false,
             ended: Ended::default(),
             trace: Vec::new(),
@@ -198,8 +203,8 @@ impl World {
                 let events = self.restart(vec![rank]);
                 self.launcher_events(events)?;
             }
-            Happening::Recovered(node, life) => {
-                let left = LeftBehind::default();
+            Happening::Copies(node, epoch) => self.copies(node, epoch),
+            Happening::Recovered(node, life, left) => {
                 self.agent_event(node, agent::Event::Recovered { life, left });
             }
         }
@@ -363,7 +368,12 @@ impl World {
                     self.note(format!("node {node} starts {life}"));
                     self.spawn(node, life);
                 }
-                agent::Action::Recover(life) => self.recover(node, life),
+                agent::Action::Recover { life, copy } => self.recover(node, life, copy),
+                agent::Action::CopyTo(order) => self.copy_to(node, &order),
+                agent::Action::Log(_) if self.case.copies => {
+                    let address = format!("n{node}");
+                    self.agent_event(node, agent::Event::Say(Frame::Store { address }));
+                }
                 agent::Action::Kill(life) => self.kill(node, life.rank, false),
                 agent::Action::KillAll => self.kill_all(node),
                 agent::Action::Report(line) => self.note(format!("node {node} says: {line}")),

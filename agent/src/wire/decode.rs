@@ -3,8 +3,8 @@
 use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
-    Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level, Logging, Member,
-    MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
+    CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level,
+    Logging, Member, MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
 };
 use super::shape::{Direction, HEADER, Header};
 use crate::roster::{ADDRESS_MAX, Change, RankState};
@@ -72,9 +72,10 @@ fn of_rank(kind: u8, life: RankIncarnation, from: &mut Reader<'_>) -> Result<Fra
             }
             address => return Err(Malformed::new("address", "1 to 112 bytes", address.len())),
         },
-        31 => Frame::Recover { life },
+        31 => Frame::Recover { life, copy: from.u64("copy")? },
         32 => Frame::Recovered { life, left: read_left(from)? },
         33 => Frame::Left { life, known: from.u64("known")? },
+        38 => Frame::Checkpoint { life, number: from.u64("number")? },
         _ => {
             let (wave, target) = (from.u64("wave")?, from.u64("target")?);
             let (committed, schedule) = (from.u64("committed")?, from.u64("schedule")?);
@@ -121,6 +122,10 @@ fn of_node(kind: u8, from: &mut Reader<'_>) -> Result<Frame, Malformed> {
             Frame::Goodbye { refused }
         }
         30 => Frame::Logging(read_logging(from)?),
+        34 => Frame::Store { address: from.text("address")? },
+        35 => Frame::Copy(read_copy(from)?),
+        36 => Frame::Copied { epoch: from.u64("epoch")? },
+        37 => Frame::Uncopied { epoch: from.u64("epoch")?, why: from.text("why")? },
         28 => Frame::Failed { status: from.u32("status")?, why: from.text("why")? },
         _ => {
             let level = match from.u32("level")? {
@@ -251,6 +256,16 @@ fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
     let memory = from.u64("memory")?;
     let sets = from.list("sets", 4, |from| from.u32("set"))?;
     Ok(Logging { events, durability, memory, sets })
+}
+
+fn read_copy(from: &mut Reader<'_>) -> Result<CopyOrder, Malformed> {
+    let (epoch, node) = (from.u64("epoch")?, from.u32("node")?);
+    let known = NodeId::try_from(node).ok().filter(|node| usize::from(*node) < NODES_MAX);
+    let node = known.ok_or_else(|| Malformed::new("node", format!("below {NODES_MAX}"), node))?;
+    match epoch {
+        0 => Err(Malformed::new("epoch", "1 or more", epoch)),
+        _ => Ok(CopyOrder { epoch, node, address: from.text("address")? }),
+    }
 }
 
 fn read_left(from: &mut Reader<'_>) -> Result<LeftBehind, Malformed> {

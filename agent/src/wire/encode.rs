@@ -2,7 +2,7 @@
 
 use super::bytes::Writer;
 use super::frame::{
-    Durability, End, Frame, Hello, LeftBehind, Logging, Program, RosterUpdate, Welcome,
+    CopyOrder, Durability, End, Frame, Hello, LeftBehind, Logging, Program, RosterUpdate, Welcome,
 };
 use super::shape::{Header, TEXT};
 use crate::RankIncarnation;
@@ -57,9 +57,10 @@ impl Frame {
             | Frame::Enter { life, .. }
             | Frame::Address { life, .. }
             | Frame::Wave { life, .. }
-            | Frame::Recover { life }
+            | Frame::Recover { life, .. }
             | Frame::Recovered { life, .. }
-            | Frame::Left { life, .. } => Some(*life),
+            | Frame::Left { life, .. }
+            | Frame::Checkpoint { life, .. } => Some(*life),
             _ => None,
         }
     }
@@ -126,10 +127,7 @@ impl Frame {
             }
             Frame::End { signal, grace_ms } => two(24, *signal as u32, *grace_ms, to),
             Frame::Farewell => 25,
-            Frame::Revoke { why } => {
-                to.words(why, WORDS);
-                26
-            }
+            Frame::Revoke { why } => words(26, why, to),
             Frame::Goodbye { refused } => {
                 refused.iter().for_each(|&count| to.u64(count));
                 27
@@ -137,9 +135,14 @@ impl Frame {
             Frame::Failed { status, why } => people(28, *status, why, to),
             Frame::Note { level, text } => people(29, *level as u32, text, to),
             Frame::Logging(logging) => write_logging(logging, to),
-            Frame::Recover { .. } => 31,
+            Frame::Recover { copy, .. } => word(31, *copy, to),
             Frame::Recovered { left, .. } => write_left(left, to),
             Frame::Left { known, .. } => word(33, *known, to),
+            Frame::Store { address } => text(34, address, to),
+            Frame::Copy(order) => write_copy(order, to),
+            Frame::Copied { epoch } => word(36, *epoch, to),
+            Frame::Uncopied { epoch, why } => write_uncopied(*epoch, why, to),
+            Frame::Checkpoint { number, .. } => word(38, *number, to),
         }
     }
 }
@@ -230,6 +233,29 @@ fn write_logging(logging: &Logging, to: &mut Writer) -> u8 {
     to.u64(logging.memory);
     to.list(&logging.sets, |to, set| to.u32(*set));
     30
+}
+
+fn text(kind: u8, text: &str, to: &mut Writer) -> u8 {
+    to.text(text);
+    kind
+}
+
+/// Words for people.
+fn words(kind: u8, words: &str, to: &mut Writer) -> u8 {
+    to.words(words, WORDS);
+    kind
+}
+
+fn write_uncopied(epoch: u64, why: &str, to: &mut Writer) -> u8 {
+    to.u64(epoch);
+    words(37, why, to)
+}
+
+fn write_copy(order: &CopyOrder, to: &mut Writer) -> u8 {
+    to.u64(order.epoch);
+    to.u32(order.node.into());
+    to.text(&order.address);
+    35
 }
 
 fn write_end(end: &End, to: &mut Writer) -> u8 {

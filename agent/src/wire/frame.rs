@@ -37,9 +37,25 @@ pub enum Frame {
     Failed { status: u32, why: String },
     Note { level: Level, text: String },
     Logging(Logging),
-    Recover { life: RankIncarnation },
+    Recover { life: RankIncarnation, copy: u64 },
     Recovered { life: RankIncarnation, left: LeftBehind },
     Left { life: RankIncarnation, known: u64 },
+    Store { address: String },
+    Copy(CopyOrder),
+    Copied { epoch: u64 },
+    Uncopied { epoch: u64, why: String },
+    Checkpoint { life: RankIncarnation, number: u64 },
+}
+
+/// Where the events of a node's ranks are copied to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// The number of the order in the job, from 1.
+    pub epoch: u64,
+    /// The node.
+    pub node: NodeId,
+    /// The address of its copy store. Empty: they are not copied.
+    pub address: String,
 }
 
 /// The first frame of an agent.

@@ -39,7 +39,7 @@ const fn shape(name: &'static str, way: &str, of_rank: bool, limit: usize) -> Sh
 pub(super) const TEXT: usize = 4096;
 
 /// Type 1 is the first.
-pub(super) static SHAPES: [Shape; 33] = [
+pub(super) static SHAPES: [Shape; 38] = [
     shape("HELLO", "U", false, 16_384),
     shape("WELCOME", "D", false, TEXT),
     shape("RENEW", "U", false, 8),
@@ -70,9 +70,14 @@ pub(super) static SHAPES: [Shape; 33] = [
     shape("FAILED", "U", false, TEXT),
     shape("NOTE", "U", false, TEXT),
     shape("LOGGING", "D", false, TEXT + 4 * RANKS_MAX),
-    shape("RECOVER", "D", true, 0),
+    shape("RECOVER", "D", true, 8),
     shape("RECOVERED", "U", true, 24),
     shape("LEFT", "U", true, 8),
+    shape("STORE", "U", false, TEXT),
+    shape("COPY", "D", false, TEXT),
+    shape("COPIED", "U", false, 8),
+    shape("UNCOPIED", "U", false, TEXT),
+    shape("CHECKPOINT", "U", true, 8),
 ];
 
 /// A header whose every field was checked.
@@ -106,7 +111,7 @@ impl Header {
         }
         let kind = bytes[2];
         let shape = usize::from(kind).checked_sub(1).and_then(|at| SHAPES.get(at));
-        let shape = shape.ok_or_else(|| Malformed::new("type", "1 to 33", kind))?;
+        let shape = shape.ok_or_else(|| Malformed::new("type", "1 to 38", kind))?;
         let right_way = if from == Direction::Up { shape.up } else { shape.down };
         if !right_way {
             let (expected, got) = match from {

@@ -99,6 +99,17 @@ fn logging() -> impl Strategy<Value = Frame> {
     )
 }
 
+fn copies() -> impl Strategy<Value = Frame> {
+    let epoch = || 1_u64..;
+    prop_oneof![
+        ".{0,60}".prop_map(|address| Frame::Store { address }),
+        (epoch(), 0..1024_u16, ".{0,60}")
+            .prop_map(|(epoch, node, address)| { Frame::Copy(CopyOrder { epoch, node, address }) }),
+        any::<u64>().prop_map(|epoch| Frame::Copied { epoch }),
+        (any::<u64>(), ".{0,60}").prop_map(|(epoch, why)| Frame::Uncopied { epoch, why }),
+    ]
+}
+
 fn of_rank() -> impl Strategy<Value = Frame> {
     let bytes = || vec(any::<u8>(), 0..100);
     let words = any::<[u64; 4]>().prop_map(|[wave, target, committed, schedule]| WaveWords {
@@ -111,9 +122,10 @@ fn of_rank() -> impl Strategy<Value = Frame> {
     prop_oneof![
         (life(), any::<u32>(), vec(any::<u32>(), 0..10))
             .prop_map(|(life, app, generations)| { Frame::Start { life, app, generations } }),
-        life().prop_map(|life| Frame::Recover { life }),
+        (life(), any::<u64>()).prop_map(|(life, copy)| Frame::Recover { life, copy }),
         (life(), left()).prop_map(|(life, left)| Frame::Recovered { life, left }),
         (life(), any::<u64>()).prop_map(|(life, known)| Frame::Left { life, known }),
+        (life(), any::<u64>()).prop_map(|(life, number)| Frame::Checkpoint { life, number }),
         (life(), any::<u32>()).prop_map(|(life, pid)| Frame::Started { life, pid }),
         (life(), end()).prop_map(|(life, end)| Frame::Ended { life, end }),
         (life(), member()).prop_map(|(life, member)| Frame::Member { life, member }),
@@ -144,6 +156,7 @@ fn of_node() -> impl Strategy<Value = Frame> {
         hello(),
         welcome(),
         logging(),
+        copies(),
         roster(),
         program(),
         any::<u64>().prop_map(|renewal| Frame::Renew { renewal }),
@@ -256,12 +269,12 @@ fn a_channel_that_is_none_is_refused() {
         "preamble"
     );
     let mut other = preamble();
-    other[16] = 3;
+    other[16] = 4;
     assert_eq!(refused(Direction::Up, &other).unwrap_err().field, "preamble");
-    other[20] = !3;
+    other[20] = !4;
     assert_eq!(
         refused(Direction::Up, &other).unwrap_err().to_string(),
-        "version: expected 2, got 3"
+        "version: expected 3, got 4"
     );
 
     let behind = |bytes: &[u8]| {

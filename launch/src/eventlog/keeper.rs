@@ -1,91 +1,29 @@
 //! The side of whoever starts ranks: the memory that outlives the event logger, and the logger's
 //! process.
 
+mod error;
+mod keeping;
+
+pub use error::KeeperError;
+pub use keeping::{Download, Elsewhere, Keeping, Target};
+
 use super::channel::ChannelError;
-use super::packet::{Packet, Told};
-use super::running::{Running, unasked};
+use super::packet::Packet;
+use super::running::{Heard, Running, unasked};
 use rustix::fs::MemfdFlags;
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
-use std::time::Duration;
 use taffrail_logging::LoggedEvent;
 use taffrail_logging::causal::Counters;
 use taffrail_logging::store::{
-    Copies, CopyStep, Durability, FileError, Memory, MemoryError, Owner, RingShape, Unpacked,
-    counters, create_memory, left, packed_header,
+    Copies, CopyStep, Memory, MemoryError, Owner, RingShape, Unpacked, counters, create_memory,
+    left, packed_header,
 };
-
-/// Where events are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keeping {
-    /// In memory that the [`Keeper`] holds.
-    Process,
-    /// In this folder.
-    Disk(PathBuf),
-    /// In the memory of so many loggers, each of which has everything.
-    Node {
-        /// How many: 1 to 8.
-        copies: u32,
-    },
-}
-
-/// All events of a rank.
-#[derive(Debug)]
-pub struct Download {
-    /// A packed store, which nobody can change.
-    pub file: OwnedFd,
-    /// How many they are.
-    pub count: u64,
-}
-
-/// Why the events of ranks cannot be kept, or not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum KeeperError {
-    /// There is no memory for rings or stores.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The logger cannot be started.
-    #[error("cannot start the event logger {program}: {error}")]
-    Start {
-        /// Its program.
-        program: PathBuf,
-        /// The error of the operating system.
-        error: Error,
-    },
-    /// The logger has ended by itself while it was started; starting it again does not help.
-    #[error("the event logger ended with {0}; it has said why on standard error")]
-    Ended(ExitStatus),
-    /// The connection to the logger is broken. After [`ChannelError::Closed`] it can be started again.
-    #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// The logger has refused; starting it again does not help.
-    #[error(transparent)]
-    Refused(Told),
-    /// The logger does not answer.
-    #[error("the event logger has not answered for {} s; kill it, and start it again", .0.as_secs())]
-    Silent(Duration),
-    /// No logger is left that has the events.
-    #[error(
-        "all {copies} event loggers are gone, and what they had with them: no rank can be started again"
-    )]
-    Lost {
-        /// How many there were.
-        copies: u32,
-    },
-    /// What the logger has handed out is not as it should be.
-    #[error(transparent)]
-    Events(#[from] FileError),
-    /// A file that the logger has handed out cannot be read.
-    #[error("cannot read events that the event logger handed out: {0}")]
-    Read(Error),
-}
 
 /// Keeps the events of ranks: as long as it lives, no event that is stable is lost by killing ranks
 /// or event loggers; with [`Keeping::Node`], by killing all but one of these.
@@ -99,7 +37,11 @@ pub struct Keeper {
     /// One for each copy.
     loggers: Vec<Option<Running>>,
     copies: Copies,
-    told: Vec<Told>,
+    heard: Heard,
+    elsewhere: Option<Elsewhere>,
+    target: Option<Target>,
+    /// The logger that copies knows the target.
+    knows_target: bool,
 }
 
 /// The memory of one rank.
@@ -108,6 +50,8 @@ struct Held {
     set: usize,
     ring: OwnedFd,
     store: Option<OwnedFd>,
+    /// The events that it begins with, as a packed store, if there are any.
+    before: Option<OwnedFd>,
 }
 
 impl Keeper {
@@ -127,7 +71,7 @@ impl Keeper {
         capacity: u64,
         keeping: Keeping,
     ) -> Result<Self, KeeperError> {
-        let copies = durability(&keeping).copies();
+        let copies = keeping.durability().copies();
         let own_memory = matches!(keeping, Keeping::Node { .. });
         let mut keeper = Keeper {
             program,
@@ -137,7 +81,10 @@ impl Keeper {
             ranks: BTreeMap::new(),
             loggers: (0..copies).map(|_| None).collect(),
             copies: Copies::new(copies, ranks.iter().map(|(rank, _)| *rank), own_memory),
-            told: Vec::new(),
+            heard: Heard::default(),
+            elsewhere: None,
+            target: None,
+            knows_target: false,
         };
         for &(rank, set) in ranks {
             let held = keeper.hold(rank, set)?;
@@ -154,12 +101,53 @@ impl Keeper {
             Keeping::Disk(_) | Keeping::Node { .. } => None,
             Keeping::Process => Some(new_store(&packed_header(Owner { rank, job: self.job }))?),
         };
-        Ok(Held { set, ring, store })
+        Ok(Held { set, ring, store, before: None })
+    }
+
+    /// Lets the last of several loggers copy to another node, before they are started.
+    pub fn copy_elsewhere(&mut self, elsewhere: Elsewhere) {
+        self.elsewhere = Some(elsewhere);
+    }
+
+    /// Lets the loggers begin with events of a rank, before they are started: it was started elsewhere.
+    ///
+    /// # Panics
+    /// If its events are not kept in the loggers' memory.
+    pub fn begin_with(&mut self, rank: u32, events: OwnedFd) {
+        assert!(matches!(self.keeping, Keeping::Node { .. }), "{:?}", self.keeping);
+        if let Some(held) = self.ranks.get_mut(&rank) {
+            held.before = Some(events);
+        }
+    }
+
+    /// Where the logger that copies to another node does so from now on.
+    ///
+    /// # Errors
+    /// [`KeeperError::Channel`]; it knows when it has been started again.
+    pub fn copy_to(&mut self, target: Target) -> Result<(), KeeperError> {
+        self.target = Some(target);
+        self.knows_target = false;
+        self.say_target()
+    }
+
+    fn say_target(&mut self) -> Result<(), KeeperError> {
+        let Some(target) = self.target.as_ref().filter(|_| self.elsewhere.is_some()) else {
+            return Ok(());
+        };
+        let Target { epoch, node, address } = target.clone();
+        let last = self.loggers.last_mut().and_then(Option::as_mut);
+        if !self.knows_target
+            && let Some(last) = last
+        {
+            last.say(&Packet::Copy { epoch, node, address }, &[])?;
+            self.knows_target = true;
+        }
+        Ok(())
     }
 
     /// What the ring of a rank is like: the rank attaches to it as this.
     pub fn shape(&self, rank: u32) -> RingShape {
-        let durability = durability(&self.keeping);
+        let durability = self.keeping.durability();
         RingShape { rank, job: self.job, capacity: self.capacity, durability }
     }
 
@@ -219,7 +207,7 @@ impl Keeper {
                 }
                 // One that was there may be found to be gone when it is asked for what it has.
                 CopyStep::Done if self.lacks_one() => {}
-                CopyStep::Done => return Ok(()),
+                CopyStep::Done => return self.say_target(),
             }
         }
     }
@@ -240,7 +228,8 @@ impl Keeper {
     }
 
     fn start_one(&mut self, copy: usize) -> Result<(), KeeperError> {
-        let arguments: Vec<OsString> = match &self.keeping {
+        let elsewhere = self.elsewhere.as_ref().filter(|_| copy + 1 == self.loggers.len());
+        let mut arguments: Vec<OsString> = match &self.keeping {
             Keeping::Process => vec!["--durability=process".into()],
             Keeping::Disk(dir) => vec!["--durability=disk".into(), "--dir".into(), dir.into()],
             Keeping::Node { copies } => {
@@ -252,9 +241,16 @@ impl Keeper {
             }
         };
         let in_memory = !matches!(self.keeping, Keeping::Disk(_));
+        arguments.extend(elsewhere.map(|_| "--elsewhere".into()));
         // The one before it has ended first.
         self.loggers[copy] = None;
-        self.loggers[copy] = Some(Running::start(&self.program, &arguments, in_memory)?);
+        let mut running = Running::start(&self.program, "eventlog", &arguments, in_memory)?;
+        if let Some(Elsewhere { secret, node, nodes }) = elsewhere {
+            let packet = Packet::Secret { node: *node, job: self.job, nodes: *nodes };
+            running.say(&packet, &[secret.as_fd()])?;
+            self.knows_target = false;
+        }
+        self.loggers[copy] = Some(running);
         self.copies.started(copy);
         Ok(())
     }
@@ -262,6 +258,7 @@ impl Keeper {
     /// Lets a logger serve a rank, with what another one has of it.
     fn serve(&mut self, copy: usize, rank: u32, from: Option<usize>) -> Result<(), KeeperError> {
         let known = match self.keeping {
+            Keeping::Node { .. } if from.is_none() && self.ranks[&rank].before.is_some() => None,
             Keeping::Node { .. } if from.is_none() => {
                 Some(new_store(&packed_header(Owner { rank, job: self.job }))?)
             }
@@ -276,13 +273,14 @@ impl Keeper {
             Keeping::Process | Keeping::Disk(_) => None,
         };
         let held = &self.ranks[&rank];
-        let files = [Some(&held.ring), held.store.as_ref(), known.as_ref()];
+        let known = known.as_ref().or(held.before.as_ref());
+        let files = [Some(&held.ring), held.store.as_ref(), known];
         let files: Vec<BorrowedFd<'_>> = files.into_iter().flatten().map(AsFd::as_fd).collect();
         let members = self.ranks.values().filter(|other| other.set == held.set).count() as u32;
         let (job, capacity, set) = (self.job, self.capacity, held.set as u32);
         let packet = Packet::Serve { rank, job, capacity, set, members };
         let running = self.loggers[copy].as_mut().ok_or(ChannelError::Closed)?;
-        running.ask(&packet, &files, &mut self.told)?;
+        running.ask(&packet, &files, &mut self.heard)?;
         self.copies.served(copy);
         Ok(())
     }
@@ -317,11 +315,11 @@ impl Keeper {
     /// # Errors
     /// As [`fetch`](Self::fetch).
     pub fn download(&mut self, rank: u32) -> Result<Download, KeeperError> {
-        let packet = Packet::Fetch { rank };
+        let packet = Packet::Fetch { rank, epoch: 0 };
         let mut why = ChannelError::Closed.into();
         for copy in self.copies.sources() {
             let Some(running) = &mut self.loggers[copy] else { continue };
-            match running.ask(&packet, &[], &mut self.told) {
+            match running.ask(&packet, &[], &mut self.heard) {
                 Ok(Some(download)) => return Ok(download),
                 Ok(None) => return Err(unasked(&packet).into()),
                 Err(KeeperError::Channel(ChannelError::Closed)) => {}
@@ -349,20 +347,12 @@ impl Keeper {
     /// # Errors
     /// [`ChannelError::Closed`] when one is gone and is to be started again. What was said before is told
     /// afterwards.
-    pub fn news(&mut self) -> Result<Vec<Told>, KeeperError> {
+    pub fn news(&mut self) -> Result<Heard, KeeperError> {
         for running in &mut self.loggers {
             let running = running.as_mut().ok_or(ChannelError::Closed)?;
-            running.news(&mut self.told)?;
+            running.news(&mut self.heard)?;
         }
-        Ok(std::mem::take(&mut self.told))
-    }
-}
-
-fn durability(keeping: &Keeping) -> Durability {
-    match *keeping {
-        Keeping::Process => Durability::Process,
-        Keeping::Disk(_) => Durability::Disk,
-        Keeping::Node { copies } => Durability::Node { copies },
+        Ok(std::mem::take(&mut self.heard))
     }
 }
 

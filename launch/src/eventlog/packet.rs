@@ -6,7 +6,12 @@ const READY: u64 = u64::from_le_bytes(*b"TAFFEVRD");
 const FETCH: u64 = u64::from_le_bytes(*b"TAFFEVFE");
 const EVENTS: u64 = u64::from_le_bytes(*b"TAFFEVEV");
 const TOLD: u64 = u64::from_le_bytes(*b"TAFFEVTD");
-const VERSION: u32 = 3;
+const SECRET: u64 = u64::from_le_bytes(*b"TAFFEVSC");
+const LISTENS: u64 = u64::from_le_bytes(*b"TAFFEVLI");
+const COPY: u64 = u64::from_le_bytes(*b"TAFFEVCO");
+const COPIED: u64 = u64::from_le_bytes(*b"TAFFEVCD");
+const LOST: u64 = u64::from_le_bytes(*b"TAFFEVLO");
+const VERSION: u32 = 4;
 
 /// Bytes of a packet without text.
 const LEN: usize = 40;
@@ -60,6 +65,8 @@ pub enum Packet {
     Fetch {
         /// The rank.
         rank: u32,
+        /// To a copy store: the order by which it has the copy. To an event logger: 0.
+        epoch: u64,
     },
     /// From the logger: here they are, with a file.
     Events {
@@ -70,6 +77,42 @@ pub enum Packet {
     },
     /// From the logger: something has happened.
     Told(Told),
+    /// To an event logger that copies to another node, or to a copy store: who it is among the nodes of the job. With
+    /// the job's secret.
+    Secret {
+        /// The number of its node.
+        node: u32,
+        /// Digest of the job's identity.
+        job: u64,
+        /// How many nodes there are.
+        nodes: u32,
+    },
+    /// From a copy store: it is there.
+    Listens {
+        /// Its address and port.
+        address: String,
+    },
+    /// To an event logger: copy everything to this copy store from now on.
+    Copy {
+        /// The number of this order, more than that of the one before.
+        epoch: u64,
+        /// The node.
+        node: u32,
+        /// The address and port. Empty: to nobody.
+        address: String,
+    },
+    /// From an event logger: all of it is there.
+    Copied {
+        /// The number of the order.
+        epoch: u64,
+    },
+    /// From an event logger: it cannot be brought there.
+    Lost {
+        /// The number of the order.
+        epoch: u64,
+        /// Why.
+        why: String,
+    },
 }
 
 impl std::fmt::Display for Packet {
@@ -80,6 +123,11 @@ impl std::fmt::Display for Packet {
             Packet::Fetch { .. } => "fetch",
             Packet::Events { .. } => "events",
             Packet::Told(_) => "news",
+            Packet::Secret { .. } => return f.write_str("`secret`"),
+            Packet::Listens { .. } => return f.write_str("`listens`"),
+            Packet::Copy { .. } => return f.write_str("`copy`"),
+            Packet::Copied { .. } => return f.write_str("`copied`"),
+            Packet::Lost { .. } => return f.write_str("`lost`"),
         };
         write!(f, "`{what}` of rank {}", self.rank())
     }
@@ -122,14 +170,16 @@ impl Told {
 }
 
 impl Packet {
-    /// The rank that it is about.
+    /// The rank that it is about, or the node.
     pub fn rank(&self) -> u32 {
         match self {
             Packet::Serve { rank, .. }
             | Packet::Ready { rank, .. }
-            | Packet::Fetch { rank }
+            | Packet::Fetch { rank, .. }
             | Packet::Events { rank, .. }
             | Packet::Told(Told { rank, .. }) => *rank,
+            Packet::Secret { node, .. } | Packet::Copy { node, .. } => *node,
+            Packet::Listens { .. } | Packet::Copied { .. } | Packet::Lost { .. } => 0,
         }
     }
 
@@ -137,8 +187,8 @@ impl Packet {
     pub fn descriptors(&self, in_memory: bool) -> usize {
         match self {
             Packet::Serve { .. } => 1 + usize::from(in_memory),
-            Packet::Events { .. } => 1,
-            Packet::Ready { .. } | Packet::Fetch { .. } | Packet::Told(_) => 0,
+            Packet::Events { .. } | Packet::Secret { .. } => 1,
+            _ => 0,
         }
     }
 
@@ -152,12 +202,19 @@ impl Packet {
                 (SERVE, *rank, *job, *capacity, "")
             }
             Packet::Ready { rank, kept, cut } => (READY, *rank, *kept, *cut, ""),
-            Packet::Fetch { rank } => (FETCH, *rank, 0, 0, ""),
+            Packet::Fetch { rank, epoch } => (FETCH, *rank, *epoch, 0, ""),
             Packet::Events { rank, count } => (EVENTS, *rank, *count, 0, ""),
             Packet::Told(Told { rank, what, text }) => {
                 let kind = KINDS.iter().position(|kind| kind == what).expect("all kinds") as u64;
                 (TOLD, *rank, kind + 1, text.len() as u64, text.as_str())
             }
+            Packet::Secret { node, job, nodes } => (SECRET, *node, *job, u64::from(*nodes), ""),
+            Packet::Listens { address } => (LISTENS, 0, 0, address.len() as u64, address.as_str()),
+            Packet::Copy { epoch, node, address } => {
+                (COPY, *node, *epoch, address.len() as u64, address.as_str())
+            }
+            Packet::Copied { epoch } => (COPIED, 0, *epoch, 0, ""),
+            Packet::Lost { epoch, why } => (LOST, 0, *epoch, why.len() as u64, why.as_str()),
         };
         let mut bytes = Vec::with_capacity(LEN + text.len());
         bytes.extend(magic.to_le_bytes());
@@ -188,9 +245,10 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
     let (version, rank) = (middle as u32, (middle >> 32) as u32);
     let (set, members) = (last as u32, (last >> 32) as u32);
     if version != VERSION {
-        return wrong("version", "3", version.to_string());
+        return wrong("version", "4", version.to_string());
     }
-    let expected = if magic == TOLD { b } else { 0 };
+    let has_text = matches!(magic, TOLD | LISTENS | COPY | LOST);
+    let expected = if has_text { b } else { 0 };
     if expected != text.len() as u64 || text.len() > TEXT {
         return wrong(
             "text",
@@ -201,7 +259,22 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
     if magic != SERVE && last != 0 {
         return wrong("set and members", "0", format!("{set}, {members}"));
     }
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text.to_owned(),
+        Err(e) => return wrong("text", "UTF-8", e.to_string()),
+    };
     match magic {
+        LISTENS | COPIED | LOST if rank != 0 => wrong("rank", "0", rank.to_string()),
+        LISTENS if a != 0 => wrong("third word", "0", a.to_string()),
+        LISTENS => Ok(Packet::Listens { address: text }),
+        COPY => Ok(Packet::Copy { epoch: a, node: rank, address: text }),
+        COPIED if b != 0 => wrong("fourth word", "0", b.to_string()),
+        COPIED => Ok(Packet::Copied { epoch: a }),
+        LOST => Ok(Packet::Lost { epoch: a, why: text }),
+        SECRET => match u32::try_from(b) {
+            Ok(nodes) => Ok(Packet::Secret { node: rank, job: a, nodes }),
+            Err(_) => wrong("nodes", "32 bits", b.to_string()),
+        },
         SERVE if members == 0 => wrong("members", "1 or more", "0".into()),
         SERVE if !b.is_power_of_two() || b > MAX_RECORDS => {
             wrong("capacity", "a power of two up to 2^32", b.to_string())
@@ -209,18 +282,19 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
         SERVE => Ok(Packet::Serve { rank, job: a, capacity: b, set, members }),
         READY => Ok(Packet::Ready { rank, kept: a, cut: b }),
         FETCH | EVENTS if b != 0 => wrong("fourth word", "0", b.to_string()),
-        FETCH if a != 0 => wrong("third word", "0", a.to_string()),
-        FETCH => Ok(Packet::Fetch { rank }),
+        FETCH => Ok(Packet::Fetch { rank, epoch: a }),
         EVENTS => Ok(Packet::Events { rank, count: a }),
         TOLD => {
             let kind = usize::try_from(a).ok().and_then(|a| KINDS.get(a.checked_sub(1)?));
-            match (kind, std::str::from_utf8(text)) {
-                (Some(&what), Ok(text)) => Ok(Packet::Told(Told { rank, what, text: text.into() })),
-                (None, _) => wrong("kind of news", "1 to 4", a.to_string()),
-                (_, Err(e)) => wrong("text", "UTF-8", e.to_string()),
+            match kind {
+                Some(&what) => Ok(Packet::Told(Told { rank, what, text })),
+                None => wrong("kind of news", "1 to 4", a.to_string()),
             }
         }
-        _ => wrong("magic", "one of TAFFEVSV, -RD, -FE, -EV, -TD", format!("{magic:#x}")),
+        _ => {
+            let expected = "one of TAFFEVSV, -RD, -FE, -EV, -TD, -SC, -LI, -CO, -CD, -LO";
+            wrong("magic", expected, format!("{magic:#x}"))
+        }
     }
 }
 
@@ -233,8 +307,13 @@ mod tests {
         let mut all = vec![
             Packet::Serve { rank: 1, job: 0x1234, capacity: 4096, set: 7, members: 3 },
             Packet::Ready { rank: 2, kept: 7, cut: 31 },
-            Packet::Fetch { rank: 3 },
+            Packet::Fetch { rank: 3, epoch: 9 },
             Packet::Events { rank: 4, count: 64 },
+            Packet::Secret { node: 1, job: 0x1234, nodes: 3 },
+            Packet::Listens { address: "10.0.0.1:80".into() },
+            Packet::Copy { epoch: 2, node: 1, address: "10.0.0.1:80".into() },
+            Packet::Copied { epoch: 2 },
+            Packet::Lost { epoch: 2, why: "no route".into() },
         ];
         all.extend(told);
         all
@@ -278,7 +357,7 @@ mod tests {
             ("set and members", "version", "capacity")
         );
         assert_eq!(with(36, 0), "members");
-        let mut unknown = Packet::Fetch { rank: 1 }.encode();
+        let mut unknown = Packet::Fetch { rank: 1, epoch: 0 }.encode();
         unknown[0] = 0;
         assert_eq!(decode(&unknown).unwrap_err().field, "magic");
         let long = Told::new(1, What::Waiting, &"ä".repeat(TEXT));

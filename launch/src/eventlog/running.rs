@@ -18,6 +18,45 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the logger has to keep what is left when it is to end.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// What loggers have said by themselves.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// What has happened to ranks.
+    pub told: Vec<Told>,
+    /// What has become of copies on other nodes.
+    pub copies: Vec<CopyNews>,
+}
+
+/// What has become of an order to copy to another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyNews {
+    /// All of it is there.
+    Copied {
+        /// The number of the order.
+        epoch: u64,
+    },
+    /// It cannot be brought there.
+    Lost {
+        /// The number of the order.
+        epoch: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Heard {
+    /// Takes what was not asked for.
+    fn take(&mut self, packet: Packet) -> Result<(), KeeperError> {
+        match packet {
+            Packet::Told(news) => self.told.push(news),
+            Packet::Copied { epoch } => self.copies.push(CopyNews::Copied { epoch }),
+            Packet::Lost { epoch, why } => self.copies.push(CopyNews::Lost { epoch, why }),
+            other => return Err(unasked(&other).into()),
+        }
+        Ok(())
+    }
+}
+
 /// The process of a logger and the connection with it.
 #[derive(Debug)]
 pub struct Running {
@@ -27,9 +66,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it. It serves nobody yet.
+    /// Starts it, as this command of the program. It serves nobody yet.
     pub fn start(
         program: &Path,
+        subcommand: &str,
         arguments: &[OsString],
         in_memory: bool,
     ) -> Result<Self, KeeperError> {
@@ -37,7 +77,7 @@ impl Running {
         let mut command = Command::new(program);
         command
             .arg0("taffrail")
-            .arg("eventlog")
+            .arg(subcommand)
             .args(arguments)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null());
@@ -72,27 +112,45 @@ impl Running {
     }
 
     /// Asks something of a rank and waits for the answer: the events that come with it, if any do. What
-    /// else is said is added to `told`.
+    /// else is said is added to `heard`.
     pub fn ask(
         &mut self,
         asked: &Packet,
         files: &[BorrowedFd<'_>],
-        told: &mut Vec<Told>,
+        heard: &mut Heard,
     ) -> Result<Option<Download>, KeeperError> {
         self.heed(|channel| {
             channel.send(asked, files)?;
-            answer(channel, asked.rank(), told)
+            answer(channel, asked.rank(), heard)
         })
     }
 
-    /// Adds what it has said by itself to `told`.
-    pub fn news(&mut self, told: &mut Vec<Told>) -> Result<(), KeeperError> {
+    /// Says something that is not answered.
+    pub fn say(&mut self, packet: &Packet, files: &[BorrowedFd<'_>]) -> Result<(), KeeperError> {
+        self.heed(|channel| Ok(channel.send(packet, files)?))
+    }
+
+    /// Waits for a packet.
+    pub fn await_packet(&mut self) -> Result<Packet, KeeperError> {
+        let started = Instant::now();
+        self.heed(|channel| {
+            loop {
+                match channel.receive()? {
+                    Some((packet, _)) => return Ok(packet),
+                    None if started.elapsed() > PATIENCE => {
+                        return Err(KeeperError::Silent(PATIENCE));
+                    }
+                    None => channel.wait(Duration::from_secs(1)),
+                }
+            }
+        })
+    }
+
+    /// Adds what it has said by itself to `heard`.
+    pub fn news(&mut self, heard: &mut Heard) -> Result<(), KeeperError> {
         self.heed(|channel| {
             while let Some((packet, _)) = channel.receive()? {
-                match packet {
-                    Packet::Told(news) => told.push(news),
-                    other => return Err(unasked(&other).into()),
-                }
+                heard.take(packet)?;
             }
             Ok(())
         })
@@ -123,7 +181,7 @@ impl Drop for Running {
 fn answer(
     channel: &Channel,
     asked: u32,
-    told: &mut Vec<Told>,
+    heard: &mut Heard,
 ) -> Result<Option<Download>, KeeperError> {
     let started = Instant::now();
     loop {
@@ -135,8 +193,7 @@ fn answer(
             Some((Packet::Told(news), _)) if news.what == What::Refused => {
                 return Err(KeeperError::Refused(news));
             }
-            Some((Packet::Told(news), _)) => told.push(news),
-            Some((other, _)) => return Err(unasked(&other).into()),
+            Some((other, _)) => heard.take(other)?,
             None if started.elapsed() > PATIENCE => return Err(KeeperError::Silent(PATIENCE)),
             None => channel.wait(Duration::from_secs(1)),
         }

@@ -4,7 +4,13 @@
 //! without telling anybody, and on a machine whose cores are all taken by ranks a logger that spins
 //! would take one of them.
 
+mod args;
+
+pub use args::{Args, Kept};
+
 use super::channel::{Channel, ChannelError};
+use super::copies::read_secret;
+use super::forward::Forward;
 use super::packet::{Malformed, Packet, Told, What};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::SocketType;
@@ -18,38 +24,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use taffrail_logging::Set;
 use taffrail_logging::store::{
-    Disk, Durability, Logger, MAX_COPIES, Memory, Owner, Report, RingReader, RingShape, Served,
-    Turn, Unpacked,
+    Disk, Durability, Logger, Memory, Owner, Report, RingReader, RingShape, Served, Turn, Unpacked,
 };
-
-/// How to keep events.
-#[derive(clap::Args)]
-pub struct Args {
-    /// What events survive: killed processes, the end of the node, or all but one event logger
-    #[arg(long, value_enum)]
-    durability: Kept,
-    /// Where event files are kept, a folder for each job
-    #[arg(long, value_name = "DIR", required_if_eq("durability", "disk"))]
-    dir: Option<PathBuf>,
-    /// How many event loggers have a copy
-    #[arg(long, value_name = "K", required_if_eq("durability", "node"))]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COPIES)))]
-    copies: Option<u32>,
-    /// Which of them this is, from 0
-    #[arg(long, value_name = "N", required_if_eq("durability", "node"))]
-    copy: Option<u32>,
-}
-
-/// Where events are kept, and so what they survive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Kept {
-    /// In memory that whoever starts the ranks holds
-    Process,
-    /// In files, synced before events are announced as stable
-    Disk,
-    /// In memory of several event loggers; events are stable when all of them have them
-    Node,
-}
 
 /// Runs the event logger until whoever started it closes the connection, which is standard input.
 pub fn eventlog(args: &Args) -> ExitCode {
@@ -69,6 +45,9 @@ struct Server {
     channel: Channel,
     logger: Logger,
     keeps: Keeps,
+    /// It copies to another node: from when it knows the secret on.
+    forward: Option<Forward>,
+    elsewhere: bool,
     /// What the other end has had no room for.
     unsaid: VecDeque<(Packet, Option<OwnedFd>)>,
 }
@@ -109,6 +88,9 @@ const UNHURRIED: Pace = Pace {
     delays: 15,
 };
 
+/// Another node is waited for at a time.
+const AWAITED_ELSEWHERE: Duration = Duration::from_millis(1);
+
 impl Pace {
     /// How long after this turn, before which it was so long.
     fn next(&self, wait: Duration, turn: &Turn) -> Duration {
@@ -139,7 +121,14 @@ impl Server {
             Kept::Disk => (folder(args)?, synced()),
         };
         let channel = Channel::inherited(socket, !matches!(keeps, Keeps::Folder(_)));
-        Ok(Server { channel, logger: Logger::new(disk), keeps, unsaid: VecDeque::new() })
+        Ok(Server {
+            channel,
+            logger: Logger::new(disk),
+            keeps,
+            forward: None,
+            elsewhere: args.elsewhere,
+            unsaid: VecDeque::new(),
+        })
     }
 
     fn run(mut self) -> Result<(), Anything> {
@@ -150,10 +139,19 @@ impl Server {
                 Ok(turn) => wait = pace.next(wait, &turn),
                 // What is in the rings may still be of use to whoever reads the files.
                 Err(ChannelError::Closed) => {
-                    self.logger.turn();
+                    if !self.elsewhere {
+                        self.logger.turn();
+                    }
                     return Ok(());
                 }
                 Err(e) => return Err(e.into()),
+            }
+            let mut turn = Turn::default();
+            if let Some(forward) = &mut self.forward
+                && forward.wait(AWAITED_ELSEWHERE, &mut self.logger, &mut turn)
+            {
+                self.say_all(&turn);
+                continue;
             }
             // A connection that has something to read is no reason to hurry while it takes nothing.
             if self.unsaid.is_empty() {
@@ -167,12 +165,22 @@ impl Server {
     /// Does what was asked for, then keeps what is new.
     fn round(&mut self) -> Result<Turn, ChannelError> {
         self.obey()?;
-        let turn = self.logger.turn();
+        let turn = match &mut self.forward {
+            Some(forward) => forward.turn(&mut self.logger),
+            None if self.elsewhere => Turn::default(),
+            None => self.logger.turn(),
+        };
+        self.say_all(&turn);
+        let said = self.forward.as_mut().map_or(Vec::new(), Forward::take_said);
+        said.into_iter().for_each(|packet| self.say(packet, None));
+        self.flush()?;
+        Ok(turn)
+    }
+
+    fn say_all(&mut self, turn: &Turn) {
         for report in &turn.reports {
             self.say(Packet::Told(told(report)), None);
         }
-        self.flush()?;
-        Ok(turn)
     }
 
     /// Nothing more is read while there is no room for answers.
@@ -189,7 +197,17 @@ impl Server {
                     let shape = RingShape { rank, job, capacity, durability };
                     (self.serve(shape, Set { number, members, job }, files), None)
                 }
-                Packet::Fetch { rank } => self.fetch(rank),
+                Packet::Fetch { rank, .. } => self.fetch(rank),
+                Packet::Secret { node, job, .. } if self.elsewhere => {
+                    self.learn(node, job, files);
+                    continue;
+                }
+                Packet::Copy { epoch, node, address } if self.forward.is_some() => {
+                    if let Some(forward) = &mut self.forward {
+                        forward.copy_to(epoch, node, address);
+                    }
+                    continue;
+                }
                 other => return Err(backwards(&other).into()),
             };
             self.say(answer, file);
@@ -247,20 +265,34 @@ impl Server {
         }
     }
 
+    fn learn(&mut self, node: u32, job: u64, files: Vec<OwnedFd>) {
+        let secret = files.into_iter().next().map(read_secret);
+        match secret.map(|secret| Forward::new(job, secret?, node)) {
+            Some(Ok(forward)) => self.forward = Some(forward),
+            Some(Err(e)) => say(&format!("it cannot copy to another node: {e}")),
+            None => {}
+        }
+    }
+
     /// A copy that nobody can change any more, and how many events it has.
     fn copy(&mut self, rank: u32) -> Result<(u64, OwnedFd), Anything> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(rustix::fs::memfd_create("taffrail-events", flags)?);
         let copied = self.logger.copy(rank, &file);
         let count = copied.ok_or_else(|| format!("rank {rank} was never served"))??;
-        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&file, seals)?;
-        Ok((count, file.into()))
+        Ok((count, seal(file)?))
     }
 
     fn say(&mut self, packet: Packet, file: Option<OwnedFd>) {
         self.unsaid.push_back((packet, file));
     }
+}
+
+/// From now on nobody can change it.
+pub fn seal(file: File) -> std::io::Result<OwnedFd> {
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
 }
 
 fn own(args: &Args) -> Result<Keeps, Anything> {

@@ -13,6 +13,7 @@ use super::recovery::Recovery;
 use super::server::Server;
 use super::signals::{self, Meaning, Signals};
 use super::{Args, Failure, cpus, in_words, job_name, left_behind, say};
+use crate::eventlog::Kept;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(3);
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
-    let plan = args.failures.plan(&vec![0; args.ranks as usize])?;
+    let plan = args.failures.plan(&vec![0; args.ranks as usize], Kept::Process)?;
     let places = cpus::places(args)?;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {

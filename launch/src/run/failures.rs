@@ -32,8 +32,8 @@ pub struct Options {
     /// [default: nondeterministic]
     #[arg(long, value_enum)]
     events: Option<Events>,
-    /// What events survive: killed processes, the end of the node, or all but one event logger
-    /// [default: process]
+    /// What events survive: killed processes, the end of the node, or all but one event logger, of which the last is on
+    /// another node where there are several [default: process; node where there are several]
     #[arg(long, value_enum)]
     durability: Option<Kept>,
     /// Where events are kept for the durability `disk`, a folder for each job
@@ -142,11 +142,11 @@ impl Options {
         self.heartbeat
     }
 
-    /// What follows for ranks on these nodes.
+    /// What follows for ranks on these nodes, whose events survive what is usual there unless it is said otherwise.
     ///
     /// # Errors
     /// When options contradict each other, or sets are not as they should be.
-    pub(super) fn plan(&self, nodes: &[NodeId]) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self, nodes: &[NodeId], usual: Kept) -> Result<Plan, Failure> {
         let usage = |why: String| Failure { status: 2, why };
         if self.logging == Logging::None {
             let needs_logging = [
@@ -171,7 +171,7 @@ impl Options {
                        logged wait for those that were killed to be started again";
             return Err(usage(why.into()));
         }
-        let keeping = self.keeping().map_err(usage)?;
+        let keeping = self.keeping(usual).map_err(usage)?;
         let sets = self.sets.as_deref().unwrap_or("node".as_ref());
         let sets = Sets::choose(sets, nodes).map_err(usage)?;
         let logged = Logged {
@@ -199,8 +199,8 @@ impl Options {
         }
     }
 
-    fn keeping(&self) -> Result<Keeping, String> {
-        let durability = self.durability.unwrap_or(Kept::Process);
+    fn keeping(&self, usual: Kept) -> Result<Keeping, String> {
+        let durability = self.durability.unwrap_or(usual);
         if self.log_dir.is_some() && durability != Kept::Disk {
             return Err("--log-dir needs --durability disk".into());
         }
@@ -231,7 +231,10 @@ mod tests {
 
     fn plan(line: &str) -> Result<Plan, String> {
         let cli = Cli::try_parse_from(["run"].into_iter().chain(line.split_whitespace()));
-        cli.map_err(|e| e.to_string())?.options.plan(&[0; 4]).map_err(|failure| failure.why)
+        cli.map_err(|e| e.to_string())?
+            .options
+            .plan(&[0; 4], Kept::Process)
+            .map_err(|failure| failure.why)
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use super::guard::Guard;
 use super::{Failure, own_program, say};
-use crate::eventlog::{ChannelError, Download, Keeper, KeeperError, Keeping};
+use crate::eventlog::{
+    ChannelError, CopyNews, Download, Elsewhere, Keeper, KeeperError, Keeping, Target,
+};
 use rustix::process::Pid;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use taffrail_logging::causal::Counters;
 
@@ -17,6 +19,17 @@ const TRIES: u32 = 10;
 
 /// A logger that was killed so often is killed by something that will not end.
 const MAX_DEATHS: u32 = 1000;
+
+/// What is beyond the node: another one with a copy, and what ranks that were started elsewhere have brought.
+#[derive(Default)]
+pub struct Beyond {
+    /// The last of several loggers copies to another node.
+    pub elsewhere: Option<Elsewhere>,
+    /// As it was said where to.
+    pub target: Option<Target>,
+    /// Ranks that were started on another node: their next incarnations, and their events.
+    pub moved: Vec<(u32, u32, OwnedFd)>,
+}
 
 pub struct Logger {
     keeper: Keeper,
@@ -32,10 +45,17 @@ impl Logger {
         ranks: &[(u32, usize)],
         job: u64,
         keeping: Keeping,
+        beyond: Beyond,
         guard: &Guard,
     ) -> Result<Logger, Failure> {
-        let keeper =
+        let mut keeper =
             Keeper::new(own_program::path(), ranks, job, CAPACITY, keeping).map_err(failure)?;
+        let Beyond { elsewhere, target, moved } = beyond;
+        moved.into_iter().for_each(|(rank, _, events)| keeper.begin_with(rank, events));
+        elsewhere.into_iter().for_each(|elsewhere| keeper.copy_elsewhere(elsewhere));
+        if let Some(target) = target {
+            keeper.copy_to(target).map_err(failure)?;
+        }
         let mut logger = Logger { keeper, deaths: 0, lost: false };
         logger.try_to_start(guard)?;
         Ok(logger)
@@ -71,13 +91,21 @@ impl Logger {
         self.keeper.sockets().filter(|_| !self.lost)
     }
 
-    /// Passes on what they have said, and starts again those that are gone.
-    pub fn look(&mut self, guard: &Guard) -> Result<(), Failure> {
+    /// Where the logger that copies to another node does so from now on.
+    pub fn copy_to(&mut self, target: Target, guard: &Guard) -> Result<(), Failure> {
+        match self.keeper.copy_to(target) {
+            Ok(()) => Ok(()),
+            Err(error) => self.start_again(guard, error),
+        }
+    }
+
+    /// Passes on what they have said, and starts again those that are gone. What has become of copies elsewhere.
+    pub fn look(&mut self, guard: &Guard) -> Result<Vec<CopyNews>, Failure> {
         loop {
             match self.keeper.news() {
                 Ok(news) => {
-                    news.iter().for_each(|told| say(&told.to_string()));
-                    return Ok(());
+                    news.told.iter().for_each(|told| say(&told.to_string()));
+                    return Ok(news.copies);
                 }
                 Err(error) => self.start_again(guard, error)?,
             }

@@ -73,11 +73,11 @@ pub fn spill_folder_of(given: Option<OsString>) -> PathBuf {
 }
 
 impl RankFiles {
-    /// Of a rank that is about to be started for the first time. None if it has to do without: a line says
-    /// why it cannot take checkpoints then.
-    pub fn of(spill: &Path, owner: Owner) -> Option<RankFiles> {
+    /// Of a rank that is about to be started here for the first time, as this incarnation. None if it has to do without: a
+    /// line says why it cannot take checkpoints then.
+    pub fn of(spill: &Path, owner: Owner, incarnation: u32) -> Option<RankFiles> {
         let spill = spill.to_owned();
-        let made = Log::new(0, &spill).and_then(|own| {
+        let made = Log::new(incarnation, &spill).and_then(|own| {
             let vault = empty_memory("taffrail-checkpoints");
             Ok((own, vault.map_err(|e| Failure::new(e.to_string()))?))
         });
@@ -90,6 +90,12 @@ impl RankFiles {
                 None
             }
         }
+    }
+
+    /// The number of the last checkpoint, if there is one.
+    pub fn last_checkpoint(&self) -> Option<u64> {
+        let vault = CheckpointFiles::open(self.vault.try_clone().ok()?, self.owner).ok()?;
+        Some(vault.summary().ok()??.number)
     }
 
     /// The present process has ended, and another one will be started. What that goes on from.

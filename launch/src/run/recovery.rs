@@ -2,9 +2,9 @@
 
 use super::failures::{Events, Logged};
 use super::guard::Guard;
-use super::logger::Logger;
+use super::logger::{Beyond, Logger};
 use super::rank_files::{RankFiles, spill_folder};
-use super::{Args, Failure, ranks};
+use super::{Args, Failure, in_words, ranks};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub struct Recovery {
     pub logger: Logger,
     /// The ranks that this process holds events and logs of.
     pub ranks: Vec<usize>,
+    /// They were started on another node before.
+    pub began_elsewhere: bool,
     /// Of each rank that can take checkpoints.
     files: HashMap<usize, RankFiles>,
     /// The library of the provider, if ranks found it when the job began.
@@ -54,31 +56,40 @@ impl Recovery {
         let ranks: Vec<u32> = (0..args.ranks).collect();
         let spill = spill_folder(args);
         let provider = crate::mpi::found_provider(&args.environment);
-        Recovery::new(logged, &ranks, job, (&spill, provider), guard)
+        Recovery::new(logged, &ranks, job, (&spill, provider), Beyond::default(), guard)
     }
 
     /// For these ranks of a job, all or those of this node, if its messages are logged. `job` is its digest, `spill` the
-    /// folder for what has no room in memory, `provider` the library that ranks found when the job began.
+    /// folder for what has no room in memory, `provider` the library that ranks found when the job began. Ranks that were
+    /// started on another node replay what they have brought.
     pub fn new(
         logged: Logged,
         ranks: &[u32],
         job: u64,
         (spill, provider): (&Path, Option<PathBuf>),
+        beyond: Beyond,
         guard: &Guard,
     ) -> Result<Recovery, Failure> {
+        let (mut replays, mut incarnations) = (HashMap::new(), HashMap::new());
+        for (rank, incarnation, events) in &beyond.moved {
+            let events = events.try_clone().map_err(|e| Failure::new(in_words(&e)))?;
+            replays.insert(*rank as usize, events);
+            incarnations.insert(*rank, *incarnation);
+        }
         // Where nothing waits for events, those of a rank may depend on others of any rank: all are
         // stable together.
         let group = |rank: u32| if logged.causal { 0 } else { logged.sets.of(rank as usize) };
         let together: Vec<(u32, usize)> = ranks.iter().map(|&rank| (rank, group(rank))).collect();
-        let logger = Logger::start(&together, job, logged.keeping.clone(), guard)?;
+        let logger = Logger::start(&together, job, logged.keeping.clone(), beyond, guard)?;
         // Members of a larger set fall back together, and would have to agree on where to.
         let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
         let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
-        let files = |rank| RankFiles::of(spill, Owner { rank, job });
+        let first = |rank: u32| incarnations.get(&rank).copied().unwrap_or_default();
+        let files = |rank| RankFiles::of(spill, Owner { rank, job }, first(rank));
         let able = ranks.iter().filter(|rank| takes_checkpoints(**rank));
         let files = able.filter_map(|&rank| Some((rank as usize, files(rank)?))).collect();
         let ranks = ranks.iter().map(|&rank| rank as usize).collect();
-        Ok(Recovery { ranks, logged, logger, files, provider, replays: HashMap::new() })
+        Ok(Recovery { ranks, began_elsewhere: false, logged, logger, files, provider, replays })
     }
 
     /// Whether ranks that are started again find what those before them have found.
@@ -102,6 +113,11 @@ impl Recovery {
             all.add(&self.logger.sent(rank)?);
         }
         Ok(self.logged.causal.then_some(all))
+    }
+
+    /// The number of the last checkpoint of a rank, if it has taken one.
+    pub fn last_checkpoint(&self, rank: usize) -> Option<u64> {
+        self.files.get(&rank)?.last_checkpoint()
     }
 
     /// A rank has ended and is about to be restarted: gets its events ready for its next incarnation, and returns what there

@@ -2,6 +2,7 @@
 //! full, files that are damaged.
 
 mod copies;
+mod elsewhere;
 mod sets;
 
 use super::*;
@@ -237,7 +238,7 @@ fn killed_a_hundred_times(sets: &[usize], keeping: &Keeping) {
     for rank in [0, 1] {
         assert_eq!(check(&mut keeper, rank), written(&keeper, rank));
     }
-    assert!(keeper.news().unwrap().is_empty(), "nothing was wrong");
+    assert!(keeper.news().unwrap().told.is_empty(), "nothing was wrong");
 }
 
 /// Kills the next logger that this thread starts, a moment later. Returns whether there was one.
@@ -312,7 +313,7 @@ fn ranks_wait_while_the_disk_is_full() {
     let mut ranks = [rank(&keeper, 0), rank(&keeper, 1)];
     let mut news = Vec::new();
     assert!(soon(|| {
-        news.extend(keeper.news().unwrap());
+        news.extend(keeper.news().unwrap().told);
         let full = |rank| stable(&keeper, rank) / GROUP * GROUP + CAPACITY;
         (0..2).all(|rank| written(&keeper, rank) == full(rank))
             && news.iter().any(|told| told.what == What::Waiting)
@@ -337,7 +338,7 @@ fn ranks_wait_while_the_disk_is_full() {
     for rank in [0, 1] {
         assert_eq!(check(&mut keeper, rank), written(&keeper, rank));
     }
-    let news = keeper.news().unwrap();
+    let news = keeper.news().unwrap().told;
     assert!(news.iter().any(|told| told.what == What::Resumed), "{news:?}");
 }
 
@@ -355,7 +356,7 @@ fn a_damaged_ring_is_told_and_not_handed_out() {
     keeper.start().unwrap();
     let mut news = Vec::new();
     assert!(soon(|| {
-        news.extend(keeper.news().unwrap());
+        news.extend(keeper.news().unwrap().told);
         !news.is_empty()
     }));
     assert_eq!((news[0].rank, news[0].what), (0, What::Damaged));

@@ -33,13 +33,13 @@ fn an_agent_that_hears_something_else_ends_and_says_why() {
     let grant = Frame::Grant { renewal: 0 }.encode().unwrap();
     for (bytes, keep_open, why) in [
         (b"GET / HTTP/1.0\r\n\r\n".to_vec(), true, "preamble: expected the greeting"),
-        (other_version.to_vec(), true, "version: expected 2, got 3"),
+        (other_version.to_vec(), true, "version: expected 3, got 4"),
         (Vec::new(), false, "the connection has ended before an answer"),
         (preamble()[..7].to_vec(), false, "the connection has ended before an answer"),
         (frame(&header(2, 4096)), false, "the connection has ended within a frame"),
         (frame(&header(2, 4097)), true, "length: expected at most 4096 in WELCOME, got 4097"),
         (frame(&header(7, u32::MAX)), true, "length: expected at most 4194304 in PROGRAM"),
-        (frame(&header(99, 0)), true, "type: expected 1 to 33, got 99"),
+        (frame(&header(99, 0)), true, "type: expected 1 to 38, got 99"),
         (frame(&header(1, 0)), true, "got one of an agent, HELLO"),
         (frame(b"garbage, not a frame"), true, "mark: expected TA"),
         (frame(&header(2, 0)), true, "the launcher is gone"),
@@ -69,7 +69,7 @@ fn a_channel_on_which_nothing_comes_holds_nothing_but_the_agent() {
 /// The launcher goes through these in place of an agent for host b; a is right.
 #[test]
 fn a_launcher_that_hears_something_else_gives_up_that_host_by_name() {
-    let greeting = r"\000TAFFRAIL-AGENT\n\002\000\000\000\375\377\377\377";
+    let greeting = r"\000TAFFRAIL-AGENT\n\003\000\000\000\374\377\377\377";
     for (says, why) in [
         (format!("printf '{greeting}garbage garbage '; sleep 60"), "mark: expected TA"),
         (

@@ -4,6 +4,7 @@
 mod channels;
 mod ends;
 mod kills;
+mod losses;
 mod messages;
 mod namespaces;
 mod ranks;

@@ -44,7 +44,7 @@ fn a_rank_with_messages() {
     active(&mut ep);
     let mut sum = [u64::from(me) + 1];
     collectives::allreduce(&mut ep, &mut sum, collectives::sum).unwrap();
-    assert_eq!(sum[0], (1..=u64::from(size)).sum());
+    assert_eq!(sum[0], (1..=u64::from(size)).sum::<u64>());
     let fabrics = ep.explain();
     let fabrics = fabrics.lines().filter_map(|line| {
         let (rank, over) = line.strip_prefix("to rank ")?.split_once(", over ")?;

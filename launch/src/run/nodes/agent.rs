@@ -1,5 +1,6 @@
 //! `taffrail agent`: starts and watches the ranks of one node, as the launcher says on its standard input.
 
+mod copies;
 mod ends;
 mod job;
 mod program;
@@ -33,6 +34,7 @@ pub(super) enum Source {
     Channel,
     Guard,
     Logger,
+    CopyStore,
     Line(usize),
     Output(usize, To),
     Input(usize),

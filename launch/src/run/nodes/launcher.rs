@@ -36,6 +36,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.nodes.plan(args)?;
     let (failures, logging) = logging::plan(args, &plan)?;
+    let copies = logging.as_ref().is_some_and(logging::copies_elsewhere);
+    let not_survived = match copies && plan.hosts.0.len() > 1 {
+        true => "; no other node has a whole copy of their events",
+        false => "",
+    };
     let ranks = args.ranks as usize;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
@@ -50,6 +55,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         owed: vec![0; plan.hosts.0.len()],
         plan,
         args,
+        not_survived,
         launcher,
         life: Life::new(ranks, failures.on_failure, failures.restarts()),
         queue: VecDeque::new(),
@@ -79,6 +85,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
 pub(super) struct Job<'a> {
     args: &'a Args,
     plan: Plan,
+    /// Why the loss of a node ends the job, where it need not.
+    not_survived: &'static str,
     launcher: Launcher,
     life: Life,
     /// Of each host.

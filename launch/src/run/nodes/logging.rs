@@ -1,7 +1,7 @@
 //! How the messages of a job over nodes are logged, in the words of the command line and in those of the wire.
 
 use super::options;
-use crate::eventlog::Keeping;
+use crate::eventlog::{Keeping, Kept};
 use crate::run::failures::{Events, Logged, Plan};
 use crate::run::sets::Sets;
 use crate::run::{Args, Failure};
@@ -20,15 +20,32 @@ pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>
     let placed = place::initial(&nodes.hosts, ranks, nodes.oversubscribe);
     let placed = placed.map_err(|e| Failure { status: 2, why: e.to_string() })?;
     let names: Vec<String> = nodes.hosts.0.iter().map(|host| host.name.clone()).collect();
-    let failures = args.failures.plan(&placed)?;
+    let has_others = names.len() > 1;
+    let usual = if has_others { Kept::Node } else { Kept::Process };
+    let failures = args.failures.plan(&placed, usual)?;
     let logged = failures.logging.as_ref();
     let logging = logged.map(|logged| to_wire(logged, &placed, &names)).transpose()?;
-    if logging.is_some() && sets::survives_a_node(&placed) {
-        crate::log::note(
-            "killed ranks are restarted; the loss of a node is not survived: the logs of its ranks are there alone",
-        );
+    if let Some(logging) = &logging {
+        crate::log::note(promise(copies_elsewhere(logging), has_others));
     }
     Ok((failures, logging))
+}
+
+/// What is survived (*defaults-cover-the-promise*).
+fn promise(copies: bool, has_others: bool) -> &'static str {
+    match (copies, has_others) {
+        (true, true) => {
+            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
+             checkpoint of theirs the loss of their node is not survived"
+        }
+        (false, true) => {
+            "killed ranks are restarted; the loss of a node is not survived: the events of its ranks are there alone \
+             (--durability node --copies 2 copies them to another node)"
+        }
+        (_, false) => {
+            "killed ranks are restarted; the loss of the node is not survived: there is no other one"
+        }
+    }
 }
 
 /// What agents learn of it.
@@ -57,6 +74,11 @@ fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Loggin
     };
     let sets = logged.sets.all().iter().map(|set| *set as u32).collect();
     Ok(Logging { events, durability, memory: logged.memory.unwrap_or(0), sets })
+}
+
+/// Whether the last of several event loggers of a node copies to another one.
+pub fn copies_elsewhere(logging: &Logging) -> bool {
+    matches!(logging.durability, Durability::Copies(2..))
 }
 
 /// What an agent makes of it. How often sets are restarted is the business of the launcher.

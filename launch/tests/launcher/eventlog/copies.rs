@@ -51,7 +51,7 @@ fn all_but_one_are_killed_a_hundred_times_and_nothing_is_lost() {
         for rank in [0, 1] {
             assert_eq!(check(&mut keeper, rank), written(&keeper, rank));
         }
-        assert!(keeper.news().unwrap().is_empty(), "nothing was wrong");
+        assert!(keeper.news().unwrap().told.is_empty(), "nothing was wrong");
         // Each of them alone has all of it.
         for alone in 0..COPIES as usize {
             kill_loggers(&keeper, others(alone));

@@ -128,8 +128,12 @@ impl Job {
             Action::Define(program) => {
                 self.programs.insert(program.app, Defined::new(program));
             }
-            Action::Log(logging) => self.logs.log(logging),
-            Action::Recover(life) => return vec![self.recover(life)],
+            Action::Log(logging) => {
+                self.logs.log(logging);
+                return self.keep_copies().into_iter().collect();
+            }
+            Action::Recover { life, copy } => return vec![self.recover(life, copy)],
+            Action::CopyTo(order) => return self.copy_to(order),
             Action::Spawn { life, app, generations } => {
                 return vec![self.spawn(life, app, &generations)];
             }
@@ -202,7 +206,8 @@ impl Job {
 
     /// When something is to be done if nothing happens before.
     pub fn due(&self) -> Option<Instant> {
-        self.delivery.filter(|_| self.ranks.values().any(NodeRank::has_ended))
+        let of_delivery = self.delivery.filter(|_| self.ranks.values().any(NodeRank::has_ended));
+        of_delivery.into_iter().chain(self.logs.due()).min()
     }
 
     /// A turn begins.
@@ -225,6 +230,7 @@ impl Job {
         match source {
             Source::Guard => events.extend(self.check_guard()),
             Source::Logger => events.extend(self.check_logger()),
+            Source::CopyStore => events.extend(self.check_store()),
             Source::Line(number) => events.extend(self.listen(number)),
             Source::Output(number, to) => events.extend(self.read(number, to)),
             Source::Input(number) => {

@@ -70,6 +70,10 @@ impl NodeRank {
         job.members.env(number, &mut env)?;
         let of_node = (0..).zip(&job.nodes).filter(|(_, node)| **node == job.about.node);
         let of_node: Vec<usize> = of_node.map(|(rank, _)| rank).collect();
+        if let Some(near) = job.logs.near(number).filter(|near| *near != of_node) {
+            let near: Vec<String> = near.iter().map(usize::to_string).collect();
+            env.set(variable::NEAR, near.join(","));
+        }
         let start = Start {
             rank: number,
             ranks: job.about.ranks,

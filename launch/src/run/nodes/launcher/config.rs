@@ -35,7 +35,9 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
         hosts: plan.hosts.clone(),
         ranks: args.ranks as usize,
         oversubscribe: plan.oversubscribe,
-        sets: None,
+        sets: logging
+            .as_ref()
+            .map(|logging| logging.sets.iter().map(|set| *set as usize).collect()),
         logging,
         programs: args.apps().iter().enumerate().map(program).collect(),
         apps: args.app_numbers().into_iter().map(|app| app as u32).collect(),

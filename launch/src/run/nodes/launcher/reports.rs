@@ -25,11 +25,26 @@ impl Job<'_> {
                 let (program, host, cpus) = (hello.program, hello.host, hello.cpus);
                 tracing::debug!("node {name} is up: {program} on {host} with {cpus} processors");
             }
-            Report::NodeCut { node, why, ranks } => return self.lost(node, &why, &ranks),
-            Report::NodeEnded { node, why, lost, refused } => {
-                self.say_refused(node, refused);
-                return self.lost(node, &why, &lost);
+            Report::NodeCut { node, why, ranks, copy: Some(copy) } if !self.life.is_ending() => {
+                self.say_cut(node, &why, &ranks, copy);
             }
+            Report::NodeCut { node, why, ranks, .. } => return self.lost(node, &why, &ranks, None),
+            Report::NodeEnded { node, why, lost, refused, copy } => {
+                self.say_refused(node, refused);
+                return self.lost(node, &why, &lost, copy);
+            }
+            Report::Copying { node, to: Some(to) } => {
+                let [name, to] = [node, to].map(|node| &self.names[usize::from(node)]);
+                tracing::debug!("the events of ranks of node {name} are copied to node {to}");
+            }
+            Report::Copying { node, to: None } => crate::log::note(&format!(
+                "the loss of node {} is not survived any more: no other node is left for a copy of its events",
+                self.names[usize::from(node)]
+            )),
+            Report::Uncopied { node, why } => crate::log::note(&format!(
+                "the events of node {} cannot be copied ({why}); they are copied to another node, if one is left",
+                self.names[usize::from(node)]
+            )),
             Report::Recovered { life, left } => {
                 return vec![Event::recovered(index(life), left)];
             }
@@ -100,8 +115,25 @@ impl Job<'_> {
         }
     }
 
-    /// A node is lost. Without a log its ranks cannot be started elsewhere: the job ends.
-    fn lost(&mut self, node: NodeId, why: &str, ranks: &[RankIncarnation]) -> Vec<Event> {
+    /// A node cannot be reached, and another one has a copy of the events of its ranks.
+    fn say_cut(&self, node: NodeId, why: &str, ranks: &[RankIncarnation], copy: NodeId) {
+        if !ranks.is_empty() {
+            let ranks = named(ranks.iter().map(|life| index(*life)));
+            let [name, copy] = [node, copy].map(|node| &self.names[usize::from(node)]);
+            crate::log::note(&format!(
+                "node {name} cannot be reached ({why}): when its lease has ended, {ranks} restart on node {copy}"
+            ));
+        }
+    }
+
+    /// A node is lost. Its ranks are started elsewhere, if there is a copy of their events; else the job ends.
+    fn lost(
+        &mut self,
+        node: NodeId,
+        why: &str,
+        ranks: &[RankIncarnation],
+        copy: Option<NodeId>,
+    ) -> Vec<Event> {
         let ranks: Vec<usize> = ranks.iter().map(|life| index(*life)).collect();
         let lost: Vec<usize> =
             ranks.into_iter().filter(|rank| self.placed[*rank].is_some()).collect();
@@ -113,15 +145,16 @@ impl Job<'_> {
             self.finish_lines(rank);
         }
         let name = &self.names[usize::from(node)];
-        let numbers: Vec<u32> = lost.iter().map(|rank| *rank as u32).collect();
-        let ranks = match lost.len() {
-            1 => numbered("rank", &numbers),
-            _ => format!("ranks {}", spans(lost.iter().copied())),
-        };
-        let why = format!("node {name} lost ({why}): {ranks}");
+        let why = format!("node {name} lost ({why}): {}", named(lost.iter().copied()));
         let ended = |rank| Event::Ended { rank, end: life::End::Signal(libc::SIGKILL) };
-        let trouble = Event::Trouble { status: LOST, why };
-        [trouble].into_iter().chain(lost.into_iter().map(ended)).collect()
+        let trouble = match copy.filter(|_| !self.life.is_ending()) {
+            Some(_) => {
+                crate::log::note(&why);
+                None
+            }
+            None => Some(Event::Trouble { status: LOST, why: why + self.not_survived }),
+        };
+        trouble.into_iter().chain(lost.into_iter().map(ended)).collect()
     }
 
     fn say_refused(&self, node: NodeId, refused: [u64; 5]) {
@@ -131,6 +164,15 @@ impl Job<'_> {
             let name = &self.names[usize::from(node)];
             crate::log::note(&format!("node {name} refused connections: {}", counts.join(", ")));
         }
+    }
+}
+
+/// Ranks, for people.
+fn named(ranks: impl Iterator<Item = usize>) -> String {
+    let numbers: Vec<u32> = ranks.map(|rank| rank as u32).collect();
+    match numbers.len() {
+        1 => numbered("rank", &numbers),
+        _ => format!("ranks {}", spans(numbers.into_iter().map(|rank| rank as usize))),
     }
 }
 

@@ -1,0 +1,367 @@
+//! `taffrail copies`: keeps copies of the events of other nodes' ranks, for the case that such a node is lost
+//! (`docs/spec/agent.md`, section 11).
+
+use super::channel::{Channel, ChannelError};
+use super::packet::{Packet, Told, What};
+use super::serve::seal;
+use super::stream::{CopyFrame, check, identity, wrong};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::MemfdFlags;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Result as IoResult, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use taffrail_agent::NODES_MAX;
+use taffrail_logging::event::RECORD;
+use taffrail_logging::store::{FILE_HEADER, Owner, file_header, hand_out};
+use taffrail_tcp::Interface;
+use taffrail_tcp::handshake::Identity;
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections at a time: several event loggers of each node, and some that prove nothing.
+const CONNECTIONS: usize = 4 * NODES_MAX;
+
+/// Where to listen.
+#[derive(clap::Args)]
+pub struct CopiesArgs {
+    /// Listen at the interface of this name, or at one of this network
+    #[arg(long, value_name = "CIDR|IFACE")]
+    network: Option<Interface>,
+}
+
+type Anything = Box<dyn Error>;
+
+/// Runs the copy store until whoever started it closes the connection, which is standard input.
+pub fn copies(args: &CopiesArgs) -> ExitCode {
+    crate::run::own_program::name_process(c"taffrail-copies");
+    match Store::start(args).and_then(|store| store.serve()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            say(&e.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One copy: all events of some ranks of a node, by one connection.
+struct CopyOf {
+    number: u64,
+    home: u32,
+    epoch: u64,
+    connection: TcpStream,
+    ranks: BTreeMap<u32, CopyOfRank>,
+}
+
+struct CopyOfRank {
+    file: Arc<File>,
+    /// The events up to this clock belong to the copy. None: none do yet.
+    clock: Option<u64>,
+}
+
+/// All copies.
+#[derive(Default)]
+struct Held {
+    copies: Vec<CopyOf>,
+    next: u64,
+    /// Orders whose copies were handed out: the ranks live elsewhere, and nothing more is taken of those.
+    closed: BTreeSet<u64>,
+}
+
+impl Held {
+    /// A copy begins. It takes the place of one that the same ranks have once it has all of them.
+    fn begin(
+        &mut self,
+        home: u32,
+        epoch: u64,
+        connection: TcpStream,
+        files: Vec<(u32, Arc<File>)>,
+    ) -> IoResult<u64> {
+        let newest = self.copies.iter().filter(|copy| copy.home == home).map(|copy| copy.epoch);
+        if self.closed.contains(&epoch) || newest.max().is_some_and(|newest| newest > epoch) {
+            return Err(wrong("order", "one that is in force", epoch));
+        }
+        let is_of = |copy: &&CopyOf| {
+            copy.home == home && copy.ranks.keys().eq(files.iter().map(|(rank, _)| rank))
+        };
+        for before in self.copies.iter().filter(is_of) {
+            let _ = before.connection.shutdown(Shutdown::Both);
+        }
+        self.next += 1;
+        let ranks = files.into_iter().map(|(rank, file)| (rank, CopyOfRank { file, clock: None }));
+        let (number, ranks) = (self.next, ranks.collect());
+        self.copies.push(CopyOf { number, home, epoch, connection, ranks });
+        Ok(number)
+    }
+
+    /// These events belong to a copy from now on, all at once.
+    fn cut(&mut self, number: u64, clocks: &[(u32, u64)]) -> IoResult<()> {
+        let superseded = || wrong("connection", "the last one of its ranks", "one before it");
+        let at = self.copies.iter().position(|copy| copy.number == number);
+        let at = at.ok_or_else(superseded)?;
+        let (home, epoch) = (self.copies[at].home, self.copies[at].epoch);
+        let later = |copy: &CopyOf| {
+            copy.home == home
+                && copy.number > number
+                && copy.ranks.keys().eq(self.copies[at].ranks.keys())
+        };
+        if self.closed.contains(&epoch) || self.copies.iter().any(later) {
+            return Err(superseded());
+        }
+        let ranks = &mut self.copies[at].ranks;
+        for (rank, clock) in clocks {
+            if let Some(of) = ranks.get_mut(rank) {
+                of.clock = Some(*clock);
+            }
+        }
+        if ranks.values().all(|of| of.clock.is_some()) {
+            let ranks: Vec<u32> = ranks.keys().copied().collect();
+            self.copies.retain(|copy| {
+                copy.number == number || copy.home != home || !copy.ranks.keys().eq(&ranks)
+            });
+        }
+        Ok(())
+    }
+
+    /// The events of a rank by this order. Nothing is added to them any more.
+    fn close(&mut self, rank: u32, epoch: u64) -> Option<(Arc<File>, u64)> {
+        let of_order = self.copies.iter().filter(|copy| copy.epoch == epoch);
+        let found = of_order.rev().find_map(|copy| {
+            let of = copy.ranks.get(&rank)?;
+            Some((of.file.clone(), of.clock?))
+        })?;
+        self.closed.insert(epoch);
+        for copy in self.copies.iter().filter(|copy| copy.epoch == epoch) {
+            let _ = copy.connection.shutdown(Shutdown::Both);
+        }
+        Some(found)
+    }
+}
+
+struct Store {
+    channel: Channel,
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    me: Identity,
+    job: u64,
+    held: Mutex<Held>,
+    connections: AtomicUsize,
+}
+
+impl Shared {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    fn start(args: &CopiesArgs) -> Result<Store, Anything> {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let channel = Channel::inherited(socket, false);
+        let (node, job, secret) = await_secret(&channel)?;
+        let interface = match &args.network {
+            Some(network) => network.clone(),
+            None => Interface::outward()?,
+        };
+        let listener = TcpListener::bind(SocketAddr::new(interface.address()?, 0))?;
+        listener.set_nonblocking(true)?;
+        let mut address = listener.local_addr()?;
+        if address.ip().is_unspecified() {
+            address.set_ip(Interface::outward()?.address()?);
+        }
+        channel.send(&Packet::Listens { address: address.to_string() }, &[])?;
+        let (held, connections) = (Mutex::default(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { me: identity(job, secret, node), job, held, connections });
+        Ok(Store { channel, listener, shared })
+    }
+
+    fn serve(self) -> Result<(), Anything> {
+        loop {
+            let mut fds = [
+                PollFd::new(&self.channel, PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            match self.obey() {
+                Ok(()) => {}
+                Err(ChannelError::Closed) => return Ok(()),
+                Err(e) => return Err(e.into()),
+            }
+            self.accept();
+        }
+    }
+
+    fn obey(&self) -> Result<(), ChannelError> {
+        while let Some((packet, _)) = self.channel.receive()? {
+            let Packet::Fetch { rank, epoch } = packet else {
+                return Err(super::running::unasked(&packet));
+            };
+            match self.fetch(rank, epoch) {
+                Ok((count, file)) => {
+                    self.channel.send(&Packet::Events { rank, count }, &[file.as_fd()])?;
+                }
+                Err(e) => {
+                    let refused = Told::new(rank, What::Refused, &e);
+                    self.channel.send(&Packet::Told(refused), &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, rank: u32, epoch: u64) -> Result<(u64, OwnedFd), Anything> {
+        let found = self.shared.held().close(rank, epoch);
+        let (file, count) =
+            found.ok_or_else(|| format!("there is no copy of the events of rank {rank}"))?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let into = File::from(rustix::fs::memfd_create("taffrail-events", flags)?);
+        let owner = Owner { rank, job: self.shared.job };
+        hand_out(file.try_clone()?, &format!("the copy of rank {rank}"), owner, count, &into)?;
+        Ok((count, seal(into)?))
+    }
+
+    fn accept(&self) {
+        while let Ok((stream, from)) = self.listener.accept() {
+            if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                say(&format!("a connection from {from} is refused: there are {CONNECTIONS}"));
+                continue;
+            }
+            let shared = self.shared.clone();
+            let work = move || {
+                if let Err(e) = shared.take(stream)
+                    && !matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
+                {
+                    say(&format!("a connection from {from} is ended: {e}"));
+                }
+                shared.connections.fetch_sub(1, Ordering::Relaxed);
+            };
+            if let Err(e) = std::thread::Builder::new().name("copy".into()).spawn(work) {
+                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                say(&format!("a connection from {from} is refused: {e}"));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Takes a copy, as long as its connection lasts.
+    fn take(&self, mut stream: TcpStream) -> IoResult<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(HANDSHAKE))?;
+        stream.set_write_timeout(Some(HANDSHAKE))?;
+        let home = check(&mut stream, &self.me)?;
+        let mut reader = BufReader::with_capacity(1 << 17, stream.try_clone()?);
+        let (epoch, mut ranks) = match CopyFrame::read(&mut reader)? {
+            CopyFrame::Begin { epoch, ranks } => (epoch, ranks),
+            other => return Err(wrong("frame", "the begin of a copy", format!("{other:?}"))),
+        };
+        // A connection whose other end is lost is found by the next one.
+        stream.set_read_timeout(None)?;
+        ranks.sort_unstable();
+        ranks.dedup();
+        let new = |rank: u32| Ok((rank, Arc::new(new_file(rank, self.job)?)));
+        let files = ranks.into_iter().map(new).collect::<IoResult<Vec<_>>>()?;
+        let mut written: BTreeMap<u32, Written> = files
+            .iter()
+            .map(|(rank, file)| (*rank, Written { file: file.clone(), clock: 0, kept: 0 }))
+            .collect();
+        let number = self.held().begin(home, epoch, stream.try_clone()?, files)?;
+        loop {
+            match CopyFrame::read(&mut reader)? {
+                CopyFrame::Records { rank, clock, bytes } => {
+                    let of = written.get_mut(&rank);
+                    of.ok_or_else(|| wrong("rank", "one of the copy", rank))?
+                        .write(clock, &bytes)?;
+                }
+                CopyFrame::Cut { number: cut, clocks } => {
+                    for (rank, clock) in &clocks {
+                        let of = written.get_mut(rank);
+                        of.ok_or_else(|| wrong("rank", "one of the copy", rank))?.keep(*clock)?;
+                    }
+                    self.held().cut(number, &clocks)?;
+                    let mut taken = Vec::new();
+                    CopyFrame::Taken { number: cut }.encode(&mut taken);
+                    stream.write_all(&taken)?;
+                }
+                other => return Err(wrong("frame", "records or a cut", format!("{other:?}"))),
+            }
+        }
+    }
+}
+
+/// How far the file of a rank is written.
+struct Written {
+    file: Arc<File>,
+    clock: u64,
+    /// Of these, up to this one they belong to the copy.
+    kept: u64,
+}
+
+impl Written {
+    /// Records behind those that belong to the copy, without a gap.
+    fn write(&mut self, clock: u64, bytes: &[u8]) -> IoResult<()> {
+        if clock <= self.kept || clock > self.clock + 1 {
+            let expected = format!("{} to {}", self.kept + 1, self.clock + 1);
+            return Err(wrong("clock", expected, clock));
+        }
+        self.file.write_all_at(bytes, FILE_HEADER as u64 + (clock - 1) * RECORD as u64)?;
+        self.clock = clock - 1 + (bytes.len() / RECORD) as u64;
+        Ok(())
+    }
+
+    fn keep(&mut self, clock: u64) -> IoResult<()> {
+        if clock < self.kept || clock > self.clock {
+            let expected = format!("{} to {}", self.kept, self.clock);
+            return Err(wrong("clock of a cut", expected, clock));
+        }
+        self.kept = clock;
+        Ok(())
+    }
+}
+
+fn new_file(rank: u32, job: u64) -> IoResult<File> {
+    let file = rustix::fs::memfd_create("taffrail-copy", MemfdFlags::CLOEXEC)?;
+    let file = File::from(file);
+    file.write_all_at(&file_header(Owner { rank, job }), 0)?;
+    Ok(file)
+}
+
+/// Who this process is among the nodes of the job, which its starter says first.
+pub fn await_secret(channel: &Channel) -> Result<(u32, u64, [u8; 32]), Anything> {
+    loop {
+        match channel.receive()? {
+            Some((Packet::Secret { node, job, .. }, files)) => {
+                let file = files.into_iter().next().ok_or("no secret")?;
+                return Ok((node, job, read_secret(file)?));
+            }
+            Some((other, _)) => return Err(super::running::unasked(&other).into()),
+            None => channel.wait(Duration::from_secs(1)),
+        }
+    }
+}
+
+pub fn read_secret(file: OwnedFd) -> IoResult<[u8; 32]> {
+    let mut secret = [0; 32];
+    File::from(file).read_exact_at(&mut secret, 0)?;
+    Ok(secret)
+}
+
+/// One line on standard error.
+fn say(what: &str) {
+    let _ = std::io::stderr().write_all(format!("taffrail copies: {what}\n").as_bytes());
+}

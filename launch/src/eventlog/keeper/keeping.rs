@@ -1,0 +1,61 @@
+//! Where events are kept.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use taffrail_logging::store::Durability;
+
+/// Where events are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// In memory that the [`Keeper`] holds.
+    Process,
+    /// In this folder.
+    Disk(PathBuf),
+    /// In the memory of so many loggers, each of which has everything.
+    Node {
+        /// How many: 1 to 8.
+        copies: u32,
+    },
+}
+
+/// The last of several loggers copies to another node, which it proves the job's secret to.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// The secret, in a file.
+    pub secret: OwnedFd,
+    /// The number of this node.
+    pub node: u32,
+    /// How many nodes there are.
+    pub nodes: u32,
+}
+
+/// Where it copies to: the number of the order, the node, and the address of its copy store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The number of the order.
+    pub epoch: u64,
+    /// The node.
+    pub node: u32,
+    /// The address and port; empty for none.
+    pub address: String,
+}
+
+/// All events of a rank.
+#[derive(Debug)]
+pub struct Download {
+    /// A packed store, which nobody can change.
+    pub file: OwnedFd,
+    /// How many they are.
+    pub count: u64,
+}
+
+impl Keeping {
+    /// In the words of rings.
+    pub(super) fn durability(&self) -> Durability {
+        match *self {
+            Keeping::Process => Durability::Process,
+            Keeping::Disk(_) => Durability::Disk,
+            Keeping::Node { copies } => Durability::Node { copies },
+        }
+    }
+}

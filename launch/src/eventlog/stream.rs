@@ -1,0 +1,267 @@
+//! Between an event logger that copies and the copy store of another node: frames over TCP, behind the handshake of
+//! `docs/spec/tcp.md` (`docs/spec/agent.md`, section 11).
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::TcpStream;
+use taffrail_agent::{Incarnation, NODES_MAX, RANKS_MAX};
+use taffrail_logging::event::RECORD;
+use taffrail_logging::store::Unkept;
+use taffrail_tcp::Secret;
+use taffrail_tcp::handshake::{
+    Client, ClientStep, Identity, Nonce, Proven, Server, ServerStep, Standing, Verdict,
+};
+
+const HEADER: usize = 24;
+const MARK: [u8; 2] = *b"TC";
+/// Bytes of a body at most.
+const LIMIT: usize = 1 << 16;
+
+const BEGIN: u8 = 1;
+const RECORDS: u8 = 2;
+const CUT: u8 = 3;
+const TAKEN: u8 = 4;
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyFrame {
+    /// A copy of all events of these ranks begins, by an order of this number.
+    Begin { epoch: u64, ranks: Vec<u32> },
+    /// Records of a rank, from that of this clock on.
+    Records { rank: u32, clock: u64, bytes: Vec<u8> },
+    /// The events of these ranks up to these clocks belong to the copy, all or none. Answered by `Taken`.
+    Cut { number: u64, clocks: Vec<(u32, u64)> },
+    /// They do.
+    Taken { number: u64 },
+}
+
+impl CopyFrame {
+    fn parts(&self) -> (u8, u32, u64, Vec<u8>) {
+        match self {
+            CopyFrame::Begin { epoch, ranks } => {
+                (BEGIN, 0, *epoch, ranks.iter().flat_map(|rank| rank.to_le_bytes()).collect())
+            }
+            CopyFrame::Records { rank, clock, bytes } => (RECORDS, *rank, *clock, bytes.clone()),
+            CopyFrame::Cut { number, clocks } => {
+                let one = |(rank, clock): &(u32, u64)| {
+                    [u64::from(*rank).to_le_bytes(), clock.to_le_bytes()].concat()
+                };
+                (CUT, 0, *number, clocks.iter().flat_map(one).collect())
+            }
+            CopyFrame::Taken { number } => (TAKEN, 0, *number, Vec::new()),
+        }
+    }
+
+    /// Appends the bytes.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        let (kind, rank, value, body) = self.parts();
+        head(kind, rank, value, body.len(), into);
+        into.extend(body);
+    }
+
+    /// Waits for a frame.
+    ///
+    /// # Errors
+    /// Those of the connection; [`ErrorKind::InvalidData`], naming the field, for what is no frame.
+    pub fn read(from: &mut impl Read) -> Result<CopyFrame> {
+        let mut header = [0; HEADER];
+        from.read_exact(&mut header)?;
+        let words = header.as_chunks::<4>().0;
+        let [first, length, rank, zero] = [0, 1, 2, 3].map(|at| u32::from_le_bytes(words[at]));
+        let value =
+            u64::from_le_bytes([words[4], words[5]].concat().try_into().unwrap_or_default());
+        let [a, b, kind, reserved] = first.to_le_bytes();
+        if [a, b] != MARK || reserved != 0 || zero != 0 {
+            return Err(wrong("mark", "TC, and 0 in what is reserved", header.escape_ascii()));
+        }
+        let length = length as usize;
+        if length > LIMIT {
+            return Err(wrong("length", "at most 65536", length));
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body)?;
+        decode(kind, rank, value, body)
+    }
+}
+
+fn decode(kind: u8, rank: u32, value: u64, body: Vec<u8>) -> Result<CopyFrame> {
+    let length = body.len();
+    if kind != RECORDS && rank != 0 {
+        return Err(wrong("rank", "0", rank));
+    }
+    Ok(match kind {
+        BEGIN if length.is_multiple_of(4) && (1..=RANKS_MAX).contains(&(length / 4)) => {
+            let ranks = body.as_chunks::<4>().0.iter().map(|rank| u32::from_le_bytes(*rank));
+            CopyFrame::Begin { epoch: value, ranks: ranks.collect() }
+        }
+        RECORDS if value > 0 && length > 0 && length.is_multiple_of(RECORD) => {
+            CopyFrame::Records { rank, clock: value, bytes: body }
+        }
+        CUT if length > 0 && length.is_multiple_of(16) => {
+            let words = body.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+            let words: Vec<u64> = words.collect();
+            let clocks = words.as_chunks::<2>().0.iter().map(|&[rank, clock]| {
+                let rank = u32::try_from(rank).map_err(|_| wrong("rank", "32 bits", rank))?;
+                Ok((rank, clock))
+            });
+            CopyFrame::Cut { number: value, clocks: clocks.collect::<Result<_>>()? }
+        }
+        TAKEN if length == 0 => CopyFrame::Taken { number: value },
+        _ => return Err(wrong("type and length", "those of a frame", format!("{kind}, {length}"))),
+    })
+}
+
+fn head(kind: u8, rank: u32, value: u64, length: usize, into: &mut Vec<u8>) {
+    into.extend(MARK);
+    into.extend([kind, 0]);
+    into.extend((length as u32).to_le_bytes());
+    into.extend(rank.to_le_bytes());
+    into.extend([0; 4]);
+    into.extend(value.to_le_bytes());
+}
+
+/// Appends the frames of records, the first of which has this clock.
+pub fn encode_records(rank: u32, mut clock: u64, records: &[u8], into: &mut Vec<u8>) {
+    for some in records.chunks(LIMIT) {
+        head(RECORDS, rank, clock, some.len(), into);
+        into.extend(some);
+        clock += (some.len() / RECORD) as u64;
+    }
+}
+
+/// Appends the frames of a cut.
+pub fn encode_cut<'a>(
+    number: u64,
+    members: impl Iterator<Item = Unkept<'a>>,
+    into: &mut Vec<u8>,
+) -> Vec<u32> {
+    let mut clocks = Vec::new();
+    for Unkept { rank, kept, clock, records } in members {
+        encode_records(rank, kept + 1, records, into);
+        clocks.push((rank, clock));
+    }
+    let ranks = clocks.iter().map(|(rank, _)| *rank).collect();
+    CopyFrame::Cut { number, clocks }.encode(into);
+    ranks
+}
+
+pub fn wrong(field: &str, expected: impl ToString, got: impl ToString) -> Error {
+    let (expected, got) = (expected.to_string(), got.to_string());
+    let why = format!("a copy of events, {field}: expected {expected}, got {got}");
+    Error::new(ErrorKind::InvalidData, why)
+}
+
+/// Who this process is to others that copy events of the same job. A rank has another digest.
+pub fn identity(job: u64, secret: [u8; 32], node: u32) -> Identity {
+    let mut digest = *b"........copy 1\0\0";
+    digest[..8].copy_from_slice(&job.to_le_bytes());
+    Identity { job: digest, secret: Secret::new(secret), rank: node, incarnation: Incarnation(0) }
+}
+
+fn nonce() -> Result<Nonce> {
+    let mut nonce = [0; 32];
+    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+    Ok(nonce)
+}
+
+/// Both sides have one stream, which begins and ends with the connection.
+const STANDING: Standing = Standing { session: 1, peer_session: 0, received: 0, accepted: 0 };
+
+fn rejected(why: impl ToString) -> Error {
+    Error::new(ErrorKind::PermissionDenied, why.to_string())
+}
+
+/// Proves to the copy store of a node that this process belongs to the job, which proves the same.
+pub fn prove(stream: &mut TcpStream, me: &Identity, node: u32) -> Result<()> {
+    let (mut client, hello) = Client::new(me, node, Incarnation(0), nonce()?);
+    stream.write_all(&hello)?;
+    while client.wants() > 0 {
+        let mut bytes = vec![0; client.wants()];
+        stream.read_exact(&mut bytes)?;
+        match client.take(&bytes, me, &STANDING).map_err(rejected)? {
+            ClientStep::More => {}
+            ClientStep::Send(proof) => stream.write_all(&proof)?,
+            ClientStep::Answer { verdict: Verdict::Welcome, .. } => return Ok(()),
+            ClientStep::Answer { verdict, .. } => {
+                return Err(rejected(format!("the answer was {verdict:?}")));
+            }
+        }
+    }
+    Err(rejected("the handshake has no end"))
+}
+
+/// The other side of it. The node that has proven itself.
+pub fn check(stream: &mut TcpStream, me: &Identity) -> Result<u32> {
+    let mut server = Server::new(nonce()?);
+    loop {
+        let mut bytes = vec![0; server.wants()];
+        stream.read_exact(&mut bytes)?;
+        match server.take(&bytes, me, NODES_MAX as u32).map_err(rejected)? {
+            ServerStep::More => {}
+            ServerStep::Send(challenge) => stream.write_all(&challenge)?,
+            ServerStep::Proven(Proven { rank, .. }) => {
+                stream.write_all(&server.answer(Verdict::Welcome, &STANDING, me))?;
+                return Ok(rank);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<CopyFrame> {
+        vec![
+            CopyFrame::Begin { epoch: 3, ranks: vec![1, 2] },
+            CopyFrame::Records { rank: 2, clock: 7, bytes: vec![5; 2 * RECORD] },
+            CopyFrame::Cut { number: 9, clocks: vec![(1, 0), (2, 8)] },
+            CopyFrame::Taken { number: 9 },
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut bytes = Vec::new();
+        all().iter().for_each(|frame| frame.encode(&mut bytes));
+        let mut from = &bytes[..];
+        for frame in all() {
+            assert_eq!(CopyFrame::read(&mut from).unwrap(), frame);
+        }
+        assert_eq!(CopyFrame::read(&mut from).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn whatever_comes_is_refused_or_is_exactly_this() {
+        for frame in all() {
+            let mut good = Vec::new();
+            frame.encode(&mut good);
+            for bit in 0..good.len() * 8 {
+                let mut bytes = good.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let mut from = &bytes[..];
+                if let Ok(other) = CopyFrame::read(&mut from) {
+                    let mut again = Vec::new();
+                    other.encode(&mut again);
+                    assert_eq!(again, bytes[..bytes.len() - from.len()]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn records_are_cut_into_frames() {
+        let (mut bytes, records) = (Vec::new(), vec![7; LIMIT + RECORD]);
+        let members = [Unkept { rank: 4, kept: 10, clock: 2059, records: &records }];
+        assert_eq!(encode_cut(1, members.into_iter(), &mut bytes), [4]);
+        let mut from = &bytes[..];
+        let mut clocks = Vec::new();
+        while let Ok(frame) = CopyFrame::read(&mut from) {
+            clocks.push(match frame {
+                CopyFrame::Records { clock, .. } => clock,
+                CopyFrame::Cut { clocks, .. } => clocks[0].1,
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!(clocks, [11, 11 + 2048, 2059]);
+    }
+}
