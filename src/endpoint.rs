@@ -39,6 +39,9 @@ pub trait Transport: Fabric + SendMemory + Wait {}
 
 impl<F: Fabric + SendMemory + Wait> Transport for F {}
 
+/// The engine of the product.
+pub(crate) type EngineOf<F> = Engine<F, Option<Box<LoggingOf<Files>>>>;
+
 /// One rank's end of the transport.
 ///
 /// An endpoint belongs to one thread at a time (it is `Send`, and every call takes `&mut self`); a
@@ -66,7 +69,7 @@ impl<F: Fabric + SendMemory + Wait> Transport for F {}
 /// # Ok::<(), taffrail::Error>(())
 /// ```
 pub struct Endpoint<F: Transport = JobFabric> {
-    pub(crate) engine: Engine<F, Option<Box<LoggingOf<Files>>>>,
+    pub(crate) engine: EngineOf<F>,
     pub(crate) handlers: HashMap<u16, Handler<F>>,
     /// A handler is running.
     pub(crate) handling: bool,
@@ -116,7 +119,7 @@ impl<F: Transport> Endpoint<F> {
     #[inline]
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
-        match self.engine.send_now(&to, Source::Bytes(data), data.len())? {
+        match self.begin(|engine| engine.send_now(&to, Source::Bytes(data), data.len()))? {
             true => Ok(()),
             false => self.send_slowly(to, data, false),
         }
@@ -140,8 +143,9 @@ impl<F: Transport> Endpoint<F> {
         data: &[IoSlice<'_>],
     ) -> Result<(), Error> {
         let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
+        let to = to.into();
         // SAFETY: the borrows last until the wait is over.
-        let request = unsafe { self.engine.start_send_vectored(to.into(), &parts)? };
+        let request = self.begin(|engine| unsafe { engine.start_send_vectored(to, &parts) })?;
         self.wait_for(request).map(drop)
     }
 
@@ -218,7 +222,7 @@ impl<F: Transport> Endpoint<F> {
         // SAFETY: the borrows last until both waits are over, which happens whatever fails.
         unsafe {
             let recv = self.engine.start_recv(from.into(), into.as_mut_ptr(), into.len())?;
-            match self.engine.start_send(to, data.as_ptr(), data.len(), false) {
+            match self.begin(|engine| engine.start_send(to, data.as_ptr(), data.len(), false)) {
                 Ok(send) => {
                     let sent = self.wait_for(send);
                     let received = self.wait_for(recv);

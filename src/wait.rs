@@ -1,12 +1,14 @@
 //! How a call waits: it makes progress until the engine says that the call is over, and meanwhile spins, then
 //! yields, then sleeps. Nothing else waits.
 
+use crate::endpoint::EngineOf;
 use crate::engine::call::{Call, Operation, Outcome};
 use crate::engine::policy::Policy;
 use crate::engine::policy::calls::Decision;
 use crate::engine::request::ANY;
 use crate::engine::unposted_recv::{Received, SOON, UnpostedRecv};
 use crate::engine::view::{View, ViewBuffer};
+use crate::engine::{Engine, NotNow};
 use crate::{Dest, Endpoint, Error, Over, Pattern, Rank, Status, Transport, explain};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -64,8 +66,9 @@ impl<F: Transport> Endpoint<F> {
         if idle.turns == begin {
             (self.asleep, self.patience) = (Instant::now(), LONG);
         }
-        if self.engine.tx.has_backlog() || self.engine.core.policy.is_behind() {
-            // Room towards a peer comes without a bell, and so do room for events and what opens the gate.
+        let policy = &self.engine.core.policy;
+        if self.engine.tx.has_backlog() || policy.is_behind() || policy.waits_for_disk() {
+            // Room towards a peer comes without a bell, and so do room for events, what opens the gate, and the end of a write.
             std::thread::yield_now();
             if idle.turns < begin + LOOK_EVERY {
                 return;
@@ -181,11 +184,57 @@ impl<F: Transport> Endpoint<F> {
         Ok(View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status))
     }
 
+    /// Begins a send. While the log has no room before the disk has taken what it is writing, progress is made, and it is
+    /// begun again.
+    #[inline(always)]
+    pub(crate) fn begin<T>(
+        &mut self,
+        mut send: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
+    ) -> Result<T, Error> {
+        match send(&mut self.engine) {
+            Ok(begun) => Ok(begun),
+            Err(not_now) => self.begin_again(not_now, send),
+        }
+    }
+
+    #[cold]
+    fn begin_again<T>(
+        &mut self,
+        mut not_now: NotNow,
+        mut send: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
+    ) -> Result<T, Error> {
+        let mut idle = Idle::default();
+        loop {
+            if let NotNow::Failed(error) = not_now {
+                let Engine { core, fabric, .. } = &mut self.engine;
+                core.policy.abandon_kept(fabric);
+                return Err(error);
+            }
+            self.turn_and_pass(&mut idle);
+            match send(&mut self.engine) {
+                Ok(begun) => return Ok(begun),
+                Err(again) => not_now = again,
+            }
+        }
+    }
+
+    /// Waits until a process that was started again has taken over what the one before has left. Nothing comes meanwhile.
+    pub(crate) fn resume(&mut self) -> Result<(), Error> {
+        loop {
+            match self.engine.resume() {
+                Ok(()) => return Ok(()),
+                Err(NotNow::Waits) => std::thread::yield_now(),
+                Err(NotNow::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
     /// Blocking send of a message that could not leave at once.
     #[inline(never)]
     pub(crate) fn send_slowly(&mut self, to: Dest, data: &[u8], sync: bool) -> Result<(), Error> {
         // SAFETY: the borrow lasts until the wait is over, and the wait ends the request.
-        let request = unsafe { self.engine.start_send(to, data.as_ptr(), data.len(), sync)? };
+        let request =
+            self.begin(|engine| unsafe { engine.start_send(to, data.as_ptr(), data.len(), sync) })?;
         self.wait_for(request).map(drop)
     }
 

@@ -4,6 +4,21 @@ use crate::{Data, Rank, Request};
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Denied, Fault, MemoryError};
 
+/// Why a call has done nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotNow {
+    /// It needs the end of a read or write of the file of the log: it is to be made again, after some progress.
+    Waits,
+    /// It has failed.
+    Failed(Error),
+}
+
+impl From<Error> for NotNow {
+    fn from(error: Error) -> Self {
+        NotNow::Failed(error)
+    }
+}
+
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

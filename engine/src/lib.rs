@@ -55,7 +55,7 @@ mod tests;
 pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use call::{Ended, Over};
 pub use clock::Clock;
-pub use error::Error;
+pub use error::{Error, NotNow};
 pub use frame::kind;
 pub use names::{Data, Dest, Pattern, Rank, Request, Status};
 pub use rma::Exposed;

@@ -185,6 +185,17 @@ impl Peer {
         }
     }
 
+    /// The frame at the front lets the next one, of the log as well, pass: a mistake made on purpose.
+    pub(crate) fn let_next_pass(&mut self) {
+        let is_logged = |at: usize| {
+            let waiting = self.queue.get(at);
+            waiting.is_some_and(|waiting| matches!(waiting.frame, Queued::Logged(_)))
+        };
+        if is_logged(0) && is_logged(1) {
+            self.queue.swap(0, 1);
+        }
+    }
+
     /// Drops all that waits to be sent: the connection has ended.
     pub(crate) fn drop_backlog(&mut self) {
         self.queue.clear();

@@ -22,6 +22,7 @@ use crate::request::Requests;
 use crate::{EAGER_LIMIT, Error, Pattern, Rank};
 pub use none::NoLogging;
 use protocol::Protocol;
+use std::task::Poll;
 use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{MsgId, Next, Numbers, Ticket};
@@ -113,13 +114,14 @@ pub trait Policy: Sized {
     }
 
     /// Replaces a page of the log at the front of a peer's queue by its messages, which have passed the gate with it.
-    /// `false` when no page is there.
+    /// `false` when no page is there, and [`Pending`](Poll::Pending) until it is read.
     #[inline(always)]
-    fn open_page(&mut self, _memory: &impl SendMemory, _peer: &mut Peer) -> bool {
-        false
+    fn open_page(&mut self, _memory: &mut impl SendMemory, _peer: &mut Peer) -> Poll<bool> {
+        Poll::Ready(false)
     }
 
-    /// Sends the next fragment of a message of the payload log; `None` if this policy has no such log.
+    /// Sends the next fragment of a message of the payload log; `None` until it is read from a disk, or if this policy has
+    /// no such log.
     #[inline(always)]
     fn send_more(
         &mut self,
@@ -257,6 +259,16 @@ pub trait Policy: Sized {
     /// There is time: prepares memory for what will be kept.
     #[inline(always)]
     fn prepare(&self, _memory: &mut impl SendMemory) {}
+
+    /// Whether what is to be kept waits for a disk, which rings no bell.
+    #[inline(always)]
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+
+    /// A call that had to wait for the disk has failed, and is not made again: forgets what it has kept by then.
+    #[inline(always)]
+    fn abandon_kept(&mut self, _memory: &mut impl SendMemory) {}
 
     /// Whether an endpoint that finalises waits for its peers' answers without end: nobody answers for the logged
     /// messages of ranks that are gone for good.

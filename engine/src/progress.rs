@@ -129,6 +129,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Deferred::Advance { request } => {
                     by_policy!(self.core.policy, continue_multi(self, request));
                 }
+                Deferred::Collect { rank } => {
+                    by_policy!(self.core.policy, collect_more(self, rank));
+                }
                 Deferred::PeerState { from, restart } => {
                     by_policy!(self.core.policy, peer_state_received(self, from, restart));
                 }

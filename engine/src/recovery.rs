@@ -2,7 +2,7 @@
 
 use crate::policy::protocol::{Checkpoints, Recovery};
 use crate::policy::{Policy, by_policy};
-use crate::{Engine, Error};
+use crate::{Engine, Error, NotNow};
 use taffrail_fabric::{Fabric, SendMemory};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
@@ -10,7 +10,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// # Errors
     /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it does not fit.
-    pub fn resume(&mut self) -> Result<(), Error> {
+    /// [`NotNow::Waits`] while the disk takes what does not fit into memory: it goes on when it is called again. Nothing is
+    /// polled meanwhile.
+    pub fn resume(&mut self) -> Result<(), NotNow> {
         by_policy!(self.core.policy, resume(self))
     }
 

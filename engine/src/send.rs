@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::policy::protocol::Sends;
 use crate::policy::{OnLoss, Policy, Route, by_policy};
 use crate::tx::transmit;
-use crate::{Dest, Error, Rank, Request, Status};
+use crate::{Dest, Error, NotNow, Rank, Request, Status};
 use taffrail_fabric::{Fabric, Fault, PeerId, Reach, Refused, SendMemory, Source};
 
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
@@ -36,8 +36,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started
     /// as an operation. What leaves the set always leaves, or waits in the log.
+    ///
+    /// # Errors
+    /// [`NotNow::Waits`] when the log has no room before a disk has taken what it is writing: nothing has happened, and
+    /// the call is made again.
     #[inline(always)]
-    pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
+    pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
         self.check_dest(to)?;
         if self.begin_send(to.rank) == Route::Logged {
             return match source {
@@ -51,11 +55,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if !peer.is_clear_for(len, self.tx.short(), peer.inline()) {
             return Ok(false);
         }
-        self.send_direct(to, |msg| Frame::Eager { msg }, source).map(|msg| msg.is_some())
+        Ok(self.send_direct(to, |msg| Frame::Eager { msg }, source)?.is_some())
     }
 
     #[inline(never)]
-    fn keep_bytes(&mut self, to: &Dest, bytes: &[u8]) -> Result<bool, Error> {
+    fn keep_bytes(&mut self, to: &Dest, bytes: &[u8]) -> Result<bool, NotNow> {
         let source = Source::Bytes(bytes);
         by_policy!(self.core.policy, keep(self, to, source, bytes.len())).map(|()| true)
     }
@@ -133,6 +137,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Starts a send.
     ///
+    /// # Errors
+    /// As [`send_now`](Self::send_now).
+    ///
     /// # Safety
     /// `len` bytes at `data` stay readable and unchanged until the request is finished.
     pub unsafe fn start_send(
@@ -141,7 +148,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         data: *const u8,
         len: usize,
         sync: bool,
-    ) -> Result<u32, Error> {
+    ) -> Result<u32, NotNow> {
         // SAFETY: the caller's promise.
         let bytes = unsafe { bytes(data, len) };
         self.start(to, Source::Bytes(bytes), (data.cast_mut(), len), sync)
@@ -149,9 +156,12 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Starts a send gathered from several places.
     ///
+    /// # Errors
+    /// As [`send_now`](Self::send_now).
+    ///
     /// # Safety
     /// As [`start_send`](Self::start_send), for each slice; the list itself is not kept.
-    pub unsafe fn start_send_vectored(&mut self, to: Dest, parts: &[&[u8]]) -> Result<u32, Error> {
+    pub unsafe fn start_send_vectored(&mut self, to: Dest, parts: &[&[u8]]) -> Result<u32, NotNow> {
         let len = parts.iter().map(|part| part.len()).sum();
         self.start(to, Source::Parts(parts), (std::ptr::null_mut(), len), false)
     }
@@ -164,7 +174,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         source: Source<'_>,
         (at, len): (*mut u8, usize),
         sync: bool,
-    ) -> Result<u32, Error> {
+    ) -> Result<u32, NotNow> {
         let (mut begun, mut is_logged) = (None, false);
         if sync {
             self.check_dest(&to)?;
@@ -192,8 +202,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             let name = slot.name(request);
             let policy = &self.core.policy;
             let kept = by_policy!(policy, keep_whole(self, &to, source, len, Some(name)));
-            if let Err(error) = kept {
-                self.core.fail(request, error);
+            match kept {
+                Ok(()) => {}
+                Err(NotNow::Failed(error)) => self.core.fail(request, error),
+                Err(NotNow::Waits) => {
+                    self.core.requests.end(request);
+                    let _ = self.core.requests.finish(request);
+                    return Err(NotNow::Waits);
+                }
             }
         } else {
             self.tx().queue_send(request, to, sync);
@@ -207,13 +223,17 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         self.core.requests.start_sent(sent_status(to, len))
     }
 
-    /// Sends a buffer away.
-    pub fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<(), Error> {
+    /// Sends a buffer away. It is given back where [`NotNow::Waits`] is the answer to others: the call is made again.
+    pub fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<Option<Buffer>, Error> {
         self.check_dest(&to)?;
         if self.begin_send(to.rank) == Route::Logged {
             // The log has it from now on, and the buffer is free again.
             let (source, len) = (Source::Bytes(&buffer), buffer.len());
-            return by_policy!(self.core.policy, keep_whole(self, &to, source, len, None));
+            return match by_policy!(self.core.policy, keep_whole(self, &to, source, len, None)) {
+                Ok(()) => Ok(None),
+                Err(NotNow::Waits) => Ok(Some(buffer)),
+                Err(NotNow::Failed(error)) => Err(error),
+            };
         }
         let block = buffer.block();
         let key = self.region_key(to.rank, block.region, block.offset)?;
@@ -222,14 +242,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let word = self.core.immediate.word(to.context, to.data);
         let Some(context) = word.filter(|_| is_mapped) else {
             self.send_buffer(to, buffer);
-            return Ok(());
+            return Ok(None);
         };
         let (block, len) = buffer.into_parts();
         let loan = self.lending.lend(to.rank, block);
         let seq = self.core.number(&to);
         let (msg, offer) = (MsgHead { context, seq, tag: to.tag }, Offer { loan, key });
         self.tx().post_frame(to.rank, Frame::Loan { msg, len: len as u64, offer }, &[]);
-        Ok(())
+        Ok(None)
     }
 
     /// Sends a copy of a message that could not leave at once.

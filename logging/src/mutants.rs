@@ -62,6 +62,10 @@ mutants! {
     SpillReadElsewhere = "spill-read-elsewhere",
     /// A segment of the log is reused while one of its messages may still be asked for.
     SegmentReusedEarly = "segment-reused-early",
+    /// A segment that comes back from the spill store is sent before it is read.
+    SegmentUsedUnread = "segment-used-unread",
+    /// A message passes one that is sent again before it and waits for the disk (*in-order*).
+    DiskOvertaken = "disk-overtaken",
     /// A segment of the log is reused while it is being written to the spill store (*kept-buffers*).
     SegmentReusedInWrite = "segment-reused-in-write",
     /// A frame that the fabric has accepted is sent a second time.

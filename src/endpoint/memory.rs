@@ -1,5 +1,6 @@
 //! Memory without copies: buffers, loans and views.
 
+use crate::engine::NotNow;
 use crate::engine::loan::Buffer;
 use crate::engine::view::View;
 use crate::{Denied, Dest, Endpoint, Error, Pattern, Rank, Transport};
@@ -42,7 +43,13 @@ impl<F: Transport> Endpoint<F> {
     pub fn loan(&mut self, to: impl Into<Dest>, buffer: Buffer) -> Result<(), Error> {
         self.check_process()?;
         self.check_own(&buffer)?;
-        self.engine.start_loan(to.into(), buffer)
+        let (to, mut buffer) = (to.into(), Some(buffer));
+        self.begin(|engine| {
+            if let Some(own) = buffer.take() {
+                buffer = engine.start_loan(to, own)?;
+            }
+            if buffer.is_some() { Err(NotNow::Waits) } else { Ok(()) }
+        })
     }
 
     /// Whether the kernel lets this rank read plain memory of another; the reason if not.

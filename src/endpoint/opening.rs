@@ -91,7 +91,7 @@ impl Endpoint {
             endpoint.engine.open();
         }
         endpoint.heartbeat.beat(0);
-        endpoint.engine.resume()?;
+        endpoint.resume()?;
         endpoint.engine.begin_exchange();
         Ok(endpoint)
     }

@@ -49,7 +49,7 @@ impl<F: Transport> Endpoint<F> {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.engine.start_send(to, data, len, false)? };
+        let request = self.begin(|engine| unsafe { engine.start_send(to, data, len, false) })?;
         Ok(self.engine.handle(request))
     }
 
@@ -67,7 +67,7 @@ impl<F: Transport> Endpoint<F> {
         len: usize,
     ) -> Result<Request, Error> {
         // SAFETY: the caller's promise.
-        let request = unsafe { self.engine.start_send(to, data, len, true)? };
+        let request = self.begin(|engine| unsafe { engine.start_send(to, data, len, true) })?;
         Ok(self.engine.handle(request))
     }
 
@@ -85,7 +85,7 @@ impl<F: Transport> Endpoint<F> {
     ) -> Result<Request, Error> {
         let parts: Vec<&[u8]> = data.iter().map(|part| &**part).collect();
         // SAFETY: the caller's promise.
-        let request = unsafe { self.engine.start_send_vectored(to, &parts)? };
+        let request = self.begin(|engine| unsafe { engine.start_send_vectored(to, &parts) })?;
         Ok(self.engine.handle(request))
     }
 

@@ -1,9 +1,9 @@
 //! The file of the segments of a payload log that there is no memory for.
 
-use crate::engine::log::host::{SpillError, SpillStore};
+use crate::engine::log::host::{SpillError, SpillStore, Spilled};
 use std::fs::File;
 use std::path::PathBuf;
-use taffrail_logging::store::{SegmentMap, Spill};
+use taffrail_logging::store::{Ended, SegmentMap, Spill};
 
 /// A file that the launcher has given, or else one that is made when it is needed and gone with this process.
 #[derive(Debug, Default)]
@@ -39,16 +39,24 @@ impl SpillStore for SpillFile {
         unsafe { spill.begin(place, bytes) }.map_err(SpillError::Write)
     }
 
-    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
-        let Some(spill) = &mut self.spill else { return Vec::new() };
-        let ended = spill.finished(wait).into_iter();
-        ended.map(|(write, result)| (write, result.map_err(SpillError::Write))).collect()
+    #[expect(clippy::expect_used, reason = "what is not in memory was written to the file")]
+    fn begin_read(&mut self, place: u64, len: usize) -> Result<Option<usize>, SpillError> {
+        let spill = self.spill.as_mut().expect("a write that has ended began with a file");
+        spill.begin_read(place, len).map_err(SpillError::Read)
     }
 
-    #[expect(clippy::expect_used, reason = "what is not in memory was written to the file")]
-    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
-        let spill = self.spill.as_ref().expect("a write that has ended began with a file");
-        spill.read(place, into).map_err(SpillError::Read)
+    fn finished(&mut self) -> Vec<(usize, Result<Spilled, SpillError>)> {
+        let Some(spill) = &mut self.spill else { return Vec::new() };
+        let ended = spill.finished().into_iter().map(|(number, ended)| {
+            let ended = match ended {
+                Ended::Write(result) => {
+                    result.map(|()| Spilled::Written).map_err(SpillError::Write)
+                }
+                Ended::Read(result) => result.map(Spilled::Read).map_err(SpillError::Read),
+            };
+            (number, ended)
+        });
+        ended.collect()
     }
 
     fn forget(&self, place: u64, len: u64) -> Result<(), SpillError> {

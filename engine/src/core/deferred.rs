@@ -32,6 +32,8 @@ pub(crate) enum Deferred {
     Advance { request: u32 },
     /// A peer says what it has of us.
     PeerState { from: Rank, restart: Restart },
+    /// Drop more of what a peer's checkpoint covers.
+    Collect { rank: Rank },
 }
 
 /// The actions that a poll has left to do, in the order in which they came.

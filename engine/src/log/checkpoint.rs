@@ -4,15 +4,15 @@
 use super::decisions::Logged;
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
 use super::nondeterminism::CoreParts;
-use super::{Logging, log_index};
+use super::{LogEntry, Logging, log_index};
 use crate::Engine;
-use crate::core::Core;
+use crate::core::{Core, Deferred};
 use crate::frame::body;
 use crate::peer::Queued;
 use crate::policy::protocol::Checkpoints;
 use crate::request::{ANY, Slot, Stage};
-use crate::{Error, Rank};
-use std::collections::BTreeSet;
+use crate::{Error, NotNow, Rank};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, MemoryError, SendMemory};
@@ -25,36 +25,66 @@ use taffrail_logging::{
 /// them in one frame.
 const MAX_MISSING: usize = 8192;
 
+/// What a process resumes from. The disk may not take at once what is kept of it.
+pub(super) struct Resumption<P> {
+    position: Position,
+    previous: P,
+    /// Ranks whose channels are restored.
+    ranks: u32,
+    /// What is still to be taken over for the last of these.
+    entries: VecDeque<Entry<LogEntry>>,
+}
+
+impl<P> Resumption<P> {
+    pub(super) fn new(position: Position, previous: P) -> Self {
+        Resumption { position, previous, ranks: 0, entries: VecDeque::new() }
+    }
+
+    /// The clock of the last event that it covers.
+    pub(super) fn clock(&self) -> u64 {
+        self.position.clock
+    }
+}
+
 impl<H: Host> Logging<H> {
+    /// What the process before has logged for a peer, by the table of it in its checkpoint.
+    pub(super) fn entries(
+        &self,
+        rank: Rank,
+        table: &[u8],
+        previous: &H::Previous,
+    ) -> Result<VecDeque<Entry<LogEntry>>, Error> {
+        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
+        let entries =
+            log_index::messages(table, self.page_runs, |at, into| previous.read(at, into));
+        Ok(entries.ok_or_else(damaged)?.map_err(not_read)?.into())
+    }
+
     /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
-    /// `inline` bytes are short ones, and longer ones leave in fragments.
+    /// `inline` bytes are short ones, and longer ones leave in fragments. What is taken over leaves the list.
     pub(super) fn take_over(
         &mut self,
         memory: &mut impl SendMemory,
         rank: Rank,
-        table: &[u8],
+        entries: &mut VecDeque<Entry<LogEntry>>,
         previous: &H::Previous,
         (inline, fragment): (usize, usize),
-    ) -> Result<(), Error> {
-        let damaged = || Error::Setup(format!("the checkpoint has no table for rank {rank}"));
-        let entries =
-            log_index::messages(table, self.page_runs, |at, into| previous.read(at, into));
-        let entries = entries.ok_or_else(damaged)?.map_err(not_read)?;
+    ) -> Result<(), NotNow> {
         let mut bytes = Vec::new();
-        for Entry { context, seq, payload: kept } in entries {
+        while let Some(&Entry { context, seq, payload: kept }) = entries.front() {
             bytes.resize(kept.len(), 0);
-            if !previous.read(kept.at + kept.prefix() as u64, &mut bytes).map_err(not_read)? {
-                continue;
+            if previous.read(kept.at + kept.prefix() as u64, &mut bytes).map_err(not_read)? {
+                if self.fills_page(rank) {
+                    self.write_page(memory, rank)?;
+                }
+                if self.payload_log.fits_at_once(bytes.len()) {
+                    self.payload_log.prepare(memory, bytes.len(), fragment)?;
+                }
+                let is_short = bytes.len() <= inline;
+                let payload = self.payload_log.write_again(memory, &kept, &bytes, is_short)?;
+                self.outbound.keep(rank, Entry { context, seq, payload });
             }
-            if self.fills_page(rank) {
-                self.write_page(memory, rank)?;
-            }
-            if self.payload_log.fits_at_once(bytes.len()) {
-                self.payload_log.prepare(memory, bytes.len(), fragment)?;
-            }
-            let is_short = bytes.len() <= inline;
-            let payload = self.payload_log.write_again(memory, &kept, &bytes, is_short)?;
-            self.outbound.keep(rank, Entry { context, seq, payload });
+            entries.pop_front();
         }
         Ok(())
     }
@@ -103,16 +133,13 @@ impl<P: Logged> Checkpoints<P> for Logging<P::Host> {
         Ok(is_stable)
     }
 
-    fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> Result<(), Error> {
-        let CoreParts { log, requests, .. } = engine.core.parts();
-        let Some((position, previous)) = log.going_on.take() else { return Ok(()) };
-        let posts = if mutant!(PostsNotRestored) { 0 } else { position.posts };
-        log.recorder = Recorder::going_on(log.replay.clock(), posts);
-        requests.count_from(if mutant!(SerialNotRestored) { 0 } else { position.serial });
-        for (rank, side) in (0..).zip(position.sides) {
-            engine.resume_side(rank, side, &previous)?;
+    fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> Result<(), NotNow> {
+        let Some(mut from) = engine.core.log().going_on.take() else { return Ok(()) };
+        let result = engine.resume_from(&mut from);
+        if result == Err(NotNow::Waits) {
+            engine.core.log().going_on = Some(from);
         }
-        Ok(())
+        result
     }
 }
 
@@ -134,13 +161,34 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         Ok(())
     }
 
-    /// Restores the state of the channels with one peer from the checkpoint of the process before.
-    fn resume_side(
+    fn resume_from(
         &mut self,
-        rank: Rank,
-        side: PeerPosition,
-        previous: &<P::Host as Host>::Previous,
-    ) -> Result<(), Error> {
+        from: &mut Resumption<<P::Host as Host>::Previous>,
+    ) -> Result<(), NotNow> {
+        if from.ranks == 0 {
+            let CoreParts { log, requests, .. } = self.core.parts();
+            let posts = if mutant!(PostsNotRestored) { 0 } else { from.position.posts };
+            log.recorder = Recorder::going_on(log.replay.clock(), posts);
+            requests.count_from(if mutant!(SerialNotRestored) { 0 } else { from.position.serial });
+        }
+        loop {
+            let Engine { fabric, core, sizes, .. } = self;
+            let sizes = (fabric.limits(fabric.me()).inline, sizes.fragment);
+            let last = from.ranks.wrapping_sub(1);
+            core.log().take_over(fabric, last, &mut from.entries, &from.previous, sizes)?;
+            let rank = from.ranks;
+            let Some(side) = from.position.sides.get_mut(rank as usize) else { return Ok(()) };
+            let table = self.resume_side(rank, std::mem::take(side));
+            if rank != self.rank() {
+                from.entries = self.core.log().entries(rank, &table, &from.previous)?;
+            }
+            from.ranks += 1;
+        }
+    }
+
+    /// Restores the state of the channels with one peer from the checkpoint of the process before. Returns the table of what
+    /// was logged for it.
+    fn resume_side(&mut self, rank: Rank, side: PeerPosition) -> Vec<u8> {
         let Received { channels, missing } = side.received;
         let CoreParts { log, numbers, .. } = self.core.parts();
         if !log.is_same_set(rank) {
@@ -157,12 +205,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         for (context, seq) in side.next.into_iter().filter(|_| !mutant!(SentNotRestored)) {
             numbers.of_mut(rank).sent.set(context, seq);
         }
-        if rank == log.me {
-            return Ok(());
-        }
-        let Engine { fabric, core, sizes, .. } = self;
-        let inline = fabric.limits(fabric.me()).inline;
-        core.log().take_over(fabric, rank, &side.log, previous, (inline, sizes.fragment))
+        side.log
     }
 
     /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
@@ -264,14 +307,26 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Drops what could not be dropped when COMMITTED came.
     fn collect_what_waits(&mut self) {
         for rank in 0..self.size() {
-            if let Some(committed) = self.core.log().links[rank as usize].committed.take() {
-                self.collect(rank, committed);
-            }
+            self.collect_rest(rank);
+        }
+    }
+
+    /// Drops what could not be dropped yet of what the checkpoint of a peer covers.
+    pub(super) fn collect_rest(&mut self, rank: Rank) {
+        if let Some(committed) = self.core.log().links[rank as usize].committed.take() {
+            self.collect_from(rank, committed);
         }
     }
 
     /// A peer has a checkpoint, and will not ask again for what that covers.
     pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
+        let link = &mut self.core.log().links[rank as usize];
+        (link.committed, link.seen) = (None, 0);
+        self.collect_from(rank, committed);
+    }
+
+    /// The same, behind the pages that were looked at.
+    fn collect_from(&mut self, rank: Rank, committed: Received) {
         let peer = &self.core.peers[rank as usize];
         let waits = peer.frames().any(|frame| !matches!(frame, Queued::Small { .. }));
         // What is on its way is read from where it is.
@@ -280,6 +335,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         };
         // What a replay sends again is logged again, and then it is covered as well.
         let is_replaying = self.core.log().replaying;
+        let mut seen = std::mem::take(&mut self.core.log().links[rank as usize].seen);
         if waits || is_replaying || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
             self.core.log().links[rank as usize].committed = Some(committed);
             return;
@@ -292,11 +348,17 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             false => committed,
         };
         log.links[rank as usize].dropped = Some(committed.clone());
-        if let Err(error) = log.drop_covered(fabric, rank, &committed) {
-            P::Host::warn(&format!(
+        match log.drop_covered(fabric, rank, &committed, &mut seen) {
+            Ok(()) => {}
+            Err(NotNow::Waits) => {
+                let link = &mut log.links[rank as usize];
+                (link.committed, link.seen) = (Some(committed), seen);
+                core.deferred.retry(Deferred::Collect { rank });
+            }
+            Err(NotNow::Failed(error)) => P::Host::warn(&format!(
                 "rank {}: what rank {rank} does not need any more stays in the log: {error}",
                 log.me
-            ));
+            )),
         }
     }
 }

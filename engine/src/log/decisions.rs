@@ -9,6 +9,7 @@ use crate::policy::{OnLoss, Policy, Route};
 use crate::recv_record::{BY_CHANCE, MULTI, POSTED, RecvRecord};
 use crate::request::Requests;
 use crate::{EAGER_LOGGED, Error, Pattern, Rank};
+use std::task::Poll;
 use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{MsgId, Ticket};
@@ -75,7 +76,7 @@ impl<H: Host> Policy for Logging<H> {
         self.events.is_open(ticket)
     }
 
-    fn open_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
+    fn open_page(&mut self, memory: &mut impl SendMemory, peer: &mut Peer) -> Poll<bool> {
         self.replace_page(memory, peer)
     }
 
@@ -87,7 +88,7 @@ impl<H: Host> Policy for Logging<H> {
         leaving: &mut LoggedSend,
         fragment: usize,
     ) -> Option<Result<Sent, Refused>> {
-        Some(self.send_entry(fabric, requests, to, leaving, fragment))
+        self.send_entry(fabric, requests, to, leaving, fragment)
     }
 
     fn send_rndv_data(
@@ -201,6 +202,14 @@ impl<H: Host> Policy for Logging<H> {
 
     fn prepare(&self, memory: &mut impl SendMemory) {
         self.payload_log.prepare_in_advance(memory);
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        self.payload_log.waits()
+    }
+
+    fn abandon_kept(&mut self, memory: &mut impl SendMemory) {
+        self.payload_log.abandon_long(memory);
     }
 
     fn waits_for_receivers(&self) -> bool {

@@ -103,14 +103,15 @@ pub trait SpillStore {
     /// dropped.
     unsafe fn begin(&mut self, place: u64, bytes: &[u8]) -> Result<Option<usize>, SpillError>;
 
-    /// The writes that have ended, by their numbers, and how; waits for one if `wait` and any is under way.
-    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)>;
-
-    /// Reads what was written to a place.
+    /// Begins to read `len` bytes that were written to a place. Returns the number of the read, which is that of no write
+    /// under way; `None` if as many reads and writes as can be are under way.
     ///
     /// # Errors
-    /// [`SpillError`] when it cannot be had.
-    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError>;
+    /// [`SpillError`] when nothing can be read.
+    fn begin_read(&mut self, place: u64, len: usize) -> Result<Option<usize>, SpillError>;
+
+    /// The reads and writes that have ended, by their numbers, and how. It never waits for one.
+    fn finished(&mut self) -> Vec<(usize, Result<Spilled, SpillError>)>;
 
     /// What is at a place is not needed any more.
     ///
@@ -129,6 +130,25 @@ pub trait SpillStore {
     /// # Errors
     /// [`SpillError`] when that cannot be noted.
     fn is_spilled(&self, number: u64, is: bool) -> Result<(), SpillError>;
+}
+
+/// What a store of spilled segments has done.
+#[derive(Debug)]
+pub enum Spilled {
+    /// It has written bytes.
+    Written,
+    /// It has read these.
+    Read(Vec<u8>),
+}
+
+impl Spilled {
+    /// What it has read.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Spilled::Written => Vec::new(),
+            Spilled::Read(bytes) => bytes,
+        }
+    }
 }
 
 /// What a store of spilled segments could not do.

@@ -18,8 +18,9 @@ use super::leaving::LoggedSend;
 use super::leaving::Resend;
 use super::payload_log::LogEntry;
 use crate::peer::{Peer, Queued, Waiting};
-use crate::{Error, Rank};
+use crate::{NotNow, Rank};
 use std::sync::Arc;
+use std::task::Poll;
 use taffrail_fabric::SendMemory;
 use taffrail_logging::{Entry, Received, Run, mutant};
 
@@ -38,14 +39,14 @@ impl<H: Host> Logging<H> {
     /// Writes what was sent to a peer as a page.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the log is full.
+    /// As [`prepare`](super::payload_log::PayloadLog::prepare).
     #[cold]
     #[inline(never)]
     pub(crate) fn write_page(
         &mut self,
         fabric: &mut impl SendMemory,
         rank: Rank,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let page = self.page_bytes();
         self.payload_log.prepare(fabric, page, page)?;
         let mut bytes = Vec::with_capacity(page);
@@ -71,61 +72,68 @@ impl<H: Host> Logging<H> {
     /// The messages of a page that its peer lacks.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is no room for it, or the file cannot be read.
+    /// [`NotNow::Waits`] until it is here; [`Error::Memory`](crate::Error::Memory) when the file cannot be read.
     pub(super) fn read_page(
         &mut self,
-        fabric: &impl SendMemory,
+        fabric: &mut impl SendMemory,
         page: &Resend,
-    ) -> Result<Vec<LoggedSend>, Error> {
-        let mut bytes = vec![0; self.page_bytes()];
-        self.payload_log.read(fabric, page.at, &mut bytes)?;
+    ) -> Result<Vec<LoggedSend>, NotNow> {
+        let bytes = self.payload_log.read(fabric, page.at, self.page_bytes())?;
         let lacking = entries(&bytes).filter(|entry| !page.has.covers(entry.context, entry.seq));
         Ok(lacking.map(LoggedSend::new).collect())
     }
 
-    /// Puts the messages of the page at the front of a peer's queue in its place. `false` when no page is there.
-    pub(super) fn replace_page(&mut self, memory: &impl SendMemory, peer: &mut Peer) -> bool {
-        let Some(Waiting { frame: Queued::Page(page), .. }) = peer.front() else { return false };
-        let leaving = self.read_page(memory, page);
-        let leaving = leaving.unwrap_or_else(|error| super::resend::lost::<H>(&error));
+    /// Puts the messages of the page at the front of a peer's queue in its place. `false` when no page is there,
+    /// and [`Pending`](Poll::Pending) until it is read.
+    pub(super) fn replace_page(
+        &mut self,
+        memory: &mut impl SendMemory,
+        peer: &mut Peer,
+    ) -> Poll<bool> {
+        let Some(Waiting { frame: Queued::Page(page), .. }) = peer.front() else {
+            return Poll::Ready(false);
+        };
+        let leaving = match self.read_page(memory, page) {
+            Ok(leaving) => leaving,
+            Err(NotNow::Waits) => return Poll::Pending,
+            Err(NotNow::Failed(error)) => super::resend::lost::<H>(&error),
+        };
         peer.pop_front();
         for message in leaving.into_iter().rev() {
             peer.push_front(Waiting::free(Queued::Logged(message)));
         }
-        true
+        Poll::Ready(true)
     }
 
     /// Drops what a committed checkpoint of a peer covers (*no-early-discard*). A page goes when all of its
-    /// messages do.
+    /// messages do. `seen` pages of the peer were looked at and stay.
     ///
     /// # Errors
-    /// [`Error::Memory`] when a page cannot be read from the file.
+    /// [`NotNow::Waits`] until the next page is read; [`Error::Memory`](crate::Error::Memory) when it cannot be read from
+    /// the file: what cannot be read may be asked for, so it stays.
     pub(crate) fn drop_covered(
         &mut self,
         fabric: &mut impl SendMemory,
         rank: Rank,
         committed: &Received,
-    ) -> Result<(), Error> {
-        let mut bytes = vec![0; self.page_bytes()];
-        let (mut stay, mut result) = (Vec::new(), Ok(()));
-        for page in std::mem::take(&mut self.pages[rank as usize]) {
-            // What cannot be read may be asked for, so it stays.
-            result = result.and_then(|()| self.payload_log.read(fabric, page, &mut bytes));
+        seen: &mut usize,
+    ) -> Result<(), NotNow> {
+        while let Some(&page) = self.pages[rank as usize].get(*seen) {
+            let bytes = self.payload_log.read(fabric, page, self.page_bytes())?;
             let mut covered = runs(&bytes).map(|run| run.is_covered(committed));
             let goes = if mutant!(PageDroppedEarly) {
                 covered.any(|is_covered| is_covered)
             } else {
                 covered.all(|is_covered| is_covered)
             };
-            if result.is_err() || !goes {
-                stay.push(page);
+            if !goes {
+                *seen += 1;
                 continue;
             }
+            self.pages[rank as usize].remove(*seen);
             runs(&bytes).for_each(|run| self.payload_log.release(fabric, run));
             self.payload_log.release_bytes(fabric, page, bytes.len());
         }
-        self.pages[rank as usize] = stay;
-        result?;
         for run in self.outbound.collect(rank, committed) {
             self.payload_log.release(fabric, run);
         }

@@ -1,16 +1,15 @@
 //! Messages that are longer than what the log may have in memory at once: they are logged through the file.
 
 use super::host::Host;
-use super::send::Gather;
 use super::{LogEntry, Logging};
-use crate::{Error, Rank};
+use crate::{Error, NotNow, Rank};
 use taffrail_fabric::{MemoryError, SendMemory};
 
 impl<H: Host> Logging<H> {
     /// Logs a message that does not fit into the memory of the log.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the file has no room for it.
+    /// [`NotNow::Waits`] while the file takes it, and [`Error::Memory`] when the file has no room for it.
     #[cold]
     pub(crate) fn write_long(
         &mut self,
@@ -18,13 +17,13 @@ impl<H: Host> Logging<H> {
         to: Rank,
         kept: &mut LogEntry,
         parts: &[&[u8]],
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let len = kept.len();
-        let skew = taffrail_fabric::skew(parts, len);
-        let mut source = Gather { parts, at: 0 };
-        let at =
-            self.payload_log.write_long(fabric, len, skew, |len, write| source.write(len, write));
-        kept.at = at.map_err(|error| not_logged(to, len, error))?;
+        kept.at =
+            self.payload_log.write_long(fabric, parts, len).map_err(|not_now| match not_now {
+                NotNow::Failed(error) => not_logged(to, len, error).into(),
+                NotNow::Waits => NotNow::Waits,
+            })?;
         Ok(())
     }
 }

@@ -55,6 +55,7 @@ pub(crate) use payload_log::LogEntry;
 
 use super::peer::{Destination, Peer};
 use crate::Rank;
+use checkpoint::Resumption;
 use events::Events;
 use host::Host;
 use leaving::Pages;
@@ -64,8 +65,7 @@ use poll_state::{PollState, Recheck};
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{
-    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Position, Received, Recorder, Replay,
-    mutant,
+    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Received, Recorder, Replay, mutant,
 };
 use taffrail_matching::MessageId;
 
@@ -118,7 +118,7 @@ pub struct Logging<H: Host> {
     /// Where checkpoints are kept, if this rank can take any.
     checkpoints: Option<H::Checkpoints>,
     /// The checkpoint that this process resumes from, until it has.
-    going_on: Option<(Position, H::Previous)>,
+    going_on: Option<Resumption<H::Previous>>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,
 }
@@ -134,6 +134,8 @@ struct Link {
     committed: Option<Received>,
     /// What a checkpoint of it covers that its log was dropped for.
     dropped: Option<Received>,
+    /// Pages of it that were looked at for that, and stay.
+    seen: usize,
     /// What our last checkpoint covers of it: COMMITTED, which it may have missed.
     own_checkpoint: Option<Received>,
 }
@@ -183,6 +185,9 @@ impl<H: Host> Logging<H> {
                 "it was killed and repeats what it did before: {done} of {all} events are done, and \
                  {awaited} must come again"
             ));
+        }
+        if self.payload_log.waits() {
+            parts.push("what it sends waits for the file of the log of sent messages".to_owned());
         }
         if self.events.is_behind() {
             parts.push(

@@ -1,5 +1,6 @@
 //! The log of a rank that starts.
 
+use super::checkpoint::Resumption;
 use super::events::Events;
 use super::host::{Host, LogParts, LoggingConfig, PAGE_RUNS, ReplayedEvents, RestartPoint};
 use super::payload_log::PayloadLog;
@@ -28,9 +29,11 @@ impl<H: Host> Logging<H> {
         let causal =
             causal.then(|| causal::open(me, ranks, &events, &replayed, &held)).transpose()?;
         let (going_on, restored) = restart
-            .map(|RestartPoint { position, state, previous }| ((position, previous), state))
+            .map(|RestartPoint { position, state, previous }| {
+                (Resumption::new(position, previous), state)
+            })
             .unzip();
-        let clock = going_on.as_ref().map_or(0, |(position, _)| position.clock);
+        let clock = going_on.as_ref().map_or(0, Resumption::clock);
         let replay = Replay::new(clock, replayed.behind(clock))
             .map_err(|error| Error::Setup(error.to_string()))?;
         let first = incarnation == 0;

@@ -9,6 +9,7 @@ use crate::policy::{NoLogging, OnLoss, Policy, Route};
 use crate::recv_record::RecvRecord;
 use crate::request::Requests;
 use crate::{Error, Pattern, Rank};
+use std::task::Poll;
 use taffrail_fabric::{Fabric, Fault, Refused, SendMemory, Sent};
 use taffrail_logging::causal::Counters;
 use taffrail_logging::{MsgId, Next, Numbers, Ticket};
@@ -68,7 +69,7 @@ impl<H: Host> Policy for Option<Box<Logging<H>>> {
         fn may_find_no_room(&self) -> bool;
         fn ticket(&mut self) { peers: &mut [Peer], to: Rank } -> Ticket;
         fn is_open(&mut self) { ticket: &Ticket } -> bool;
-        fn open_page(&mut self) { memory: &impl SendMemory, peer: &mut Peer } -> bool;
+        fn open_page(&mut self) { memory: &mut impl SendMemory, peer: &mut Peer } -> Poll<bool>;
         fn send_more(&mut self) {
             fabric: &mut (impl Fabric + SendMemory),
             requests: &Requests,
@@ -100,6 +101,8 @@ impl<H: Host> Policy for Option<Box<Logging<H>>> {
         fn check_repeatable(&self) { what: &'static str, remedy: &'static str } -> Result<(), Error>;
         fn waits(&mut self) { turns: u32 } -> bool;
         fn prepare(&self) { memory: &mut impl SendMemory };
+        fn waits_for_disk(&self) -> bool;
+        fn abandon_kept(&mut self) { memory: &mut impl SendMemory };
         fn waits_for_receivers(&self) -> bool;
         fn set(&self) { rank: Rank } -> Option<u32>;
         fn waiting(&self) -> Vec<String>;

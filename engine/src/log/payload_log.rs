@@ -12,8 +12,9 @@ mod residence;
 pub(crate) use entry::LogEntry;
 
 use super::host::SpillStore;
+use super::send::Gather;
 use super::spill::SpilledSegments;
-use crate::Error;
+use crate::{Error, NotNow};
 use entry::PREFIX;
 use std::collections::VecDeque;
 use taffrail_fabric::{LogRange, SegmentId, SendMemory};
@@ -43,6 +44,19 @@ pub(crate) struct PayloadLog<S> {
     live: u32,
     /// Segments that may be had.
     most: usize,
+    /// The message that is being written through the file.
+    long: Option<LongWrite>,
+    /// What is to be written waits for the file.
+    waits: bool,
+    /// Why a write to the file has failed, until a message is refused for that.
+    failed: Option<Error>,
+}
+
+/// A message of several fragments of which a part is written.
+#[derive(Clone, Copy)]
+struct LongWrite {
+    at: u64,
+    written: usize,
 }
 
 /// A segment of the payload log.
@@ -76,7 +90,15 @@ impl<S: SpillStore> PayloadLog<S> {
             fill: size,
             live: 0,
             most: (memory / size).max(4),
+            long: None,
+            waits: false,
+            failed: None,
         }
+    }
+
+    /// Whether what is to be written waits for the file.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Whether a message of `len` bytes may be written without giving up memory meanwhile. Longer ones are
@@ -96,14 +118,14 @@ impl<S: SpillStore> PayloadLog<S> {
     /// fragments of `fragment`.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the log is full.
+    /// [`NotNow::Waits`] until the file has taken others, and [`Error::Memory`] when the log is full.
     #[inline]
     pub(crate) fn prepare(
         &mut self,
         memory: &mut impl SendMemory,
         len: usize,
         fragment: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         if self.fill + len.max(LEAST) + 2 * LINE <= self.size {
             return Ok(());
         }
@@ -172,31 +194,50 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// Writes a message of several fragments that need not fit into memory: what is written of it goes to the
-    /// file meanwhile. `next` is called with a number, and returns as many of its next bytes. Returns where it is.
+    /// file meanwhile. Nothing else is written before it is whole. Returns where it is.
     ///
     /// # Errors
+    /// [`NotNow::Waits`] while the file takes what is written: it goes on when it is called again.
     /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.
     #[cold]
-    pub(crate) fn write_long<M: SendMemory>(
+    pub(crate) fn write_long(
         &mut self,
-        memory: &mut M,
+        memory: &mut impl SendMemory,
+        parts: &[&[u8]],
         len: usize,
-        skew: usize,
-        mut next: impl FnMut(usize, &mut dyn FnMut(&[u8])),
-    ) -> Result<u64, Error> {
-        self.have_ahead(memory, 2)?;
-        let at = self.begin_fragments(memory, len, skew);
-        let mut written = 0;
+    ) -> Result<u64, NotNow> {
+        let LongWrite { at, mut written } = match self.long {
+            Some(long) => long,
+            None => {
+                self.have_ahead(memory, 2)?;
+                let skew = taffrail_fabric::skew(parts, len);
+                LongWrite { at: self.begin_fragments(memory, len, skew), written: 0 }
+            }
+        };
+        let mut source = Gather::behind(parts, written);
         while written < len {
-            if let Err(error) = self.have_ahead(memory, 1) {
-                self.release_bytes(memory, at, PREFIX + written);
-                return Err(error);
+            self.long = Some(LongWrite { at, written });
+            if let Err(not_now) = self.have_ahead(memory, 1) {
+                if let NotNow::Failed(_) = not_now {
+                    self.abandon_long(memory);
+                }
+                return Err(not_now);
             }
             let now = self.room().min(len - written);
-            next(now, &mut |bytes| _ = self.write(memory, bytes));
+            source.write(now, |bytes| _ = self.write(memory, bytes));
             written += now;
         }
+        self.long = None;
         Ok(at)
+    }
+
+    /// Nobody writes the rest of a message that was being written through the file.
+    #[cold]
+    pub(crate) fn abandon_long(&mut self, memory: &mut impl SendMemory) {
+        self.waits = false;
+        if let Some(LongWrite { at, written }) = self.long.take() {
+            self.release_bytes(memory, at, PREFIX + written);
+        }
     }
 
     /// Writes a message that was on another payload_log, for which [there is room](Self::prepare) if it
@@ -210,17 +251,12 @@ impl<S: SpillStore> PayloadLog<S> {
         kept: &LogEntry,
         bytes: &[u8],
         is_short: bool,
-    ) -> Result<LogEntry, Error> {
-        let skew = taffrail_fabric::skew(&[bytes], bytes.len());
+    ) -> Result<LogEntry, NotNow> {
         if !self.fits_at_once(bytes.len()) {
-            let mut left = bytes;
-            let at = self.write_long(memory, bytes.len(), skew, |len, write| {
-                let (now, rest) = left.split_at(len);
-                left = rest;
-                write(now);
-            })?;
+            let at = self.write_long(memory, &[bytes], bytes.len())?;
             return Ok(LogEntry { at, ..*kept });
         }
+        let skew = taffrail_fabric::skew(&[bytes], bytes.len());
         let at = match kept.prefix() {
             0 if is_short => self.begin_short(bytes.len()),
             0 => self.begin_whole(bytes.len(), skew),

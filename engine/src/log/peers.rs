@@ -103,6 +103,10 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
     }
 
+    fn collect_more<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, rank: Rank) {
+        engine.collect_rest(rank);
+    }
+
     fn determinants_received(
         core: &mut Core<P>,
         from: Rank,

@@ -12,7 +12,7 @@ use crate::frame::{Frame, MsgHead};
 use crate::peer::{Queued, Waiting};
 use crate::request::{Requests, Stage};
 use crate::tx::transmit;
-use crate::{Error, Rank};
+use crate::{Error, NotNow, Rank};
 use taffrail_fabric::{Fabric, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Received, Ticket, mutant};
 
@@ -83,7 +83,8 @@ impl<P: Logged> Core<P> {
 }
 
 impl<H: Host> Logging<H> {
-    /// Sends more of a message of the log. Its receiver may have to be asked to say when it is matched.
+    /// Sends more of a message of the log; `None` until that is read from the file. Its receiver may have to be asked to
+    /// say when it is matched.
     pub(super) fn send_entry(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),
@@ -91,11 +92,12 @@ impl<H: Host> Logging<H> {
         rank: Rank,
         leaving: &mut LoggedSend,
         fragment: usize,
-    ) -> Result<Sent, Refused> {
+    ) -> Option<Result<Sent, Refused>> {
         let LoggedSend { context, seq, kept, sent, .. } = *leaving;
         let waits = self.waiting_send(requests, (rank, context, seq), &kept);
-        let back = self.payload_log.bring_back(fabric, kept.at + sent as u64);
-        back.unwrap_or_else(|error| lost::<H>(&error));
+        if !self.is_back(fabric, kept.at + sent as u64) {
+            return None;
+        }
         if let Some(send) = waits {
             // Of those that are short enough the bytes go along; the others are announced instead.
             let range = self.payload_log.range(kept.at, kept.len(), kept.len());
@@ -103,13 +105,24 @@ impl<H: Host> Logging<H> {
             let body = fabric.read(range.segment, range.at, kept.len()).to_vec();
             let result = transmit(fabric, rank, &frame, Source::Bytes(&body));
             leaving.sent = if result.is_ok() { kept.bytes() } else { sent };
-            return result;
+            return Some(result);
         }
         let left = kept.bytes() - sent;
         let range = self.payload_log.range(kept.at + sent as u64, left, fragment + kept.prefix());
         let result = send_range(fabric, rank, &kept.frame(context, seq, sent), range);
         leaving.sent += if result.is_ok() { range.len } else { 0 };
-        result
+        Some(result)
+    }
+
+    /// Whether a place is in memory. If it is in the file only, it is being read from then on, and what leaves from there
+    /// stays at the front of its queue, as if its peer had no room.
+    #[inline]
+    fn is_back(&mut self, memory: &mut impl SendMemory, place: u64) -> bool {
+        match self.payload_log.bring_back(memory, place) {
+            Ok(()) => true,
+            Err(NotNow::Waits) => false,
+            Err(NotNow::Failed(error)) => lost::<H>(&error),
+        }
     }
 
     /// Sends `most` bytes of a logged message, or as many as are in one segment. How many, if there was
@@ -122,8 +135,9 @@ impl<H: Host> Logging<H> {
         place: u64,
         most: usize,
     ) -> Option<usize> {
-        let back = self.payload_log.bring_back(fabric, place);
-        back.unwrap_or_else(|error| lost::<H>(&error));
+        if !self.is_back(fabric, place) {
+            return None;
+        }
         let range = self.payload_log.range(place, most, most);
         send_range(fabric, to, frame, range).is_ok().then_some(range.len)
     }

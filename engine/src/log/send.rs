@@ -14,7 +14,7 @@ use crate::policy::tx::{TxPolicy, send_numbered};
 use crate::policy::{Policy, Route};
 use crate::send::source_of;
 use crate::tx::{Tx, transmit};
-use crate::{Dest, Error, Rank};
+use crate::{Dest, Error, NotNow, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
 use taffrail_fabric::{Fabric, LogRange, Refused, SendMemory, Sent, Source};
 use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
@@ -68,7 +68,7 @@ impl<P: Logged> Sends<P> for Logging<P::Host> {
         to: &Dest,
         source: Source<'_>,
         len: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let Engine { fabric, core, .. } = engine;
         if core.log().departs_freely && core.send_short(fabric, to, source, len) {
             return Ok(());
@@ -82,7 +82,7 @@ impl<P: Logged> Sends<P> for Logging<P::Host> {
         source: Source<'_>,
         len: usize,
         sync: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         engine.keep_and_send(to, source, len, sync)
     }
 
@@ -103,12 +103,12 @@ impl<P: Logged> Sends<P> for Logging<P::Host> {
 
 impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     #[inline(never)]
-    fn send_out_of_log(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), Error> {
+    fn send_out_of_log(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<(), NotNow> {
         if self.send_short_behind(to, source, len) {
             return Ok(());
         }
         self.keep_and_send(to, source, len, None)?;
-        self.poll_if_due(to, len)
+        Ok(self.poll_if_due(to, len)?)
     }
 
     /// Logs a message, and sends it, or leaves that for later. `sync` names the request of a
@@ -118,14 +118,14 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// given and any of it leaves, so that nothing has happened if the disk is full.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is no room in the log.
+    /// [`NotNow::Waits`] until the disk has taken others, and [`Error::Memory`] when there is no room in the log.
     pub(super) fn keep_and_send(
         &mut self,
         to: &Dest,
         source: Source<'_>,
         len: usize,
         sync: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let one;
         let parts = match source {
             Source::Parts(parts) => parts,
@@ -142,7 +142,8 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
                 remedy: "below an MPI this is the sender's rank, of which there are 16383 at the most",
-            });
+            }
+            .into());
         };
         if log.fills_page(to.rank) {
             log.write_page(fabric, to.rank)?;
@@ -295,7 +296,7 @@ impl<H: Host> Logging<H> {
         };
         let mut goes_on = at_once;
         let mut written = kept.prefix();
-        let mut source = Gather { parts, at: 0 };
+        let mut source = Gather::behind(parts, 0);
         while written < kept.bytes() {
             let now = (kept.bytes() - written).min(step).min(self.payload_log.room());
             source.write(now, |bytes| _ = self.payload_log.write(fabric, bytes));
@@ -331,12 +332,19 @@ pub(super) fn send_range(
 
 /// Bytes gathered from several places, taken piece by piece.
 pub(crate) struct Gather<'a> {
-    pub(crate) parts: &'a [&'a [u8]],
+    parts: &'a [&'a [u8]],
     /// Bytes taken of the first part.
-    pub(crate) at: usize,
+    at: usize,
 }
 
-impl Gather<'_> {
+impl<'a> Gather<'a> {
+    /// Those behind the first `taken`.
+    pub(super) fn behind(parts: &'a [&'a [u8]], taken: usize) -> Self {
+        let mut all = Gather { parts, at: 0 };
+        all.write(taken, |_| ());
+        all
+    }
+
     /// Shows the next `len` bytes.
     pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
         let mut left = len;

@@ -1,19 +1,38 @@
-//! The part of the payload log that is not in memory.
+//! The part of the payload log that is not in memory: what is on its way to the file, and back.
 
-use super::host::{SpillError, SpillStore};
-use crate::Error;
+use super::host::{SpillError, SpillStore, Spilled};
+use crate::{Error, NotNow};
 use taffrail_fabric::MemoryError;
 
-/// Segments in the spill store, and those on their way there.
+/// How often others find no room before what was read and not taken is dropped: who wanted it has died meanwhile, or has
+/// no room towards its peer.
+const PATIENCE: u32 = 1000;
+
+/// Segments in the spill store, and those on their way there and back.
 pub(crate) struct SpilledSegments<S> {
     pub(crate) spill: S,
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u64)>,
+    reads: Vec<Read>,
+}
+
+/// Bytes that are read from the file, until they are taken.
+struct Read {
+    place: u64,
+    len: usize,
+    state: ReadState,
+}
+
+enum ReadState {
+    /// The number of the read.
+    UnderWay(usize),
+    /// What it came to, and how often others have found no room since.
+    Ended(Result<Vec<u8>, Error>, u32),
 }
 
 impl<S: SpillStore> SpilledSegments<S> {
     pub(crate) fn new(spill: S) -> Self {
-        SpilledSegments { spill, writes: Vec::new() }
+        SpilledSegments { spill, writes: Vec::new(), reads: Vec::new() }
     }
 
     /// Whether a segment is being written.
@@ -21,8 +40,9 @@ impl<S: SpillStore> SpilledSegments<S> {
         self.writes.iter().any(|(_, under_way)| *under_way == number)
     }
 
-    /// A segment is not needed any more.
-    pub(crate) fn forget(&self, number: u64, size: usize) {
+    /// A segment is not needed any more. What was read of it is not either.
+    pub(crate) fn forget(&mut self, number: u64, size: usize) {
+        self.reads.retain(|read| read.place / size as u64 != number);
         if let Err(error) = self.spill.forget(number * size as u64, size as u64) {
             tracing::debug!(%error, "the file of sent messages keeps room that it does not need");
         }
@@ -31,6 +51,11 @@ impl<S: SpillStore> SpilledSegments<S> {
     /// How many segments are being written.
     pub(crate) fn under_way(&self) -> usize {
         self.writes.len()
+    }
+
+    /// How many reads of `len` bytes there are whose bytes were not taken yet.
+    pub(crate) fn reads(&self, len: usize) -> usize {
+        self.reads.iter().filter(|read| read.len == len).count()
     }
 
     /// Begins to write a segment. `false` if all writes that can be are under way.
@@ -51,31 +76,71 @@ impl<S: SpillStore> SpilledSegments<S> {
         }
     }
 
-    /// The numbers of segments that are in the file by now; waits for one if `wait`. And the error of a
-    /// write that has failed, if one has: its segment stays in memory, and is lost to others.
-    pub(crate) fn reap(&mut self, wait: bool) -> (Vec<u64>, Result<(), Error>) {
-        let mut written = Vec::new();
-        let mut result = Ok(());
-        if self.writes.is_empty() {
-            return (written, result);
-        }
-        for (write, ended) in self.spill.finished(wait) {
-            let Some(at) = self.writes.iter().position(|(w, _)| *w == write) else { continue };
-            let (_, number) = self.writes.swap_remove(at);
-            match ended {
-                Ok(()) => written.push(number),
-                Err(error) => result = Err(refused(error)),
-            }
-        }
-        (written, result)
-    }
-
-    /// Reads bytes of the payload log from a place on.
+    /// Begins to read `len` bytes from `from`, which are taken as those of `place`. Nothing begins while all reads and
+    /// writes that can be are under way.
     ///
     /// # Errors
     /// [`Error::Memory`] when the file cannot be read.
-    pub(crate) fn read(&self, place: u64, into: &mut [u8]) -> Result<(), Error> {
-        self.spill.read(place, into).map_err(refused)
+    pub(crate) fn begin_read(&mut self, place: u64, from: u64, len: usize) -> Result<(), Error> {
+        if let Some(read) = self.spill.begin_read(from, len).map_err(refused)? {
+            self.reads.push(Read { place, len, state: ReadState::UnderWay(read) });
+        }
+        Ok(())
+    }
+
+    /// Takes what was read from a place; `None` if it is not being read.
+    ///
+    /// # Errors
+    /// [`NotNow::Waits`] until the read has ended, and [`Error::Memory`] when it has failed.
+    pub(crate) fn take(&mut self, place: u64, len: usize) -> Result<Option<Vec<u8>>, NotNow> {
+        let is_it = |read: &Read| read.place == place && read.len == len;
+        let Some(at) = self.reads.iter().position(is_it) else { return Ok(None) };
+        if let ReadState::UnderWay(_) = self.reads[at].state {
+            return Err(NotNow::Waits);
+        }
+        match self.reads.swap_remove(at).state {
+            ReadState::UnderWay(_) => Ok(None),
+            ReadState::Ended(result, _) => Ok(Some(result?)),
+        }
+    }
+
+    /// Somebody has found no room: what nobody takes is dropped in the end.
+    pub(crate) fn age(&mut self) {
+        self.reads.retain_mut(|read| match &mut read.state {
+            ReadState::UnderWay(_) => true,
+            ReadState::Ended(_, age) => {
+                *age += 1;
+                *age < PATIENCE
+            }
+        });
+    }
+
+    /// The numbers of segments that are in the file by now. And the error of a write that has failed, if one has: its
+    /// segment stays in memory, and is lost to others.
+    pub(crate) fn reap(&mut self) -> (Vec<u64>, Result<(), Error>) {
+        let mut written = Vec::new();
+        let mut result = Ok(());
+        if self.writes.is_empty() && self.reads.is_empty() {
+            return (written, result);
+        }
+        for (number, ended) in self.spill.finished() {
+            if let Some(at) = self.writes.iter().position(|(write, _)| *write == number) {
+                let (_, segment) = self.writes.swap_remove(at);
+                match ended {
+                    Ok(_) => written.push(segment),
+                    Err(error) => result = Err(refused(error)),
+                }
+                continue;
+            }
+            let is_it =
+                |read: &&mut Read| matches!(read.state, ReadState::UnderWay(n) if n == number);
+            // If there is none, its segment was given up meanwhile.
+            if let Some(read) = self.reads.iter_mut().find(is_it) {
+                let bytes = ended.map(Spilled::into_bytes).map_err(refused);
+                read.state = ReadState::Ended(bytes, 0);
+            }
+        }
+        (written, result)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::frame::{MsgHead, kind};
 use crate::log::leaving::LoggedSend;
 use crate::peer::Destination;
 use crate::tx::Tx;
-use crate::{Dest, Engine, Error, Pattern, Rank};
+use crate::{Dest, Engine, Error, NotNow, Pattern, Rank};
 use std::io::IoSlice;
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
 use taffrail_logging::{MsgId, Restart};
@@ -38,14 +38,14 @@ pub trait Sends<P: Policy> {
     /// that for later. No other message is given to this.
     ///
     /// # Errors
-    /// When there is no room to keep it: nothing has happened then.
+    /// When there is no room to keep it, or not yet: nothing has happened then.
     #[inline(always)]
     fn keep<F: Fabric + SendMemory>(
         _: &mut Engine<F, P>,
         _to: &Dest,
         _source: Source<'_>,
         _len: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         Ok(())
     }
 
@@ -61,7 +61,7 @@ pub trait Sends<P: Policy> {
         _source: Source<'_>,
         _len: usize,
         _sync: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         Ok(())
     }
 
@@ -141,6 +141,9 @@ pub trait Recovery<P: Policy> {
     /// [RESTART](Self::restart_received) came in.
     fn peer_state_received<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank, _: Restart) {}
 
+    /// Drops more of what a peer's checkpoint covers: what is to be looked at for that may be here by now.
+    fn collect_more<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank) {}
+
     /// DETERMINANTS have come.
     ///
     /// # Errors
@@ -197,8 +200,8 @@ pub trait Checkpoints<P: Policy> {
     /// Resumes from the checkpoint of a process before this one, if there is one: before the exchange with the others.
     ///
     /// # Errors
-    /// When what that process has left cannot be read, or does not fit.
-    fn resume<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> Result<(), Error> {
+    /// When what that process has left cannot be read, or does not fit, or not yet: then this is called again.
+    fn resume<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> Result<(), NotNow> {
         Ok(())
     }
 }

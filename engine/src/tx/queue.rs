@@ -9,6 +9,7 @@ use crate::policy::{Policy, Route, by_policy};
 use crate::request::{Requests, Slot, Stage};
 use crate::send::{bytes, gather, source_of};
 use crate::{Dest, Rank};
+use std::task::Poll;
 use taffrail_fabric::{
     Fabric, PeerId, Refused, RemoteKey, SendMemory, Sent, Source, Token, UserBytes,
 };
@@ -204,8 +205,10 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 // An open gate stays open: the rest of a long message does not ask again.
                 front.ticket = Ticket::default();
             }
-            if !policy.open_page(*fabric, peer) {
-                return true;
+            match policy.open_page(*fabric, peer) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return true,
+                Poll::Pending => return false,
             }
         }
     }
@@ -248,6 +251,9 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 let Core { policy, requests, .. } = core;
                 let Some(result) = policy.send_more(*fabric, requests, to, leaving, sizes.fragment)
                 else {
+                    if mutant!(DiskOvertaken) {
+                        core.peers[to as usize].let_next_pass();
+                    }
                     return false;
                 };
                 (result, leaving.is_sent(), None)

@@ -63,4 +63,4 @@ pub use ring::{
 #[cfg(not(loom))]
 pub use segment_map::{Left, Location, SegmentMap};
 #[cfg(not(loom))]
-pub use spill::Spill;
+pub use spill::{Ended, Spill};

@@ -1,15 +1,14 @@
 //! Where a payload log goes that is larger than the memory given to it: a file without a name, written
 //! through io_uring while the rank runs.
 //!
-//! It dies with its rank, as the log does, or is handed to the next process by the one that made it, so nothing
-//! is synced. Where io_uring is refused, writes are
-//! plain ones.
+//! It dies with its rank, as the log does, or is handed to the next process by its owner, so nothing
+//! is synced. Where io_uring is refused, reads and writes are plain ones, which have ended when they begin.
 
 #![allow(unsafe_code)]
 
 use super::file::errno;
 use io_uring::types::Fd;
-use io_uring::{IoUring, opcode};
+use io_uring::{IoUring, opcode, squeue};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -19,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Writes under way at once.
+/// Reads and writes under way at once.
 pub const AT_ONCE: usize = 32;
 
 /// The file.
@@ -39,15 +38,25 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Bytes that are being written.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    at: u64,
-    bytes: NonNull<u8>,
-    len: usize,
+/// What is under way.
+#[derive(Debug)]
+enum Block {
+    /// Bytes that are being written.
+    Write { at: u64, bytes: NonNull<u8>, len: usize },
+    /// Room for those that are being read.
+    Read { at: u64, into: Vec<u8> },
 }
 
-// SAFETY: the bytes of blocks are only read, and the caller that handed them over vouches for them in any
+/// A read or write that has ended, and how.
+#[derive(Debug)]
+pub enum Ended {
+    /// A write.
+    Write(Result<()>),
+    /// A read: the bytes.
+    Read(Result<Vec<u8>>),
+}
+
+// SAFETY: the bytes of writes are only read, and the caller that handed them over vouches for them in any
 // thread.
 unsafe impl Send for Spill {}
 
@@ -84,11 +93,11 @@ impl Spill {
     /// Writes to this file.
     pub fn to(file: File) -> Spill {
         let ring = IoUring::new(AT_ONCE as u32).ok().map(|ring| Ring(Box::new(ring)));
-        Spill { file, ring, under_way: vec![None; AT_ONCE] }
+        Spill { file, ring, under_way: (0..AT_ONCE).map(|_| None).collect() }
     }
 
-    /// Begins to write bytes, and returns the number of the write, or none if as many as can be are
-    /// under way.
+    /// Begins to write bytes, and returns the number of the write, or none if as many reads and writes as can
+    /// be are under way.
     ///
     /// # Errors
     /// Those of a plain write, where io_uring is not to be had.
@@ -97,61 +106,91 @@ impl Spill {
     /// The bytes stay readable and unchanged until [`finished`](Self::finished) has reported this
     /// write, or the spill is dropped.
     pub unsafe fn begin(&mut self, at: u64, bytes: &[u8]) -> Result<Option<usize>> {
-        let Some(number) = self.under_way.iter().position(Option::is_none) else { return Ok(None) };
-        let block = Block { at, bytes: NonNull::from(bytes).cast(), len: bytes.len() };
-        match &mut self.ring {
-            None => self.file.write_all_at(bytes, at)?,
-            Some(Ring(ring)) => {
-                let fd = Fd(self.file.as_raw_fd());
-                let entry = opcode::Write::new(fd, bytes.as_ptr(), bytes.len() as u32)
-                    .offset(at)
-                    .build()
-                    .user_data(number as u64);
-                // SAFETY: the caller's promise; the file is open as long as the ring, whose drop
-                // waits for what is under way.
-                if unsafe { ring.submission().push(&entry) }.is_err() {
-                    return Ok(None);
-                }
-                submit(ring, 0)?;
+        let Some(number) = self.unused() else { return Ok(None) };
+        let block = Block::Write { at, bytes: NonNull::from(bytes).cast(), len: bytes.len() };
+        if self.ring.is_none() {
+            self.file.write_all_at(bytes, at)?;
+        } else {
+            let fd = Fd(self.file.as_raw_fd());
+            let write = opcode::Write::new(fd, bytes.as_ptr(), bytes.len() as u32).offset(at);
+            // SAFETY: the caller's promise.
+            if !unsafe { self.push(write.build(), number)? } {
+                return Ok(None);
             }
         }
         self.under_way[number] = Some(block);
         Ok(Some(number))
     }
 
-    /// The writes that are over, by their numbers, and how; waits for one if `wait` and any is under
-    /// way.
-    pub fn finished(&mut self, wait: bool) -> Vec<(usize, Result<()>)> {
-        let mut over = Vec::new();
-        let Some(Ring(ring)) = &mut self.ring else {
-            for (number, block) in self.under_way.iter_mut().enumerate() {
-                over.extend(block.take().map(|_| (number, Ok(()))));
-            }
-            return over;
-        };
-        if wait && self.under_way.iter().any(Option::is_some) && submit(ring, 1).is_err() {
-            return over;
-        }
-        for completion in ring.completion() {
-            let number = completion.user_data() as usize;
-            let Some(block) = self.under_way.get_mut(number).and_then(Option::take) else {
-                continue;
-            };
-            let result = match completion.result() {
-                error if error < 0 => Err(Error::from_raw_os_error(-error)),
-                written => finish(&self.file, block, written as usize),
-            };
-            over.push((number, result));
-        }
-        over
-    }
-
-    /// Reads what was written.
+    /// Begins to read what was written, and returns the number of the read, or none if as many reads and writes
+    /// as can be are under way.
     ///
     /// # Errors
-    /// Those of the operating system.
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(into, at)
+    /// Those of a plain read, where io_uring is not to be had.
+    pub fn begin_read(&mut self, at: u64, len: usize) -> Result<Option<usize>> {
+        let Some(number) = self.unused() else { return Ok(None) };
+        let mut into = vec![0; len];
+        if self.ring.is_none() {
+            self.file.read_exact_at(&mut into, at)?;
+        } else {
+            let fd = Fd(self.file.as_raw_fd());
+            let read = opcode::Read::new(fd, into.as_mut_ptr(), len as u32).offset(at);
+            // SAFETY: the bytes stay where they are in `under_way` until the read has ended.
+            if !unsafe { self.push(read.build(), number)? } {
+                return Ok(None);
+            }
+        }
+        self.under_way[number] = Some(Block::Read { at, into });
+        Ok(Some(number))
+    }
+
+    /// A number that no read or write under way has.
+    fn unused(&self) -> Option<usize> {
+        self.under_way.iter().position(Option::is_none)
+    }
+
+    /// Hands a read or write to the kernel. `false` if there is no room for it.
+    ///
+    /// # Safety
+    /// Its bytes stay until it has ended.
+    unsafe fn push(&mut self, entry: squeue::Entry, number: usize) -> Result<bool> {
+        let Some(Ring(ring)) = &mut self.ring else { return Ok(false) };
+        let entry = entry.user_data(number as u64);
+        // SAFETY: the caller's promise; the file is open as long as the ring.
+        if unsafe { ring.submission().push(&entry) }.is_err() {
+            return Ok(false);
+        }
+        submit(ring, 0)?;
+        Ok(true)
+    }
+
+    /// The reads and writes that have ended, by their numbers, and how.
+    pub fn finished(&mut self) -> Vec<(usize, Ended)> {
+        let Spill { file, ring, under_way } = self;
+        let mut ended = Vec::new();
+        let Some(Ring(ring)) = ring else {
+            for (number, block) in under_way.iter_mut().enumerate() {
+                ended.extend(block.take().map(|block| (number, block.ended(None, file))));
+            }
+            return ended;
+        };
+        for completion in ring.completion() {
+            let number = completion.user_data() as usize;
+            let Some(block) = under_way.get_mut(number).and_then(Option::take) else { continue };
+            ended.push((number, block.ended(Some(completion.result()), file)));
+        }
+        ended
+    }
+
+    /// Waits for a read or write, if any is under way, and returns those that have ended.
+    fn wait(&mut self) -> Vec<(usize, Ended)> {
+        let is_any = self.under_way.iter().any(Option::is_some);
+        if let (Some(Ring(ring)), true) = (&self.ring, is_any)
+            && submit(ring, 1).is_err()
+        {
+            return Vec::new();
+        }
+        self.finished()
     }
 }
 
@@ -167,20 +206,34 @@ impl Spill {
 }
 
 impl Drop for Spill {
-    /// The kernel must not read memory that somebody else uses by then.
+    /// The kernel must not read or write memory that somebody else uses by then.
     fn drop(&mut self) {
-        while self.under_way.iter().any(Option::is_some) && !self.finished(true).is_empty() {}
+        while self.under_way.iter().any(Option::is_some) && !self.wait().is_empty() {}
+        std::mem::forget(std::mem::take(&mut self.under_way));
     }
 }
 
-/// Writes what a short write has left.
-fn finish(file: &File, block: Block, written: usize) -> Result<()> {
-    // SAFETY: the bytes stay readable until this write is reported.
-    let bytes = unsafe { std::slice::from_raw_parts(block.bytes.as_ptr(), block.len) };
-    match bytes.get(written..) {
-        None => Err(ErrorKind::InvalidData.into()),
-        Some([]) => Ok(()),
-        Some(rest) => file.write_all_at(rest, block.at + written as u64),
+impl Block {
+    /// How it has ended, by what the kernel said of it, if it was asked: the bytes that were moved, or an error. What a
+    /// short read or write has left is done now.
+    fn ended(self, result: Option<i32>, file: &File) -> Ended {
+        let moved = |len: usize| match result {
+            None => Ok(len),
+            Some(error) if error < 0 => Err(Error::from_raw_os_error(-error)),
+            Some(moved) if moved as usize > len => Err(ErrorKind::InvalidData.into()),
+            Some(moved) => Ok(moved as usize),
+        };
+        match self {
+            Block::Write { at, bytes, len } => Ended::Write(moved(len).and_then(|done| {
+                // SAFETY: the bytes stay readable until this write is reported.
+                let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) };
+                file.write_all_at(&bytes[done..], at + done as u64)
+            })),
+            Block::Read { at, mut into } => Ended::Read(moved(into.len()).and_then(|done| {
+                file.read_exact_at(&mut into[done..], at + done as u64)?;
+                Ok(into)
+            })),
+        }
     }
 }
 
@@ -203,42 +256,77 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_nothing_is_left_in_the_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let mut spill = Spill::create(folder.path()).unwrap();
+        let spill = Spill::create(folder.path()).unwrap();
+        written_and_read(spill);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_same_without_a_ring() {
+        let file = tempfile::tempfile().unwrap();
+        let mut spill = Spill::to(file);
+        spill.ring = None;
+        written_and_read(spill);
+    }
+
+    fn written_and_read(mut spill: Spill) {
         let blocks: Vec<Vec<u8>> = (0..100u8).map(|k| vec![k; 65536]).collect();
         let mut over = 0;
         for (k, block) in blocks.iter().enumerate() {
             // SAFETY: the blocks are there until the end of the test.
             while unsafe { spill.begin(k as u64 * 65536, block) }.unwrap().is_none() {
-                over += ended(spill.finished(true));
+                over += written(spill.wait());
             }
         }
         while over < blocks.len() {
-            over += ended(spill.finished(true));
+            over += written(spill.wait());
         }
-        let mut into = vec![0; 65536];
-        for k in (0..100).rev() {
-            spill.read(k as u64 * 65536, &mut into).unwrap();
-            assert!(into == blocks[k], "block {k}");
+        let (mut begun, mut read) = (std::collections::HashMap::new(), 0);
+        let mut left = (0..100).rev();
+        let mut next = left.next();
+        while read < blocks.len() {
+            while let Some(k) = next {
+                let Some(number) = spill.begin_read(k as u64 * 65536, 65536).unwrap() else {
+                    break;
+                };
+                assert_eq!(begun.insert(number, k), None);
+                next = left.next();
+            }
+            for (number, ended) in spill.wait() {
+                let Ended::Read(result) = ended else { panic!("{ended:?}") };
+                let k = begun.remove(&number).unwrap();
+                assert!(result.unwrap() == blocks[k], "block {k}");
+                read += 1;
+            }
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(spill.read(100 * 65536, &mut into).is_err());
+        match spill.begin_read(100 * 65536, 65536) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof),
+            Ok(_) => {
+                let (_, Ended::Read(Err(error))) = spill.wait().remove(0) else {
+                    panic!("it is read")
+                };
+                assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+            }
+        }
     }
 
-    fn ended(over: Vec<(usize, Result<()>)>) -> usize {
-        over.into_iter().map(|(_, result)| result.unwrap()).count()
+    fn written(ended: Vec<(usize, Ended)>) -> usize {
+        ended.iter().for_each(|(_, ended)| assert!(matches!(ended, Ended::Write(Ok(())))));
+        ended.len()
     }
 
     #[test]
     fn a_full_disk_is_reported() {
         let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
-        let ring = IoUring::new(AT_ONCE as u32).ok().map(|ring| Ring(Box::new(ring)));
-        let mut spill = Spill { file: full, ring, under_way: vec![None; AT_ONCE] };
+        let mut spill = Spill::to(full);
         // SAFETY: the bytes are static.
         match unsafe { spill.begin(0, &[1; 4096]) } {
             Err(error) => assert_eq!(error.kind(), ErrorKind::StorageFull),
             Ok(_) => {
-                let (_, result) = spill.finished(true).remove(0);
-                assert_eq!(result.unwrap_err().kind(), ErrorKind::StorageFull);
+                let (_, Ended::Write(Err(error))) = spill.wait().remove(0) else {
+                    panic!("it is written")
+                };
+                assert_eq!(error.kind(), ErrorKind::StorageFull);
             }
         }
     }

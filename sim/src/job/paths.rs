@@ -20,6 +20,10 @@ paths! {
     RingFull = "event ring full",
     /// A segment of the payload log was written out of memory.
     SegmentSpilled = "segment spilled",
+    /// A send has waited until the disk has taken a segment of the payload log.
+    SendWaited = "send waited for the disk",
+    /// A part of the payload log was read from the disk.
+    ReadFromDisk = "payload log read from the disk",
     /// A message has left its rank again, since its receiver had lost it.
     SentAgain = "message sent again",
     /// A message was not sent, since its receiver had it from an earlier incarnation of the sender.

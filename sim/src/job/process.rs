@@ -38,6 +38,8 @@ pub(super) struct Process<const S: bool, const L: bool> {
     call: Option<Asked>,
     /// What was decided of it, if it was made and has to wait.
     decided: Option<Decision>,
+    /// The number of the message of a send that waits for the disk.
+    waiting: Option<u32>,
     pub(super) result: Option<u64>,
     /// Where its program is.
     mark: Mark,
@@ -123,6 +125,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             program,
             call,
             decided: None,
+            waiting: None,
             result,
             incarnation,
             started: (0..mark.started)
@@ -219,7 +222,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
     /// Whether a checkpoint can be begun: the program is between two calls, and was not there at the last one. It is not tried
     /// in vain: a program that tries does so in each execution, and this one does not ask for it.
     pub(super) fn may_save(&self) -> bool {
-        let is_between = self.decided.is_none() && self.call.is_some();
+        let is_between = self.decided.is_none() && self.waiting.is_none() && self.call.is_some();
         let is_idle = self.started.iter().all(|one| one.request.is_none())
             && self.sends.is_empty()
             && self.syncs.is_empty();

@@ -22,7 +22,7 @@ use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
 use taffrail_engine::log::host::{LogParts, LoggingConfig, RestartPoint};
 use taffrail_engine::policy::Policy;
-use taffrail_engine::{Clock, Engine, Sizes};
+use taffrail_engine::{Clock, Engine, NotNow, Sizes};
 use taffrail_fabric::{Fabric, PeerId, SegmentId, SendMemory};
 use taffrail_logging::store::Durability;
 use taffrail_logging::{Causal, LoggedEvent, Position, Rank};
@@ -58,7 +58,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             previous: self.left[me].clone(),
         });
         let mut spill = SpillMap::default();
-        spill.at_once = 2;
+        (spill.at_once, spill.ends_by_hand) = (2, true);
         let spill = Rc::new(RefCell::new(spill));
         let alone = case.sets[self.set_of[me]].len() == 1;
         let vault = Vault { me: rank, outside: self.outside.clone() };
@@ -79,7 +79,14 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         if case.roster {
             engine.set_membership(Box::new(self.net.roster(me)));
         }
-        engine.resume().or_else(|error| failed(rank, &error))?;
+        loop {
+            match engine.resume() {
+                Ok(()) => break,
+                Err(NotNow::Failed(error)) => return failed(rank, &error),
+                // It does nothing else meanwhile.
+                Err(NotNow::Waits) => _ = spill.borrow_mut().end(0),
+            }
+        }
         // A fabric says of links that are made later that they are there, and that begins the exchange.
         if incarnation == 0 {
             engine.begin_exchange();

@@ -36,6 +36,8 @@ pub(super) enum Step {
     /// The logger starts again; a rank writes again what it does not have.
     StartLogger,
     WriteAgain(Rank),
+    /// A read or write of the payload log of a rank ends.
+    Disk(Rank),
 }
 
 impl Step {
@@ -59,7 +61,7 @@ impl Step {
             Step::Turn(copy) => (Kind::BeginCut, Some(FIRST_COPY + copy as Rank)),
             Step::EndCut(_) => (Kind::EndCut, None),
             Step::StartLogger | Step::Replace => (Kind::StartLogger, None),
-            Step::DropView => (Kind::OtherNet, None),
+            Step::DropView | Step::Disk(_) => (Kind::OtherNet, None),
             Step::WriteAgain(_) => (Kind::WriteAgain, None),
         }
     }
@@ -147,6 +149,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let dead = |rank: Rank| self.is_dead(rank);
         if !self.outlived.is_empty() {
             steps.push(Step::DropView);
+        }
+        let process = self.ranks[rank as usize].as_ref();
+        if process.is_some_and(|process| process.spill.borrow().under_way() > 0) {
+            steps.push(Step::Disk(rank));
         }
         if self.may_save(rank) {
             steps.push(Step::Save(rank));
@@ -245,6 +251,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             }
             Step::StartLogger => self.start_logger(),
             Step::WriteAgain(rank) => self.write_again(rank),
+            Step::Disk(rank) => {
+                self.end_on_disk(rank);
+                Ok(())
+            }
         }
     }
 
@@ -282,6 +292,16 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         self.close(rank);
         self.holds_all(rank);
         self.check()
+    }
+
+    /// One of the reads and writes of a payload log ends: any.
+    fn end_on_disk(&mut self, rank: Rank) {
+        let Some(process) = &self.ranks[rank as usize] else { return };
+        let mut spill = process.spill.borrow_mut();
+        let which = self.random.usize(0..spill.under_way());
+        if spill.end(which) {
+            self.reach(Path::ReadFromDisk);
+        }
     }
 
     /// A rank writes again what the logger lacks.

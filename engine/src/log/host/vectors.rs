@@ -2,7 +2,7 @@
 
 use super::{
     CheckpointError, CheckpointStore, EventSink, Host, MemberEvents, PreviousLog, PreviousLogError,
-    ReplayedEvents, SpillError, SpillStore,
+    ReplayedEvents, SpillError, SpillStore, Spilled,
 };
 use crate::Rank;
 use rustc_hash::FxHashMap;
@@ -139,15 +139,19 @@ impl ReplayedEvents for ReplayedVec {
     }
 }
 
-/// Spilled segments, each at its place. As a kernel may, it reads the bytes of a write when the write ends.
+/// Spilled segments, each at its place. As a kernel may, it reads the bytes of a write when the write ends, and those of a
+/// read when the read ends.
 #[derive(Debug)]
 pub struct SpillMap {
     /// The bytes of each place.
     pub segments: RefCell<FxHashMap<u64, Vec<u8>>>,
-    under_way: Vec<(usize, u64, NonNull<[u8]>)>,
+    under_way: Vec<(usize, u64, UnderWay)>,
+    ended: Vec<(usize, Result<Spilled, SpillError>)>,
     begun: usize,
-    /// Writes that may be under way at once.
+    /// Reads and writes that may be under way at once.
     pub at_once: usize,
+    /// They end when [`end`](Self::end) says so. Otherwise half of them end with each look, the last ones first.
+    pub ends_by_hand: bool,
     /// Of how many writes that end one fails, and for want of room: 0 for none.
     pub fails_each: usize,
     /// No write can begin.
@@ -160,13 +164,21 @@ pub struct SpillMap {
     pub spilled: RefCell<Vec<u64>>,
 }
 
+#[derive(Debug)]
+enum UnderWay {
+    Write(NonNull<[u8]>),
+    Read(usize),
+}
+
 impl Default for SpillMap {
     fn default() -> Self {
         SpillMap {
             segments: RefCell::default(),
             under_way: Vec::new(),
+            ended: Vec::new(),
             begun: 0,
             at_once: 5,
+            ends_by_hand: false,
             fails_each: 0,
             refuses: false,
             is_unreadable: false,
@@ -176,47 +188,70 @@ impl Default for SpillMap {
     }
 }
 
+impl SpillMap {
+    /// Reads and writes that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Ends one of those that are [under way](Self::under_way). Whether it is a read.
+    pub fn end(&mut self, which: usize) -> bool {
+        let (number, place, what) = self.under_way.remove(which);
+        let is_read = matches!(what, UnderWay::Read(_));
+        let result = match what {
+            UnderWay::Write(_) if self.fails_each > 0 && number % self.fails_each == 0 => {
+                Err(SpillError::Write(ErrorKind::StorageFull.into()))
+            }
+            UnderWay::Write(bytes) => {
+                // SAFETY: the promise of the caller that began the write.
+                let bytes = unsafe { bytes.as_ref() }.to_vec();
+                self.segments.borrow_mut().insert(place, bytes);
+                Ok(Spilled::Written)
+            }
+            UnderWay::Read(len) => self.read(place, len).map(Spilled::Read),
+        };
+        self.ended.push((number, result));
+        is_read
+    }
+
+    fn read(&self, place: u64, len: usize) -> Result<Vec<u8>, SpillError> {
+        let segments = self.segments.borrow();
+        let found = segments.iter().find_map(|(&begin, bytes)| {
+            let at = place.checked_sub(begin)? as usize;
+            bytes.get(at..at + len)
+        });
+        let bytes = found.filter(|_| !self.is_unreadable);
+        bytes.map(<[u8]>::to_vec).ok_or(SpillError::Read(ErrorKind::UnexpectedEof.into()))
+    }
+
+    fn begin_one(&mut self, place: u64, what: UnderWay) -> Option<usize> {
+        if self.under_way.len() >= self.at_once {
+            return None;
+        }
+        self.begun += 1;
+        self.under_way.push((self.begun, place, what));
+        Some(self.begun)
+    }
+}
+
 impl SpillStore for SpillMap {
     unsafe fn begin(&mut self, place: u64, bytes: &[u8]) -> Result<Option<usize>, SpillError> {
         if self.refuses {
             return Err(SpillError::Write(ErrorKind::StorageFull.into()));
         }
-        if self.under_way.len() >= self.at_once {
-            return Ok(None);
-        }
-        self.begun += 1;
-        self.under_way.push((self.begun, place, NonNull::from(bytes)));
-        Ok(Some(self.begun))
+        Ok(self.begin_one(place, UnderWay::Write(NonNull::from(bytes))))
     }
 
-    /// Without waiting, half of the writes end, the last ones first.
-    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
-        let stay = if wait { 0 } else { self.under_way.len().div_ceil(2) };
-        let mut ended = Vec::new();
-        for (write, place, bytes) in self.under_way.drain(stay..).rev() {
-            if self.fails_each > 0 && write % self.fails_each == 0 {
-                ended.push((write, Err(SpillError::Write(ErrorKind::StorageFull.into()))));
-                continue;
-            }
-            // SAFETY: the promise of the caller that began the write.
-            let bytes = unsafe { bytes.as_ref() }.to_vec();
-            self.segments.borrow_mut().insert(place, bytes);
-            ended.push((write, Ok(())));
-        }
-        ended
+    fn begin_read(&mut self, place: u64, len: usize) -> Result<Option<usize>, SpillError> {
+        Ok(self.begin_one(place, UnderWay::Read(len)))
     }
 
-    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
-        let segments = self.segments.borrow();
-        let found = segments.iter().find_map(|(&begin, bytes)| {
-            let at = place.checked_sub(begin)? as usize;
-            bytes.get(at..at + into.len())
-        });
-        match found.filter(|_| !self.is_unreadable) {
-            Some(bytes) => into.copy_from_slice(bytes),
-            None => return Err(SpillError::Read(ErrorKind::UnexpectedEof.into())),
+    fn finished(&mut self) -> Vec<(usize, Result<Spilled, SpillError>)> {
+        let stay = self.under_way.len() / 2;
+        while !self.ends_by_hand && self.under_way.len() > stay {
+            self.end(self.under_way.len() - 1);
         }
-        Ok(())
+        std::mem::take(&mut self.ended)
     }
 
     fn forget(&self, place: u64, _: u64) -> Result<(), SpillError> {
@@ -249,12 +284,12 @@ impl SpillStore for Rc<RefCell<SpillMap>> {
         unsafe { self.borrow_mut().begin(place, bytes) }
     }
 
-    fn finished(&mut self, wait: bool) -> Vec<(usize, Result<(), SpillError>)> {
-        self.borrow_mut().finished(wait)
+    fn begin_read(&mut self, place: u64, len: usize) -> Result<Option<usize>, SpillError> {
+        self.borrow_mut().begin_read(place, len)
     }
 
-    fn read(&self, place: u64, into: &mut [u8]) -> Result<(), SpillError> {
-        self.borrow().read(place, into)
+    fn finished(&mut self) -> Vec<(usize, Result<Spilled, SpillError>)> {
+        self.borrow_mut().finished()
     }
 
     fn forget(&self, place: u64, len: u64) -> Result<(), SpillError> {

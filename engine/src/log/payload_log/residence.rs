@@ -1,9 +1,25 @@
 //! Which segments of the payload log are in memory, which in the file, and which are given up.
+//!
+//! ```text
+//!             written                 cool_down              reap
+//!   (ahead) ----------> in memory ------------> writing -----------> in the file
+//!                           ^                                             |
+//!                           | bring_back: the bytes are taken             | bring_back
+//!                           +-------------------- reading <---------------+
+//! ```
+//!
+//! Nothing here waits for the file. What needs the end of a read or write says [`NotNow::Waits`], has changed nothing
+//! but what a repeated call finds again, and is called again: a send by the wait of the API, before it has a number;
+//! a message that is to leave from the log by the next flush of its peer's queue, whose front it stays (*in-order*).
+//!
+//! *Invariants:* the segments in memory, ahead, being written and being read are [`most`](PayloadLog::most) at the most.
+//! The memory of a segment that is being written is not given back. What is read goes to memory that nobody else has, and
+//! to a segment only when the read has ended, so that a segment in memory is whole.
 
 use super::{LogEntry, LogSegment, PayloadLog};
-use crate::Error;
 use crate::log::host::SpillStore;
 use crate::log::spill;
+use crate::{Error, NotNow};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use taffrail_fabric::{MemoryError, SegmentId, SendMemory};
@@ -28,7 +44,7 @@ impl<S: SpillStore> PayloadLog<S> {
         &mut self,
         memory: &mut impl SendMemory,
         len: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         self.have_ahead(memory, self.segments_for(len))
     }
 
@@ -37,7 +53,7 @@ impl<S: SpillStore> PayloadLog<S> {
         &mut self,
         memory: &mut impl SendMemory,
         segments: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         while self.ahead.len() < segments {
             let segment = self.segment(memory)?;
             self.ahead.push_back(segment);
@@ -46,23 +62,38 @@ impl<S: SpillStore> PayloadLog<S> {
     }
 
     /// A segment to be written. Those that were written longest ago make room for it.
-    fn segment(&mut self, memory: &mut impl SendMemory) -> Result<SegmentId, Error> {
+    fn segment(&mut self, memory: &mut impl SendMemory) -> Result<SegmentId, NotNow> {
+        let mut room = self.make_room(memory);
+        if let Some(failed) = self.failed.take() {
+            room = Err(failed.into());
+        }
+        self.waits = matches!(room, Err(NotNow::Waits));
+        room?;
+        Ok(memory.take().map_err(Error::from)?)
+    }
+
+    /// Segments that take memory, or will.
+    fn in_use(&self) -> usize {
+        self.in_memory() + self.spilled.under_way() + self.spilled.reads(self.size)
+    }
+
+    /// Makes room for a segment.
+    fn make_room(&mut self, memory: &mut impl SendMemory) -> Result<(), NotNow> {
         // A quarter of the memory is being written out when all of it is in use.
         let early = self.most - self.most / 4;
-        if self.in_memory() >= early {
-            self.reap(memory, false)?;
+        if self.in_use() >= early {
+            self.reap(memory);
             self.cool_down(memory)?;
         }
-        while self.in_memory() + self.spilled.under_way() >= self.most {
+        if self.in_use() < self.most {
+            return Ok(());
+        }
+        self.spilled.age();
+        if self.spilled.under_way() + self.spilled.reads(self.size) > 0 {
             // Back-pressure: the rank waits for its file.
-            self.cool_down(memory)?;
-            if self.spilled.under_way() > 0 {
-                self.reap(memory, true)?;
-            } else if self.in_memory() >= self.most {
-                return Err(self.full());
-            }
+            return Err(NotNow::Waits);
         }
-        Ok(memory.take()?)
+        Err(self.failed.take().unwrap_or_else(|| self.full()).into())
     }
 
     /// Begins to write out those in memory that were written longest ago, but for the last, which is
@@ -117,42 +148,73 @@ impl<S: SpillStore> PayloadLog<S> {
     /// the next segment is written or brought back.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is no room, or the file cannot be read.
+    /// [`NotNow::Waits`] until the read has ended; [`Error::Memory`] when there is no room, or the file cannot be read.
+    #[inline]
     pub(crate) fn bring_back(
         &mut self,
         memory: &mut impl SendMemory,
         place: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let number = place / self.size as u64;
-        if self.held(number).segment.is_none() {
-            let segment = self.segment(memory)?;
-            let mut bytes = vec![0; self.size];
-            let from = number - u64::from(mutant!(SpillReadElsewhere) && number > self.first);
-            self.spilled.read(from * self.size as u64, &mut bytes)?;
-            memory.write(segment, 0, &bytes);
-            self.is_at(number, segment);
-            self.held(number).segment = Some(segment);
-            self.resident.push_back(number);
+        match self.held(number).segment {
+            Some(_) => Ok(()),
+            None => self.bring_segment_back(memory, number),
         }
+    }
+
+    #[cold]
+    fn bring_segment_back(
+        &mut self,
+        memory: &mut impl SendMemory,
+        number: u64,
+    ) -> Result<(), NotNow> {
+        self.reap(memory);
+        let (place, size) = (number * self.size as u64, self.size);
+        let bytes = match self.spilled.take(place, size) {
+            Err(NotNow::Waits) if mutant!(SegmentUsedUnread) => Some(vec![0; size]),
+            taken => taken?,
+        };
+        let Some(bytes) = bytes else {
+            // Who writes needs memory as well.
+            if self.spilled.reads(size) >= (self.most / 4).max(1) {
+                self.spilled.age();
+                return Err(NotNow::Waits);
+            }
+            self.make_room(memory)?;
+            let from = number - u64::from(mutant!(SpillReadElsewhere) && number > self.first);
+            self.spilled.begin_read(place, from * size as u64, size)?;
+            return Err(NotNow::Waits);
+        };
+        let segment = memory.take().map_err(Error::from)?;
+        memory.write(segment, 0, &bytes);
+        self.is_at(number, segment);
+        self.held(number).segment = Some(segment);
+        self.resident.push_back(number);
         Ok(())
     }
 
     /// Reads bytes that are in one segment, from wherever it is.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the file cannot be read.
+    /// [`NotNow::Waits`] until the read has ended; [`Error::Memory`] when the file cannot be read.
     pub(crate) fn read(
         &mut self,
-        memory: &impl SendMemory,
+        memory: &mut impl SendMemory,
         place: u64,
-        into: &mut [u8],
-    ) -> Result<(), Error> {
+        len: usize,
+    ) -> Result<Vec<u8>, NotNow> {
         let at = (place % self.size as u64) as usize;
-        match self.held(place / self.size as u64).segment {
-            Some(segment) => into.copy_from_slice(memory.read(segment, at, into.len())),
-            None => self.spilled.read(place, into)?,
+        if let Some(segment) = self.held(place / self.size as u64).segment {
+            return Ok(memory.read(segment, at, len).to_vec());
         }
-        Ok(())
+        self.reap(memory);
+        match self.spilled.take(place, len)? {
+            Some(bytes) => Ok(bytes),
+            None => {
+                self.spilled.begin_read(place, place, len)?;
+                Err(NotNow::Waits)
+            }
+        }
     }
 
     /// Writes down where a segment is (*places*).
@@ -166,11 +228,16 @@ impl<S: SpillStore> PayloadLog<S> {
         memory.release(segment);
     }
 
-    /// Gives back what is in the file by now; waits for one if `wait`.
-    pub(super) fn reap(&mut self, memory: &mut impl SendMemory, wait: bool) -> Result<(), Error> {
-        let (written, result) = self.spilled.reap(wait);
+    /// Gives back what is in the file by now. That a write has failed is for the next message that [needs
+    /// memory](Self::segment).
+    pub(super) fn reap(&mut self, memory: &mut impl SendMemory) {
+        let (written, result) = self.spilled.reap();
+        self.failed = result.err().or(self.failed.take());
         for number in written {
-            self.spilled.spill.is_spilled(number, true).map_err(spill::refused)?;
+            if let Err(error) = self.spilled.spill.is_spilled(number, true) {
+                self.failed = Some(spill::refused(error));
+                continue;
+            }
             let held = self.held(number);
             held.in_file = true;
             let (segment, is_needed) = (held.segment.take(), held.live > 0);
@@ -181,7 +248,6 @@ impl<S: SpillStore> PayloadLog<S> {
                 self.give_up(memory, number);
             }
         }
-        result
     }
 }
 

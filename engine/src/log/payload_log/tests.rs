@@ -10,6 +10,26 @@ const SIZE: usize = 64 << 10;
 const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;
 
+/// Calls again until nothing is waited for any more.
+fn until<T>(mut call: impl FnMut() -> Result<T, NotNow>) -> Result<T, Error> {
+    for _ in 0..10_000 {
+        match call() {
+            Ok(result) => return Ok(result),
+            Err(NotNow::Failed(error)) => return Err(error),
+            Err(NotNow::Waits) => {}
+        }
+    }
+    panic!("it waits for ever")
+}
+
+/// All that is written to the file ends.
+fn end_writes(payload_log: &mut PayloadLog<SpillMap>, memory: &mut impl SendMemory) {
+    while payload_log.spilled.under_way() > 0 {
+        payload_log.reap(memory);
+    }
+    assert_eq!(payload_log.failed, None);
+}
+
 /// Writes a message as a send does.
 fn keep(
     payload_log: &mut PayloadLog<SpillMap>,
@@ -17,7 +37,7 @@ fn keep(
     bytes: &[u8],
 ) -> LogEntry {
     let len = bytes.len();
-    payload_log.prepare(memory, len, PIECE).unwrap();
+    until(|| payload_log.prepare(memory, len, PIECE)).unwrap();
     let mut kept = LogEntry::new(0, len, len > PIECE, false, 0x2bcd);
     let skew = taffrail_fabric::skew(&[bytes], len);
     kept.at = if len <= INLINE {
@@ -46,7 +66,7 @@ fn read(
     let (mut at, end) = (kept.at, kept.at + kept.bytes() as u64);
     let mut bytes = Vec::new();
     while at < end {
-        payload_log.bring_back(memory, at).unwrap();
+        until(|| payload_log.bring_back(memory, at)).unwrap();
         let LogRange { segment, at: from, len } = payload_log.range(at, (end - at) as usize, PIECE);
         bytes.extend_from_slice(memory.read(segment, from, len));
         at += len as u64;
@@ -123,7 +143,7 @@ proptest! {
         for (_, _, kept) in kept.drain(..) {
             payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
         }
-        payload_log.reap(&mut memory, true).unwrap();
+        end_writes(&mut payload_log, &mut memory);
         payload_log.release_empty(&mut memory);
         prop_assert_eq!(payload_log.live, 0);
         let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
@@ -191,7 +211,7 @@ fn keep_long(
 ) -> Result<LogEntry, Error> {
     assert!(!payload_log.fits_at_once(bytes.len()));
     let kept = LogEntry::new(0, bytes.len(), true, false, 0x2bcd);
-    payload_log.write_again(memory, &kept, bytes, false)
+    until(|| payload_log.write_again(memory, &kept, bytes, false))
 }
 
 #[test]
@@ -217,7 +237,7 @@ fn messages_of_many_times_the_memory_are_logged_and_read() {
     for (kept, _) in &all {
         payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
     }
-    payload_log.reap(&mut memory, true).unwrap();
+    end_writes(&mut payload_log, &mut memory);
     payload_log.release_empty(&mut memory);
     let left = payload_log.segments.iter().filter(|held| !held.is_given_up()).count();
     assert!(left <= 1, "{left} segments are left");
@@ -254,7 +274,7 @@ fn a_write_that_fails_leaves_its_segment_in_memory() {
     for k in 0..40 {
         let bytes = bytes(k, 15_000);
         // What is refused is refused before anything of it is logged.
-        match payload_log.prepare(&mut memory, bytes.len(), PIECE) {
+        match until(|| payload_log.prepare(&mut memory, bytes.len(), PIECE)) {
             Ok(()) => kept.push((keep(&mut payload_log, &mut memory, &bytes), bytes)),
             Err(error) => {
                 let said = "the log of sent messages: writing to its file failed: no storage space";
@@ -285,10 +305,11 @@ fn a_segment_that_cannot_be_read_back_is_an_error_that_takes_no_memory() {
         (0..30).map(|k| keep(&mut payload_log, &mut memory, &bytes(k, 15_000))).collect();
     payload_log.spilled.spill.is_unreadable = true;
     for _ in 0..10 {
-        let error = payload_log.bring_back(&mut memory, all[0].at).unwrap_err();
+        let back = until(|| payload_log.bring_back(&mut memory, all[0].at));
+        let error = back.unwrap_err();
         let said = "the log of sent messages: reading its file failed: unexpected end of file";
         assert!(error.to_string().starts_with(said), "{error}");
-        let error = payload_log.read(&memory, all[0].at, &mut [0; 8]).unwrap_err();
+        let error = until(|| payload_log.read(&mut memory, all[0].at, 8)).unwrap_err();
         assert!(error.to_string().starts_with(said), "{error}");
     }
     payload_log.spilled.spill.is_unreadable = false;

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::core::broken;
 use crate::frame::{Frame, body};
 use crate::peer::Destination;
-use crate::{Data, Dest, Engine, Sizes};
+use crate::{Data, Dest, Engine, NotNow, Sizes};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -95,7 +95,7 @@ impl Sends<Coordinated> for Coordinated {
         to: &Dest,
         source: Source<'_>,
         _: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotNow> {
         let Source::Bytes(bytes) = source else { return Ok(()) };
         engine.core.policy.copies.push((*to, bytes.to_vec()));
         Ok(())
@@ -178,7 +178,7 @@ impl Checkpoints<Coordinated> for Coordinated {
         Ok(is_quiet)
     }
 
-    fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, Coordinated>) -> Result<(), Error> {
+    fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, Coordinated>) -> Result<(), NotNow> {
         let Coordinated { wave, restored, .. } = &mut engine.core.policy;
         restored.clone_from(wave);
         Ok(())

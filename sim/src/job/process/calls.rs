@@ -2,12 +2,13 @@
 
 #![allow(unsafe_code)] // The engine's calls name memory: that of the requests in `Process`, which outlives the engine.
 
+use super::super::paths::Path;
 use super::message::{data, decode, encode, encode_key};
-use super::{Process, Started, What};
+use super::{Process, Sent, Started, What};
 use crate::call::{Body, Call as Asked, KEYS, Message, Outcome, Req};
 use taffrail_engine::call::{Operation, Outcome as Found};
 use taffrail_engine::request::Completion;
-use taffrail_engine::{Data, Dest, Error, Over, Pattern, Rank, Request, Status};
+use taffrail_engine::{Data, Dest, Error, NotNow, Over, Pattern, Rank, Request, Status};
 use taffrail_fabric::Fault;
 use taffrail_logging::MsgId;
 use taffrail_matching::{Envelope, Posting};
@@ -25,7 +26,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
         match call {
             Asked::Compute => Ok(Some(Outcome::Done)),
             Asked::Send { to, context, tag, body, sync } => {
-                let (seq, request, bytes) = self.send((*to, *context, *tag), body, *sync)?;
+                let sent = self.send((*to, *context, *tag), body, *sync)?;
+                let Some((seq, (request, bytes))) = sent else { return Ok(None) };
                 match sync {
                     true => _ = self.syncs.insert((*to, *context, seq), (request, bytes)),
                     false => self.sends.push((request, bytes)),
@@ -33,8 +35,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 Ok(Some(Outcome::Sent { seq }))
             }
             Asked::Begin { to, context, tag, body, sync } => {
-                let (_, request, bytes) = self.send((*to, *context, *tag), body, *sync)?;
-                Ok(Some(self.started(What::Send, request, bytes)))
+                let sent = self.send((*to, *context, *tag), body, *sync)?;
+                Ok(sent.map(|(_, (request, bytes))| self.started(What::Send, request, bytes)))
             }
             Asked::Matched { to, context, seq } => self.matched((*to, *context, *seq)),
             Asked::Post(posting) => {
@@ -75,17 +77,18 @@ impl<const S: bool, const L: bool> Process<S, L> {
             Asked::Activate { to, header, words } => self.activate(*to, *header, *words),
             Asked::NextActive => Ok(Some(self.next_active())),
             Asked::NextEnded { more } => self.next_ended(if *more { 0 } else { 2 }),
+            Asked::Lend { to, context, tag, body } => self.lend((*to, *context, *tag), body),
             other => self.reach(other).map(Some),
         }
     }
 
-    /// Starts to send: the number of the message, and its request and bytes.
+    /// Starts to send: the number of the message, and its request and bytes. `None`: it has to wait for the disk.
     fn send(
         &mut self,
         to: (Rank, u16, u64),
         body: &Body,
         sync: bool,
-    ) -> Result<(u32, u32, Box<[u8]>), Error> {
+    ) -> Result<Option<(u32, Sent)>, Error> {
         let (rank, context, tag) = to;
         let seq = self.number(rank, context);
         let bytes = match context {
@@ -94,12 +97,27 @@ impl<const S: bool, const L: bool> Process<S, L> {
         };
         let to = Dest { rank, context, tag, data: data(body.words, context) };
         // SAFETY: the bytes are kept until the request has ended, or the engine is gone.
-        let request = unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync)? };
-        Ok((seq, request, bytes))
+        match unsafe { self.engine.start_send(to, bytes.as_ptr(), bytes.len(), sync) } {
+            Ok(request) => Ok(Some((seq, (request, bytes)))),
+            Err(NotNow::Failed(error)) => Err(error),
+            Err(NotNow::Waits) => {
+                self.waits_for_disk(seq);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The message with this number cannot be logged yet.
+    pub(super) fn waits_for_disk(&mut self, seq: u32) {
+        self.waiting = Some(seq);
+        self.outside.borrow_mut().oracle.paths.reach(Path::SendWaited);
     }
 
     /// The number of a message that is about to be sent.
     pub(super) fn number(&mut self, to: Rank, context: u16) -> u32 {
+        if let Some(seq) = self.waiting.take() {
+            return seq;
+        }
         let number = self.mark.numbers.entry((to, context)).or_default();
         *number += 1;
         let (me, seq) = (self.engine.rank(), *number - 1);

@@ -40,7 +40,6 @@ impl Window {
 impl<const S: bool, const L: bool> Process<S, L> {
     pub(super) fn reach(&mut self, call: &Asked) -> Result<Outcome, Error> {
         match call {
-            Asked::Lend { to, context, tag, body } => self.lend((*to, *context, *tag), body),
             Asked::PostView(posting) => {
                 let request = self.engine.start_recv_view(pattern(posting))?;
                 Ok(self.started(What::View, request, Box::default()))
@@ -86,14 +85,22 @@ impl<const S: bool, const L: bool> Process<S, L> {
         self.window.as_mut().expect("the program has exposed one").bytes()
     }
 
-    fn lend(&mut self, to: (Rank, u16, u64), body: &Body) -> Result<Outcome, Error> {
+    pub(super) fn lend(
+        &mut self,
+        to: (Rank, u16, u64),
+        body: &Body,
+    ) -> Result<Option<Outcome>, Error> {
         let (rank, context, tag) = to;
         let seq = self.number(rank, context);
         let bytes = encode(body, (context, seq));
         let mut buffer = self.engine.take_buffer(bytes.len())?;
         buffer.copy_from_slice(&bytes);
-        self.engine.start_loan(Dest { rank, context, tag, data: Data::NONE }, buffer)?;
-        Ok(Outcome::Sent { seq })
+        let to = Dest { rank, context, tag, data: Data::NONE };
+        if self.engine.start_loan(to, buffer)?.is_some() {
+            self.waits_for_disk(seq);
+            return Ok(None);
+        }
+        Ok(Some(Outcome::Sent { seq }))
     }
 
     /// A receive in place is over.
