@@ -184,24 +184,36 @@ impl<F: Transport> Endpoint<F> {
         Ok(View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status))
     }
 
-    /// Begins a send. While the log has no room before the disk has taken what it is writing, progress is made, and it is
-    /// begun again.
+    /// What has become of a send that was begun. While the log has no room before the disk has taken what it is writing,
+    /// progress is made, and it is begun again.
     #[inline(always)]
+    pub(crate) fn begun<T>(
+        &mut self,
+        first: Result<T, NotNow>,
+        again: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
+    ) -> Result<T, Error> {
+        match first {
+            Ok(begun) => Ok(begun),
+            Err(not_now) => self.begin_again(not_now, again),
+        }
+    }
+
+    /// Begins a send, as [`begun`](Self::begun).
+    #[inline]
     pub(crate) fn begin<T>(
         &mut self,
         mut send: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
     ) -> Result<T, Error> {
-        match send(&mut self.engine) {
-            Ok(begun) => Ok(begun),
-            Err(not_now) => self.begin_again(not_now, send),
-        }
+        let first = send(&mut self.engine);
+        self.begun(first, send)
     }
 
     #[cold]
+    #[inline(never)]
     fn begin_again<T>(
         &mut self,
         mut not_now: NotNow,
-        mut send: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
+        mut again: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
     ) -> Result<T, Error> {
         let mut idle = Idle::default();
         loop {
@@ -211,9 +223,9 @@ impl<F: Transport> Endpoint<F> {
                 return Err(error);
             }
             self.turn_and_pass(&mut idle);
-            match send(&mut self.engine) {
+            match again(&mut self.engine) {
                 Ok(begun) => return Ok(begun),
-                Err(again) => not_now = again,
+                Err(later) => not_now = later,
             }
         }
     }

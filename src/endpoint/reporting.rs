@@ -146,7 +146,8 @@ impl<F: Transport> Endpoint<F> {
     ) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
         let bytes = unsafe { crate::engine::bytes(data, len) };
-        self.begin(|engine| engine.send_now(to, Source::Bytes(bytes), len))
+        let first = self.engine.send_now(to, Source::Bytes(bytes), len);
+        self.begun(first, |engine| engine.send_now(to, Source::Bytes(bytes), len))
     }
 
     /// The second half, of a message for which there was no room: it is copied.
