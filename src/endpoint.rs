@@ -119,8 +119,7 @@ impl<F: Transport> Endpoint<F> {
     #[inline]
     pub fn send(&mut self, to: impl Into<Dest>, data: &[u8]) -> Result<(), Error> {
         let to = to.into();
-        let first = self.engine.send_now(&to, Source::Bytes(data), data.len());
-        match self.begun(first, |engine| engine.send_now(&to, Source::Bytes(data), data.len()))? {
+        match self.engine.send_now(&to, Source::Bytes(data), data.len())? {
             true => Ok(()),
             false => self.send_slowly(to, data, false),
         }

@@ -184,28 +184,17 @@ impl<F: Transport> Endpoint<F> {
         Ok(View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status))
     }
 
-    /// What has become of a send that was begun. While the log has no room before the disk has taken what it is writing,
-    /// progress is made, and it is begun again.
-    #[inline(always)]
-    pub(crate) fn begun<T>(
-        &mut self,
-        first: Result<T, NotNow>,
-        again: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
-    ) -> Result<T, Error> {
-        match first {
-            Ok(begun) => Ok(begun),
-            Err(not_now) => self.begin_again(not_now, again),
-        }
-    }
-
-    /// Begins a send, as [`begun`](Self::begun).
+    /// Begins a send. While the log has no room before the disk has taken what it is writing, progress is made, and it is
+    /// begun again.
     #[inline]
     pub(crate) fn begin<T>(
         &mut self,
         mut send: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,
     ) -> Result<T, Error> {
-        let first = send(&mut self.engine);
-        self.begun(first, send)
+        match send(&mut self.engine) {
+            Ok(begun) => Ok(begun),
+            Err(not_now) => self.begin_again(not_now, send),
+        }
     }
 
     #[cold]

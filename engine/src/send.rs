@@ -34,14 +34,21 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started
-    /// as an operation. What leaves the set always leaves, or waits in the log.
-    ///
-    /// # Errors
-    /// [`NotNow::Waits`] when the log has no room before a disk has taken what it is writing: nothing has happened, and
-    /// the call is made again.
+    /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started as an
+    /// operation, or [copied](Self::send_copy). What leaves the set leaves, or waits in the log, unless the log has no
+    /// room before a disk has taken what it is writing: that is `false` too, and nothing has happened.
     #[inline(always)]
-    pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
+    pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
+        match self.try_send(to, source, len) {
+            Ok(sent) => Ok(sent),
+            Err(NotNow::Waits) => Ok(false),
+            Err(NotNow::Failed(error)) => Err(error),
+        }
+    }
+
+    /// As [`send_now`](Self::send_now), but says when the log waits for a disk.
+    #[inline(always)]
+    fn try_send(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
         self.check_dest(to)?;
         if self.begin_send(to.rank) == Route::Logged {
             return match source {
@@ -138,7 +145,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Starts a send.
     ///
     /// # Errors
-    /// As [`send_now`](Self::send_now).
+    /// [`NotNow::Waits`] when the log has no room before a disk has taken what it is writing: nothing has happened, and
+    /// the call is made again.
     ///
     /// # Safety
     /// `len` bytes at `data` stay readable and unchanged until the request is finished.
@@ -157,7 +165,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Starts a send gathered from several places.
     ///
     /// # Errors
-    /// As [`send_now`](Self::send_now).
+    /// As [`start_send`](Self::start_send).
     ///
     /// # Safety
     /// As [`start_send`](Self::start_send), for each slice; the list itself is not kept.
@@ -179,7 +187,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if sync {
             self.check_dest(&to)?;
             is_logged = self.begin_send(to.rank) == Route::Logged;
-        } else if self.send_now(&to, source, len)? {
+        } else if self.try_send(&to, source, len)? {
             return Ok(self.sent(&to, len));
         } else if let Source::Bytes(bytes) = source {
             begun = self.send_fragments(&to, bytes)?;
@@ -252,9 +260,16 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         Ok(None)
     }
 
-    /// Sends a copy of a message that could not leave at once.
+    /// Sends a copy of a message that could not leave at once. The copy of a logged message is in the log.
+    ///
+    /// # Errors
+    /// As [`start_send`](Self::start_send).
     #[cold]
-    pub fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), Error> {
+    pub fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), NotNow> {
+        self.check_dest(&to)?;
+        if self.begin_send(to.rank) == Route::Logged {
+            return self.keep_bytes(&to, data).map(drop);
+        }
         self.check_taken(to.rank)?;
         let mut buffer = self.take_buffer(data.len())?;
         buffer.copy_from_slice(data);

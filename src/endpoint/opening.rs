@@ -111,7 +111,7 @@ impl Endpoint {
         }
         endpoint.addresses = addresses;
         endpoint.engine.set_membership(nodes.membership());
-        endpoint.engine.resume()?;
+        endpoint.resume()?;
         endpoint.engine.begin_exchange();
         Ok(endpoint)
     }

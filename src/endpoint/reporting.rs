@@ -146,8 +146,7 @@ impl<F: Transport> Endpoint<F> {
     ) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
         let bytes = unsafe { crate::engine::bytes(data, len) };
-        let first = self.engine.send_now(to, Source::Bytes(bytes), len);
-        self.begun(first, |engine| engine.send_now(to, Source::Bytes(bytes), len))
+        self.engine.send_now(to, Source::Bytes(bytes), len)
     }
 
     /// The second half, of a message for which there was no room: it is copied.
@@ -164,7 +163,8 @@ impl<F: Transport> Endpoint<F> {
         len: usize,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        self.engine.send_copy(*to, unsafe { crate::engine::bytes(data, len) })
+        let bytes = unsafe { crate::engine::bytes(data, len) };
+        self.begin(|engine| engine.send_copy(*to, bytes))
     }
 
     /// As [`inject`](Self::inject) if the message can leave now, and there is nothing to it but that;

@@ -4,6 +4,7 @@
 use super::decisions::Logged;
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
 use super::nondeterminism::CoreParts;
+use super::resumption::Resumption;
 use super::{LogEntry, Logging, log_index};
 use crate::Engine;
 use crate::core::{Core, Deferred};
@@ -24,27 +25,6 @@ use taffrail_logging::{
 /// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
 /// them in one frame.
 const MAX_MISSING: usize = 8192;
-
-/// What a process resumes from. The disk may not take at once what is kept of it.
-pub(super) struct Resumption<P> {
-    position: Position,
-    previous: P,
-    /// Ranks whose channels are restored.
-    ranks: u32,
-    /// What is still to be taken over for the last of these.
-    entries: VecDeque<Entry<LogEntry>>,
-}
-
-impl<P> Resumption<P> {
-    pub(super) fn new(position: Position, previous: P) -> Self {
-        Resumption { position, previous, ranks: 0, entries: VecDeque::new() }
-    }
-
-    /// The clock of the last event that it covers.
-    pub(super) fn clock(&self) -> u64 {
-        self.position.clock
-    }
-}
 
 impl<H: Host> Logging<H> {
     /// What the process before has logged for a peer, by the table of it in its checkpoint.

@@ -27,6 +27,7 @@ mod completion_poll;
 mod decisions;
 mod events;
 mod gate;
+mod gather;
 pub mod host;
 pub(crate) mod leaving;
 mod log_index;
@@ -43,6 +44,7 @@ mod recv;
 mod resend;
 #[cfg(test)]
 mod resume_tests;
+mod resumption;
 mod send;
 #[cfg(test)]
 mod socket_tests;
@@ -55,13 +57,13 @@ pub(crate) use payload_log::LogEntry;
 
 use super::peer::{Destination, Peer};
 use crate::Rank;
-use checkpoint::Resumption;
 use events::Events;
 use host::Host;
 use leaving::Pages;
 use multi_state::MultiReplay;
 use payload_log::PayloadLog;
 use poll_state::{PollState, Recheck};
+use resumption::Resumption;
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
 use taffrail_logging::{

@@ -1,10 +1,10 @@
 //! The log of a rank that starts.
 
-use super::checkpoint::Resumption;
 use super::events::Events;
 use super::host::{Host, LogParts, LoggingConfig, PAGE_RUNS, ReplayedEvents, RestartPoint};
 use super::payload_log::PayloadLog;
 use super::poll_state::{PollState, Recheck};
+use super::resumption::Resumption;
 use super::{Link, Logging, causal};
 use crate::{Error, Rank};
 use rustc_hash::FxHashMap;

@@ -11,8 +11,8 @@ mod residence;
 
 pub(crate) use entry::LogEntry;
 
+use super::gather::Gather;
 use super::host::SpillStore;
-use super::send::Gather;
 use super::spill::SpilledSegments;
 use crate::{Error, NotNow};
 use entry::PREFIX;

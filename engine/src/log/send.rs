@@ -1,6 +1,7 @@
 //! Sending: a message to another set is logged first, and sent from the log.
 
 use super::decisions::Logged;
+use super::gather::Gather;
 use super::host::Host;
 use super::leaving::LoggedSend;
 use super::nondeterminism::CoreParts;
@@ -328,35 +329,4 @@ pub(super) fn send_range(
 ) -> Result<Sent, Refused> {
     let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
     transmit(fabric, rank, frame, source)
-}
-
-/// Bytes gathered from several places, taken piece by piece.
-pub(crate) struct Gather<'a> {
-    parts: &'a [&'a [u8]],
-    /// Bytes taken of the first part.
-    at: usize,
-}
-
-impl<'a> Gather<'a> {
-    /// Those behind the first `taken`.
-    pub(super) fn behind(parts: &'a [&'a [u8]], taken: usize) -> Self {
-        let mut all = Gather { parts, at: 0 };
-        all.write(taken, |_| ());
-        all
-    }
-
-    /// Shows the next `len` bytes.
-    pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
-        let mut left = len;
-        while left > 0 {
-            let part = &self.parts[0][self.at..];
-            let now = part.len().min(left);
-            f(&part[..now]);
-            left -= now;
-            self.at += now;
-            if self.at == self.parts[0].len() {
-                (self.parts, self.at) = (&self.parts[1..], 0);
-            }
-        }
-    }
 }

@@ -35,14 +35,6 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let held = self.held();
         let events = self.events(rank, &held)?;
         self.net.say(|| format!("       rank {rank} starts with {events:x?}"));
-        let set = &case.groups()[if case.causal { 0 } else { self.set_of[me] }];
-        let member = |&rank: &Rank| Member { rank, outside: self.outside.clone() };
-        let sink = SimEvents {
-            me: rank,
-            outside: self.outside.clone(),
-            capacity: case.habits.ring,
-            members: set.iter().filter(|&&other| other != rank).map(member).collect(),
-        };
         let config = LoggingConfig {
             causal: case.causal,
             all_events: case.all_events,
@@ -63,7 +55,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let alone = case.sets[self.set_of[me]].len() == 1;
         let vault = Vault { me: rank, outside: self.outside.clone() };
         let parts = LogParts::<SimHost> {
-            events: sink,
+            events: self.event_ring(rank),
             gated: case.durability != Durability::Process && !case.causal,
             replayed: ReplayedVec(events.into()),
             held,
@@ -102,6 +94,19 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         self.answers[me] = None;
         self.holds_all(rank);
         Ok(())
+    }
+
+    /// Where a rank writes its events.
+    fn event_ring(&self, rank: Rank) -> SimEvents {
+        let case = self.case;
+        let set = &case.groups()[if case.causal { 0 } else { self.set_of[rank as usize] }];
+        let member = |&rank: &Rank| Member { rank, outside: self.outside.clone() };
+        SimEvents {
+            me: rank,
+            outside: self.outside.clone(),
+            capacity: case.habits.ring,
+            members: set.iter().filter(|&&other| other != rank).map(member).collect(),
+        }
     }
 
     /// The place of a rank, which may reach the memory of those of its set, where no events travel with messages.

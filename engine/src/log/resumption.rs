@@ -1,0 +1,26 @@
+//! What a process resumes from.
+
+use super::payload_log::LogEntry;
+use std::collections::VecDeque;
+use taffrail_logging::{Entry, Position};
+
+/// A checkpoint of the process before, and how much of it is taken over: the disk may not take at once what is kept of it.
+pub(super) struct Resumption<P> {
+    pub(super) position: Position,
+    pub(super) previous: P,
+    /// Ranks whose channels are restored.
+    pub(super) ranks: u32,
+    /// What is still to be taken over for the last of these.
+    pub(super) entries: VecDeque<Entry<LogEntry>>,
+}
+
+impl<P> Resumption<P> {
+    pub(super) fn new(position: Position, previous: P) -> Self {
+        Resumption { position, previous, ranks: 0, entries: VecDeque::new() }
+    }
+
+    /// The clock of the last event that it covers.
+    pub(super) fn clock(&self) -> u64 {
+        self.position.clock
+    }
+}
