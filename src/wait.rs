@@ -199,7 +199,7 @@ impl<F: Transport> Endpoint<F> {
 
     #[cold]
     #[inline(never)]
-    fn begin_again<T>(
+    pub(crate) fn begin_again<T>(
         &mut self,
         mut not_now: NotNow,
         mut again: impl FnMut(&mut EngineOf<F>) -> Result<T, NotNow>,

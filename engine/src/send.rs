@@ -150,6 +150,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// # Safety
     /// `len` bytes at `data` stay readable and unchanged until the request is finished.
+    #[inline(always)]
     pub unsafe fn start_send(
         &mut self,
         to: Dest,

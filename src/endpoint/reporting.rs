@@ -156,6 +156,8 @@ impl<F: Transport> Endpoint<F> {
     ///
     /// # Safety
     /// As [`inject`](Self::inject).
+    #[cold]
+    #[inline(never)]
     pub unsafe fn inject_copy(
         &mut self,
         to: &Dest,

@@ -48,8 +48,15 @@ impl<F: Transport> Endpoint<F> {
         data: *const u8,
         len: usize,
     ) -> Result<Request, Error> {
+        // Not by `begin`: a closure that is called in two places is a call here as well.
         // SAFETY: the caller's promise.
-        let request = self.begin(|engine| unsafe { engine.start_send(to, data, len, false) })?;
+        let request = match unsafe { self.engine.start_send(to, data, len, false) } {
+            Ok(request) => request,
+            Err(not_now) => self.begin_again(not_now, |engine| {
+                // SAFETY: the caller's promise.
+                unsafe { engine.start_send(to, data, len, false) }
+            })?,
+        };
         Ok(self.engine.handle(request))
     }
 
