@@ -8,7 +8,8 @@ pub const EAGER: u8 = 1;
 pub const EAGER_SYNC: u8 = 2;
 /// The first fragment of a message: `len u64`, then the fragment.
 pub const EAGER_FIRST: u8 = 3;
-/// The next fragment of the message that an `EAGER_FIRST` of the same peer began.
+/// The next fragment of a message that an `EAGER_FIRST` of the same peer began: its context and number, and where in the
+/// message it begins. Fragments of a message come in order.
 pub const EAGER_FRAG: u8 = 4;
 /// The RTS of a message: `len u64`, `name u64`, and the key of its memory, if any.
 pub const RTS: u8 = 5;
