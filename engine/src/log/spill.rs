@@ -14,6 +14,8 @@ pub(crate) struct SpilledSegments<S> {
     /// Segments that are being written: the number of the write, and theirs.
     writes: Vec<(usize, u64)>,
     reads: Vec<Read>,
+    /// Reads under way of segments that were given up meanwhile.
+    abandoned: usize,
 }
 
 /// Bytes that are read from the file, until they are taken.
@@ -21,6 +23,12 @@ struct Read {
     place: u64,
     len: usize,
     state: ReadState,
+}
+
+impl Read {
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, ReadState::UnderWay(_))
+    }
 }
 
 enum ReadState {
@@ -32,7 +40,7 @@ enum ReadState {
 
 impl<S: SpillStore> SpilledSegments<S> {
     pub(crate) fn new(spill: S) -> Self {
-        SpilledSegments { spill, writes: Vec::new(), reads: Vec::new() }
+        SpilledSegments { spill, writes: Vec::new(), reads: Vec::new(), abandoned: 0 }
     }
 
     /// Whether a segment is being written.
@@ -42,7 +50,11 @@ impl<S: SpillStore> SpilledSegments<S> {
 
     /// A segment is not needed any more. What was read of it is not either.
     pub(crate) fn forget(&mut self, number: u64, size: usize) {
-        self.reads.retain(|read| read.place / size as u64 != number);
+        self.reads.retain(|read| {
+            let stays = read.place / size as u64 != number;
+            self.abandoned += usize::from(!stays && read.is_under_way());
+            stays
+        });
         if let Err(error) = self.spill.forget(number * size as u64, size as u64) {
             tracing::debug!(%error, "the file of sent messages keeps room that it does not need");
         }
@@ -51,6 +63,13 @@ impl<S: SpillStore> SpilledSegments<S> {
     /// How many segments are being written.
     pub(crate) fn under_way(&self) -> usize {
         self.writes.len()
+    }
+
+    /// Whether the end of a read or write makes room for a segment of `len` bytes: in memory, or in the store, which takes
+    /// no more of them at once than it can.
+    pub(crate) fn makes_room(&self, len: usize) -> bool {
+        let frees = |read: &Read| read.is_under_way() || read.len == len;
+        self.abandoned + self.writes.len() > 0 || self.reads.iter().any(frees)
     }
 
     /// How many reads of `len` bytes there are whose bytes were not taken yet.
@@ -120,7 +139,7 @@ impl<S: SpillStore> SpilledSegments<S> {
     pub(crate) fn reap(&mut self) -> (Vec<u64>, Result<(), Error>) {
         let mut written = Vec::new();
         let mut result = Ok(());
-        if self.writes.is_empty() && self.reads.is_empty() {
+        if self.writes.is_empty() && self.reads.is_empty() && self.abandoned == 0 {
             return (written, result);
         }
         for (number, ended) in self.spill.finished() {
@@ -134,10 +153,12 @@ impl<S: SpillStore> SpilledSegments<S> {
             }
             let is_it =
                 |read: &&mut Read| matches!(read.state, ReadState::UnderWay(n) if n == number);
-            // If there is none, its segment was given up meanwhile.
-            if let Some(read) = self.reads.iter_mut().find(is_it) {
-                let bytes = ended.map(Spilled::into_bytes).map_err(refused);
-                read.state = ReadState::Ended(bytes, 0);
+            match self.reads.iter_mut().find(is_it) {
+                Some(read) => {
+                    let bytes = ended.map(Spilled::into_bytes).map_err(refused);
+                    read.state = ReadState::Ended(bytes, 0);
+                }
+                None => self.abandoned = self.abandoned.saturating_sub(1),
             }
         }
         (written, result)

@@ -89,7 +89,7 @@ impl<S: SpillStore> PayloadLog<S> {
             return Ok(());
         }
         self.spilled.age();
-        if self.spilled.under_way() + self.spilled.reads(self.size) > 0 {
+        if self.spilled.makes_room(self.size) {
             // Back-pressure: the rank waits for its file.
             return Err(NotNow::Waits);
         }

@@ -317,3 +317,32 @@ fn a_segment_that_cannot_be_read_back_is_an_error_that_takes_no_memory() {
         assert!(read(&mut payload_log, &mut memory, kept) == bytes(k, 15_000), "message {k}");
     }
 }
+
+#[test]
+fn a_read_that_nobody_needs_any_more_is_no_full_log() {
+    let mut memory = mesh(1).remove(0);
+    let mut payload_log = PayloadLog::new(SIZE, 4 * SIZE, SpillMap::default());
+    let all: Vec<LogEntry> =
+        (0..30).map(|k| keep(&mut payload_log, &mut memory, &bytes(k, 15_000))).collect();
+    end_writes(&mut payload_log, &mut memory);
+    // One read or write at a time, which is a read of a segment that is then given up.
+    payload_log.spilled.spill.at_once = 1;
+    while payload_log.spilled.reads(SIZE) == 0 {
+        assert_eq!(payload_log.bring_back(&mut memory, all[0].at), Err(NotNow::Waits));
+    }
+    payload_log.spilled.spill.ends_by_hand = true;
+    let segment = all[0].at / SIZE as u64;
+    for kept in all.iter().filter(|kept| kept.at / SIZE as u64 == segment) {
+        payload_log.release_bytes(&mut memory, kept.at, kept.bytes());
+    }
+    assert_eq!(payload_log.spilled.reads(SIZE), 0, "the segment was given up");
+    let mut room = payload_log.prepare(&mut memory, 15_000, PIECE);
+    while room.is_ok() {
+        keep(&mut payload_log, &mut memory, &bytes(1, 15_000));
+        room = payload_log.prepare(&mut memory, 15_000, PIECE);
+    }
+    assert_eq!(room, Err(NotNow::Waits), "not full");
+    payload_log.spilled.spill.ends_by_hand = false;
+    keep(&mut payload_log, &mut memory, &bytes(1, 15_000));
+    assert!(read(&mut payload_log, &mut memory, &all[29]) == bytes(29, 15_000));
+}
