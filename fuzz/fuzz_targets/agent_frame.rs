@@ -122,7 +122,7 @@ fn to_launcher(frames: Vec<Frame>) {
                 launcher::Action::Send(1, Frame::Roster(update)) => {
                     good.push(Frame::RosterAck { epoch: update.epoch });
                 }
-                launcher::Action::Send(1, Frame::Recover { life }) => {
+                launcher::Action::Send(1, Frame::Recover { life, copy: _ }) => {
                     good.push(Frame::Recovered { life, left: LeftBehind::default() });
                 }
                 launcher::Action::Send(_, frame) => assert!(frame.encode().is_ok()),

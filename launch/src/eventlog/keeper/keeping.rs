@@ -7,7 +7,7 @@ use taffrail_logging::store::Durability;
 /// Where events are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// In memory that the [`Keeper`] holds.
+    /// In memory that the [`Keeper`](super::Keeper) holds.
     Process,
     /// In this folder.
     Disk(PathBuf),
