@@ -142,7 +142,8 @@ fn copies_are_made_again() {
     let of_b = job.processes_of("b", "--elsewhere");
     assert_eq!(of_b.len(), 1, "one logger copies");
     of_b[0].signal("KILL");
-    std::thread::sleep(Duration::from_millis(500));
+    // Until all is copied again: the loss of the node would end the job before.
+    std::thread::sleep(Duration::from_secs(4));
     job.signal_node("b", "KILL");
     let ended = job.end(child, started);
     let said = [

@@ -158,7 +158,7 @@ impl Case {
             options.extend(["--heartbeat", "1"]);
         }
         match self.kept {
-            Kept::Process => {}
+            Kept::Process => options.extend(["--durability", "process"]),
             Kept::Disk => options.extend(["--durability", "disk", "--log-dir", &log]),
             Kept::Node => options.extend(["--durability", "node", "--copies", "3"]),
         }
