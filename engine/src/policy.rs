@@ -260,13 +260,13 @@ pub trait Policy: Sized {
     #[inline(always)]
     fn prepare(&self, _memory: &mut impl SendMemory) {}
 
-    /// Whether what is to be kept waits for a disk, which rings no bell.
+    /// Whether a message waits for a disk before it can be logged. The end of a write does not wake this rank.
     #[inline(always)]
     fn waits_for_disk(&self) -> bool {
         false
     }
 
-    /// A call that had to wait for the disk has failed, and is not made again: forgets what it has kept by then.
+    /// Releases the part of a message that a send has logged, if the send waited for the disk and then failed.
     #[inline(always)]
     fn abandon_kept(&mut self, _memory: &mut impl SendMemory) {}
 

@@ -10,7 +10,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ///
     /// # Errors
     /// [`Error::Setup`] when what the process before has left cannot be read, [`Error::Memory`] when it does not fit.
-    /// [`NotNow::Waits`] while the disk takes what does not fit into memory: it goes on when it is called again. Nothing is
+    /// [`NotNow::Waits`] while the disk takes what does not fit into memory: the next call continues. Nothing is
     /// polled meanwhile.
     pub fn resume(&mut self) -> Result<(), NotNow> {
         by_policy!(self.core.policy, resume(self))

@@ -63,11 +63,22 @@ impl<P: Policy> Core<P> {
     ) -> u32 {
         let entry = self.unexpected.put(payload, skip, env.len as usize);
         self.store_unmatched(admit, env, Unexpected::Stored { entry, sync });
-        let peer = &mut self.peers[env.source as usize];
-        if self.unexpected.buffered(peer, env.len as usize) {
-            self.deferred.throttle(env.source, true);
-        }
+        self.count_buffered(env.source, env.len as usize);
         entry
+    }
+
+    /// Counts an unexpected message of a peer, which is throttled if these are too many.
+    pub(super) fn count_buffered(&mut self, from: u32, len: usize) {
+        if self.unexpected.buffered(&mut self.peers[from as usize], len) {
+            self.deferred.throttle(from, true);
+        }
+    }
+
+    /// Counts it as received: the throttle ends when few are left.
+    pub(super) fn count_received(&mut self, from: u32, len: usize) {
+        if self.unexpected.received(&mut self.peers[from as usize], len) {
+            self.deferred.throttle(from, false);
+        }
     }
 
     /// Stores what a message says whose bytes are still its sender's.

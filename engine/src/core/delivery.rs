@@ -164,10 +164,7 @@ impl<P: Policy> Core<P> {
         let payload = Payload::of(stored);
         put(slot, 0, &payload, 0, have.min(slot.len));
         slot.moved = have;
-        let peer = &mut self.peers[env.source as usize];
-        if self.unexpected.received(peer, env.len as usize) {
-            self.deferred.throttle(env.source, false);
-        }
+        self.count_received(env.source, env.len as usize);
         self.unexpected.release(entry);
         let peer = &mut self.peers[env.source as usize];
         if (have as u64) < env.len {

@@ -13,7 +13,7 @@ use taffrail_logging::Admit;
 use taffrail_matching::Envelope;
 
 impl<P: Policy> Core<P> {
-    /// A message of any kind, in a receive buffer that may be kept. It may be for the receive `want`.
+    /// Receives a message of any kind, whose receive buffer the fabric can do without. `want` is the receive that a call waits for.
     #[cold]
     #[inline(never)]
     pub(crate) fn receive_leased<R: RxPolicy<P>>(
@@ -55,9 +55,7 @@ impl<P: Policy> Core<P> {
             (admit @ (Admit::Match | Admit::Reserved(_)), None) => {
                 let peer = &mut self.peers[from as usize];
                 let kept = self.unexpected.keep(peer, payload, &lease);
-                if self.unexpected.buffered(peer, payload.len()) {
-                    self.deferred.throttle(from, true);
-                }
+                self.count_buffered(from, payload.len());
                 self.store_unmatched(admit, &env, Unexpected::Kept(kept));
                 // Also if the peer has broken the limit with it: the message is stored.
                 if let Err(fault) = self.check_buffer_limit(from) {
@@ -70,18 +68,15 @@ impl<P: Policy> Core<P> {
         Ok(Take::Done)
     }
 
-    /// Copies a kept message to the receive that it has matched.
+    /// Copies an unexpected message out of its receive buffer to the receive that has matched it.
     pub(super) fn receive_kept(&mut self, request: u32, env: &Envelope, kept: KeptMessage) {
         let request = self.land(request);
         let slot = self.requests.get(request);
         let payload = kept.payload();
         put(slot, 0, payload, 0, payload.len());
         slot.moved = payload.len();
-        let peer = &mut self.peers[env.source as usize];
-        self.unexpected.give_back(peer, kept);
-        if self.unexpected.received(peer, env.len as usize) {
-            self.deferred.throttle(env.source, false);
-        }
+        self.unexpected.give_back(&mut self.peers[env.source as usize], kept);
+        self.count_received(env.source, env.len as usize);
         self.complete(request);
     }
 }

@@ -197,7 +197,7 @@ impl<S: SpillStore> PayloadLog<S> {
     /// file meanwhile. Nothing else is written before it is whole. Returns where it is.
     ///
     /// # Errors
-    /// [`NotNow::Waits`] while the file takes what is written: it goes on when it is called again.
+    /// [`NotNow::Waits`] while the file takes what is written: the next call continues.
     /// [`Error::Memory`] when there is no room, neither in memory nor in the file; nothing is written then.
     #[cold]
     pub(crate) fn write_long(
