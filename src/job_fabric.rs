@@ -41,7 +41,8 @@ impl JobFabric {
     ///
     /// # Errors
     /// There is no memory.
-    pub(crate) fn on_node(shm: ShmFabric) -> Result<JobFabric, MemoryError> {
+    #[doc(hidden)]
+    pub fn on_node(shm: ShmFabric) -> Result<JobFabric, MemoryError> {
         Ok(JobFabric { me: shm.me(), fork_guard: ForkGuard::new()?, span: Span::Node(shm) })
     }
 

@@ -97,7 +97,7 @@ macro_rules! conformance {
             closing { after_all_messages, others_go_on, disconnected, in_threads }
             later { unchanged, each_ends_once, a_peer_goes }
             bodies { in_part, kept, disconnected }
-            links { drained, flushed }
+            links { drained, flushed, abandoned_in_a_child }
         );
     };
     (@unordered $bench:expr) => {
@@ -107,14 +107,14 @@ macro_rules! conformance {
             waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
             later { unchanged, each_ends_once, a_peer_goes }
             bodies { in_part, kept, disconnected }
-            links { drained, flushed }
+            links { drained, flushed, abandoned_in_a_child }
         );
     };
     (@reached $bench:expr) => {
         $crate::conformance!(@each $bench;
             memory {
                 allocation, every_size, many_at_once, both_ways_in_threads, outside_of_a_region,
-                unknown_regions, garbage_keys
+                unknown_regions, garbage_keys, of_a_device
             }
             deregister { stale_keys, get_under_way, put_under_way }
             views { shows_the_bytes, outlives_everyone }

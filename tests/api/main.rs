@@ -13,6 +13,7 @@ mod active;
 mod cancelling;
 mod claims;
 mod collectives;
+mod conformance;
 mod deaths;
 mod finalizing;
 mod flow;

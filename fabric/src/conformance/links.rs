@@ -50,3 +50,46 @@ pub fn flushed<B: Bench>(bench: &B) {
     mesh.until("the end of the link", |mesh| !mesh.seen[0].failed.is_empty());
     assert_eq!(mesh.seen[0].messages.len(), 10, "messages before the end");
 }
+
+/// A forked child that abandons the fabric disturbs nobody (*abandon-in-child*): not what is under way, and not when it
+/// ends.
+pub fn abandoned_in_a_child<B: Bench>(bench: &B) {
+    let mut mesh = Mesh::new(bench, 2);
+    let sent = |mesh: &mut Mesh<B::Fabric>, tag: u64| {
+        for (from, to) in [(0, 1), (1, 0)] {
+            for len in [8, 5000] {
+                mesh.send(from, to, Head { tag, ..Head::default() }, &vec![tag as u8; len]);
+            }
+        }
+    };
+    // One message of each is under way when the child is made, and what follows comes behind it.
+    sent(&mut mesh, 1);
+    // SAFETY: the child allocates little, which the C library allows, and leaves at once.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "a child process");
+    if child == 0 {
+        for fabric in mesh.fabrics.iter_mut().flatten() {
+            fabric.abandon_in_child();
+        }
+        mesh.fabrics.clear();
+        // SAFETY: leaves without running anything of the parent's.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child, and `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status}");
+    sent(&mut mesh, 2);
+    mesh.until("all messages", |mesh| mesh.seen.iter().all(|seen| seen.messages.len() == 4));
+    for (rank, seen) in mesh.seen.iter_mut().enumerate() {
+        for (nth, (_, head, bytes)) in seen.messages.drain(..).enumerate() {
+            let (tag, len) = (1 + nth as u64 / 2, [8, 5000][nth % 2]);
+            assert_eq!(
+                (head.tag, bytes),
+                (tag, vec![tag as u8; len]),
+                "rank {rank}, message {nth}"
+            );
+        }
+    }
+    mesh.assert_nothing_more();
+}

@@ -5,8 +5,8 @@ use super::ram::Ram;
 use super::seed::Seeded;
 use super::{Bench, pattern};
 use crate::{
-    Denied, Fabric, Head, Memory, MemoryError, PeerId, Refused, RegionId, RemoteKey, Source, Token,
-    UserBuf, UserBytes,
+    Denied, Fabric, Head, Memory, MemoryError, MemoryKind, PeerId, Refused, RegionId, RemoteKey,
+    Source, Token, UserBuf, UserBytes,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -453,6 +453,21 @@ pub fn garbage_keys<B: Bench>(bench: &B) {
     }
     mesh.send(0, 1, Head::default(), b"well");
     assert_eq!(mesh.receive(1).2, b"well");
+    mesh.assert_nothing_more();
+}
+
+/// Memory of a device is refused by name, and host memory is registered as before.
+pub fn of_a_device<B: Bench>(bench: &B) {
+    let mut mesh = Mesh::new(bench, 2);
+    let ram = Ram::new(64);
+    // SAFETY: nobody is given a key to it.
+    let buf = unsafe { UserBuf::new(ram.at(), 64) };
+    match mesh.at(0).register(Memory { buf, kind: MemoryKind::Device("cuda") }) {
+        Err(MemoryError::Kind { kind: "cuda", .. }) => {}
+        other => panic!("memory of a device: {other:?}"),
+    }
+    let region = mesh.at(0).register(Memory::host(buf)).expect("memory of the host");
+    assert_eq!(mesh.at(0).deregister(region), Ok(()));
     mesh.assert_nothing_more();
 }
 
