@@ -301,7 +301,7 @@ impl<F: Transport> Endpoint<F> {
     /// Whether what this rank sends to some rank is kept, so that either is replayed without the other if it
     /// is killed: there is more than one correlated set.
     pub fn logs_payload(&self) -> bool {
-        (0..self.size()).any(|rank| self.engine.core.policy.route(rank) == Route::Logged)
+        (0..self.size()).any(|rank| self.engine.core.policy.route(rank) == Route::Kept)
     }
 
     /// Refuses a buffer of another endpoint, whose regions are not ours.

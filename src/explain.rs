@@ -51,7 +51,7 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
             continue;
         }
         let _ = writeln!(text, "  {}", logged(endpoint, rank));
-        if endpoint.engine.core.policy.route(rank) == Route::Logged {
+        if endpoint.engine.core.policy.route(rank) == Route::Kept {
             let _ = writeln!(
                 text,
                 "  0 B - {} B: eager, inline; longer: out of the log, in pieces of {} B, \
@@ -109,7 +109,7 @@ fn payload_logged(endpoint: &Endpoint<impl Transport>, rank: u32) -> String {
             "events are logged, payload is not copied: it is of the same set ({set}), and both fall back \
              together"
         ),
-        Route::Logged => format!(
+        Route::Kept => format!(
             "payload is logged, one copy, and sent from the log: it is of another set ({set}, this rank \
              of {own})"
         ),

@@ -168,7 +168,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 "send messages",
             )?;
         }
-        if self.begin_send(rank) == Route::Logged {
+        if self.begin_send(rank) == Route::Kept {
             self.core.policy.check_repeatable(
                 "access to the memory of a rank of another set",
                 "send messages",

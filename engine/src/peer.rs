@@ -156,6 +156,11 @@ impl Peer {
         self.queue.iter().map(|waiting| &waiting.frame)
     }
 
+    /// Whether pages of the log wait in the queue, for the messages in them.
+    pub fn has_pages(&self) -> bool {
+        self.frames().any(|frame| matches!(frame, Queued::Page(_)))
+    }
+
     /// How many frames wait in the queue.
     pub fn backlog_len(&self) -> usize {
         self.queue.len()

@@ -34,7 +34,7 @@ pub enum Route {
     /// From the memory of the program.
     Direct,
     /// The policy keeps it first, and it leaves from there.
-    Logged,
+    Kept,
 }
 
 /// What becomes of what is under way with a peer whose link has ended.

@@ -50,7 +50,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[inline(always)]
     fn try_send(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
         self.check_dest(to)?;
-        if self.begin_send(to.rank) == Route::Logged {
+        if self.begin_send(to.rank) == Route::Kept {
             return match source {
                 // The source is made there, so that it need not lie in memory here.
                 Source::Bytes(bytes) => self.keep_bytes(to, bytes),
@@ -184,10 +184,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         (at, len): (*mut u8, usize),
         sync: bool,
     ) -> Result<u32, NotNow> {
-        let (mut begun, mut is_logged) = (None, false);
+        let (mut begun, mut is_kept) = (None, false);
         if sync {
             self.check_dest(&to)?;
-            is_logged = self.begin_send(to.rank) == Route::Logged;
+            is_kept = self.begin_send(to.rank) == Route::Kept;
         } else if self.try_send(&to, source, len)? {
             return Ok(self.sent(&to, len));
         } else if let Source::Bytes(bytes) = source {
@@ -206,7 +206,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         if let Some((msg, sent)) = begun {
             self.tx().enqueue(to.rank, Waiting::free(Queued::Eager { msg, request, sent }));
-        } else if is_logged {
+        } else if is_kept {
             slot.stage = Stage::RtsSent;
             let name = slot.name(request);
             let policy = &self.core.policy;
@@ -235,7 +235,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Sends a buffer away. It is given back where [`NotNow::Waits`] is the answer to others: the call is made again.
     pub fn start_loan(&mut self, to: Dest, buffer: Buffer) -> Result<Option<Buffer>, Error> {
         self.check_dest(&to)?;
-        if self.begin_send(to.rank) == Route::Logged {
+        if self.begin_send(to.rank) == Route::Kept {
             // The log has it from now on, and the buffer is free again.
             let (source, len) = (Source::Bytes(&buffer), buffer.len());
             return match by_policy!(self.core.policy, keep_whole(self, &to, source, len, None)) {
@@ -268,7 +268,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     pub fn send_copy(&mut self, to: Dest, data: &[u8]) -> Result<(), NotNow> {
         self.check_dest(&to)?;
-        if self.begin_send(to.rank) == Route::Logged {
+        if self.begin_send(to.rank) == Route::Kept {
             return self.keep_bytes(&to, data).map(drop);
         }
         self.check_taken(to.rank)?;

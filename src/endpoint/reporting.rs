@@ -192,7 +192,7 @@ impl<F: Transport> Endpoint<F> {
         }
         self.engine.check_dest(to)?;
         // What is logged is copied in any case.
-        let is_copied = self.engine.core.policy.route(to.rank) == Route::Logged;
+        let is_copied = self.engine.core.policy.route(to.rank) == Route::Kept;
         if !is_copied && len > self.engine.fabric.limits(PeerId(to.rank)).inline {
             return Ok(false);
         }

@@ -55,7 +55,7 @@ impl<H: Host> Policy for Logging<H> {
 
     #[inline]
     fn route(&self, to: Rank) -> Route {
-        if self.is_same_set(to) { Route::Direct } else { Route::Logged }
+        if self.is_same_set(to) { Route::Direct } else { Route::Kept }
     }
 
     #[inline(always)]

@@ -43,7 +43,7 @@ pub(super) fn leaves(sending: Sending, is_sync: bool) -> bool {
     match sending {
         Sending::Transmit => true,
         Sending::Suppress if mutant!(SynchronousSuppressed) => false,
-        Sending::Suppress => is_sync || mutant!(SuppressedIsSent) || mutant!(DuplicatesDelivered),
+        Sending::Suppress => is_sync || mutant!(DuplicatesDelivered),
         Sending::Hold => mutant!(HeldIsSent),
     }
 }
@@ -57,7 +57,7 @@ impl<P: Logged> Sends<P> for Logging<P::Host> {
             log.before_send(peers);
         }
         let route = log.route(to);
-        if route != Route::Logged && log.is_causal() {
+        if route != Route::Kept && log.is_causal() {
             engine.precede_message(to);
         }
         route

@@ -268,6 +268,21 @@ fn a_lost_link_within_a_set_is_a_failure() {
     assert!(!waits_for_a_lost_fellow());
 }
 
+/// A peer that was throttled has died. Whether its next incarnation, which knows nothing of that, is sent THROTTLE.
+fn throttles_the_next_incarnation() -> bool {
+    let mut engine = engine(mesh(3).remove(0));
+    let core = &mut engine.core;
+    assert!(core.unexpected.buffered(&mut core.peers[2], 2 << 20), "more than the limit");
+    assert!(!core.unexpected.buffered(&mut core.peers[2], 1), "once");
+    core.peer_suspended(2);
+    core.unexpected.buffered(&mut core.peers[2], 1)
+}
+
+#[test]
+fn who_was_throttled_before_it_died_is_throttled_again() {
+    assert!(throttles_the_next_incarnation());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
@@ -291,6 +306,11 @@ mod by_mutants {
     #[test]
     fn an_incarnation_that_was_replaced_is_believed() {
         assert_eq!(with(Mutant::OldIncarnationMet, former_is_believed), (true, true));
+    }
+
+    #[test]
+    fn the_next_incarnation_is_not_throttled() {
+        assert!(!with(Mutant::ThrottleKept, throttles_the_next_incarnation));
     }
 
     #[test]

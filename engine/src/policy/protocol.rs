@@ -34,7 +34,7 @@ pub trait Sends<P: Policy> {
         Route::Direct
     }
 
-    /// Keeps a message that is not to leave from the memory of the program ([`Route::Logged`]), and sends it, or leaves
+    /// Keeps a message that is not to leave from the memory of the program ([`Route::Kept`]), and sends it, or leaves
     /// that for later. No other message is given to this.
     ///
     /// # Errors

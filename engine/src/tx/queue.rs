@@ -123,8 +123,8 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let slot = self.core.requests.get(request);
         let (len, at) = (slot.len, slot.at);
         // What is logged comes out of the log, as long as its sender lives.
-        let logged = self.core.policy.route(to) == Route::Logged;
-        let key = if at.is_null() || logged { None } else { self.key_for(to, at, len) };
+        let is_kept = self.core.policy.route(to) == Route::Kept;
+        let key = if at.is_null() || is_kept { None } else { self.key_for(to, at, len) };
         let slot = self.core.requests.get(request);
         slot.stage = Stage::RtsSent;
         let rts = Rts { name: slot.name(request), key };

@@ -44,7 +44,7 @@ impl Policy for Coordinated {
     }
 
     fn route(&self, to: Rank) -> Route {
-        if self.away.contains(&to) { Route::Logged } else { Route::Direct }
+        if self.away.contains(&to) { Route::Kept } else { Route::Direct }
     }
 
     fn on_loss(&self, _: Rank, why: &Fault) -> OnLoss {
