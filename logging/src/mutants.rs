@@ -40,8 +40,6 @@ mutants! {
     // Sending.
     /// A message that its receiver has is not logged again (*replay-saves*).
     SuppressedNotLogged = "suppressed-not-logged",
-    /// A message that its receiver has is sent, and dropped there. Harmless: for comparison.
-    SuppressedIsSent = "suppressed-is-sent",
     /// A synchronous message that its receiver has is not sent to ask for the answer.
     SynchronousSuppressed = "synchronous-suppressed",
     /// Messages do not wait until a peer has reported what it has (*lowered-and-held*).

@@ -1,6 +1,7 @@
 //! What a seed stands for: a job, and what happens to it.
 
 use crate::broken::Broken;
+use crate::numbers::Numbers;
 use crate::profile::{Faults, Habits, Profile, Sets};
 use crate::workload::Workload;
 use std::fmt;
@@ -70,6 +71,8 @@ pub struct Less {
     pub checkpoints: Option<u32>,
     /// This profile, in place of that of the seed.
     pub profile: Option<Profile>,
+    /// These steps of its schedule alone, by their numbers.
+    pub steps: Option<Numbers>,
 }
 
 impl Case {

@@ -28,6 +28,7 @@ use process::Process;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use steps::Step;
 use taffrail_engine::policy::Policy;
 use taffrail_engine::view::View;
 use taffrail_fabric::Reach;
@@ -86,27 +87,46 @@ pub fn calm_results(case: &Case) -> Result<Vec<u64>, Violation> {
     run(&calm, false).0.map(|ended| ended.results)
 }
 
+/// What a run came to, and its trace if it is kept.
+pub type Run = (Result<Ended, Violation>, Vec<String>);
+
 /// Runs a case over networks of all kinds, which the seed chooses. The trace is kept if it is asked for.
-pub fn run(case: &Case, traced: bool) -> (Result<Ended, Violation>, Vec<String>) {
+pub fn run(case: &Case, traced: bool) -> Run {
+    run_steps(case, None, traced, &mut Vec::new())
+}
+
+/// Runs a case by chance, or these steps of the schedule that chance has made of it, each with its number; those that are not
+/// possible without the others are not done. A run may be over before its program is.
+fn run_steps(
+    case: &Case,
+    steps: Option<&[(usize, Step)]>,
+    traced: bool,
+    done: &mut Vec<Step>,
+) -> Run {
     match case.seed % 4 {
-        0 => run_over::<false, false>(case, traced),
-        1 => run_over::<true, false>(case, traced),
-        2 => run_over::<false, true>(case, traced),
-        _ => run_over::<true, true>(case, traced),
+        0 => run_over::<false, false>(case, steps, traced, done),
+        1 => run_over::<true, false>(case, steps, traced, done),
+        2 => run_over::<false, true>(case, steps, traced, done),
+        _ => run_over::<true, true>(case, steps, traced, done),
     }
 }
 
 fn run_over<const S: bool, const L: bool>(
     case: &Case,
+    steps: Option<&[(usize, Step)]>,
     traced: bool,
-) -> (Result<Ended, Violation>, Vec<String>) {
+    done: &mut Vec<Step>,
+) -> Run {
     let mut job = Job::<S, L>::new(case, traced);
-    let ended = job.run();
+    let ended = job.run(steps, done);
     (ended, job.net.trace())
 }
 
 struct Job<'a, const S: bool, const L: bool> {
     case: &'a Case,
+    /// Chooses the next step.
+    chance: fastrand::Rng,
+    /// Chooses what a step or fault does, for each anew: so it does the same without those before it.
     random: fastrand::Rng,
     traced: bool,
     net: SimNet<true, S, L>,
@@ -179,44 +199,17 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             restarts: 0,
             checkpoints: 0,
             restored: 0,
+            chance: random.fork(),
             random,
         }
     }
 
-    fn run(&mut self) -> Result<Ended, Violation> {
-        for rank in 0..self.case.ranks {
-            let fabric = self.net.open(rank as usize);
-            self.start(rank, fabric)?;
-        }
-        let mut faults = self.case.faults.clone();
-        faults.sort_by_key(|(step, number, _)| (*step, *number));
-        let mut faults = faults.into_iter().peekable();
-        let (mut step, mut last, mut moved) = (0, 0, 0);
-        while !self.is_over() {
-            // A step here does less than one of the case.
-            while let Some((_, number, fault)) = faults.next_if(|(at, ..)| 4 * *at <= step) {
-                self.net.say(|| format!("--- step {step}: fault {number}: {fault:?}"));
-                self.fail(&fault);
-                (last, moved) = (step, step);
-            }
-            let chosen = self.choose();
-            self.net.say(|| format!("{step:6} {chosen:?}"));
-            self.perform(chosen)?;
-            let (begin, passed) = NOW.get();
-            NOW.set((begin, passed + STEP));
-            step += 1;
-            if matches!(
-                chosen,
-                steps::Step::EndCut(_)
-                    | steps::Step::Turn(_)
-                    | steps::Step::Net(NetStep::Carry { .. })
-            ) {
-                moved = step;
-            }
-            if step > moved + PATIENCE || step > last + PATIENCE_AT_MOST {
-                return Err(self.stuck());
-            }
-        }
+    fn run(
+        &mut self,
+        steps: Option<&[(usize, Step)]>,
+        done: &mut Vec<Step>,
+    ) -> Result<Ended, Violation> {
+        let step = self.go(steps, done)?;
         self.check()?;
         std::mem::take(&mut self.outlived).into_iter().for_each(process::drop_view);
         let live = self.ranks.iter().map(|live| live.as_ref().and_then(|live| live.result));
@@ -241,6 +234,56 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             frames,
             paths,
         })
+    }
+
+    /// Does steps until the run is over, and how many there were. All of them are noted.
+    fn go(
+        &mut self,
+        steps: Option<&[(usize, Step)]>,
+        done: &mut Vec<Step>,
+    ) -> Result<usize, Violation> {
+        for rank in 0..self.case.ranks {
+            let fabric = self.net.open(rank as usize);
+            self.start(rank, fabric)?;
+        }
+        let mut faults = self.case.faults.clone();
+        faults.sort_by_key(|(step, number, _)| (*step, *number));
+        let mut faults = faults.into_iter().peekable();
+        let (mut step, mut last, mut moved) = (0, 0, 0);
+        while !self.is_over() {
+            let given = match steps.map(|steps| steps.get(step)) {
+                None => None,
+                Some(Some(given)) => Some(*given),
+                Some(None) => break,
+            };
+            let number = given.map_or(step, |(number, _)| number);
+            // A step here does less than one of the case.
+            while let Some((_, fault_number, fault)) = faults.next_if(|(at, ..)| 4 * *at <= number)
+            {
+                self.net.say(|| format!("--- step {number}: fault {fault_number}: {fault:?}"));
+                self.random.seed(self.case.seed ^ !(fault_number as u64));
+                self.fail(&fault);
+                (last, moved) = (step, step);
+            }
+            let chosen = given.map_or_else(|| self.choose(), |(_, chosen)| chosen);
+            done.push(chosen);
+            if given.is_none() || self.is_possible(chosen) {
+                self.net.say(|| format!("{number:6} {chosen:?}"));
+                self.random.seed(self.case.seed.rotate_left(32) ^ number as u64);
+                self.perform(chosen)?;
+            }
+            let (begin, passed) = NOW.get();
+            NOW.set((begin, passed + STEP));
+            step += 1;
+            if matches!(chosen, Step::EndCut(_) | Step::Turn(_) | Step::Net(NetStep::Carry { .. }))
+            {
+                moved = step;
+            }
+            if step > moved + PATIENCE || step > last + PATIENCE_AT_MOST {
+                return Err(self.stuck());
+            }
+        }
+        Ok(step)
     }
 
     fn reach(&self, path: Path) {

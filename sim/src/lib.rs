@@ -19,6 +19,7 @@ pub mod copies;
 pub mod fabric;
 pub mod job;
 pub mod logger;
+pub mod numbers;
 pub mod profile;
 pub mod violation;
 pub mod workload;

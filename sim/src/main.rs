@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use taffrail_logging::mutants::Mutant;
 use taffrail_sim::broken::Broken;
 use taffrail_sim::case::{Case, Less};
-use taffrail_sim::job;
-use taffrail_sim::job::check::{Counts, Failure, Wrong, check, check_all};
+use taffrail_sim::job::check::{Counts, Failure, Wrong, check, check_all, trace};
+use taffrail_sim::numbers::Numbers;
 use taffrail_sim::profile::Profile;
 
 #[derive(Parser)]
@@ -43,6 +43,9 @@ struct Arguments {
     /// With --seed: upper limit of checkpoints.
     #[arg(long, requires = "seed")]
     checkpoints: Option<u32>,
+    /// With --seed: these steps of its schedule alone, as `0-17,20`.
+    #[arg(long, requires = "seed")]
+    steps: Option<Numbers>,
     /// What is wrong on purpose beside the product.
     #[arg(long, value_enum)]
     broken: Option<Broken>,
@@ -73,18 +76,19 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
-    let Arguments { without, ranks, rounds, checkpoints, profile, broken, .. } = arguments;
+    let Arguments { without, ranks, rounds, checkpoints, profile, steps, broken, .. } = arguments;
     let less = Less {
         without: without.clone(),
         ranks: *ranks,
         rounds: *rounds,
         checkpoints: *checkpoints,
         profile: *profile,
+        steps: steps.clone(),
     };
     let ended = check(seed, &less, arguments.wrong()).map_err(Box::new)?;
     let case = Case::new(seed, &less, *broken);
     println!("seed {seed}: {case}");
-    for line in job::run(&case, true).1 {
+    for line in trace(&case, &less) {
         println!("{line}");
     }
     println!("{} steps, nothing violated", ended.steps);

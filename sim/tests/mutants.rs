@@ -50,7 +50,6 @@ fn profile_beside(broken: Broken) -> Option<Profile> {
 
 /// The mutants that no job finds: `docs/spec/simulator.md`, section 4, names what does.
 const NOT_FOUND: &[Mutant] = &[
-    Mutant::SuppressedIsSent,
     Mutant::OldIncarnationBelieved,
     Mutant::StaleAnswersKept,
     Mutant::AnswerToDeadGated,
@@ -121,6 +120,8 @@ fn what_fails_is_made_smaller_and_can_be_run_again() {
     let wrong = Wrong { mutant: Some(Mutant::GateIgnored), broken: None };
     let failure = check_all(0..seeds(), None, wrong).expect_err("it is found");
     let small = failure.clone().shrink();
+    let steps = small.less.steps.as_ref().expect("steps are left out").0.len();
+    assert!(steps < 300, "{steps} steps are left");
     let again = check(small.seed, &small.less, small.wrong).expect_err("it fails again");
     assert_eq!(again.violation, small.violation);
     let text = small.to_string();

@@ -1,9 +1,11 @@
 //! Many seeds; and of one that fails, the smallest case that fails as well.
 
-use super::{Ended, Frames, Paths, calm_results, run};
+use super::steps::Step;
+use super::{Ended, Frames, Paths, Run, calm_results, run_steps};
 use crate::broken::Broken;
 use crate::case::{Case, Less};
 use crate::fabric::Coverage;
+use crate::numbers::Numbers;
 use crate::profile::Profile;
 use crate::violation::Violation;
 use crate::workload::Workload;
@@ -83,6 +85,9 @@ impl Counts {
 /// Which job, for its results.
 type Job = (Workload, u32, u32, u64);
 
+/// How often steps are left out of a schedule that fails, to see whether it still does.
+const ATTEMPTS: usize = 1000;
+
 thread_local! {
     /// The results of jobs without failures.
     static RESULTS: RefCell<HashMap<Job, Vec<u64>>> = RefCell::default();
@@ -100,15 +105,9 @@ pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Failure> {
     selected.map_err(|error| {
         failed(Violation { invariant: "there are mutants", text: error.to_string() })
     })?;
-    // A panic of what is simulated is a finding like others.
-    let ended = catch_unwind(AssertUnwindSafe(|| run(&case, false).0)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        let text = said.unwrap_or_default();
-        Err(Violation { invariant: "no panic", text })
-    });
-    let ended = ended.map_err(failed)?;
-    if ended.results != expected {
+    let ended = of_less(&case, less, false).0.map_err(failed)?;
+    let is_whole = less.steps.is_none() || ended.results.len() == expected.len();
+    if is_whole && ended.results != expected {
         let text = format!(
             "the results are {:x?}, without failures they are {expected:x?}",
             ended.results
@@ -116,6 +115,32 @@ pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Failure> {
         return Err(failed(Violation { invariant: "the same results", text }));
     }
     Ok(ended)
+}
+
+/// Runs a case, or those of its steps that are left of it.
+fn of_less(case: &Case, less: &Less, traced: bool) -> Run {
+    let Some(Numbers(numbers)) = &less.steps else { return run_caught(case, None, traced).0 };
+    let (_, all) = run_caught(case, None, false);
+    let left = numbers.iter().filter_map(|&number| Some((number, *all.get(number)?)));
+    run_caught(case, Some(&left.collect::<Vec<_>>()), traced).0
+}
+
+/// Runs steps of a case, or all of them, which are returned. A panic of what is simulated is a finding like others.
+fn run_caught(case: &Case, steps: Option<&[(usize, Step)]>, traced: bool) -> (Run, Vec<Step>) {
+    let mut done = Vec::new();
+    let run = AssertUnwindSafe(|| run_steps(case, steps, traced, &mut done));
+    let run = catch_unwind(run).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let text = said.unwrap_or_default();
+        (Err(Violation { invariant: "no panic", text }), Vec::new())
+    });
+    (run, done)
+}
+
+/// The trace of a case, or of those of its steps that are left of it.
+pub fn trace(case: &Case, less: &Less) -> Vec<String> {
+    of_less(case, less, true).1
 }
 
 /// The results of the same program without failures.
@@ -160,6 +185,39 @@ impl Failure {
         {
             best = smaller;
         }
+        best.with_fewer_steps()
+    }
+
+    /// The same with as few steps of its schedule as are needed, as far as some hundred attempts find out.
+    fn with_fewer_steps(self) -> Failure {
+        let case = Case::new(self.seed, &self.less, self.wrong.broken);
+        if select(self.wrong.mutant).is_err() {
+            return self;
+        }
+        let (_, all) = run_caught(&case, None, false);
+        let with = |steps: &[usize]| {
+            let numbered: Vec<_> = steps.iter().map(|&number| (number, all[number])).collect();
+            let violation = run_caught(&case, Some(&numbered), false).0.0.err()?;
+            let less = Less { steps: Some(Numbers(steps.to_vec())), ..self.less.clone() };
+            Some(Failure { less, violation, ..self.clone() })
+        };
+        let (mut best, mut left) = (self.clone(), (0..all.len()).collect::<Vec<_>>());
+        let (mut chunk, mut attempts) = (left.len() / 2, 0);
+        while chunk > 0 && attempts < ATTEMPTS {
+            let (mut at, mut fewer) = (0, false);
+            while at < left.len() && attempts < ATTEMPTS {
+                let end = (at + chunk).min(left.len());
+                let without = [&left[..at], &left[end..]].concat();
+                attempts += 1;
+                match with(&without) {
+                    Some(failure) => (best, left, fewer) = (failure, without, true),
+                    None => at = end,
+                }
+            }
+            if !fewer || chunk > 1 {
+                chunk /= 2;
+            }
+        }
         best
     }
 
@@ -181,7 +239,7 @@ impl Failure {
 
     /// The command that runs it again.
     pub fn command(&self) -> String {
-        let Less { without, ranks, rounds, checkpoints, profile } = &self.less;
+        let Less { without, ranks, rounds, checkpoints, profile, steps } = &self.less;
         let mut line = format!("cargo xtask sim --seed {}", self.seed);
         if let Some(profile) = profile.and_then(|profile| profile.to_possible_value()) {
             line += &format!(" --profile {}", profile.get_name());
@@ -195,6 +253,9 @@ impl Failure {
             if let Some(value) = value {
                 line += &format!(" --{option} {value}");
             }
+        }
+        if let Some(steps) = steps {
+            line += &format!(" --steps {steps}");
         }
         if let Some(mutant) = self.wrong.mutant {
             line += &format!(" --mutant {}", mutant.name());
@@ -212,7 +273,7 @@ impl fmt::Display for Failure {
         let case = Case::new(self.seed, &self.less, self.wrong.broken);
         writeln!(f, "seed {}: {case}", self.seed)?;
         if self.violation.invariant != "no panic" && select(self.wrong.mutant).is_ok() {
-            for line in run(&case, true).1 {
+            for line in trace(&case, &self.less) {
                 writeln!(f, "{line}")?;
             }
         }

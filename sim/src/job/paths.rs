@@ -24,6 +24,10 @@ paths! {
     SendWaited = "send waited for the disk",
     /// A part of the payload log was read from the disk.
     ReadFromDisk = "payload log read from the disk",
+    /// A frame has waited for events to become stable.
+    FrameAtGate = "frame held at the gate",
+    /// Messages to be sent again were in pages of the log.
+    PageSent = "page of the log sent from",
     /// A message has left its rank again, since its receiver had lost it.
     SentAgain = "message sent again",
     /// A message was not sent, since its receiver had it from an earlier incarnation of the sender.

@@ -7,6 +7,7 @@ mod message;
 pub(super) use memory::drop_view;
 
 use super::host::{Outside, SimHost};
+use super::paths::Path;
 use crate::call::{Call as Asked, Next, Outcome, Program};
 use crate::fabric::SimFabric;
 use memory::Window;
@@ -256,9 +257,23 @@ impl<const S: bool, const L: bool> Process<S, L> {
         Ok(())
     }
 
+    /// Which paths the frames that could not leave are on.
+    fn look_at_queues(&self) {
+        for peer in self.engine.core.peers.iter().filter(|peer| peer.backlog_len() > 0) {
+            let paths = &mut self.outside.borrow_mut().oracle.paths;
+            if peer.waits_at_gate() {
+                paths.reach(Path::FrameAtGate);
+            }
+            if peer.has_pages() {
+                paths.reach(Path::PageSent);
+            }
+        }
+    }
+
     /// Makes progress, and gives back the memory of sends that have ended.
     pub(super) fn progress(&mut self, looks: bool) -> Result<usize, Error> {
         let mut events = self.engine.progress();
+        self.look_at_queues();
         if looks {
             events += self.engine.check();
             self.engine.end_of_any_source();

@@ -10,7 +10,7 @@ use crate::violation::{Checked, violation};
 use taffrail_logging::Rank;
 
 /// Something that can be done next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A process takes its program's call as far as it gets.
     Run(Rank),
@@ -82,7 +82,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             let (kind, rank) = chosen.kind();
             let habits = &self.case.habits;
             let slow = rank.map_or(0, |rank| habits.ranks[rank as usize]);
-            if self.random.u8(..) >= slow.max(habits.kinds[kind as usize]) {
+            if self.chance.u8(..) >= slow.max(habits.kinds[kind as usize]) {
                 break;
             }
             chosen = self.draw(&mut possible);
@@ -94,9 +94,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     fn draw(&mut self, possible: &mut Option<Vec<NetStep>>) -> Step {
         let ranks = 0..self.case.ranks;
         for _ in 0..64 {
-            let rank = self.random.u32(ranks.clone());
+            let rank = self.chance.u32(ranks.clone());
             let process = self.ranks[rank as usize].as_ref();
-            let (kind, looks) = (self.random.u8(0..32), self.random.u8(0..8) == 0);
+            let (kind, looks) = (self.chance.u8(0..32), self.chance.u8(0..8) == 0);
             match kind {
                 0..8 if process.is_some_and(Process::has_turn) => {
                     if self.has_met_all(rank) {
@@ -108,19 +108,32 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 20..29 => {
                     let possible = possible.get_or_insert_with(|| self.net.calm());
                     if !possible.is_empty() {
-                        return Step::Net(possible[self.random.usize(0..possible.len())]);
+                        return Step::Net(possible[self.chance.usize(0..possible.len())]);
                     }
                 }
                 _ => {
                     let others = self.others(rank);
                     if !others.is_empty() {
-                        return others[self.random.usize(0..others.len())];
+                        return others[self.chance.usize(0..others.len())];
                     }
                 }
             }
         }
         let alive = ranks.clone().find(|&rank| self.ranks[rank as usize].is_some());
         Step::RestartPhase(alive.unwrap_or(0), true)
+    }
+
+    /// Whether a step of another schedule can be done. What the network cannot do it leaves undone.
+    pub(super) fn is_possible(&mut self, step: Step) -> bool {
+        match step {
+            Step::Run(rank) => {
+                let process = self.ranks[rank as usize].as_ref();
+                process.is_some_and(Process::has_turn) && self.has_met_all(rank)
+            }
+            Step::RestartPhase(rank, _) => self.ranks[rank as usize].is_some(),
+            Step::Net(_) => true,
+            step => (0..self.case.ranks).any(|rank| self.others(rank).contains(&step)),
+        }
     }
 
     /// Whether a rank has links with all others.
