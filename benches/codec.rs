@@ -1,10 +1,12 @@
-//! What is written to others and read from them: frames between launcher and agents, records of events, the restart
-//! exchange, and events that travel with messages.
+//! What is written to others and read from them: frames between engines, frames between launcher and agents, records of
+//! events, the restart exchange, and events that travel with messages.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::wire::{Decoder, Direction, Frame, Item, Stream, preamble};
+use taffrail_engine::{ParsedFrame, kind};
+use taffrail_fabric::Head;
 use taffrail_logging::{Causal, Event, LoggedEvent, MsgId, Received, Restart, RestartPhase};
 
 const EVENT: Event =
@@ -16,6 +18,23 @@ fn records(c: &mut Criterion) {
     let record = EVENT.encode(2, 1000);
     assert_eq!(Event::decode(2, &record), Ok((1000, EVENT)));
     group.bench_function("decode", |b| b.iter(|| Event::decode(2, black_box(&record))));
+}
+
+/// What engines send beside payloads: the head of a whole message, and the announcement of one whose memory can be read.
+fn engine_frames(c: &mut Criterion) {
+    let mut group = c.benchmark_group("frame of the engine");
+    let announcement: Vec<u8> = (1..=16 + 24).collect();
+    for (name, kind, front) in [("EAGER", kind::EAGER, &[][..]), ("RTS", kind::RTS, &announcement)]
+    {
+        let head = Head { kind, context: 3, seq: 99, tag: 17 };
+        let frame = ParsedFrame::decode(head, front).expect("a frame");
+        let (encoded, bytes) = frame.encode();
+        assert_eq!((encoded, &bytes[..]), (head, front));
+        group.bench_function(format!("{name}, encode"), |b| b.iter(|| black_box(&frame).encode()));
+        group.bench_function(format!("{name}, decode"), |b| {
+            b.iter(|| ParsedFrame::decode(black_box(head), black_box(front)));
+        });
+    }
 }
 
 /// What a program prints, as an agent sends it to the launcher.
@@ -69,5 +88,5 @@ fn piggybacks(c: &mut Criterion) {
     assert!(to.knows(0, clock));
 }
 
-criterion_group!(benches, records, frames, restarts, piggybacks);
+criterion_group!(benches, engine_frames, records, frames, restarts, piggybacks);
 criterion_main!(benches);

@@ -56,6 +56,8 @@ pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use call::{Ended, Over};
 pub use clock::Clock;
 pub use error::{Error, NotNow};
+#[cfg(any(test, feature = "vectors"))]
+pub use frame::ParsedFrame;
 pub use frame::kind;
 pub use names::{Data, Dest, Pattern, Rank, Request, Status};
 pub use rma::Exposed;
