@@ -129,16 +129,14 @@ impl Job {
     }
 
     /// The job of a process whose connection to the launcher belongs to another library, an MPI: where
-    /// `taffrail run` logs messages, the launcher's job, found without that connection; otherwise an
-    /// [open](Self::open) one.
+    /// `taffrail run` logs messages, or its ranks are on several nodes, the launcher's job, found without that
+    /// connection; otherwise an [open](Self::open) one.
     ///
     /// # Errors
-    /// [`Error::Setting`] when the launcher's description is incomplete; [`Error::Bootstrap`] when the ranks are on
-    /// several nodes.
+    /// [`Error::Setting`] when the launcher's description is incomplete; [`Error::Bootstrap`] when that of the nodes is.
     pub fn embedded(seats: u32) -> Result<Job, Error> {
-        crate::nodes::refuse_embedded()?;
         let look = environment::value;
-        if !environment::is_logged() {
+        if !environment::is_logged() && !crate::nodes::are_several()? {
             return Ok(Job::open(seats));
         }
         let number = |name: &'static str| {
@@ -210,9 +208,9 @@ impl Job {
         .map_err(Error::Bootstrap)
     }
 
-    /// Whether the launcher takes part in the start-up exchange by PMI-1, as agents do.
+    /// Whether it is the job of a launcher that may have agents: they serve PMI-1, to this library or to an MPI.
     pub(crate) fn has_launcher(&self) -> bool {
-        matches!(self.link, Link::Pmi(_))
+        matches!(self.link, Link::Pmi(_) | Link::Named)
     }
 
     /// Whether others are found by their addresses only.

@@ -1,5 +1,6 @@
 //! Jobs over several nodes: the ranks of a node share memory, all others are reached over sockets.
 
+mod addresses;
 mod roster;
 
 use crate::host::setting::Setting as Logging;
@@ -8,6 +9,7 @@ use crate::words::spans;
 use crate::{Error, Job, Settings, endpoint, environment, explain};
 use roster::Roster;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use taffrail_agent::client::Client;
 use taffrail_composite::Composite;
 use taffrail_fabric::{Membership, PeerId};
@@ -74,17 +76,34 @@ impl Nodes {
         settings: &Settings,
         logging: Option<&Logging>,
     ) -> Result<(JobFabric, Vec<String>), Error> {
+        if job.is_embedded() {
+            refuse_second()?;
+        }
         let setup = self.own_memory(job, settings, logging)?;
         let listener = self.listen()?;
-        let own = Place { shm: setup.address().to_owned(), tcp: reachable(&listener)? };
-        let places = job.exchange("nodes", &own.to_string())?;
-        let places: Vec<Place> = (0..).zip(&places).map(parsed).collect::<Result<_, _>>()?;
+        let places = self.exchange(job, setup.address(), reachable(&listener)?)?;
         let shm = self.meet_near(job.rank(), setup, &places)?;
         let tcp = self.sockets(job, settings, listener, &places)?;
         let near: Vec<PeerId> = self.near.iter().map(|&rank| PeerId(rank)).collect();
         let nodes = Composite::new(shm, tcp, job.size(), &near).map_err(not_set_up)?;
-        let addresses = places.iter().map(|place| place.tcp.to_string()).collect();
-        Ok((JobFabric::over_nodes(nodes)?, addresses))
+        let address = |place: Place| match job.is_embedded() {
+            true => place.shm,
+            false => place.tcp.to_string(),
+        };
+        Ok((JobFabric::over_nodes(nodes)?, places.into_iter().map(address).collect()))
+    }
+
+    /// Learns where all ranks are.
+    fn exchange(&self, job: &mut Job, shm: &str, tcp: SocketAddr) -> Result<Vec<Place>, Error> {
+        if job.is_embedded() {
+            // Names that are known beforehand, by which an MPI knows the ranks.
+            let names = job.exchange("nodes", shm)?.into_iter();
+            let found = addresses::exchange(&self.client, tcp)?;
+            return Ok(names.zip(found).map(|(shm, tcp)| Place { shm, tcp }).collect());
+        }
+        let own = Place { shm: shm.to_owned(), tcp };
+        let places = job.exchange("nodes", &own.to_string())?;
+        (0..).zip(&places).map(parsed).collect()
     }
 
     /// Who of the job lives, as the roster says.
@@ -108,6 +127,7 @@ impl Nodes {
         let setup = Setup::new(Config {
             // Nodes that are one host have digests of their own, by their first ranks.
             job: endpoint::digest(&format!("{}/{first}", job.id())),
+            name: job.own_name(),
             incarnation: logging.map_or(0, |logging| logging.config.incarnation),
             generations: logging.map_or(Vec::new(), generation),
             restarts: logging.is_some(),
@@ -180,22 +200,28 @@ impl Nodes {
     }
 }
 
-/// Refuses a job that other libraries find by themselves where its ranks are on several nodes: the addresses of such a
-/// job are those of shared memory.
+/// Whether the ranks of this process's job are on several nodes, for libraries that do not have its connection to the
+/// launcher.
 ///
 /// # Errors
-/// [`Error::Bootstrap`].
-pub(crate) fn refuse_embedded() -> Result<(), Error> {
-    let Some(client) = client()? else { return Ok(()) };
+/// [`Error::Bootstrap`] when what the agent says is not what it should be.
+pub(crate) fn are_several() -> Result<bool, Error> {
+    let Some(client) = client()? else { return Ok(false) };
     let near = client.local_ranks().map_err(not_joined)?.len();
-    let ranks = client.roster().map_err(not_joined)?.ranks();
-    if near < ranks as usize {
-        return Err(not_joined(format!(
-            "MPI programs exchange no messages between nodes over Taffrail yet, and {near} of {ranks} ranks are on \
-             the node of this one; start all of them on one host, or with the launcher of the MPI over its own network"
-        )));
+    Ok(near < client.roster().map_err(not_joined)?.ranks() as usize)
+}
+
+/// A rank has one address in the roster, and its peers keep that for as long as it runs.
+fn refuse_second() -> Result<(), Error> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    match TAKEN.swap(true, Ordering::Relaxed) {
+        false => Ok(()),
+        true => Err(not_joined(
+            "a process has one endpoint where its job is on several nodes, and this is a second one; use one endpoint (an MPI \
+             that is initialised again, as by a second session, opens one each time; MPICH 5 does not with \
+             MPIR_CVAR_FINALIZE_ATEXIT=1)",
+        )),
     }
-    Ok(())
 }
 
 /// This rank's connection to the agent of its node, where it has one.

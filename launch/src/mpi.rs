@@ -135,10 +135,6 @@ pub enum Error {
     NotStarted { program: PathBuf, why: std::io::Error },
 }
 
-/// Why MPI programs are not started on several hosts.
-const OVER_NODES: &str = "MPI programs exchange no messages between nodes over Taffrail yet; name one host, or start them with the \
-     launcher of the MPI over its own network";
-
 /// Starts the program and ends with its status; what goes wrong is told on standard error.
 pub fn mpi(args: Args) -> ExitCode {
     let verbosity = args.run.verbosity().apply().map_err(|e| Error::Usage(e.to_string()));
@@ -158,9 +154,6 @@ pub fn mpi(args: Args) -> ExitCode {
 fn start(args: Args) -> Result<ExitCode, Error> {
     let run = args.run.split().map_err(|failure| Error::Usage(failure.why))?;
     let args = Args { run, ..args };
-    if args.run.names_several_hosts().map_err(|failure| Error::Usage(failure.why))? {
-        return Err(Error::Usage(OVER_NODES.into()));
-    }
     let mut programs = Vec::new();
     for app in args.run.apps() {
         programs.push(linked::look_at_command(app.command())?);

@@ -191,15 +191,16 @@ impl Args {
         const ONE_INIT: &str = "MPIR_CVAR_FINALIZE_ATEXIT";
         let needs = self.apps.iter().map(crate::mpi::needs);
         let needs = needs.fold(Needs::default(), Needs::or);
-        if needs.shared_windows {
+        if needs.shared_windows && (self.failures.log() || self.pmix) {
             let why = if self.failures.log() { "--logging" } else { "taffrail run" };
             say(&format!(
                 "the program makes windows in shared memory (MPI_Win_allocate_shared): each is of one rank, since \
                  under {why} each rank is alone on its node for its MPI"
             ));
         }
-        if needs.sessions && self.failures.log() && std::env::var_os(ONE_INIT).is_none() {
-            // MPICH keeps its endpoint from one session to the next: a second one cannot be replayed.
+        let has_one_endpoint = self.failures.log() || self.nodes.is_over_nodes();
+        if needs.sessions && has_one_endpoint && std::env::var_os(ONE_INIT).is_none() {
+            // MPICH keeps its endpoint from one session to the next: a second one is refused.
             self.environment.push((ONE_INIT, "1".into()));
         }
     }
@@ -221,11 +222,6 @@ impl Args {
     /// How many words at the end of the command line are not the launcher's.
     pub(crate) fn words_of_program(&self) -> usize {
         self.command.len()
-    }
-
-    /// Whether more than one host is named.
-    pub(crate) fn names_several_hosts(&self) -> Result<bool, Failure> {
-        self.nodes.names_several()
     }
 
     /// Whether anything is asked for that no launcher but this one does.
@@ -283,10 +279,8 @@ fn start(args: Args) -> Result<u8, Failure> {
             .map_err(|e| Failure::new(format!("Open MPI starts through PMIx: {e}")))?;
         args.environment.extend(pmix::settings(args.ranks));
     }
-    if args.nodes.is_over_nodes() {
-        return nodes::job(&args);
-    }
-    if args.failures.log() {
+    // Agents do it for their own ranks.
+    if args.failures.log() && !args.nodes.is_over_nodes() {
         addresses::settle();
     }
     // With PMIx every rank is on a node of its own, so that nothing else is quick.
@@ -298,10 +292,13 @@ fn start(args: Args) -> Result<u8, Failure> {
             Ok(variables) => args.environment.extend(variables),
             Err(why) => args.say_without_provider(&why),
         }
-        args.meet_needs();
     }
+    args.meet_needs();
     for (name, value) in &args.environment {
         tracing::debug!("ranks are given {name}={}", value.to_string_lossy());
+    }
+    if args.nodes.is_over_nodes() {
+        return nodes::job(&args);
     }
     crate::info::say_speed();
     event_loop::job(&args)

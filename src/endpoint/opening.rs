@@ -111,6 +111,9 @@ impl Endpoint {
         }
         endpoint.addresses = addresses;
         endpoint.engine.set_membership(nodes.membership());
+        if job.is_embedded() {
+            endpoint.engine.open();
+        }
         endpoint.resume()?;
         endpoint.engine.begin_exchange();
         Ok(endpoint)

@@ -8,6 +8,7 @@ mod command;
 mod installed;
 mod kills;
 mod lives;
+mod nodes;
 mod programs;
 
 use std::process::{Command, Output, Stdio};

@@ -12,7 +12,7 @@ const PROGRAMS: [(&str, u32); 6] =
     [("ring", 40), ("cg", 60), ("workers", 200), ("probes", 20), ("comms", 20), ("persistent", 10)];
 
 /// One that not every MPI can do again.
-const WINDOWS: (&str, u32) = ("windows", 20);
+pub const WINDOWS: (&str, u32) = ("windows", 20);
 
 pub const RANKS: &str = "3";
 
@@ -22,7 +22,7 @@ pub fn provider() -> Option<PathBuf> {
 }
 
 /// Chooses the provider: ours or, where it is not installed, one of libfabric's own.
-fn choose(command: &mut Command) -> &mut Command {
+pub fn choose(command: &mut Command) -> &mut Command {
     match provider() {
         Some(folder) => command.env("FI_PROVIDER_PATH", folder),
         None => command

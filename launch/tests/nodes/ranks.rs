@@ -68,35 +68,40 @@ fn ranks_exchange_values_over_nodes_and_know_where_they_are() {
     assert_eq!((job.status, said(&job)), (0, expected.to_vec()), "{}{}", job.out, job.err);
 }
 
-/// A rank whose connection to the launcher belongs to another library, as an MPI's does.
+/// A rank whose connection to the launcher belongs to another library, as an MPI's does; alone, when run as a test.
 #[test]
 fn a_rank_of_an_mpi() {
-    let said = Membership::embedded(4).map_or_else(|error| error.to_string(), |_| "joined".into());
-    std::io::stdout().write_all(format!("\nrank said: {said}\n").as_bytes()).unwrap();
+    let mut job = Membership::embedded(4).unwrap();
+    let mut ep = job.endpoint().unwrap();
+    let me = job.rank();
+    let size = taffrail::environment::value("PMI_SIZE").map_or(1, |size| size.parse().unwrap());
+    let mut into = [0; 4];
+    for step in 1..size {
+        let (to, from) = ((me + step) % size, (me + size - step) % size);
+        let status = ep.sendrecv((to, 7), &me.to_le_bytes(), (from, 7), &mut into).unwrap();
+        assert_eq!((status.source, u32::from_le_bytes(into)), (from, from));
+    }
+    let again = Membership::embedded(4).and_then(|mut job| job.endpoint());
+    let again = again.map_or_else(|error| error.to_string(), |_| "there are two".into());
+    let line = format!("\nrank {me} is known as {}; {again}\n", ep.address());
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
 
+/// They know each other by addresses that say their ranks, since an MPI exchanges those.
 #[test]
-fn mpi_programs_over_nodes_are_refused_where_they_join() {
-    let mpi = program("ranks::a_rank_of_an_mpi");
-    let over_two = Job::on("a:1,b:1").with(&["-n", "2"]).with(&mpi).run();
-    let refused = "rank said: start-up of the job failed: MPI programs exchange no messages between nodes over Taffrail \
-                   yet, and 1 of 2 ranks are on the node of this one; start all of them on one host, or with the \
-                   launcher of the MPI over its own network";
-    assert_eq!((over_two.status, said(&over_two)), (0, vec![refused; 2]), "{}", over_two.err);
-    let on_one = Job::on("a:2").with(&["-n", "2"]).with(&mpi).run();
-    assert_eq!((on_one.status, said(&on_one)), (0, vec!["rank said: joined"; 2]), "{}", on_one.err);
-}
-
-#[test]
-fn mpi_programs_over_nodes_are_refused_before_they_start() {
-    let mut job = Job::on("a:1,b:1").with(&["-n", "2", "no-program"]);
-    job.args[0] = "mpi".into();
-    let ended = job.run();
-    assert_eq!((ended.status, &*ended.out), (2, ""), "{}", ended.err);
-    assert!(ended.err.contains("MPI programs exchange no messages between nodes"), "{}", ended.err);
-    let mut job = Job::on("a:2").with(&["-n", "2", "no-program"]);
-    job.args[0] = "mpi".into();
-    assert_eq!(job.run().status, 127, "looked for where all ranks are on one host");
+fn ranks_of_an_mpi_meet_over_nodes() {
+    let job = Job::on("a:2,b:1").with(&["-n", "3"]).with(&program("ranks::a_rank_of_an_mpi")).run();
+    let lines = said(&job);
+    assert_eq!((job.status, lines.len()), (0, 3), "{}{}", job.out, job.err);
+    for (rank, line) in lines.iter().enumerate() {
+        let (known, again) = line.split_once("; ").unwrap();
+        assert!(known.starts_with(&format!("rank {rank} is known as taffrail-")), "{line}");
+        assert!(known.ends_with(&format!("-{rank}")), "{line}");
+        assert!(
+            again.contains("a process has one endpoint where its job is on several nodes"),
+            "{line}"
+        );
+    }
 }
 
 #[test]

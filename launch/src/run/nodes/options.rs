@@ -118,14 +118,6 @@ impl NodeOptions {
         })
     }
 
-    /// Whether more than one host is named.
-    ///
-    /// # Errors
-    /// The file of hosts cannot be read.
-    pub fn names_several(&self) -> Result<bool, Failure> {
-        Ok(self.hosts()?.0.len() > 1)
-    }
-
     fn hosts(&self) -> Result<Hosts, Failure> {
         let Some(path) = &self.hostfile else { return Ok(self.hosts.clone().unwrap_or_default()) };
         let of_file = |why: String| usage(&format!("--hostfile {}: {why}", path.display()));

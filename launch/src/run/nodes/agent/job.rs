@@ -4,6 +4,7 @@ use super::program::Defined;
 use super::rank::NodeRank;
 use super::recovery::NodeLogs;
 use super::{Source, Watched};
+use crate::run::addresses;
 use crate::run::event_loop::DELIVERY;
 use crate::run::guard::{Guard, boot_time};
 use crate::run::left_behind;
@@ -129,6 +130,7 @@ impl Job {
                 self.programs.insert(program.app, Defined::new(program));
             }
             Action::Log(logging) => {
+                addresses::settle();
                 self.logs.log(logging);
                 return self.keep_copies().into_iter().collect();
             }
@@ -161,7 +163,11 @@ impl Job {
 
     fn spawn(&mut self, life: RankIncarnation, app: u32, generations: &[u32]) -> Event {
         let number = index(life);
-        self.server.set_nodes(&self.nodes);
+        match self.logs.are_kept() {
+            // Each on a node of its own, as on one host: all messages of an MPI are to pass the provider.
+            true => self.server.set_nodes(&(0..).take(self.nodes.len()).collect::<Vec<_>>()),
+            false => self.server.set_nodes(&self.nodes),
+        }
         self.server.set_app(number, app as usize);
         if life.incarnation.0 > 0 {
             crate::mpi::remove_left_behind(&self.about.name, [number]);

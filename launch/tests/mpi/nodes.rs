@@ -1,0 +1,70 @@
+//! MPI programs over several nodes: this host is both, with an agent for each.
+
+use super::installed::{self, Mpi};
+use super::programs::{WINDOWS, answers, choose, kills, provider, random};
+use super::*;
+use std::path::Path;
+
+/// Two nodes with two ranks each, so that every rank has peers in shared memory and beyond sockets.
+const NODES: [&str; 6] =
+    ["--rsh-agent", "env TAFFRAIL_TEST_PART={host}", "--hosts", "a:2,b:2", "-n", RANKS];
+
+const RANKS: &str = "4";
+
+/// The programs, and how many steps each does.
+const PROGRAMS: [(&str, u32); 3] = [("ring", 30), ("cg", 40), ("comms", 10)];
+
+/// A program over both nodes, which is killed as `kill` says: see `common.h`.
+fn over_nodes(mpi: &Mpi, options: &[&str], (program, steps): (&Path, u32), kill: &str) -> Ended {
+    let steps = steps.to_string();
+    let line = [&["mpi"], &NODES[..], options, &[program.to_str().unwrap(), &steps]].concat();
+    let mut command = taffrail(&line);
+    ended(choose(mpi.choose(command.env("KILL", kill))))
+}
+
+/// The answer of a program on one node.
+fn expected(mpi: &Mpi, program: &Path, steps: u32) -> Ended {
+    let line = ["mpi", "-n", RANKS, program.to_str().unwrap(), &steps.to_string()];
+    let job = ended(choose(mpi.choose(&mut taffrail(&line))));
+    assert_eq!((job.status, answers(&job).len()), (Some(0), 1), "{program:?}: {job:?}");
+    job
+}
+
+#[test]
+fn programs_have_the_same_answer_over_nodes() {
+    let Some(mpich) = installed::mpich().filter(|_| provider().is_some()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ways: [&[&str]; 3] = [&[], &["--logging", "pessimistic"], &RANKS_ALONE];
+    for (name, steps) in PROGRAMS.into_iter().chain([WINDOWS]) {
+        let program = mpich.compile_ours(name, folder.path());
+        let expected = answers(&expected(&mpich, &program, steps));
+        for options in ways {
+            let job = over_nodes(&mpich, options, (&program, steps), "");
+            assert_eq!((job.status, answers(&job)), (Some(0), expected.clone()), "{name}: {job:?}");
+        }
+    }
+}
+
+/// Every rank is restarted without others.
+const RANKS_ALONE: [&str; 4] = ["--logging", "pessimistic", "--sets", "rank"];
+
+#[test]
+fn ranks_that_are_killed_over_nodes_are_not_missed() {
+    let Some(mpich) = installed::mpich().filter(|_| kills() > 0) else { return };
+    let mut random = random("ranks_that_are_killed_over_nodes_are_not_missed");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, steps) in PROGRAMS {
+        let program = mpich.compile_ours(name, folder.path());
+        let expected = answers(&expected(&mpich, &program, steps));
+        for run in 0..kills().div_ceil(2) {
+            // Not in the last step, when all may be done with each other.
+            let step = random.u32(..steps - 1);
+            let kill = format!("{} {step} {}", random.u32(..4), random.f64());
+            let options = if run % 2 == 0 { &RANKS_ALONE[..] } else { &RANKS_ALONE[..2] };
+            let job = over_nodes(&mpich, options, (&program, steps), &kill);
+            let told = format!("{name}, KILL={kill:?}, {options:?}: {job:?}");
+            assert_eq!((job.status, answers(&job)), (Some(0), expected.clone()), "{told}");
+            assert!(job.err.contains("was killed by signal 9 (SIGKILL); restarting"), "{told}");
+        }
+    }
+}
