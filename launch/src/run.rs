@@ -288,7 +288,9 @@ fn start(args: Args) -> Result<u8, Failure> {
         if args.pmix || args.has_mpi() {
             crate::mpi::not_used(None).iter().for_each(|line| log::note(line));
         }
-        match crate::mpi::through_provider(args.failures.has_sets_apart()) {
+        // The ranks of each node are a set, or several.
+        let apart = args.failures.has_sets_apart() || args.logs() && args.nodes.names_several()?;
+        match crate::mpi::through_provider(apart) {
             Ok(variables) => args.environment.extend(variables),
             Err(why) => args.say_without_provider(&why),
         }

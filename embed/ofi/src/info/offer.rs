@@ -19,8 +19,8 @@ pub const PROTOCOL: u32 = FI_PROV_SPECIFIC | 0x7af;
 const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 const TWO_SIDED: u64 = FI_SEND | FI_RECV;
 const ONE_SIDED: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-/// `FI_REMOTE_COMM` as well: MPI libraries ask for it whatever they need, and network fabrics will
-/// bring it. Today an address of another node is refused when it is used.
+/// `FI_REMOTE_COMM` as well: MPI libraries ask for it whatever they need. Only ranks of a job over nodes have peers on others;
+/// elsewhere an address of another node is refused when it is used.
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 const ALL: u64 =

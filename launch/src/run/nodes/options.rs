@@ -89,7 +89,6 @@ impl NodeOptions {
             ("--logging causal", args.failures.is_causal()),
             ("--heartbeat", args.failures.heartbeat().is_some()),
             ("--bind core", args.bind == Some(Bind::Core)),
-            ("Open MPI (--pmix)", args.pmix),
         ];
         if let Some((what, _)) = missing.iter().find(|(_, asked)| *asked) {
             return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
@@ -116,6 +115,14 @@ impl NodeOptions {
             start_timeout: self.start_timeout.unwrap_or(START) * turns,
             terms: Terms { lease, ..Terms::default() },
         })
+    }
+
+    /// Whether more than one host is named.
+    ///
+    /// # Errors
+    /// The file of hosts cannot be read.
+    pub fn names_several(&self) -> Result<bool, Failure> {
+        Ok(self.hosts()?.0.len() > 1)
     }
 
     fn hosts(&self) -> Result<Hosts, Failure> {

@@ -279,12 +279,14 @@ impl Job {
     pub(super) fn listen(&mut self, number: usize) -> Vec<Event> {
         let Some(rank) = self.ranks.get_mut(&number) else { return Vec::new() };
         let (life, pid) = (rank.life, rank.pid().as_raw_pid());
-        let who = rank.process.name(number);
+        let (who, pmix) = (rank.process.name(number), rank.pmix);
         let said = rank_messages::hear(&mut rank.process.line, &mut self.server, number, &who);
         let mut events = Vec::new();
         for said in said {
             match said {
                 Said::Action(action) => events.extend(self.act(life, &who, action)),
+                // Of its PMIx server, which speaks for it elsewhere.
+                Said::Membership(..) if pmix => {}
                 Said::Membership(membership, of) => {
                     let event = membership.event(number, of);
                     events.extend(self.member(number, event));

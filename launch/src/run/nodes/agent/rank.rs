@@ -22,6 +22,8 @@ use taffrail_agent::wire::{End, Frame};
 pub struct NodeRank {
     pub life: RankIncarnation,
     pub process: Rank,
+    /// It has a PMIx server, which says by PMI that itself has joined.
+    pub pmix: bool,
     /// It has said where it can be reached.
     pub has_address: bool,
     input: Input,
@@ -79,7 +81,7 @@ impl NodeRank {
             ranks: job.about.ranks,
             local: (of_node.iter().position(|rank| *rank == number).unwrap_or(0), of_node.len()),
             app: &program.app,
-            pmix: false,
+            pmix: program.pmix,
             cpu: None,
             from: Environment::Sent {
                 variables: &program.variables,
@@ -95,7 +97,8 @@ impl NodeRank {
         let (process, to) = Rank::start(start, env, &job.guard)?;
         to.as_ref().map(|to| rustix::io::ioctl_fionbio(to, true));
         let input = Input { to, ..Input::default() };
-        Ok(NodeRank { life, process, has_address: false, input, ended: None })
+        let pmix = program.pmix;
+        Ok(NodeRank { life, process, pmix, has_address: false, input, ended: None })
     }
 
     pub fn pid(&self) -> Pid {

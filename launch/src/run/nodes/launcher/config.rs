@@ -2,7 +2,7 @@
 
 use crate::run::nodes::options::Plan;
 use crate::run::ranks::is_of_launcher;
-use crate::run::{App, Args, Failure, job_name};
+use crate::run::{App, Args, Failure, job_name, pmix};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use taffrail_agent::Secret;
@@ -25,10 +25,11 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
         ours.map(|(name, value)| (bytes(&name), bytes(&value))).collect();
     let more = args.environment.iter();
     environment.extend(more.map(|(name, value)| (name.as_bytes().to_vec(), bytes(value))));
+    let before = if args.pmix { &pmix::BEFORE_PROGRAM.map(OsStr::new)[..] } else { &[] };
     let program = |(number, app): (usize, &App)| Program {
         app: number as u32,
         directory: bytes(directory.as_os_str()),
-        arguments: app.command().map(bytes).collect(),
+        arguments: before.iter().copied().chain(app.command()).map(bytes).collect(),
         environment: environment.clone(),
     };
     Ok(Config {
