@@ -198,7 +198,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             Some(target) if self.core.peers[rank as usize].fault.is_none() => {
                 self.ask_for(target, rank, request);
             }
-            _ => self.core.fail(request, Error::PeerFailed { rank, fault }),
+            _ => self.fail_with_peer(request, rank, fault),
         }
     }
 

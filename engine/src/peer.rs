@@ -110,6 +110,11 @@ impl Peer {
         self.hold & hold::EVENTS != 0
     }
 
+    /// Whether a message of this peer is only partly here.
+    pub fn has_partial(&self) -> bool {
+        self.partial.is_some()
+    }
+
     /// Whether it was killed, and has not connected again.
     #[inline]
     pub fn is_away(&self) -> bool {

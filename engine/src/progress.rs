@@ -9,7 +9,7 @@ use crate::policy::protocol::{Recovery, Replays};
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use std::time::Duration;
-use taffrail_fabric::{Fabric, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, Fault, PeerId, SendMemory};
 use taffrail_logging::mutant;
 
 /// Turns between two looks at the clock.
@@ -167,7 +167,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some(rank) = self.core.last_finished.filter(|_| !self.core.expects_newcomers) else {
             return;
         };
-        if self.core.all_finished(self.rank()) {
+        let ends_early = || {
+            mutant!(AnySourceEndsEarly) && self.core.peers[rank as usize].fault == Some(Fault::Died)
+        };
+        if self.core.all_finished(self.rank()) || ends_early() {
             for request in self.core.requests.any_source_receives() {
                 self.core.cancel_post(request);
                 let error = self.core.finished_error(rank);

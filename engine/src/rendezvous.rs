@@ -151,12 +151,19 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                         let want = slot.status.len.min(slot.len);
                         self.ask_for_fragments(request, peer, name, want, false);
                     }
-                    _ => self.core.fail(request, Error::PeerFailed { rank: peer, fault }),
+                    _ => self.fail_with_peer(request, peer, fault),
                 }
             }
             (Stage::OneSided, Err(fault)) => self.retry_one_sided(request, peer, fault),
             _ => {}
         }
+    }
+
+    /// An access to the memory of a peer has failed. That the peer is gone says more than what the fabric has found there.
+    #[cold]
+    pub(crate) fn fail_with_peer(&mut self, request: u32, rank: Rank, found: Fault) {
+        let fault = self.core.peers[rank as usize].fault.clone().unwrap_or(found);
+        self.core.fail(request, Error::PeerFailed { rank, fault });
     }
 
     /// A get over a link that had ended writes no more: its receive ends if all of its message has come by another way

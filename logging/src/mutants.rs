@@ -173,6 +173,16 @@ mutants! {
     /// The end of a message that came over a link which has ended is taken in.
     FormerRestBelieved = "former-rest-believed",
 
+    // Peers that die and do not return: messages are not logged.
+    /// A send that waits for its receiver is not ended when the receiver has died.
+    RtsAwaitsDead = "rts-awaits-dead",
+    /// A receive that is posted when its sender is gone is not ended.
+    ReceiveAwaitsDead = "receive-awaits-dead",
+    /// A message that is here whole is dropped when its sender dies.
+    WholeMessageDropped = "whole-message-dropped",
+    /// A receive from any source ends with the first sender that dies.
+    AnySourceEndsEarly = "any-source-ends-early",
+
     // Event loggers that each keep a copy.
     /// An event is stable when one of several copies has it (*every-copy*).
     OneCopyIsEnough = "one-copy-is-enough",

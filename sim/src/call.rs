@@ -6,6 +6,7 @@
 mod api;
 
 pub use api::Api;
+pub(crate) use api::pieces;
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -202,6 +203,8 @@ pub enum Outcome {
         name: MsgId,
         /// Its tag.
         tag: u64,
+        /// All of it is here: known where messages are not logged.
+        whole: bool,
     },
     /// Whether the receive was cancelled in time.
     Cancelled(bool),
@@ -215,6 +218,17 @@ pub enum Outcome {
     Refused,
     /// Words of a window.
     Words(Vec<u64>),
+    /// The call, or its request, has failed: this rank is gone.
+    Failed(Failed),
+}
+
+/// A peer that is gone, as an error names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The peer.
+    pub rank: Rank,
+    /// It has died. Otherwise it has closed its endpoint.
+    pub died: bool,
 }
 
 /// Where calls and outcomes pass between a program and the simulator.

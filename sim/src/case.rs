@@ -44,8 +44,10 @@ pub struct Case {
     pub durability: Durability,
     /// Whether every reception is an event.
     pub all_events: bool,
-    /// Whether messages are logged. Otherwise nobody is killed, and links carry nothing for a while.
+    /// Whether messages are logged. Otherwise links carry nothing for a while, and nobody is killed but with `deaths`.
     pub logged: bool,
+    /// Messages are not logged, and ranks are killed: they are not started again.
+    pub deaths: bool,
     /// Whether events travel with messages, in place of the gate.
     pub causal: bool,
     /// How many checkpoints ranks may take that are a set by themselves.
@@ -124,6 +126,7 @@ impl Case {
             durability,
             all_events,
             logged: true,
+            deaths: plan.deaths,
             causal,
             checkpoints,
             faults,
@@ -135,8 +138,9 @@ impl Case {
 
     /// The same without logging.
     pub fn unlogged(self) -> Self {
-        let ranks = self.ranks;
+        let (ranks, deaths) = (self.ranks, self.deaths);
         let cut = |(step, number, fault)| match fault {
+            Fault::Kill(killed) if deaths => (step, number, Fault::Kill(killed)),
             Fault::Kill(killed) => (step, number, Fault::Cut(killed[0], (killed[0] + 1) % ranks)),
             Fault::Cut(a, b) => (step, number, Fault::Cut(a, b)),
             Fault::Logger => (step, number, Fault::Cut(0, 1)),
@@ -239,6 +243,9 @@ impl fmt::Display for Case {
         }
         if !self.logged {
             write!(f, ", not logged")?;
+            if self.deaths {
+                write!(f, ", ranks are killed")?;
+            }
         }
         if self.roster {
             write!(f, ", a roster")?;

@@ -37,8 +37,8 @@ use taffrail_logging::Rank;
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
-    /// The result of each rank.
-    pub results: Vec<u64>,
+    /// The result of each rank; of one that was killed and not started again there is none.
+    pub results: Vec<Option<u64>>,
     /// Steps it took.
     pub steps: usize,
     /// Faults that found something to break.
@@ -80,7 +80,7 @@ fn now() -> Instant {
 ///
 /// # Errors
 /// What was violated all the same.
-pub fn calm_results(case: &Case) -> Result<Vec<u64>, Violation> {
+pub fn calm_results(case: &Case) -> Result<Vec<Option<u64>>, Violation> {
     // Where messages are not logged there are no failures: chance is another one.
     let seed = case.seed ^ u64::from(!case.logged) << 40;
     let calm = Case { seed, faults: Vec::new(), checkpoints: 0, ..case.clone() };
@@ -213,8 +213,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         self.check()?;
         std::mem::take(&mut self.outlived).into_iter().for_each(process::drop_view);
         let live = self.ranks.iter().map(|live| live.as_ref().and_then(|live| live.result));
-        let results =
-            live.zip(&self.closed).filter_map(|(live, closed)| live.or(*closed)).collect();
+        let results = live.zip(&self.closed).map(|(live, closed)| live.or(*closed)).collect();
         let Job { faults, restarts, checkpoints, restored, .. } = *self;
         let coverage = self.net.coverage();
         for rank in 0..self.case.ranks {
@@ -300,7 +299,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
 
     fn is_over(&self) -> bool {
         let mut all = self.ranks.iter().zip(&self.closed);
-        all.all(|(live, closed)| closed.is_some() || live.as_ref().is_some_and(Process::has_left))
+        all.all(|(live, closed)| match live {
+            Some(live) => live.has_left(),
+            None => closed.is_some() || self.case.deaths,
+        })
     }
 
     /// A rank whose messages are not logged closes its endpoint when its program has ended. Views live on.
@@ -312,6 +314,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             && let Some(process) = self.ranks[at].take()
         {
             self.closed[at] = process.result;
+            self.outside.borrow_mut().oracle.closed(rank);
             self.outlived.extend(process.close());
         }
     }
@@ -350,8 +353,11 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
     fn fail(&mut self, fault: &Fault) {
         match fault {
             Fault::Kill(ranks) => {
-                for &rank in ranks {
-                    self.kill_set(self.set_of[(rank % self.case.ranks) as usize]);
+                for rank in ranks.iter().map(|rank| rank % self.case.ranks) {
+                    match self.case.deaths {
+                        true => self.kill(rank),
+                        false => self.kill_set(self.set_of[rank as usize]),
+                    }
                 }
             }
             Fault::Cut(a, b) => {
@@ -409,25 +415,32 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         }
     }
 
+    /// Kills a rank, if it lives.
+    fn kill(&mut self, rank: Rank) {
+        let at = rank as usize;
+        let opening = self.opening[at].is_some();
+        if self.ranks[at].is_none() && !opening {
+            return;
+        }
+        self.see_spilled(rank);
+        if opening {
+            self.reach(Path::DiedConnecting);
+        }
+        self.keep_log(rank);
+        let lingers = self.random.bool();
+        self.net.step(NetStep::Kill { rank: at, lingers });
+        self.ranks[at] = None;
+        self.opening[at] = None;
+        self.met[at] = false;
+        self.faults += 1;
+        if self.case.deaths {
+            self.outside.borrow_mut().oracle.died(rank);
+        }
+    }
+
     fn kill_set(&mut self, set: usize) {
         let members = &self.case.sets[set];
-        for &member in members {
-            let at = member as usize;
-            let opening = self.opening[at].is_some();
-            if self.ranks[at].is_some() || opening {
-                self.see_spilled(member);
-                if opening {
-                    self.reach(Path::DiedConnecting);
-                }
-                self.keep_log(member);
-                let lingers = self.random.bool();
-                self.net.step(NetStep::Kill { rank: at, lingers });
-                self.ranks[at] = None;
-                self.opening[at] = None;
-                self.met[at] = false;
-                self.faults += 1;
-            }
-        }
+        members.iter().for_each(|&member| self.kill(member));
         members.iter().for_each(|&member| self.outside.borrow_mut().oracle.died(member));
         match self.case.causal {
             true => self.died(members),

@@ -43,12 +43,14 @@ pub enum Profile {
     Loans,
     /// Messages are not logged: nobody is killed.
     Unlogged,
+    /// Messages are not logged, and ranks are killed: they are not started again.
+    Deaths,
     /// Several event loggers have a copy each, and are killed.
     Copies,
 }
 
 /// The profiles that a seed draws from; few seeds have copies.
-const PROFILES: [Profile; 15] = [
+const PROFILES: [Profile; 16] = [
     Profile::Even,
     Profile::Victim,
     Profile::Polls,
@@ -64,6 +66,7 @@ const PROFILES: [Profile; 15] = [
     Profile::Memory,
     Profile::Loans,
     Profile::Unlogged,
+    Profile::Deaths,
 ];
 
 /// Which sets there are.
@@ -120,6 +123,8 @@ pub(crate) const KINDS: usize = Kind::WriteAgain as usize + 1;
 pub(crate) struct Plan {
     pub workloads: &'static [Workload],
     pub logged: bool,
+    /// Where messages are not logged: whether ranks are killed.
+    pub deaths: bool,
     pub rounds: (u32, u32),
     pub sets: Sets,
     pub disk: Option<bool>,
@@ -148,7 +153,7 @@ impl Profile {
         if fastrand::Rng::with_seed(seed ^ 0xc0_91e5).u8(0..20) == 0 {
             return Profile::Copies;
         }
-        let drawn = fastrand::Rng::with_seed(seed ^ 0x5ca1_ab1e).usize(0..PROFILES.len() + 3);
+        let drawn = fastrand::Rng::with_seed(seed ^ 0x5ca1_ab1e).usize(0..PROFILES.len() + 2);
         PROFILES.get(drawn).copied().unwrap_or(Profile::Even)
     }
 
@@ -169,6 +174,7 @@ impl Profile {
             Profile::Memory => MEMORY,
             Profile::Loans => LOANS,
             Profile::Unlogged => UNLOGGED,
+            Profile::Deaths => DEATHS,
             Profile::Copies => COPIES,
         }
     }

@@ -6,6 +6,7 @@
 
 mod beside;
 mod deterministic;
+mod failures;
 mod memory;
 mod random;
 mod reported;
@@ -50,6 +51,10 @@ pub enum Workload {
     Loans,
     /// Active messages, and numbers beside the payload of messages. Not logged.
     Beside,
+    /// Everybody exchanges with each peer that lives, and leaves out those that have died. Not logged.
+    Tolerant,
+    /// One rank receives from any source until no sender is left. Not logged.
+    Gather,
 }
 
 /// The workloads of most profiles.
@@ -90,6 +95,11 @@ pub struct Place {
 }
 
 impl Workload {
+    /// Whether the programs continue when a peer has died. Others end with the first error.
+    pub(crate) fn tolerates_failures(self) -> bool {
+        matches!(self, Workload::Tolerant | Workload::Gather)
+    }
+
     /// The program of a rank.
     pub fn start(self, place: Place) -> Program {
         match self {
@@ -114,6 +124,9 @@ impl Workload {
             Workload::Windows => Program::new(|api| memory::windows(api, place)),
             Workload::Loans => Program::new(|api| memory::loans(api, place)),
             Workload::Beside => Program::new(|api| beside::beside(api, place)),
+            Workload::Tolerant => Program::new(|api| failures::tolerant(api, place)),
+            Workload::Gather if place.me == 0 => Program::new(|api| failures::gather(api, place)),
+            Workload::Gather => Program::new(|api| failures::contribute(api, place)),
         }
     }
 }

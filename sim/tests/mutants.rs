@@ -35,6 +35,10 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         Mutant::EventPassed | Mutant::PollsBeforeMatchForgotten => Some(Profile::Rings),
         Mutant::SilenceKept => Some(Profile::Even),
         Mutant::EndsWhileLent => Some(Profile::Unlogged),
+        Mutant::RtsAwaitsDead
+        | Mutant::ReceiveAwaitsDead
+        | Mutant::WholeMessageDropped
+        | Mutant::AnySourceEndsEarly => Some(Profile::Deaths),
         _ => None,
     }
 }

@@ -38,6 +38,12 @@ impl<P: Policy> Core<P> {
         {
             self.discard(rank, entry);
         }
+        if mutant!(WholeMessageDropped)
+            && matches!(error, Error::PeerFailed { fault: Fault::Died, .. })
+        {
+            let ids: Vec<_> = self.matcher.unexpected_from(rank).map(|(id, ..)| id).collect();
+            ids.into_iter().for_each(|id| _ = self.matcher.take_message(id));
+        }
         let theirs = |slot: &Slot| slot.peer == rank && slot.stage != Stage::Posted;
         let under_way: Vec<u32> =
             self.requests.under_way().filter(|(_, s)| theirs(s)).map(|(i, _)| i).collect();
@@ -45,9 +51,11 @@ impl<P: Policy> Core<P> {
             // An operation whose memory the fabric still reads or writes ends when the fabric reports that it does not;
             // one that has not begun to read has an action that finds out.
             let slot = self.requests.get(request);
+            let stays = mutant!(RtsAwaitsDead) && slot.stage == Stage::RtsSent;
             if (!slot.is_lent() || mutant!(EndsWhileLent))
                 && !self.rests.writes(rank, request)
                 && !matches!(slot.stage, Stage::Reading | Stage::OneSided)
+                && !stays
             {
                 self.fail(request, error.clone());
             }

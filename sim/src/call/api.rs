@@ -1,6 +1,6 @@
 //! The calls, as a program makes them.
 
-use super::{Body, Call, Message, Outcome, Port, Req, mix};
+use super::{Body, Call, Failed, Message, Outcome, Port, Req, mix};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -90,7 +90,7 @@ impl Api {
     /// The source and the tag of a message that is here.
     pub async fn probe(&self, posting: Posting) -> Option<(Rank, u64)> {
         match self.call(Call::Probe(posting)).await {
-            Outcome::Seen { name, tag } => Some((name.source, tag)),
+            Outcome::Seen { name, tag, .. } => Some((name.source, tag)),
             _ => None,
         }
     }
@@ -237,13 +237,84 @@ impl Api {
         self.call(Call::Store(at, word)).await;
     }
 
+    /// As [`begin`](Self::begin), to a peer that may be gone.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub async fn try_begin(
+        &self,
+        to: Rank,
+        (context, tag): (u16, u64),
+        words: [u64; 3],
+        sync: bool,
+    ) -> Result<Req, Failed> {
+        match self.call(Call::Begin { to, context, tag, body: body(words, tag), sync }).await {
+            Outcome::Request(req) => Ok(req),
+            Outcome::Failed(failed) => Err(failed),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    /// As [`wait`](Self::wait), for a send as well, which has no message.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub async fn try_wait(&self, req: Req) -> Result<Option<Message>, Failed> {
+        ended(self.call(Call::Wait(req)).await)
+    }
+
+    /// As [`test`](Self::test).
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub async fn try_test(&self, req: Req) -> Result<Option<Message>, Failed> {
+        ended(self.call(Call::Test(req)).await)
+    }
+
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub async fn try_claim(&self, posting: Posting) -> Result<Option<Req>, Failed> {
+        match self.call(Call::Claim(posting)).await {
+            Outcome::Request(req) => Ok(Some(req)),
+            Outcome::Failed(failed) => Err(failed),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a probe has seen a message, all of which is here.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub async fn try_probe(&self, posting: Posting) -> Result<bool, Failed> {
+        match self.call(Call::Probe(posting)).await {
+            Outcome::Seen { whole, .. } => Ok(whole),
+            Outcome::Failed(failed) => Err(failed),
+            _ => Ok(false),
+        }
+    }
+
     /// Does something else for one step.
     pub async fn compute(&self) {
         self.call(Call::Compute).await;
     }
 }
 
+fn ended(outcome: Outcome) -> Result<Option<Message>, Failed> {
+    match outcome {
+        Outcome::Message(message) => Ok(Some(message)),
+        Outcome::Failed(failed) => Err(failed),
+        _ => Ok(None),
+    }
+}
+
 /// What a message carries, in as many pieces as the words ask for.
 fn body(words: [u64; 3], tag: u64) -> Body {
-    Body { words, pieces: 1 + (mix(words[0], tag) % 3) as u8 }
+    Body { words, pieces: pieces(words[0], tag) }
+}
+
+/// In how many pieces a message with this first word travels.
+pub(crate) fn pieces(word: u64, tag: u64) -> u8 {
+    1 + (mix(word, tag) % 3) as u8
 }

@@ -9,6 +9,7 @@
 //!
 //! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
+mod deaths;
 mod frames;
 
 use super::paths::{Path, Paths};
@@ -68,6 +69,8 @@ pub(super) struct Oracle {
     causal: bool,
     /// Events that are not stable are lost with their rank.
     loses_rings: bool,
+    /// Ranks that die are not started again.
+    deaths: bool,
     histories: Vec<History>,
     /// What each rank depends on.
     past: Vec<Past>,
@@ -99,6 +102,8 @@ pub(super) struct Oracle {
     pub(super) frames: Frames,
     pub(super) paths: Paths,
     seen: Seen,
+    /// How ranks have gone that are not started again.
+    gone: Vec<Option<deaths::Gone>>,
     /// The first violation.
     pub(super) violation: Option<Violation>,
 }
@@ -129,6 +134,8 @@ impl Oracle {
             frames: Frames::default(),
             paths: Paths::default(),
             seen: Seen { replays: vec![false; count], ..Seen::default() },
+            gone: vec![None; count],
+            deaths: case.deaths,
             violation: None,
         }
     }
@@ -139,6 +146,10 @@ impl Oracle {
 
     /// A rank has died.
     pub(super) fn died(&mut self, rank: Rank) {
+        if self.deaths {
+            self.gone[rank as usize] = Some(deaths::Gone::Died);
+            return;
+        }
         let History { calls, former, must, .. } = &mut self.histories[rank as usize];
         if calls.len() > former.len() {
             *former = std::mem::take(calls);

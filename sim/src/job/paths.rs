@@ -46,6 +46,12 @@ paths! {
     LinkBroken = "link broken",
     /// A link within a set has carried nothing for a while.
     LinkHealed = "link healed by the fabric",
+    /// A call of an unlogged rank has ended in an error, since its peer had died.
+    EndedWithPeer = "call ended since its peer died",
+    /// A receive from any source has ended in an error, since no sender was left.
+    NobodyLeft = "receive from any source ended since nobody was left",
+    /// A message was received whose sender had died before.
+    ReceivedFromDead = "message received from a rank that had died",
     /// The event logger has left out what was written of a cut when it died.
     CutTorn = "cut torn",
     /// An event logger that was killed was replaced by one that was given what another has.

@@ -50,6 +50,7 @@ pub(super) struct Process<const S: bool, const L: bool> {
     saves: bool,
     /// How far its end is.
     end: End,
+    pub(super) on_failure: OnFailure,
     outside: Rc<RefCell<Outside>>,
     pub(super) spill: Rc<RefCell<SpillMap>>,
     incarnation: u32,
@@ -63,6 +64,17 @@ pub(super) struct Process<const S: bool, const L: bool> {
     keys: HashMap<Rank, RemoteMemory>,
 }
 
+/// What a program does when a call of it fails with a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnFailure {
+    /// None must fail.
+    Refuse,
+    /// It is handed the error, and continues.
+    Continue,
+    /// It ends, and its process with it.
+    Die,
+}
+
 /// How far a process is with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -72,6 +84,8 @@ enum End {
     /// It waits until nothing is under way: messages are not logged.
     Finalizes,
     HasLeft,
+    /// A peer has died.
+    Failed,
 }
 
 /// Where a program is: what it was told is its state. The rest is what a process knows of its calls.
@@ -141,6 +155,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             has_called: true,
             saves: false,
             end: End::Runs,
+            on_failure: OnFailure::Refuse,
             outside,
             spill,
             sends: Vec::new(),
@@ -161,7 +176,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
             return self.save().map(|()| None);
         }
         let Some(call) = self.call.take() else { return self.leave().map(|()| None) };
-        let outcome = self.make(&call)?;
+        let outcome = match self.make(&call) {
+            Err(error) if self.on_failure != OnFailure::Refuse => Some(self.failed(&call, error)?),
+            outcome => outcome?,
+        };
         let Some(outcome) = outcome else {
             self.call = Some(call);
             return Ok(None);
@@ -170,11 +188,30 @@ impl<const S: bool, const L: bool> Process<S, L> {
         let me = self.engine.rank();
         self.outside.borrow_mut().oracle.called(me, &call, &outcome);
         self.mark.told.push(outcome.clone());
+        if matches!(outcome, Outcome::Failed(_)) && self.on_failure == OnFailure::Die {
+            self.end = End::Failed;
+            return Ok(Some(outcome));
+        }
         match self.program.go_on(Some(outcome.clone())) {
             Next::Call(next) => self.call = Some(next),
             Next::End(result) => self.result = Some(result),
         }
         Ok(Some(outcome))
+    }
+
+    /// A call has failed, or a request that it asks for: with a peer that is gone.
+    fn failed(&mut self, call: &Asked, error: Error) -> Result<Outcome, Error> {
+        let me = self.engine.rank();
+        let failed = self.outside.borrow_mut().oracle.fails(me, &error).ok_or(error)?;
+        if let Asked::Wait(req) | Asked::Test(req) = call {
+            self.started[*req].request = None;
+        }
+        Ok(Outcome::Failed(failed))
+    }
+
+    /// Whether its program has ended with a peer that is gone.
+    pub(super) fn ends_with_peer(&self) -> bool {
+        self.end == End::Failed
     }
 
     /// Whether there is something that it wants to do.
@@ -278,6 +315,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             events += self.engine.check();
             self.engine.end_of_any_source();
         }
+        let me = self.engine.rank();
         let requests = &mut self.engine.core.requests;
         let over: Vec<u32> = self
             .sends
@@ -290,6 +328,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
             match requests.finish(request) {
                 // It closes in good order, and had got the message or did not want it; the end of the send came too late.
                 Ok(_) | Err(Error::PeerFailed { fault: Fault::Closed, .. }) => {}
+                // Nobody waits for it.
+                Err(error) if self.on_failure != OnFailure::Refuse => {
+                    self.outside.borrow_mut().oracle.fails(me, &error).ok_or(error)?;
+                }
                 Err(error) => return Err(error),
             }
         }

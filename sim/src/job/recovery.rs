@@ -7,7 +7,7 @@
 
 use super::host::{LeftLog, Member, SimEvents, SimHost, Vault};
 use super::paths::Path;
-use super::process::{Mark, Process};
+use super::process::{Mark, OnFailure, Process};
 use super::{Job, failed, now};
 use crate::broken::Broken;
 use crate::case::Case;
@@ -90,7 +90,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         self.restored += usize::from(saved.is_some());
         let program = case.workload.start(self.place(rank));
         let shared = (self.outside.clone(), spill);
-        self.ranks[me] = Some(Process::new(engine, program, (mark, incarnation), shared));
+        let mut process = Process::new(engine, program, (mark, incarnation), shared);
+        process.on_failure = match case.deaths {
+            false => OnFailure::Refuse,
+            true if case.workload.tolerates_failures() => OnFailure::Continue,
+            true => OnFailure::Die,
+        };
+        self.ranks[me] = Some(process);
         self.answers[me] = None;
         self.holds_all(rank);
         Ok(())
@@ -190,6 +196,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// Whether a rank that is dead may start, or one that connects may go on.
     pub(super) fn may_start(&self, rank: Rank) -> bool {
         let outside = self.outside.borrow();
+        if self.case.deaths {
+            return false;
+        }
         if outside.logger.copies.is_some() {
             return true;
         }

@@ -302,6 +302,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             failed(rank, &error)
         })?;
         self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
+        let ends_with_peer = process.ends_with_peer();
+        if ends_with_peer {
+            self.kill(rank);
+        }
         self.close(rank);
         self.holds_all(rank);
         self.check()

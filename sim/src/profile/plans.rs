@@ -3,14 +3,15 @@
 use super::{Faults, Kind, Plan, Sets};
 use crate::workload::ALL;
 use crate::workload::Workload::{
-    AllToAll, Beside, Impatient, Loans, Master, Polls, Probe, Random, Reported, Server, Stencil,
-    Sums, Synchronous, WaitAny, Windows,
+    AllToAll, Beside, Gather, Impatient, Loans, Master, Polls, Probe, Random, Reported, Ring,
+    Server, Stencil, Sums, Synchronous, Tolerant, WaitAny, Windows,
 };
 use taffrail_logging::store::Durability;
 
 pub(super) const EVEN: Plan = Plan {
     workloads: &ALL,
     logged: true,
+    deaths: false,
     rounds: (1, 3),
     sets: Sets::Any,
     disk: None,
@@ -183,6 +184,24 @@ pub(super) const UNLOGGED: Plan = Plan {
     logged: false,
     rounds: (1, 4),
     ..EVEN
+};
+
+/// In those that do not continue, each receive names its source: a receive from any source waits while anybody lives.
+pub(super) const DEATHS: Plan = Plan {
+    workloads: &[
+        Tolerant, Tolerant, Tolerant, Gather, Gather, Ring, Stencil, AllToAll, WaitAny, Windows,
+    ],
+    deaths: true,
+    rounds: (1, 4),
+    faults: Faults {
+        most: 3,
+        least: 1,
+        soon: 3,
+        within: 60,
+        kinds: [8, 2, 1, 0, 0],
+        victim: false,
+    },
+    ..UNLOGGED
 };
 
 pub(super) const COPIES: Plan = Plan {

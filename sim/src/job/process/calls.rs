@@ -4,10 +4,10 @@
 
 use super::super::paths::Path;
 use super::message::{data, decode, encode, encode_key};
-use super::{Process, Sent, Started, What};
+use super::{OnFailure, Process, Sent, Started, What};
 use crate::call::{Body, Call as Asked, KEYS, Message, Outcome, Req};
 use taffrail_engine::call::{Operation, Outcome as Found};
-use taffrail_engine::request::Completion;
+use taffrail_engine::request::{ANY, Completion};
 use taffrail_engine::{Data, Dest, Error, NotNow, Over, Pattern, Rank, Request, Status};
 use taffrail_fabric::Fault;
 use taffrail_logging::MsgId;
@@ -61,7 +61,9 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 Ok(match self.advance(Operation::Probe(&pattern(posting)))? {
                     None => None,
                     Some(Found::Seen(Envelope { source, context, seq, tag, .. })) => {
-                        Some(Outcome::Seen { name: MsgId { source, context, seq }, tag })
+                        let whole = self.on_failure != OnFailure::Refuse
+                            && !self.engine.core.peers[source as usize].has_partial();
+                        Some(Outcome::Seen { name: MsgId { source, context, seq }, tag, whole })
                     }
                     Some(_) => Some(Outcome::Nothing),
                 })
@@ -162,11 +164,16 @@ impl<const S: bool, const L: bool> Process<S, L> {
         if !slot.stage.is_over() {
             return Ok(None);
         }
+        let from_any = slot.peer == ANY;
         let view = match self.started[req].what {
             What::View => slot.extra().view.take(),
             _ => None,
         };
         let result = requests.finish(request.index() as u32);
+        if from_any && result.is_err() && self.on_failure != OnFailure::Refuse {
+            let me = self.engine.rank();
+            self.outside.borrow_mut().oracle.any_source_fails(me);
+        }
         if let (Some(buffer), Ok(status)) = (view, &result) {
             return Ok(Some(self.viewed(req, buffer, *status)));
         }
@@ -336,6 +343,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
         if let Some(key) = key {
             self.keys.insert(status.source, key);
         }
+        self.outside.borrow_mut().oracle.received(&message);
         message
     }
 }
