@@ -85,7 +85,7 @@ fn one(seed: u64, arguments: &Arguments) -> Result<(), Box<Failure>> {
         profile: *profile,
         steps: steps.clone(),
     };
-    let ended = check(seed, &less, arguments.wrong()).map_err(Box::new)?;
+    let ended = check(seed, &less, arguments.wrong())?;
     let case = Case::new(seed, &less, *broken);
     println!("seed {seed}: {case}");
     for line in trace(&case, &less) {
@@ -104,7 +104,7 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
     let until = seconds.map(|seconds| start + Duration::from_secs(seconds));
     let last = if until.is_some() { u64::MAX } else { from + seeds };
     let is_time = || until.is_none_or(|until| Instant::now() < until);
-    let counts: Vec<Result<Counts, Failure>> = std::thread::scope(|scope| {
+    let counts: Vec<Result<Counts, Box<Failure>>> = std::thread::scope(|scope| {
         let one = |job| {
             let seeds = (from + job..last).step_by(jobs as usize).take_while(|_| is_time());
             scope.spawn(move || check_all(seeds, profile, wrong).map_err(Failure::shrink))
@@ -114,7 +114,7 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
     });
     let mut all = Counts::default();
     for counts in counts {
-        all.add(&counts.map_err(Box::new)?);
+        all.add(&counts?);
     }
     let took = start.elapsed().as_secs_f64();
     print!("{}{}{}", all.coverage, all.frames, all.paths);

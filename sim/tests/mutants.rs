@@ -76,7 +76,7 @@ const NOT_FOUND: &[Mutant] = &[
 /// Says which of them are not found, by a thread for each processor.
 fn missed<T: Copy + Send + std::fmt::Debug>(
     all: impl Iterator<Item = T> + Send,
-    found: impl Fn(T) -> Result<(), Failure> + Sync,
+    found: impl Fn(T) -> Result<(), Box<Failure>> + Sync,
 ) -> Vec<T> {
     // Many of the findings are panics of what is simulated; these are nobody else's business.
     std::panic::set_hook(Box::new(|_| {}));
@@ -85,8 +85,8 @@ fn missed<T: Copy + Send + std::fmt::Debug>(
     let work = || {
         while let Some(one) = next() {
             match found(one) {
-                Err(Failure { seed, violation, .. }) => {
-                    println!("{one:?}: seed {seed}, {}", violation.invariant);
+                Err(failure) => {
+                    println!("{one:?}: seed {}, {}", failure.seed, failure.violation.invariant);
                 }
                 Ok(()) => {
                     println!("{one:?}: NOT FOUND");

@@ -97,9 +97,9 @@ thread_local! {
 ///
 /// # Errors
 /// What was violated.
-pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Failure> {
+pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Box<Failure>> {
     let case = Case::new(seed, less, wrong.broken);
-    let failed = |violation| Failure { seed, less: less.clone(), wrong, violation };
+    let failed = |violation| Box::new(Failure { seed, less: less.clone(), wrong, violation });
     let expected = results(&case).map_err(failed)?;
     let selected = select(wrong.mutant);
     selected.map_err(|error| {
@@ -167,7 +167,7 @@ pub fn check_all(
     seeds: impl IntoIterator<Item = u64>,
     profile: Option<Profile>,
     wrong: Wrong,
-) -> Result<Counts, Failure> {
+) -> Result<Counts, Box<Failure>> {
     let less = Less { profile, ..Less::default() };
     let mut counts = Counts::default();
     for seed in seeds {
@@ -179,7 +179,7 @@ pub fn check_all(
 
 impl Failure {
     /// The smallest case found that fails, in whatever way.
-    pub fn shrink(self) -> Failure {
+    pub fn shrink(self: Box<Self>) -> Box<Self> {
         let mut best = self;
         while let Some(smaller) =
             best.smaller().into_iter().find_map(|less| check(best.seed, &less, best.wrong).err())
@@ -190,7 +190,7 @@ impl Failure {
     }
 
     /// The same with as few steps of its schedule as are needed, as far as some hundred attempts find out.
-    fn with_fewer_steps(self) -> Failure {
+    fn with_fewer_steps(self: Box<Self>) -> Box<Self> {
         let case = Case::new(self.seed, &self.less, self.wrong.broken);
         if select(self.wrong.mutant).is_err() {
             return self;
@@ -200,7 +200,7 @@ impl Failure {
             let numbered: Vec<_> = steps.iter().map(|&number| (number, all[number])).collect();
             let violation = run_caught(&case, Some(&numbered), false).0.0.err()?;
             let less = Less { steps: Some(Numbers(steps.to_vec())), ..self.less.clone() };
-            Some(Failure { less, violation, ..self.clone() })
+            Some(Box::new(Failure { less, violation, ..(*self).clone() }))
         };
         let (mut best, mut left) = (self.clone(), (0..all.len()).collect::<Vec<_>>());
         let (mut chunk, mut attempts) = (left.len() / 2, 0);
