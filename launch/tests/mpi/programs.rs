@@ -12,7 +12,7 @@ const PROGRAMS: [(&str, u32); 6] =
     [("ring", 40), ("cg", 60), ("workers", 200), ("probes", 20), ("comms", 20), ("persistent", 10)];
 
 /// One that not every MPI can do again.
-pub const WINDOWS: (&str, u32) = ("windows", 20);
+const WINDOWS: (&str, u32) = ("windows", 20);
 
 pub const RANKS: &str = "3";
 

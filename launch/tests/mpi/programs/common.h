@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Mixes a number into a checksum whose numbers come in a fixed order (FNV-1a, 64 bits). */
 static inline uint64_t mixed(uint64_t sum, uint64_t number)
@@ -43,11 +44,14 @@ static inline void begin(int *argc, char ***argv)
 }
 
 /* This rank begins a step. If it is to be killed in it, or in one before that others had, a timer of the
-   kernel sends it SIGKILL after that part of the time that a step has taken so far, wherever it is then. */
+   kernel sends it SIGKILL after that part of the time that a step has taken so far, wherever it is then.
+   With KILL_AGENT its parent is killed at once, which is the agent of its node. */
 static inline void in_step(int step)
 {
     if (deadly_step < 0 || step < deadly_step)
         return;
+    if (getenv("KILL_AGENT"))
+        kill(getppid(), SIGKILL);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double ns = (now.tv_sec - begun.tv_sec) * 1e9 + (now.tv_nsec - begun.tv_nsec);
